@@ -1,0 +1,63 @@
+# Every target does its own set-up on a fresh machine, and is quick the second time. `make` lists them.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+BENCH_VENV := .bench-venv
+BENCH_READY := $(BENCH_VENV)/ready
+PIP_QUIET := -qq --disable-pip-version-check --no-input
+
+.DEFAULT_GOAL := help
+.PHONY: help setup serve test check sweep bench format lock clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(READY) ## the virtual environment with pinned dependencies
+
+serve: $(READY) ## start Hourbell on SQLite
+	@$(BIN)/hourbell serve
+
+test: check ## all tests, after `make check`
+	@$(BIN)/pytest -n auto -m "not sweep"
+
+check: $(READY) ## style, types and layers
+	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && echo "style ok"
+	@$(BIN)/mypy --no-error-summary && echo "types ok"
+	@$(BIN)/lint-imports --no-logo >$(VENV)/layers.log 2>&1 && echo "layers ok" || { cat $(VENV)/layers.log; exit 1; }
+
+sweep: $(READY) ## every transition of every time zone, 2000 to 2040 (minutes)
+	@$(BIN)/pytest -n auto -m sweep
+
+bench: $(BENCH_READY) ## speed beside the peers; one alone: make bench ONLY=schedule
+	@$(BENCH_VENV)/bin/python -m bench $(ONLY)
+
+format: $(READY) ## rewrite the sources in the house style
+	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --quiet --fix .
+
+lock: ## resolve the pinned dependencies anew (needs uv)
+	@for name in dev bench; do \
+	  uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
+	    --python-version 3.11 --universal pyproject.toml requirements/$$name.in -o requirements/$$name.txt; \
+	done
+
+clean: ## remove the environments and caches
+	rm -rf $(VENV) $(BENCH_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(READY): requirements/dev.txt pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed, $(PYTHON) is older; set PYTHON=/path/to/python"; exit 1; }
+	@echo "setting up $(VENV) …"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install $(PIP_QUIET) --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install $(PIP_QUIET) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(BENCH_READY): requirements/bench.txt pyproject.toml
+	@echo "setting up $(BENCH_VENV) …"
+	@$(PYTHON) -m venv --clear $(BENCH_VENV)
+	@$(BENCH_VENV)/bin/python -m pip install $(PIP_QUIET) --require-hashes -r requirements/bench.txt
+	@$(BENCH_VENV)/bin/python -m pip install $(PIP_QUIET) --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,61 @@
+"""What is wrong with a schedule, said so that it can be mended: where, what, what is allowed, what to write."""
+
+from dataclasses import dataclass
+
+ECHO_LIMIT = 40
+
+
+def echo(text: str) -> str:
+    """Input as it may be repeated in a message: printable, and at most 40 characters."""
+    shown = "".join(character if character.isprintable() else "�" for character in text[: ECHO_LIMIT + 1])
+    return shown if len(shown) <= ECHO_LIMIT else shown[: ECHO_LIMIT - 1] + "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong. `column` counts from 1; field and column are None where the whole text is meant."""
+
+    message: str
+    field: str | None = None
+    column: int | None = None
+    text: str = ""
+    allowed: str | None = None
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        place = [f"{self.field} field"] if self.field else []
+        if self.column is not None:
+            place.append(f"column {self.column}")
+        message = self.message if self.hint is None else f"{self.message}; {self.hint}"
+        return f"{', '.join(place)}: {message}" if place else message
+
+
+class ScheduleError(ValueError):
+    """A schedule that cannot be read. `faults` holds everything that is wrong, in order of place."""
+
+    def __init__(self, *faults: Fault) -> None:
+        super().__init__("\n".join(map(str, faults)))
+        self.faults = faults
+
+    def __reduce__(self) -> tuple[type["ScheduleError"], tuple[Fault, ...]]:
+        return ScheduleError, self.faults
+
+    @property
+    def field(self) -> str | None:
+        return self.faults[0].field
+
+    @property
+    def column(self) -> int | None:
+        return self.faults[0].column
+
+    @property
+    def text(self) -> str:
+        return self.faults[0].text
+
+    @property
+    def allowed(self) -> str | None:
+        return self.faults[0].allowed
+
+    @property
+    def hint(self) -> str | None:
+        return self.faults[0].hint

@@ -1,0 +1,205 @@
+"""RFC 5545 recurrence rules, daily and slower, as a pattern on local time.
+
+The rule is walked period by period (days, weeks, months or years, by INTERVAL) from near the asked second, and
+eight years of it at most, so that a rule which never matches costs a bounded walk and not one to the end of time.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+from itertools import islice
+
+from hourbell.core.schedule.calendar import DAY, END_OF_CALENDAR, day_number, weekday_of
+
+DAILY, WEEKLY, MONTHLY, YEARLY = "DAILY", "WEEKLY", "MONTHLY", "YEARLY"
+_REACH = 8 * 366 * DAY
+_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
+_LAST_DAY = END_OF_CALENDAR // DAY - 1
+
+
+@dataclass(frozen=True)
+class Rule:
+    """An RRULE with everything it took from DTSTART filled in. Weekdays count from Sunday as 0."""
+
+    frequency: str
+    times: tuple[int, ...]  # seconds of the day, rising
+    start: int | None = None  # DTSTART, a local second
+    interval: int = 1
+    count: int | None = None
+    until: int | None = None  # the last local second allowed
+    week_start: int = 1
+    months: frozenset[int] = frozenset()
+    month_days: frozenset[int] = frozenset()
+    year_days: frozenset[int] = frozenset()
+    weeks: frozenset[int] = frozenset()
+    weekdays: frozenset[tuple[int, int]] = frozenset()  # (weekday, nth), nth 0 for every one
+    positions: tuple[int, ...] = ()
+
+    @property
+    def _anchor(self) -> int:
+        """The day from which periods are counted."""
+        return 0 if self.start is None else self.start // DAY
+
+    def period_of(self, day: int) -> int:
+        """Number of the period that holds a day, or of the last one before it."""
+        if self.frequency == DAILY:
+            return (day - self._anchor) // self.interval
+        if self.frequency == WEEKLY:
+            return (day - self._week_begin(self._anchor)) // (7 * self.interval)
+        return (self._month_or_year(day) - self._month_or_year(self._anchor)) // self.interval
+
+    def days_of(self, period: int) -> range:
+        """The days of a period."""
+        if self.frequency == DAILY:
+            first = self._anchor + period * self.interval
+            return range(first, first + 1)
+        if self.frequency == WEEKLY:
+            first = self._week_begin(self._anchor) + 7 * period * self.interval
+            return range(first, first + 7)
+        index = self._month_or_year(self._anchor) + period * self.interval
+        if self.frequency == YEARLY:
+            return range(day_number(index, 1, 1), day_number(index + 1, 1, 1))
+        year, month = divmod(index, 12)
+        following, next_month = divmod(index + 1, 12)
+        return range(day_number(year, month + 1, 1), day_number(following, next_month + 1, 1))
+
+    def instances(self, period: int) -> Iterator[int]:
+        """The rule's local seconds in a period, rising, within DTSTART and UNTIL."""
+        days = (day for day in self.days_of(period) if self._matches(day))
+        seconds: Iterator[int] = (day * DAY + time for day in days for time in self.times)
+        if self.positions:
+            every = list(seconds)
+            size = len(every)
+            picked = {at - 1 if at > 0 else size + at for at in self.positions}
+            seconds = (every[at] for at in sorted(picked) if 0 <= at < size)
+        for second in seconds:
+            if (self.start is None or second >= self.start) and (self.until is None or second <= self.until):
+                yield second
+
+    def _week_begin(self, day: int) -> int:
+        return day - (weekday_of(day) - self.week_start) % 7
+
+    def _month_or_year(self, day: int) -> int:
+        on = date.fromordinal(day + _EPOCH_ORDINAL)
+        return on.year if self.frequency == YEARLY else on.year * 12 + on.month - 1
+
+    def _matches(self, day: int) -> bool:
+        on = date.fromordinal(day + _EPOCH_ORDINAL)
+        if self.months and on.month not in self.months:
+            return False
+        if self.weekdays and not self._matches_weekday(day, on):
+            return False
+        if self.month_days:
+            length = _length_of_month(on)
+            if on.day not in self.month_days and on.day - length - 1 not in self.month_days:
+                return False
+        if self.year_days:
+            number, length = _day_of_year(on)
+            if number not in self.year_days and number - length - 1 not in self.year_days:
+                return False
+        return not self.weeks or self._matches_week(day)
+
+    def _matches_weekday(self, day: int, on: date) -> bool:
+        weekday = weekday_of(day)
+        if (weekday, 0) in self.weekdays:
+            return True
+        if self.frequency == YEARLY and not self.months:
+            number, length = _day_of_year(on)
+        else:
+            number, length = on.day, _length_of_month(on)
+        from_start, from_end = (number - 1) // 7 + 1, -((length - number) // 7 + 1)
+        return (weekday, from_start) in self.weekdays or (weekday, from_end) in self.weekdays
+
+    def _matches_week(self, day: int) -> bool:
+        """By week number: the week that holds the fourth day of a year's first week counts for that year."""
+        begins = self._week_begin(day)
+        year = date.fromordinal(begins + 3 + _EPOCH_ORDINAL).year
+        first = self._week_begin(day_number(year, 1, 4))
+        number = (begins - first) // 7 + 1
+        weeks = (self._week_begin(day_number(year + 1, 1, 4)) - first) // 7
+        return number in self.weeks or number - weeks - 1 in self.weeks
+
+
+@dataclass(frozen=True)
+class RecurrencePattern:
+    """A rule with the dates added to it (RDATE) and taken from it (EXDATE, whole days or single seconds)."""
+
+    rule: Rule
+    added: tuple[int, ...] = ()  # rising
+    removed: frozenset[int] = frozenset()
+    removed_days: frozenset[int] = frozenset()
+
+    def next(self, earliest: int) -> int | None:
+        earliest = max(earliest, 0)
+        begins = max(earliest, self.rule.start or 0)
+        reach = min(begins + _REACH, END_OF_CALENDAR)
+        by_rule = next((second for second in self._rising(earliest, reach) if self._is_kept(second)), None)
+        added = next((second for second in self._added_from(earliest) if self._is_kept(second)), None)
+        return min((second for second in (by_rule, added) if second is not None), default=None)
+
+    def previous(self, latest: int) -> int | None:
+        latest = min(latest, END_OF_CALENDAR - 1)
+        by_rule = next((second for second in self._falling(latest) if self._is_kept(second)), None)
+        earlier = (second for second in reversed(self.added) if second <= latest and self._is_kept(second))
+        return max((second for second in (by_rule, next(earlier, None)) if second is not None), default=None)
+
+    def count(self, first: int, end: int) -> int:
+        seconds = set(self._rising(max(first, 0), min(end, END_OF_CALENDAR)))
+        seconds.update(second for second in self._added_from(first) if second < end)
+        return sum(map(self._is_kept, seconds))
+
+    def _is_kept(self, second: int) -> bool:
+        return second not in self.removed and second // DAY not in self.removed_days
+
+    def _added_from(self, earliest: int) -> Iterator[int]:
+        return islice(self.added, bisect_left(self.added, earliest), None)
+
+    def _rising(self, earliest: int, end: int) -> Iterator[int]:
+        """The rule's seconds in [earliest, end)."""
+        if self.rule.count is not None:
+            counted = self._counted
+            yield from (second for second in counted[bisect_left(counted, earliest) :] if second < end)
+            return
+        for period in self._periods_from(earliest // DAY):
+            if self.rule.days_of(period)[0] * DAY >= end:
+                return
+            for second in self.rule.instances(period):
+                if second >= end:
+                    return
+                if second >= earliest:
+                    yield second
+
+    def _falling(self, latest: int) -> Iterator[int]:
+        """The rule's seconds up to `latest`, newest first, as far back as the walk reaches."""
+        if self.rule.count is not None:
+            yield from reversed(self._counted[: bisect_left(self._counted, latest + 1)])
+            return
+        if self.rule.until is not None:
+            latest = min(latest, self.rule.until)
+        oldest = max(latest - _REACH, self.rule.start or 0, 0) // DAY
+        for period in range(self.rule.period_of(latest // DAY), self.rule.period_of(oldest) - 1, -1):
+            yield from (second for second in reversed(list(self.rule.instances(period))) if 0 <= second <= latest)
+
+    def _periods_from(self, day: int) -> range:
+        first = self.rule.period_of(max(day, (self.rule.start or 0) // DAY))
+        last = _LAST_DAY if self.rule.until is None else min(_LAST_DAY, self.rule.until // DAY)
+        return range(first, self.rule.period_of(last) + 1)
+
+    @cached_property
+    def _counted(self) -> list[int]:
+        """All seconds of a rule with COUNT, which counts from DTSTART."""
+        every = (second for period in self._periods_from(0) for second in self.rule.instances(period))
+        return list(islice(every, self.rule.count))
+
+
+def _length_of_month(on: date) -> int:
+    following = date(on.year + on.month // 12, on.month % 12 + 1, 1)
+    return (following - on.replace(day=1)).days
+
+
+def _day_of_year(on: date) -> tuple[int, int]:
+    """Number of the day in its year, and the year's length."""
+    new_year = date(on.year, 1, 1).toordinal()
+    return on.toordinal() - new_year + 1, date(on.year + 1, 1, 1).toordinal() - new_year

@@ -1,0 +1,256 @@
+"""`Schedule`: when a job fires, as a value.
+
+A daily job at half past two in New York meets the spring of 2026, when the clock goes from 02:00 to 03:00:
+
+>>> from datetime import UTC, datetime
+>>> daily = Schedule.parse("30 2 * * *", timezone="America/New_York")
+>>> at = daily.next(datetime(2026, 3, 6, 12, tzinfo=UTC))
+>>> at.isoformat()                                    # 7 March, 02:30 EST
+'2026-03-07T07:30:00+00:00'
+>>> at = daily.next(at)
+>>> at.isoformat()                                    # 8 March, 03:00 EDT: 02:30 does not exist
+'2026-03-08T07:00:00+00:00'
+>>> moved = daily.next_occurrence(datetime(2026, 3, 7, 12, tzinfo=UTC))
+>>> moved.local.isoformat(), moved.shifted            # the local time it stands for
+('2026-03-08T02:30:00', True)
+>>> daily.next(at).isoformat()                        # 9 March, 02:30 EDT
+'2026-03-09T06:30:00+00:00'
+>>> print(daily.warnings(datetime(2026, 1, 1, tzinfo=UTC))[0].message)
+02:30 does not exist on 8 March 2026 in America/New_York; runs at 03:00
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Final, Literal, get_args
+
+from hourbell.core.schedule.calendar import DAY
+from hourbell.core.schedule.cron import Cron
+from hourbell.core.schedule.errors import Fault, ScheduleError, echo
+from hourbell.core.schedule.forms import Instant, Interval, Yearly
+from hourbell.core.schedule.parse import Form, parse_form
+from hourbell.core.schedule.pattern import OncePattern, Pattern
+from hourbell.core.schedule.recurrence import RecurrencePattern
+from hourbell.core.schedule.timeline import EveryReading, FirstPass, Timeline
+from hourbell.core.schedule.warnings import ScheduleWarning, find_warnings
+from hourbell.core.schedule.words import describe
+from hourbell.core.schedule.zones import Zone, load_zone, zone_names
+
+Dst = Literal["once", "wall", "skip"]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LOCAL_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  local readings have no zone
+_HASHED = re.compile(r"(?:^|[ \t,])\+?H")
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """One instant of a schedule.
+
+    `local` is the local time it stands for, without a zone. If that time does not exist, `shifted` is true and
+    `at` is the end of the gap. `fold` is 1 on the second pass of a repeated hour.
+    """
+
+    at: datetime
+    local: datetime
+    shifted: bool
+    fold: int
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """An expression in a time zone. Make one with `Schedule.parse`; equal texts make equal schedules.
+
+    Instants are aware datetimes; answers are in UTC. Naive datetimes are refused.
+    """
+
+    expression: str
+    timezone: str
+    dst: Dst
+    name: str | None  # only where the expression hashes it
+    form: Form = field(repr=False, compare=False)
+    _pattern: Pattern = field(repr=False, compare=False)
+    _timeline: Timeline = field(repr=False, compare=False)
+
+    @staticmethod
+    def parse(expression: str, timezone: str = "UTC", dst: Dst = "once", name: str | None = None) -> "Schedule":
+        """Read a schedule, or raise `ScheduleError` with everything that is wrong with it.
+
+        `name` is the job's name; only `H` fields need it.
+        """
+        _require_text("schedule", expression)
+        _require_text("timezone", timezone)
+        return _parse(expression, timezone, dst, name if _HASHED.search(expression[:513]) else None)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Schedule.parse, (self.expression, self.timezone, self.dst, self.name)
+
+    @property
+    def resolved(self) -> str:
+        """The expression with every `H` replaced by what it stands for."""
+        return self.form.resolved if isinstance(self.form, Cron) and self.name is not None else self.expression
+
+    @property
+    def never_fires(self) -> bool:
+        """Whether no instant matches, ever, as in `0 0 30 2 *`."""
+        return self._timeline.next(self._pattern, -2 * DAY) is None
+
+    def next(self, after: datetime) -> datetime | None:
+        """The first instant strictly after, or None if it never fires again."""
+        try:
+            elapsed = after - _EPOCH
+        except TypeError:
+            raise _naive(after) from None
+        second = self._timeline.next(self._pattern, elapsed.days * DAY + elapsed.seconds + 1)
+        return None if second is None else datetime.fromtimestamp(second, UTC)
+
+    def previous(self, before: datetime) -> datetime | None:
+        """The newest instant strictly before, or None if there is none."""
+        second = self._timeline.previous(self._pattern, _last_second(before))
+        return None if second is None else datetime.fromtimestamp(second, UTC)
+
+    def next_occurrence(self, after: datetime) -> Occurrence | None:
+        """The first occurrence strictly after, with the local time it stands for."""
+        second = self._timeline.next(self._pattern, _seconds(after) + 1)
+        return None if second is None else self._occurrence(second)
+
+    def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
+        """Every instant after `start` and not after `end`."""
+        return self._walk(_seconds(start) + 1, _seconds(end))
+
+    def count(self, start: datetime, end: datetime) -> int:
+        """How many instants `between` gives, by arithmetic."""
+        earliest, latest = _seconds(start) + 1, _seconds(end)
+        return self._timeline.count(self._pattern, earliest, latest) if earliest <= latest else 0
+
+    def matches(self, instant: datetime) -> bool:
+        """Whether the schedule fires at this very instant."""
+        second = _seconds(instant)
+        return not instant.microsecond and self._timeline.next(self._pattern, second) == second
+
+    def describe(self) -> str:
+        """The schedule in words: `At 09:00, Monday through Friday`."""
+        return describe(self.form)
+
+    def warnings(self, after: datetime | None = None) -> list[ScheduleWarning]:
+        """What may surprise, with dates from the year after `after`; by default, from now on."""
+        if after is None:
+            after = datetime.now(UTC)  # for people at a prompt; the engine always says when
+        return find_warnings(self.form, self._pattern, self._timeline, load_zone(self.timezone), _seconds(after))
+
+    def _walk(self, earliest: int, latest: int) -> Iterator[datetime]:
+        while (second := self._timeline.next(self._pattern, earliest)) is not None and second <= latest:
+            yield datetime.fromtimestamp(second, UTC)
+            earliest = second + 1
+
+    def _occurrence(self, second: int) -> Occurrence:
+        zone = load_zone(self.timezone)
+        period = zone.period_at(second)
+        local = second + zone.offsets[period]
+        skipped = None
+        if second == zone.starts[period]:
+            skipped = self._timeline.skipped_reading(self._pattern, period)
+        reading = _LOCAL_EPOCH + timedelta(seconds=local if skipped is None else skipped)
+        return Occurrence(
+            at=datetime.fromtimestamp(second, UTC),
+            local=reading,
+            shifted=skipped is not None,
+            fold=int(local < zone.highs[period]),
+        )
+
+
+def _require_text(what: str, given: object) -> None:
+    if not isinstance(given, str):
+        raise ScheduleError(Fault(f"the {what} is text, not {type(given).__name__}", hint="write it in quotes"))
+
+
+@lru_cache(maxsize=4096)
+def _parse(expression: str, timezone: str, dst: Dst, name: str | None) -> Schedule:
+    faults = []
+    if timezone not in zone_names():
+        faults.append(_unknown_zone(timezone))
+    if dst not in get_args(Dst):
+        faults.append(
+            Fault(
+                f"dst {echo(str(dst))} is not known",
+                "dst",
+                text=echo(str(dst)),
+                allowed="once, wall, skip",
+                hint="write once, wall or skip",
+            )
+        )
+    zone = load_zone("UTC" if faults else timezone)
+    try:
+        form = parse_form(expression, zone, name)
+        pattern, timeline = _compile(form, zone, dst)
+    except ScheduleError as error:
+        raise ScheduleError(*error.faults, *faults) from None
+    if faults:
+        raise ScheduleError(*faults)
+    return Schedule(expression.strip(), timezone, dst, name, form, pattern, timeline)
+
+
+def _compile(form: Form, zone: Zone, dst: Dst) -> tuple[Pattern, Timeline]:
+    """The pattern of a form, and how its line is read."""
+    on_utc = EveryReading(load_zone("UTC"))
+    by_date = EveryReading(zone) if dst == "wall" else FirstPass(zone, skips_gaps=dst == "skip")
+    match form:
+        case Cron():
+            return form.pattern, EveryReading(zone) if form.is_periodic else by_date
+        case Yearly():
+            return form.pattern, by_date
+        case Instant():
+            return form.pattern, on_utc if form.moment.is_instant else by_date
+        case Interval():
+            return form.pattern(_anchor(form, zone)), on_utc
+        case RecurrencePattern():
+            return form, EveryReading(zone) if dst == "wall" else FirstPass(zone, skips_gaps=True)
+
+
+def _anchor(form: Interval, zone: Zone) -> int:
+    if form.anchor.is_instant:
+        return form.anchor.second
+    instant = FirstPass(zone).next(OncePattern(form.anchor.second), -2 * DAY)
+    if instant is None:
+        raise ScheduleError(Fault(f"the date after 'from' does not exist in {zone.name}", "interval"))
+    return instant
+
+
+def _unknown_zone(timezone: object) -> Fault:
+    shown = echo(str(timezone))
+    hint = "write an IANA name such as Europe/Paris"
+    by_folded_name = {name.lower(): name for name in zone_names()}
+    folded = shown.lower().replace(" ", "_")
+    if folded in by_folded_name:
+        hint = f"did you mean {by_folded_name[folded]}?"
+    else:
+        from difflib import get_close_matches
+
+        close = get_close_matches(folded, by_folded_name, n=1, cutoff=0.75)
+        cities = [name for name in sorted(zone_names()) if name.lower().endswith("/" + folded)]
+        if close or cities:
+            hint = f"did you mean {cities[0] if cities else by_folded_name[close[0]]}?"
+    return Fault(f"unknown time zone {shown!r}", "timezone", text=shown, allowed="an IANA name", hint=hint)
+
+
+def _seconds(instant: datetime) -> int:
+    """Whole seconds from the epoch, rounded down."""
+    try:
+        elapsed = instant - _EPOCH
+    except TypeError:
+        raise _naive(instant) from None
+    return elapsed.days * DAY + elapsed.seconds
+
+
+def _last_second(before: datetime) -> int:
+    """The last whole second strictly before."""
+    second = _seconds(before)
+    return second if before.microsecond else second - 1
+
+
+def _naive(instant: object) -> Exception:
+    if isinstance(instant, datetime):
+        return ValueError(f"{instant.isoformat()} has no time zone; give an aware datetime, as in datetime.now(UTC)")
+    return TypeError(f"expected an aware datetime, got {type(instant).__name__}")

@@ -1,0 +1,76 @@
+"""Time zones from the `tzdata` package, never from the host, so that every node can be made equal."""
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import tzdata
+
+from hourbell.core.schedule.calendar import DAY, END_OF_CALENDAR
+from hourbell.core.schedule.tzif import Change, read_changes
+
+_FAR = 1 << 60
+TZDATA_VERSION: str = tzdata.IANA_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """A zone as periods of constant offset.
+
+    Period i lasts from `starts[i]` to `starts[i + 1]` (UTC seconds); local time in it is UTC + `offsets[i]`.
+    `highs[i]` is the end of the local readings seen before it. A period whose first reading lies above its
+    high began with a gap; one whose first reading lies below it repeats what is between. `starts` and `highs`
+    never fall, and carry one entry more than there are periods.
+    """
+
+    name: str
+    starts: tuple[int, ...]
+    highs: tuple[int, ...]
+    offsets: tuple[int, ...]
+    abbreviations: tuple[str, ...]
+
+    def period_at(self, second: int) -> int:
+        """Index of the period that holds this UTC second."""
+        return bisect_right(self.starts, second) - 1
+
+    def first_reading(self, period: int) -> int:
+        """The local reading with which a period begins."""
+        return self.starts[period] + self.offsets[period]
+
+    def gaps(self, first: int, end: int) -> list[int]:
+        """The periods that begin with a gap, at a UTC second in [first, end)."""
+        periods = range(max(1, bisect_right(self.starts, first - 1)), bisect_right(self.starts, end - 1))
+        return [period for period in periods if self.first_reading(period) > self.highs[period]]
+
+
+@cache
+def zone_names() -> frozenset[str]:
+    """Every name there is."""
+    return frozenset(files("tzdata").joinpath("zones").read_text("ascii").split())
+
+
+@cache
+def load_zone(name: str) -> Zone:
+    """The zone of this name, which must be one of `zone_names()`."""
+    before, changes = read_changes(files("tzdata").joinpath("zoneinfo", *name.split("/")).read_bytes())
+    first = Change(-_FAR, before.offset, before.abbreviation)
+    kept: list[Change] = []
+    for change in changes:
+        if change.at < -2 * DAY:
+            first = change._replace(at=-_FAR)
+        elif change.at < END_OF_CALENDAR + 2 * DAY:
+            kept.append(change)
+    periods = [first, *kept]
+    high = -_FAR
+    highs = [high]
+    for period, following in zip(periods, kept, strict=False):
+        high = max(high, following.at + period.offset)
+        highs.append(high)
+    return Zone(
+        name=name,
+        starts=(*(period.at for period in periods), _FAR),
+        highs=(*highs, _FAR),
+        offsets=tuple(period.offset for period in periods),
+        abbreviations=tuple(period.abbreviation for period in periods),
+    )
