@@ -4,7 +4,6 @@ The reader is written by hand and linear in the text. It never stops at the firs
 read is noted and left out, and the caller raises all of them together.
 """
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -341,6 +340,8 @@ class FieldReader:
 
 
 def _stable_hash(job_name: str, field_name: str) -> int:
+    import hashlib  # rarely needed, and slow to load
+
     digest = hashlib.sha256(f"{job_name}\0{field_name}".encode()).digest()
     return int.from_bytes(digest[:8], "big")
 

@@ -96,9 +96,9 @@ def parse_interval(text: str, start: int) -> Interval:
     if not words:
         raise ScheduleError(_fault("every needs a duration", text, start, "write every 15m"))
     duration = words[0]
-    if _DURATION.fullmatch(duration) is None:
+    seconds = parse_duration(duration)
+    if seconds is None:
         raise ScheduleError(_fault(f"{echo(duration)} is not a duration", text, start, _duration_hint(words)))
-    seconds = sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(duration))
     if not 1 <= seconds <= _LONGEST:
         allowed = "1s to 36600d"
         fault = Fault(f"{echo(duration)} is outside {allowed}", "interval", start + 1, echo(duration), allowed)
@@ -113,6 +113,13 @@ def parse_interval(text: str, start: int) -> Interval:
         begins += len(text[begins:]) - len(text[begins:].lstrip())
         anchor = parse_moment(text, begins, "interval")
     return Interval(seconds, duration, anchor)
+
+
+def parse_duration(text: str) -> int | None:
+    """Seconds of a duration such as 90s, 15m, 2h30m or 1d, or None if it is not one."""
+    if _DURATION.fullmatch(text) is None:
+        return None
+    return sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(text))
 
 
 def parse_instant(text: str, start: int) -> Instant:

@@ -2,8 +2,9 @@
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import cache
-from importlib.resources import files
+from pkgutil import get_data
 
 import tzdata
 
@@ -44,16 +45,23 @@ class Zone:
         return [period for period in periods if self.first_reading(period) > self.highs[period]]
 
 
+def _read(path: str) -> bytes:
+    data = get_data("tzdata", path)
+    if data is None:
+        raise FileNotFoundError(f"the tzdata package holds no {path}")
+    return data
+
+
 @cache
 def zone_names() -> frozenset[str]:
     """Every name there is."""
-    return frozenset(files("tzdata").joinpath("zones").read_text("ascii").split())
+    return frozenset(_read("zones").decode("ascii").split())
 
 
 @cache
 def load_zone(name: str) -> Zone:
     """The zone of this name, which must be one of `zone_names()`."""
-    before, changes = read_changes(files("tzdata").joinpath("zoneinfo", *name.split("/")).read_bytes())
+    before, changes = read_changes(_read(f"zoneinfo/{name}"))
     first = Change(-_FAR, before.offset, before.abbreviation)
     kept: list[Change] = []
     for change in changes:
@@ -74,3 +82,11 @@ def load_zone(name: str) -> Zone:
         offsets=tuple(period.offset for period in periods),
         abbreviations=tuple(period.abbreviation for period in periods),
     )
+
+
+def local_time_at(name: str, instant: datetime) -> tuple[datetime, timedelta, str]:
+    """What the clock on the wall of a zone reads at an instant: the reading, its offset and its abbreviation."""
+    zone = load_zone(name)
+    period = zone.period_at(int(instant.timestamp()))
+    offset = timedelta(seconds=zone.offsets[period])
+    return (instant.astimezone(UTC) + offset).replace(tzinfo=None), offset, zone.abbreviations[period]

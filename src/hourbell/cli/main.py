@@ -1,0 +1,86 @@
+"""The command `hourbell`: which commands there are, and what every one of them has in common.
+
+A command's module is imported only when it is called or completed, so that `hourbell --help` stays light.
+"""
+
+import os
+import sys
+from difflib import get_close_matches
+from importlib import import_module
+from typing import NamedTuple
+
+import click
+
+from hourbell import __version__
+from hourbell.cli.command import ExampleGroup
+
+INTERRUPTED = 130
+
+
+class Entry(NamedTuple):
+    module: str
+    summary: str
+
+
+COMMANDS = {
+    "cron": Entry("hourbell.cli.cron", "What a schedule means and when it fires. Needs no server."),
+    "serve": Entry("hourbell.cli.serve", "Start the server (not there yet: this release is the schedule language)."),
+}
+
+
+class LazyGroup(ExampleGroup):
+    """Finds a command by the table above and loads it when it is needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(COMMANDS[cmd_name].module).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS:
+            close = get_close_matches(args[0], COMMANDS, n=1)
+            ctx.fail(f"No such command {args[0][:40]!r}." + (f" Did you mean {close[0]!r}?" if close else ""))
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=LazyGroup,
+    examples="""
+    hourbell cron next '0 9 * * 1-5' --timezone Europe/Paris
+    hourbell cron explain '30 2 * * *' --timezone America/New_York
+    """,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="hourbell", message="%(prog)s %(version)s")
+@click.pass_context
+def hourbell(context: click.Context) -> None:
+    """Cron you can trust."""
+    if os.environ.get("NO_COLOR"):
+        context.color = False
+
+
+def main() -> None:
+    """Run the command line. Exit codes: 0 ok, 1 failed, 2 usage, 130 interrupted."""
+    try:
+        status = hourbell.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # The reader has gone, as in `hourbell … | head`; without this, Python complains again when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    sys.exit(status if isinstance(status, int) else 0)
