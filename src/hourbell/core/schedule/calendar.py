@@ -40,6 +40,8 @@ def lowest(mask: int) -> int:
 
 def mask_of(first: int, last: int, step: int = 1) -> int:
     """Mask of the values from first to last, both included."""
+    if step == 1:
+        return ((1 << (last - first + 1)) - 1) << first
     mask = 0
     for value in range(first, last + 1, step):
         mask |= 1 << value
@@ -68,6 +70,8 @@ def _months_by_kind() -> tuple[int, ...]:
 
 
 KIND_MONTHS: Final = _months_by_kind()
+ALL_MONTHS: Final = mask_of(0, MONTHS - 1)
+EVERY_DAY: Final = tuple(mask_of(0, length - 1) for length, _ in KINDS)
 _EACH_JANUARY: Final = mask_of(0, MONTHS - 1, 12)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hourbell.core.schedule.calendar import (
+    EVERY_DAY,
     FIRST_YEAR,
     KINDS,
     calendar_months,
@@ -82,7 +83,8 @@ class Cron:
     def pattern(self) -> MaskPattern:
         months = self.month.mask >> 1
         years = None if self.year.is_unrestricted else self.year.mask >> FIRST_YEAR
-        days = tuple(self.days_of(length, first_weekday) for length, first_weekday in KINDS)
+        is_every_day = self.day_of_month.is_unrestricted and self.day_of_week.is_unrestricted
+        days = EVERY_DAY if is_every_day else tuple(self.days_of(length, first) for length, first in KINDS)
         return MaskPattern.build(
             self.second.mask, self.minute.mask, self.hour.mask, days, calendar_months(months, years)
         )

@@ -97,6 +97,16 @@ class Field:
     column: int
     terms: tuple[Term, ...]
     resolved: str  # the text with `H` replaced by what it stands for
+    mask: int = field(init=False)  # the numbers of the field, Sunday always as 0
+
+    def __post_init__(self) -> None:
+        mask = 0
+        for term in self.terms:
+            if isinstance(term, Span):
+                mask |= term.mask
+        if self.kind is DAY_OF_WEEK and mask >> 7:
+            mask = mask & 0x7F | 1
+        object.__setattr__(self, "mask", mask)
 
     @property
     def is_unrestricted(self) -> bool:
@@ -107,17 +117,6 @@ class Field:
         """Whether the field follows the clock on the wall: it starts with `*`, or with `H` and a step."""
         first = self.text.partition(",")[0]
         return first.startswith("*") or (first.startswith("H") and "/" in first)
-
-    @property
-    def mask(self) -> int:
-        """The numbers of the field, Sunday always as 0."""
-        mask = 0
-        for term in self.terms:
-            if isinstance(term, Span):
-                mask |= term.mask
-        if self.kind is DAY_OF_WEEK and mask >> 7:
-            mask = mask & 0x7F | 1
-        return mask
 
 
 class FieldReader:

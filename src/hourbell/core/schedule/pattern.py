@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from hourbell.core.schedule.calendar import (
+    ALL_MONTHS,
     DAY,
     END_OF_CALENDAR,
+    EVERY_DAY,
     KIND_MONTHS,
     MINUTE,
     MONTH_KINDS,
@@ -42,11 +44,21 @@ class MaskPattern:
     months: int  # of the calendar, bit 0 is January 1970; only those with a day in them
     _first_time: int = field(init=False)
     _last_time: int = field(init=False)
+    _first_second: int = field(init=False)
+    _last_second: int = field(init=False)
+    _is_daily: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_first_time", lowest(self.minutes) * MINUTE + lowest(self.seconds))
-        last = (self.minutes.bit_length() - 1) * MINUTE + self.seconds.bit_length() - 1
-        object.__setattr__(self, "_last_time", last)
+        first_second, last_second = lowest(self.seconds), self.seconds.bit_length() - 1
+        derived = {
+            "_first_time": lowest(self.minutes) * MINUTE + first_second,
+            "_last_time": (self.minutes.bit_length() - 1) * MINUTE + last_second,
+            "_first_second": first_second,
+            "_last_second": last_second,
+            "_is_daily": self.months == ALL_MONTHS and self.days == EVERY_DAY,
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def build(cls, seconds: int, minutes: int, hours: int, days: tuple[int, ...], months: int) -> "MaskPattern":
@@ -54,15 +66,18 @@ class MaskPattern:
         minutes_of_day = 0
         for hour in values_of(hours):
             minutes_of_day |= minutes << (60 * hour)
-        with_days = 0
         for kind_days, kind_months in zip(days, KIND_MONTHS, strict=True):
-            if kind_days:
-                with_days |= kind_months
-        return cls(seconds, minutes_of_day, days, months & with_days)
+            if not kind_days:
+                months &= ~kind_months
+        return cls(seconds, minutes_of_day, days, months)
 
     def next(self, earliest: int) -> int | None:
-        if earliest < 0:
-            earliest = 0
+        time = earliest % DAY
+        if self._is_daily and time <= self._last_time and 0 <= earliest < END_OF_CALENDAR:
+            return earliest - time + self._time_from(time)
+        return self._search(max(earliest, 0))
+
+    def _search(self, earliest: int) -> int | None:
         day, time = divmod(earliest, DAY)
         month = bisect_right(MONTH_STARTS, day) - 1
         if month >= MONTHS:
@@ -70,16 +85,8 @@ class MaskPattern:
         if self.months >> month & 1:
             days = self.days[MONTH_KINDS[month]] >> (day - MONTH_STARTS[month])
             if days & 1:
-                minute, second = divmod(time, MINUTE)
-                minutes = self.minutes >> minute
-                if minutes & 1:
-                    seconds = self.seconds >> second
-                    if seconds:
-                        return earliest + (seconds & -seconds).bit_length() - 1
-                    minutes -= 1
-                if minutes:
-                    minute += (minutes & -minutes).bit_length() - 1
-                    return day * DAY + minute * MINUTE + self._first_time % MINUTE
+                if time <= self._last_time:
+                    return earliest - time + self._time_from(time)
                 days -= 1
             if days:
                 return (day + (days & -days).bit_length() - 1) * DAY + self._first_time
@@ -88,6 +95,19 @@ class MaskPattern:
             return None
         month += (months & -months).bit_length()
         return (MONTH_STARTS[month] + lowest(self.days[MONTH_KINDS[month]])) * DAY + self._first_time
+
+    def _time_from(self, time: int) -> int:
+        """The first time of day not before `time`, which must not be after the last one."""
+        second = time % MINUTE
+        if second > self._last_second:
+            time += MINUTE - second  # to the start of the next minute
+            second = 0
+        minute = time // MINUTE
+        minutes = self.minutes >> minute
+        if minutes & 1:
+            seconds = self.seconds >> second
+            return time if seconds & 1 else time + (seconds & -seconds).bit_length() - 1
+        return (minute + (minutes & -minutes).bit_length() - 1) * MINUTE + self._first_second
 
     def previous(self, latest: int) -> int | None:
         if latest >= END_OF_CALENDAR:
@@ -108,7 +128,7 @@ class MaskPattern:
                         return latest - second + seconds.bit_length() - 1
                     minutes ^= 1 << minute
                 if minutes:
-                    return day * DAY + (minutes.bit_length() - 1) * MINUTE + self._last_time % MINUTE
+                    return day * DAY + (minutes.bit_length() - 1) * MINUTE + self._last_second
                 days ^= 1 << day_of_month
             if days:
                 return (MONTH_STARTS[month] + days.bit_length() - 1) * DAY + self._last_time

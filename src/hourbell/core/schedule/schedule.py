@@ -20,10 +20,10 @@ A daily job at half past two in New York meets the spring of 2026, when the cloc
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final, Literal, get_args
 
 from hourbell.core.schedule.calendar import DAY
@@ -73,6 +73,7 @@ class Schedule:
     form: Form = field(repr=False, compare=False)
     _pattern: Pattern = field(repr=False, compare=False)
     _timeline: Timeline = field(repr=False, compare=False)
+    _next_second: Callable[[int], int | None] = field(repr=False, compare=False)
 
     @staticmethod
     def parse(expression: str, timezone: str = "UTC", dst: Dst = "once", name: str | None = None) -> "Schedule":
@@ -95,7 +96,7 @@ class Schedule:
     @property
     def never_fires(self) -> bool:
         """Whether no instant matches, ever, as in `0 0 30 2 *`."""
-        return self._timeline.next(self._pattern, -2 * DAY) is None
+        return self._next_second(-2 * DAY) is None
 
     def next(self, after: datetime) -> datetime | None:
         """The first instant strictly after, or None if it never fires again."""
@@ -103,8 +104,13 @@ class Schedule:
             elapsed = after - _EPOCH
         except TypeError:
             raise _naive(after) from None
-        second = self._timeline.next(self._pattern, elapsed.days * DAY + elapsed.seconds + 1)
-        return None if second is None else datetime.fromtimestamp(second, UTC)
+        now = elapsed.days * DAY + elapsed.seconds
+        second = self._next_second(now + 1)
+        if second is None:
+            return None
+        if after.tzinfo is UTC and not elapsed.microseconds:
+            return after + _distance(second - now)  # distances repeat, and adding a ready one is the quickest way
+        return datetime.fromtimestamp(second, UTC)
 
     def previous(self, before: datetime) -> datetime | None:
         """The newest instant strictly before, or None if there is none."""
@@ -113,7 +119,7 @@ class Schedule:
 
     def next_occurrence(self, after: datetime) -> Occurrence | None:
         """The first occurrence strictly after, with the local time it stands for."""
-        second = self._timeline.next(self._pattern, _seconds(after) + 1)
+        second = self._next_second(_seconds(after) + 1)
         return None if second is None else self._occurrence(second)
 
     def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
@@ -128,7 +134,7 @@ class Schedule:
     def matches(self, instant: datetime) -> bool:
         """Whether the schedule fires at this very instant."""
         second = _seconds(instant)
-        return not instant.microsecond and self._timeline.next(self._pattern, second) == second
+        return not instant.microsecond and self._next_second(second) == second
 
     def describe(self) -> str:
         """The schedule in words: `At 09:00, Monday through Friday`."""
@@ -141,7 +147,7 @@ class Schedule:
         return find_warnings(self.form, self._pattern, self._timeline, load_zone(self.timezone), _seconds(after))
 
     def _walk(self, earliest: int, latest: int) -> Iterator[datetime]:
-        while (second := self._timeline.next(self._pattern, earliest)) is not None and second <= latest:
+        while (second := self._next_second(earliest)) is not None and second <= latest:
             yield datetime.fromtimestamp(second, UTC)
             earliest = second + 1
 
@@ -159,6 +165,11 @@ class Schedule:
             shifted=skipped is not None,
             fold=int(local < zone.highs[period]),
         )
+
+
+@lru_cache(maxsize=4096)
+def _distance(seconds: int) -> timedelta:
+    return timedelta(seconds=seconds)
 
 
 def _require_text(what: str, given: object) -> None:
@@ -189,7 +200,9 @@ def _parse(expression: str, timezone: str, dst: Dst, name: str | None) -> Schedu
         raise ScheduleError(*error.faults, *faults) from None
     if faults:
         raise ScheduleError(*faults)
-    return Schedule(expression.strip(), timezone, dst, name, form, pattern, timeline)
+    # In UTC the local line is the line of instants, and the timeline has nothing to add.
+    next_second = pattern.next if timeline.zone.is_utc else partial(timeline.next, pattern)
+    return Schedule(expression.strip(), timezone, dst, name, form, pattern, timeline, next_second)
 
 
 def _compile(form: Form, zone: Zone, dst: Dst) -> tuple[Pattern, Timeline]:

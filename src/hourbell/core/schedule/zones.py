@@ -31,6 +31,10 @@ class Zone:
     offsets: tuple[int, ...]
     abbreviations: tuple[str, ...]
 
+    @property
+    def is_utc(self) -> bool:
+        return self.offsets == (0,)
+
     def period_at(self, second: int) -> int:
         """Index of the period that holds this UTC second."""
         return bisect_right(self.starts, second) - 1

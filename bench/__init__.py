@@ -1,0 +1,1 @@
+"""Speed beside the peers: `python -m bench [name …]`, or `make bench ONLY=name`."""
