@@ -1,5 +1,6 @@
 """Cron expressions: five, six or seven fields to a pattern of masks."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,6 +32,8 @@ from hourbell.core.schedule.fields import (
 from hourbell.core.schedule.pattern import MaskPattern
 
 _KINDS = (SECOND, MINUTE, HOUR, DAY_OF_MONTH, MONTH, DAY_OF_WEEK, YEAR)
+_NICKNAMES = ("hourly", "daily", "midnight", "weekly", "monthly", "annually")
+_LOOKS_LIKE_INTERVAL = re.compile(r"(?:every)?(\d{1,9}[smhdw])", re.ASCII)
 _SUNDAY, _SATURDAY = 0, 6
 _EVERY_WEEK = mask_of(0, 28, 7)
 
@@ -109,6 +112,10 @@ def parse_cron(text: str, job_name: str | None) -> Cron:
         if kind is DAY_OF_WEEK and word.startswith("+"):
             needs_both_days = True
             word, column = word[1:], column + 1
+            if not word:
+                hint = "write a weekday after '+', as +MON"
+                faults.append(Fault("a value is missing", kind.name, column, "", kind.allowed, hint))
+                word = "*"
         fields.append(FieldReader(kind, job_name, faults.append).read(word, column))
     if omitted_second:
         fields.insert(0, Field(SECOND, "0", 0, (Span(0, 0),), "0"))
@@ -130,9 +137,14 @@ def _words(text: str) -> Iterator[tuple[str, int]]:
 
 
 def _wrong_number_of_fields(text: str, count: int) -> Fault:
+    word = text.strip(" \t")
     hint = None
-    if count == 1 and text.strip(" \t")[-1:] in tuple("smhd"):
-        hint = f"for an interval write 'every {echo(text.strip())}'"
+    if found := _LOOKS_LIKE_INTERVAL.fullmatch(word):
+        hint = f"for an interval write 'every {found[1]}'"
+    elif word in _NICKNAMES:
+        hint = f"write @{word}"
+    elif word.startswith("FREQ="):
+        hint = f"write RRULE:{echo(word)}"
     return Fault(f"expected 5, 6 or 7 fields, got {count}", text=echo(text), hint=hint)
 
 

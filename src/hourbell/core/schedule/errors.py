@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 ECHO_LIMIT = 40
+_MOST_SHOWN = 20
 
 
 def echo(text: str) -> str:
@@ -34,7 +35,10 @@ class ScheduleError(ValueError):
     """A schedule that cannot be read. `faults` holds everything that is wrong, in order of place."""
 
     def __init__(self, *faults: Fault) -> None:
-        super().__init__("\n".join(map(str, faults)))
+        lines = [str(fault) for fault in faults[:_MOST_SHOWN]]
+        if len(faults) > _MOST_SHOWN:
+            lines.append(f"and {len(faults) - _MOST_SHOWN} more")
+        super().__init__("\n".join(lines))
         self.faults = faults
 
     def __reduce__(self) -> tuple[type["ScheduleError"], tuple[Fault, ...]]:

@@ -4,6 +4,7 @@ The reader is written by hand and linear in the text. It never stops at the firs
 read is noted and left out, and the caller raises all of them together.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -34,6 +35,7 @@ class FieldKind:
         return next(name for name, number in self.names.items() if number == value % (self.last + 1 or 1))
 
 
+_SPECIAL_DAY = re.compile(r"L|LW|L-\d{1,2}|\d{1,2}W", re.ASCII)
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 
@@ -132,7 +134,7 @@ class FieldReader:
         resolved: list[str] = []
         at = column
         for item in text.split(","):
-            term = self._term(item, at)
+            term = self._term(item, at, is_alone=item == text)
             if term is not None:
                 terms.append(term)
                 is_hashed = item.startswith("H") and isinstance(term, Span)
@@ -140,20 +142,28 @@ class FieldReader:
             at += len(item) + 1
         return Field(self._kind, text, column, tuple(terms), ",".join(resolved))
 
-    def _fault(self, message: str, column: int, text: str, hint: str | None = None) -> None:
-        self._note(Fault(message, self._kind.name, column, echo(text), self._kind.allowed, hint))
+    def _fault(self, message: str, column: int, text: str, hint: str | None = None, allowed: str | None = None) -> None:
+        self._note(Fault(message, self._kind.name, column, echo(text), allowed or self._kind.allowed, hint))
 
-    def _term(self, item: str, column: int) -> Term | None:
+    def _term(self, item: str, column: int, *, is_alone: bool) -> Term | None:
         if not item:
             self._fault("a value is missing", column, item, "remove the extra comma")
+            return None
+        if item == "?" and not is_alone:
+            self._fault("'?' stands alone", column, item, "write * or the values")
             return None
         if item[0] == "H" or (item[0] == "h" and not item[1:2].isalpha()):
             return self._hashed(item, column)
         if self._kind is DAY_OF_MONTH and item[0] != "*" and ("L" in item.upper() or "W" in item.upper()):
             return self._special_day(item, column)
-        if self._kind is DAY_OF_WEEK and ("#" in item or item.upper().endswith("L")):
+        if self._kind is DAY_OF_WEEK and ("#" in item or self._is_last_weekday(item)):
             return self._nth_weekday(item, column)
         return self._span(item, column)
+
+    def _is_last_weekday(self, item: str) -> bool:
+        """Whether it reads as `dL`; JUL, say, does not."""
+        day = item[:-1].upper()
+        return item[-1] in "Ll" and (not day or day.isdigit() or day in self._kind.names or "-" in day or day == "*")
 
     def _span(self, item: str, column: int) -> Span | None:
         base, slash, step_text = item.partition("/")
@@ -170,7 +180,7 @@ class FieldReader:
             return None if step is None else Span(self._kind.low, self._kind.last, step, is_star=True)
         first_text, dash, last_text = base.partition("-")
         first = self._value(first_text, column, item)
-        last = self._value(last_text, column + len(first_text) + 1, item) if dash else first
+        last = self._value(last_text, column + len(first_text) + 1, item, column) if dash else first
         step = self._step(step_text, step_column) if slash else 1
         if first is None or last is None or step is None:
             return None
@@ -204,10 +214,11 @@ class FieldReader:
             return f"write {head}"
         return f"write {head},{_range(kind.spell(start, last_text), kind.spell(last, last_text))}"
 
-    def _value(self, text: str, column: int, item: str) -> int | None:
+    def _value(self, text: str, column: int, item: str, item_column: int | None = None) -> int | None:
+        item_column = column if item_column is None else item_column
         kind = self._kind
         if text.isdigit():
-            value = int(text) if len(text) <= 6 else kind.high + 1
+            value = _number(text)
             if kind.low <= value <= kind.high:
                 return value
             hint = "write 0 for midnight" if kind is HOUR and value == 24 else None
@@ -217,7 +228,7 @@ class FieldReader:
         if value_by_name is not None:
             return value_by_name
         if not text:
-            self._fault(f"{echo(item)} is not complete", column, item, "a range is written 1-5")
+            self._fault(f"{echo(item)} is not complete", item_column, item, "a range is written 1-5")
             return None
         self._fault(f"{echo(text)} is not a value", column, text, self._guess(text))
         return None
@@ -227,7 +238,7 @@ class FieldReader:
         short = text.upper()[:3]
         if short in kind.names and text.isalpha():
             return f"write {short}"
-        if text in ("l", "w", "lw") or text.upper() in ("L", "W", "LW"):
+        if text.upper().lstrip("0123456789") in ("L", "W", "LW"):
             if kind is DAY_OF_WEEK:
                 return "for the last Friday write 5L"
             return "L and W belong in the day-of-month field"
@@ -241,64 +252,61 @@ class FieldReader:
         if not text.isdigit():
             self._fault(f"{echo(text) or 'nothing'} is not a step", column, text, "write a number of 1 or more")
             return None
-        if int(text[:6]) == 0:
+        step = _number(text)
+        if step == 0:
             self._fault("a step of 0 never moves", column, text, "write a number of 1 or more")
             return None
-        return int(text) if len(text) <= 6 else 10**6
+        return step
 
     def _special_day(self, item: str, column: int) -> Term | None:
-        if item != item.upper():
-            self._fault(f"{echo(item)} is lower case", column, item, f"write {echo(item.upper())}")
+        upper = item.upper()
+        if item != upper and _SPECIAL_DAY.fullmatch(upper):
+            self._fault(f"{item} is lower case", column, item, f"write {upper}")
             return None
         if item == "L":
             return LastDay()
         if item == "LW":
             return LastWorkday()
         if item.startswith("L-") and item[2:].isdigit():
-            back = int(item[2:]) if len(item) <= 6 else 99
+            back = _number(item[2:])
             if 1 <= back <= 30:
                 return LastDay(back)
             hint = "write L" if back == 0 else None
-            self._fault(f"{echo(item[2:])} is outside 1-30", column + 2, item[2:], hint)
-            return None
-        if item.startswith("L-") and item.endswith("W"):
-            self._fault(f"{echo(item)} is not supported", column, item, "write LW for the last weekday of the month")
+            self._fault(f"{echo(item[2:])} is outside 1-30", column + 2, item[2:], hint, "1-30")
             return None
         if item.endswith("W") and item[:-1].isdigit():
             day = self._value(item[:-1], column, item)
             return None if day is None else NearestWorkday(day)
-        if item.endswith("W"):
-            self._fault(f"{echo(item)}: W takes a single day", column, item, "write 15W, or 1W,15W")
-            return None
-        self._fault(f"{echo(item)} is not a value", column, item, "L stands alone, as L-3 or as LW")
+        if item.startswith("L-") and item.endswith("W"):
+            message, hint = f"{echo(item)} is not supported", "write LW for the last weekday of the month"
+        elif item.endswith("W"):
+            message, hint = f"{echo(item)}: W takes a single day", "write 15W, or 1W,15W"
+        elif upper.endswith("L"):
+            message, hint = f"{echo(item)} is not a value", "for the last Friday write 5L in the day-of-week field"
+        else:
+            message, hint = f"{echo(item)} is not a value", "L stands alone, as L-3 or as LW"
+        self._fault(message, column, item, hint)
         return None
 
     def _nth_weekday(self, item: str, column: int) -> Term | None:
-        if "#" in item:
-            day_text, _, nth_text = item.partition("#")
-        else:
-            day_text, nth_text = item[:-1], item[-1]
+        day_text, nth_text = (item[:-1], item[-1]) if "#" not in item else item.split("#", 1)
         if not day_text:
-            self._fault(f"{echo(item)} needs a weekday", column, item, "for the last Friday write 5L")
+            hint = "for the last Friday write 5L" if "#" not in item else "for the second Friday write 5#2"
+            self._fault(f"{echo(item)} needs a weekday", column, item, hint)
             return None
         if "-" in day_text or "/" in item or day_text in ("*", "?"):
             mark = "#" if "#" in item else "L"
             self._fault(f"'{mark}' takes a single weekday", column, item, "write a list, as MON#1,TUE#1")
             return None
         weekday = self._value(day_text, column, item)
-        if nth_text == "l":
-            self._fault(f"{echo(item)} is lower case", column, item, f"write {echo(item[:-1])}L")
-            return None
-        nth_column = column + len(item) - len(nth_text)
-        if nth_text != "L" and not (nth_text.isdigit() and len(nth_text) == 1 and "1" <= nth_text <= "5"):
-            self._fault(
-                f"{echo(nth_text) or 'nothing'} is outside 1-5",
-                nth_column,
-                nth_text,
-                "or write L for the last",
-            )
-            return None
         if weekday is None:
+            return None
+        if nth_text == "l":
+            self._fault(f"{item} is lower case", column, item, f"write {item[:-1]}L")
+            return None
+        if nth_text not in ("1", "2", "3", "4", "5", "L"):
+            message = f"{echo(nth_text)} is outside 1-5" if nth_text else "a number is missing after '#'"
+            self._fault(message, column + len(item) - len(nth_text), nth_text, "or write L for the last", "1-5")
             return None
         return NthWeekday(weekday % 7, None if nth_text == "L" else int(nth_text))
 
@@ -317,17 +325,17 @@ class FieldReader:
             if not (base.startswith("H(") and base.endswith(")")):
                 self._fault(f"{echo(item)} is not a value", column, item, "write H, H/15 or H(0-29)")
                 return None
-            bounds = FieldReader(kind, None, self._note)._span(base[2:-1], column + 2)
-            if bounds is None:
-                return None
-            if bounds.step != 1:
-                self._fault(f"{echo(base)}: no step inside the brackets", column, item, "write H(0-29)/10")
+            faults: list[Fault] = []
+            bounds = FieldReader(kind, None, faults.append)._span(base[2:-1], column + 2)
+            if bounds is None or bounds.step != 1:
+                hint = f"write H({kind.low}-{kind.last}), or a part of it"
+                self._fault(f"{echo(base)} holds no range", column, item, hint)
                 return None
             first, last = bounds.first, bounds.last
         step = self._step(step_text, column + len(base) + 1) if slash else None
         if slash and step is None:
             return None
-        if self._job_name is None:
+        if not self._job_name:
             self._fault("H needs the job's name to spread by", column, item, "give a name")
             return None
         size = last - first + 1
@@ -338,10 +346,16 @@ class FieldReader:
         return Span(start, last, step)
 
 
+def _number(digits: str) -> int:
+    """The number, or one beyond every field if it is absurdly long."""
+    digits = digits.lstrip("0") or "0"
+    return int(digits) if len(digits) <= 6 else 10**6
+
+
 def _stable_hash(job_name: str, field_name: str) -> int:
     import hashlib  # rarely needed, and slow to load
 
-    digest = hashlib.sha256(f"{job_name}\0{field_name}".encode()).digest()
+    digest = hashlib.sha256(f"{job_name}\0{field_name}".encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8], "big")
 
 

@@ -19,7 +19,7 @@ from hourbell.core.schedule.errors import Fault, ScheduleError, echo
 from hourbell.core.schedule.pattern import GridPattern, MaskPattern, OncePattern
 
 _UNITS = {"w": 7 * DAY, "d": DAY, "h": 3_600, "m": 60, "s": 1}
-_DURATION = re.compile(r"(?:\d{1,9}[wdhms])+", re.ASCII)
+_DURATION = re.compile(r"(?=\d)(?:\d{1,9}w)?(?:\d{1,9}d)?(?:\d{1,9}h)?(?:\d{1,9}m)?(?:\d{1,9}s)?", re.ASCII)
 _PART = re.compile(r"(\d+)([wdhms])", re.ASCII)
 _MOMENT = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d)(?::(\d\d))?([Zz]|[+-]\d\d:\d\d)?",

@@ -5,7 +5,7 @@ eight years of it at most, so that a rule which never matches costs a bounded wa
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
@@ -14,7 +14,7 @@ from itertools import islice
 from hourbell.core.schedule.calendar import DAY, END_OF_CALENDAR, day_number, weekday_of
 
 DAILY, WEEKLY, MONTHLY, YEARLY = "DAILY", "WEEKLY", "MONTHLY", "YEARLY"
-_REACH = 8 * 366 * DAY
+REACH = 8 * 366 * DAY
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _LAST_DAY = END_OF_CALENDAR // DAY - 1
 
@@ -65,18 +65,34 @@ class Rule:
         following, next_month = divmod(index + 1, 12)
         return range(day_number(year, month + 1, 1), day_number(following, next_month + 1, 1))
 
-    def instances(self, period: int) -> Iterator[int]:
-        """The rule's local seconds in a period, rising, within DTSTART and UNTIL."""
-        days = (day for day in self.days_of(period) if self._matches(day))
-        seconds: Iterator[int] = (day * DAY + time for day in days for time in self.times)
+    def matching_days(self, period: int) -> list[int]:
+        """The days of a period that the rule names."""
+        return [day for day in self.days_of(period) if self._matches(day)]
+
+    def instances(self, period: int, *, is_falling: bool = False) -> Iterator[int]:
+        """The rule's local seconds in a period, in order, within DTSTART and UNTIL."""
+        days = self.matching_days(period)
+        size, width = len(days) * len(self.times), len(self.times)
+        places: Sequence[int] = range(size)
         if self.positions:
-            every = list(seconds)
-            size = len(every)
-            picked = {at - 1 if at > 0 else size + at for at in self.positions}
-            seconds = (every[at] for at in sorted(picked) if 0 <= at < size)
-        for second in seconds:
+            counted = {at - 1 if at > 0 else size + at for at in self.positions}
+            places = sorted(place for place in counted if 0 <= place < size)
+        for place in reversed(places) if is_falling else places:
+            second = days[place // width] * DAY + self.times[place % width]
             if (self.start is None or second >= self.start) and (self.until is None or second <= self.until):
                 yield second
+
+    def count_in(self, period: int, first: int, end: int) -> int:
+        """How many seconds of the rule in a period lie in [first, end)."""
+        if self.positions:
+            return sum(first <= second < end for second in self.instances(period))
+        first = first if self.start is None else max(first, self.start)
+        end = end if self.until is None else min(end, self.until + 1)
+        total = 0
+        for day in self.matching_days(period):
+            since, until = first - day * DAY, end - day * DAY
+            total += max(0, bisect_left(self.times, until) - bisect_left(self.times, since))
+        return total
 
     def _week_begin(self, day: int) -> int:
         return day - (weekday_of(day) - self.week_start) % 7
@@ -134,7 +150,7 @@ class RecurrencePattern:
     def next(self, earliest: int) -> int | None:
         earliest = max(earliest, 0)
         begins = max(earliest, self.rule.start or 0)
-        reach = min(begins + _REACH, END_OF_CALENDAR)
+        reach = min(begins + REACH, END_OF_CALENDAR)
         by_rule = next((second for second in self._rising(earliest, reach) if self._is_kept(second)), None)
         added = next((second for second in self._added_from(earliest) if self._is_kept(second)), None)
         return min((second for second in (by_rule, added) if second is not None), default=None)
@@ -146,9 +162,34 @@ class RecurrencePattern:
         return max((second for second in (by_rule, next(earlier, None)) if second is not None), default=None)
 
     def count(self, first: int, end: int) -> int:
-        seconds = set(self._rising(max(first, 0), min(end, END_OF_CALENDAR)))
-        seconds.update(second for second in self._added_from(first) if second < end)
-        return sum(map(self._is_kept, seconds))
+        first, end = max(first, 0), min(end, END_OF_CALENDAR)
+        removed = {second for second in self.removed if second // DAY not in self.removed_days}
+        total = self._count_by_rule(first, end)
+        total -= sum(first <= second < end and self._is_of_rule(second) for second in removed)
+        for day in self.removed_days:
+            total -= self._count_by_rule(max(first, day * DAY), min(end, day * DAY + DAY))
+        added = (second for second in self._added_from(first) if second < end)
+        return total + sum(self._is_kept(second) and not self._is_of_rule(second) for second in added)
+
+    def _count_by_rule(self, first: int, end: int) -> int:
+        if first >= end:
+            return 0
+        if self.rule.count is not None:
+            return bisect_left(self._counted, end) - bisect_left(self._counted, first)
+        total = 0
+        reach = max(first, self.rule.start or 0) + REACH  # beyond it, `next` finds nothing either
+        for period in self._periods_from(first // DAY):
+            begins = self.rule.days_of(period)[0] * DAY
+            if begins >= min(end, reach):
+                break
+            found = self.rule.count_in(period, first, end)
+            total += found
+            if found:
+                reach = begins + REACH
+        return total
+
+    def _is_of_rule(self, second: int) -> bool:
+        return self._count_by_rule(second, second + 1) == 1
 
     def _is_kept(self, second: int) -> bool:
         return second not in self.removed and second // DAY not in self.removed_days
@@ -178,9 +219,10 @@ class RecurrencePattern:
             return
         if self.rule.until is not None:
             latest = min(latest, self.rule.until)
-        oldest = max(latest - _REACH, self.rule.start or 0, 0) // DAY
+        oldest = max(latest - REACH, self.rule.start or 0, 0) // DAY
         for period in range(self.rule.period_of(latest // DAY), self.rule.period_of(oldest) - 1, -1):
-            yield from (second for second in reversed(list(self.rule.instances(period))) if 0 <= second <= latest)
+            falling = self.rule.instances(period, is_falling=True)
+            yield from (second for second in falling if 0 <= second <= latest)
 
     def _periods_from(self, day: int) -> range:
         first = self.rule.period_of(max(day, (self.rule.start or 0) // DAY))

@@ -14,6 +14,7 @@ _STAMP = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)(Z?))?", re.ASCII
 _BYDAY = re.compile(r"([+-]?\d{1,2})?(SU|MO|TU|WE|TH|FR|SA)", re.ASCII)
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  local readings have no zone
 _MOST_COUNTED = 10_000
+_MOST_TIMES = 1_440
 _RANGES = {
     "BYSECOND": (0, 59, False),
     "BYMINUTE": (0, 59, False),
@@ -70,8 +71,8 @@ class _Reader:
                 self._fault(f"a second {name}", column, found[0], "write one")
                 continue
             seen.add(name)
+            is_date = self._parameters(name, parameters, column + len(name) + 1)
             column += len(head) + 1
-            is_date = self._parameters(name, parameters, column - len(head) - 1)
             if name == "RRULE":
                 self._split(value, column)
             else:
@@ -80,7 +81,7 @@ class _Reader:
             self._fault("an RRULE line is missing", 1, self._text, "write RRULE:FREQ=…")
         rule = self._rule() if "RRULE" in seen else None
         if self._faults or rule is None:
-            raise ScheduleError(*self._faults)
+            raise ScheduleError(*sorted(self._faults, key=lambda fault: fault.column or 0))
         return RecurrencePattern(
             rule, tuple(sorted(self._added)), frozenset(self._removed), frozenset(self._removed_days)
         )
@@ -91,18 +92,15 @@ class _Reader:
     def _parameters(self, name: str, parameters: list[str], column: int) -> bool:
         """Check a line's parameters; whether it holds dates without a time."""
         for parameter in parameters:
+            place, column = column, column + len(parameter) + 1
             if parameter in (f"TZID={self._zone.name}", "VALUE=DATE-TIME", "VALUE=DATE"):
                 continue
             if parameter.startswith("TZID="):
-                hint = "put the zone into the timezone field"
-                self._fault(
-                    f"{echo(parameter)} is not the schedule's zone, {self._zone.name}",
-                    column,
-                    parameter,
-                    hint,
-                )
+                message = f"{echo(parameter)} is not the schedule's zone, {self._zone.name}"
+                self._fault(message, place, parameter, "put the zone into the timezone field")
             else:
-                self._fault(f"{name} parameter {echo(parameter)} is not understood", column, parameter, "leave it out")
+                message = f"{name} parameter {echo(parameter)} is not understood"
+                self._fault(message, place, parameter, "leave it out")
         return "VALUE=DATE" in parameters
 
     def _split(self, value: str, column: int) -> None:
@@ -128,6 +126,8 @@ class _Reader:
             second = self._stamp(stamp, column)
             if second is None:
                 pass
+            elif name == "DTSTART" and self._start is not None:
+                self._fault("a second DTSTART", column, stamp, "write one")
             elif name == "DTSTART":
                 self._start = second
             elif name == "RDATE":
@@ -179,9 +179,14 @@ class _Reader:
                 numbers["BYMONTHDAY"] = (date.day,)
                 if frequency == YEARLY:
                     numbers["BYMONTH"] = numbers["BYMONTH"] or (date.month,)
+        times = self._times(numbers)
+        if len(times) > _MOST_TIMES:
+            message = f"{len(times)} times a day are too many for a recurrence"
+            self._fault(message, self._column("BYHOUR" if "BYHOUR" in self._parts else "FREQ"), "", "write cron")
+            return None
         return Rule(
             frequency=frequency,
-            times=self._times(numbers),
+            times=times,
             start=start,
             interval=(numbers["INTERVAL"] or (1,))[0],
             count=(numbers["COUNT"] or (None,))[0],
@@ -261,15 +266,19 @@ class _Reader:
         second = self._stamp(stamp, column)
         return second if second is None or "T" in stamp else second + DAY - 1
 
+    def _column(self, name: str) -> int:
+        """Where the name of a part stands."""
+        return self._parts[name][1] - len(name) - 1
+
     def _check_together(self, frequency: str, numbers: dict[str, tuple[int, ...]]) -> None:
         for name in _FORBIDDEN[frequency]:
             if name in self._parts:
-                self._fault(f"{name} does not go with FREQ={frequency}", self._parts[name][1], name)
+                self._fault(f"{name} does not go with FREQ={frequency}", self._column(name), name)
         if "COUNT" in self._parts and "UNTIL" in self._parts:
-            self._fault("COUNT and UNTIL exclude each other", self._parts["UNTIL"][1], "UNTIL", "keep one")
+            self._fault("COUNT and UNTIL exclude each other", self._column("UNTIL"), "UNTIL", "keep one")
         if "BYSETPOS" in self._parts and not any(name.startswith("BY") and name != "BYSETPOS" for name in self._parts):
-            self._fault("BYSETPOS needs another BY part to choose from", self._parts["BYSETPOS"][1], "BYSETPOS")
+            self._fault("BYSETPOS needs another BY part to choose from", self._column("BYSETPOS"), "BYSETPOS")
         if self._start is None:
             for name in ("INTERVAL", "COUNT", "BYSETPOS"):
                 if name in self._parts and not (name == "INTERVAL" and numbers[name] in ((), (1,))):
-                    self._fault(f"{name} needs DTSTART", self._parts[name][1], name, "add DTSTART:20260101T090000")
+                    self._fault(f"{name} needs DTSTART", self._column(name), name, "add DTSTART:20260101T090000")

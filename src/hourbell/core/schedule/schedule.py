@@ -24,15 +24,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
-from typing import Final, Literal, get_args
+from typing import Final, Literal, cast, get_args
 
-from hourbell.core.schedule.calendar import DAY
+from hourbell.core.schedule.calendar import DAY, END_OF_CALENDAR
 from hourbell.core.schedule.cron import Cron
 from hourbell.core.schedule.errors import Fault, ScheduleError, echo
 from hourbell.core.schedule.forms import Instant, Interval, Yearly
 from hourbell.core.schedule.parse import Form, parse_form
 from hourbell.core.schedule.pattern import OncePattern, Pattern
-from hourbell.core.schedule.recurrence import RecurrencePattern
+from hourbell.core.schedule.recurrence import REACH, RecurrencePattern
 from hourbell.core.schedule.timeline import EveryReading, FirstPass, Timeline
 from hourbell.core.schedule.warnings import ScheduleWarning, find_warnings
 from hourbell.core.schedule.words import describe
@@ -83,7 +83,8 @@ class Schedule:
         """
         _require_text("schedule", expression)
         _require_text("timezone", timezone)
-        return _parse(expression, timezone, dst, name if _HASHED.search(expression[:513]) else None)
+        _require_text("name", name or "")
+        return _parse(expression, timezone, str(dst), name if _HASHED.search(expression[:513]) else None)
 
     def __reduce__(self) -> tuple[object, ...]:
         return Schedule.parse, (self.expression, self.timezone, self.dst, self.name)
@@ -96,7 +97,8 @@ class Schedule:
     @property
     def never_fires(self) -> bool:
         """Whether no instant matches, ever, as in `0 0 30 2 *`."""
-        return self._next_second(-2 * DAY) is None
+        starts = range(-2 * DAY, END_OF_CALENDAR, REACH)  # a recurrence is looked for that far at a time
+        return all(self._next_second(start) is None for start in starts)
 
     def next(self, after: datetime) -> datetime | None:
         """The first instant strictly after, or None if it never fires again."""
@@ -144,7 +146,11 @@ class Schedule:
         """What may surprise, with dates from the year after `after`; by default, from now on."""
         if after is None:
             after = datetime.now(UTC)  # for people at a prompt; the engine always says when
-        return find_warnings(self.form, self._pattern, self._timeline, load_zone(self.timezone), _seconds(after))
+        zone = load_zone(self.timezone)
+        found = find_warnings(self.form, self._pattern, self._timeline, zone, _seconds(after))
+        if self.never_fires:
+            found.insert(0, ScheduleWarning("never_fires", "never fires: no date matches"))
+        return found
 
     def _walk(self, earliest: int, latest: int) -> Iterator[datetime]:
         while (second := self._next_second(earliest)) is not None and second <= latest:
@@ -178,20 +184,13 @@ def _require_text(what: str, given: object) -> None:
 
 
 @lru_cache(maxsize=4096)
-def _parse(expression: str, timezone: str, dst: Dst, name: str | None) -> Schedule:
+def _parse(expression: str, timezone: str, dst: str, name: str | None) -> Schedule:
     faults = []
     if timezone not in zone_names():
         faults.append(_unknown_zone(timezone))
     if dst not in get_args(Dst):
-        faults.append(
-            Fault(
-                f"dst {echo(str(dst))} is not known",
-                "dst",
-                text=echo(str(dst)),
-                allowed="once, wall, skip",
-                hint="write once, wall or skip",
-            )
-        )
+        message, allowed = f"dst {echo(dst)} is not known", "once, wall, skip"
+        faults.append(Fault(message, "dst", None, echo(dst), allowed, "write once, wall or skip"))
     zone = load_zone("UTC" if faults else timezone)
     try:
         form = parse_form(expression, zone, name)
@@ -202,10 +201,10 @@ def _parse(expression: str, timezone: str, dst: Dst, name: str | None) -> Schedu
         raise ScheduleError(*faults)
     # In UTC the local line is the line of instants, and the timeline has nothing to add.
     next_second = pattern.next if timeline.zone.is_utc else partial(timeline.next, pattern)
-    return Schedule(expression.strip(), timezone, dst, name, form, pattern, timeline, next_second)
+    return Schedule(expression.strip(), timezone, cast(Dst, dst), name, form, pattern, timeline, next_second)
 
 
-def _compile(form: Form, zone: Zone, dst: Dst) -> tuple[Pattern, Timeline]:
+def _compile(form: Form, zone: Zone, dst: str) -> tuple[Pattern, Timeline]:
     """The pattern of a form, and how its line is read."""
     on_utc = EveryReading(load_zone("UTC"))
     by_date = EveryReading(zone) if dst == "wall" else FirstPass(zone, skips_gaps=dst == "skip")
@@ -215,7 +214,8 @@ def _compile(form: Form, zone: Zone, dst: Dst) -> tuple[Pattern, Timeline]:
         case Yearly():
             return form.pattern, by_date
         case Instant():
-            return form.pattern, on_utc if form.moment.is_instant else by_date
+            # An instant fires once, also for those who want every reading of the clock.
+            return form.pattern, on_utc if form.moment.is_instant else FirstPass(zone, skips_gaps=dst != "once")
         case Interval():
             return form.pattern(_anchor(form, zone)), on_utc
         case RecurrencePattern():
@@ -233,19 +233,22 @@ def _anchor(form: Interval, zone: Zone) -> int:
 
 def _unknown_zone(timezone: object) -> Fault:
     shown = echo(str(timezone))
-    hint = "write an IANA name such as Europe/Paris"
-    by_folded_name = {name.lower(): name for name in zone_names()}
-    folded = shown.lower().replace(" ", "_")
-    if folded in by_folded_name:
-        hint = f"did you mean {by_folded_name[folded]}?"
-    else:
-        from difflib import get_close_matches
-
-        close = get_close_matches(folded, by_folded_name, n=1, cutoff=0.75)
-        cities = [name for name in sorted(zone_names()) if name.lower().endswith("/" + folded)]
-        if close or cities:
-            hint = f"did you mean {cities[0] if cities else by_folded_name[close[0]]}?"
+    close = _closest_zone(shown.lower().replace(" ", "_"))
+    hint = "write an IANA name such as Europe/Paris" if close is None else f"did you mean {close}?"
     return Fault(f"unknown time zone {shown!r}", "timezone", text=shown, allowed="an IANA name", hint=hint)
+
+
+def _closest_zone(folded: str) -> str | None:
+    if any(character in "+0123456789" for character in folded):
+        return None  # an offset, not a misspelt place, and Etc/GMT+1 means the opposite of what most people think
+    from difflib import get_close_matches
+
+    by_folded_name = {name.lower(): name for name in sorted(zone_names())}
+    if folded in by_folded_name:
+        return by_folded_name[folded]
+    cities = [name for name in by_folded_name if name.endswith("/" + folded)]
+    close = cities or get_close_matches(folded, by_folded_name, n=1, cutoff=0.75)
+    return by_folded_name[close[0]] if close else None
 
 
 def _seconds(instant: datetime) -> int:

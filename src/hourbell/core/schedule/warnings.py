@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import islice
 
-from hourbell.core.schedule.calendar import DAY, KIND_MONTHS, KINDS
+from hourbell.core.schedule.calendar import DAY, KIND_MONTHS, KINDS, MINUTE, mask_of
 from hourbell.core.schedule.cron import Cron, days_by_date
 from hourbell.core.schedule.fields import Span
 from hourbell.core.schedule.forms import Instant, Interval, Yearly
@@ -13,7 +13,7 @@ from hourbell.core.schedule.pattern import MaskPattern, Pattern
 from hourbell.core.schedule.recurrence import RecurrencePattern
 from hourbell.core.schedule.timeline import Timeline
 from hourbell.core.schedule.words import clock, date_words, joined
-from hourbell.core.schedule.zones import Zone
+from hourbell.core.schedule.zones import Zone, local_time_at
 
 _YEAR = 366 * DAY
 _MOST_GAPS = 4
@@ -38,65 +38,87 @@ def find_warnings(
     after: int,
 ) -> list[ScheduleWarning]:
     """Everything worth a warning about a schedule, seen from this UTC second."""
-    if timeline.next(pattern, -2 * DAY) is None:
-        return [*_never(form), *_gaps(form, pattern, timeline, after)]
-    found = [*_gaps(form, pattern, timeline, after), *_leap_day(pattern, timeline, after)]
+    look = _Look(pattern, timeline, zone, after)
+    found = [*_gaps(form, look), *_leap_day(pattern, look)]
     if isinstance(form, Cron):
-        found += [
-            *_steps(form),
-            *_mixed_days(form, pattern, timeline, after),
-            *_dead_date(form, pattern, timeline, after),
-        ]
-    found += _often(form, pattern, timeline, after)
-    if isinstance(form, Interval) and form.seconds % DAY == 0 and len(zone.offsets) > 1:
+        found += [*_steps(form), *_mixed_days(form, look), *_dead_date(form, look)]
+    found += _often(form, look)
+    if isinstance(form, Interval) and form.seconds % DAY == 0 and len(set(zone.offsets)) > 1:
         message = f"every {form.duration} counts 24 hours to the day, so the local time moves when the clock does"
-        found.append(ScheduleWarning("day_is_24_hours", message, _instants(pattern, timeline, after)))
+        found.append(ScheduleWarning("day_is_24_hours", message, look.instants()))
     return found
 
 
-def _never(form: object) -> Iterator[ScheduleWarning]:
-    if not (isinstance(form, Instant) and not form.moment.is_instant):
-        yield ScheduleWarning("never_fires", "never fires: no date matches")
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A schedule and the moment it is looked at from."""
+
+    pattern: Pattern
+    timeline: Timeline
+    zone: Zone
+    after: int
+
+    def instants(self, pattern: Pattern | None = None) -> tuple[datetime, ...]:
+        """The next few instants, of this pattern or another on the same line."""
+        return tuple(islice(self._following(pattern or self.pattern), _MOST_DATES))
+
+    def dates(self, instants: tuple[datetime, ...]) -> str:
+        """The local dates of instants."""
+        local = [local_time_at(self.zone.name, instant)[0] for instant in instants]
+        return joined([f"{reading:%Y-%m-%d}" for reading in local]) if local else "never again"
+
+    def _following(self, pattern: Pattern) -> Iterator[datetime]:
+        after = self.after
+        while (second := self.timeline.next(pattern, after + 1)) is not None:
+            yield datetime.fromtimestamp(second, UTC)
+            after = second
 
 
-def _gaps(form: object, pattern: Pattern, timeline: Timeline, after: int) -> Iterator[ScheduleWarning]:
+def _gaps(form: object, look: _Look) -> Iterator[ScheduleWarning]:
     """Local times that the clock skips within a year."""
-    zone = timeline.zone
-    follows_clock = isinstance(form, Cron) and form.is_periodic
-    if follows_clock and isinstance(form, Cron) and form.hour.is_unrestricted:
-        return  # it goes on across the gap without losing a beat
-    horizon = after + _YEAR
-    if isinstance(form, Instant):
-        horizon = form.moment.second + 2 * DAY
-    for period in zone.gaps(after, horizon)[:_MOST_GAPS]:
+    zone, pattern = look.timeline.zone, look.pattern
+    until = form.moment.second + 2 * DAY if isinstance(form, Instant) else look.after + _YEAR
+    for period in zone.gaps(look.after, until)[:_MOST_GAPS]:
         resumes = zone.first_reading(period)
         reading = pattern.next(zone.highs[period])
-        if reading is None or reading >= resumes:
+        if reading is None or reading >= resumes or _keeps_its_beat(form, resumes - zone.highs[period]):
             continue
-        at = (_EPOCH + timedelta(seconds=zone.starts[period]),)
-        day, time = divmod(reading, DAY)
         lost = pattern.count(zone.highs[period], resumes)
-        shown = clock(time) if lost == 1 else f"{clock(time)} to {clock(pattern.previous(resumes - 1) or time)}"
-        verb = "does" if lost == 1 else "do"
-        says = f"{shown} {verb} not exist on {date_words(day)} in {zone.name}"
-        if timeline.skipped_reading(pattern, period) is not None:
+        shown = clock(reading)
+        if lost > 1:
+            shown += f" to {clock(pattern.previous(resumes - 1) or reading)}"
+        does = "does" if lost == 1 else "do"
+        says = f"{shown} {does} not exist on {date_words(reading // DAY)} in {zone.name}"
+        at = (datetime.fromtimestamp(zone.starts[period], UTC),)
+        if look.timeline.skipped_reading(pattern, period) is not None:
             yield ScheduleWarning("gap", f"{says}; runs at {clock(resumes)}", at)
-        elif follows_clock:
+        elif isinstance(form, Cron) and form.is_periodic:
             yield ScheduleWarning("periodic_gap", f"{says}; {lost} run{'s' if lost > 1 else ''} left out", at)
         else:
             yield ScheduleWarning("gap", f"{says}; no run for it", at)
 
 
-def _leap_day(pattern: Pattern, timeline: Timeline, after: int) -> Iterator[ScheduleWarning]:
-    if not isinstance(pattern, MaskPattern):
-        return
-    leap_februaries = sum(KIND_MONTHS[7:14])
-    only_the_29th = all(
-        mask in (0, 1 << 28) for (length, _), mask in zip(KINDS, pattern.days, strict=True) if length == 29
-    )
-    if pattern.months & ~leap_februaries == 0 and only_the_29th:
-        instants = _instants(pattern, timeline, after)
-        yield ScheduleWarning("leap_day", f"fires only on 29 February: {_dates(instants)}", instants)
+def _keeps_its_beat(form: object, gap: int) -> bool:
+    """Whether a periodic schedule goes on across a gap of so many seconds as if nothing had happened."""
+    if not (isinstance(form, Cron) and form.is_periodic and form.hour.is_unrestricted) or gap % MINUTE:
+        return False
+    shift = gap // MINUTE % 60
+    minutes = form.minute.mask
+    return (minutes >> shift | minutes << (60 - shift)) & mask_of(0, 59) == minutes
+
+
+def _leap_day(pattern: Pattern, look: _Look) -> Iterator[ScheduleWarning]:
+    if isinstance(pattern, MaskPattern):
+        leap_februaries = sum(KIND_MONTHS[7:14])
+        days = [mask for (length, _), mask in zip(KINDS, pattern.days, strict=True) if length == 29]
+        is_leap_day = pattern.months & ~leap_februaries == 0 and all(mask in (0, 1 << 28) for mask in days)
+    else:
+        is_leap_day = (
+            isinstance(pattern, RecurrencePattern) and pattern.rule.months == {2} and pattern.rule.month_days == {29}
+        )
+    instants = look.instants() if is_leap_day else ()
+    if instants:
+        yield ScheduleWarning("leap_day", f"fires only on 29 February: {look.dates(instants)}", instants)
 
 
 def _steps(form: Cron) -> Iterator[ScheduleWarning]:
@@ -108,51 +130,37 @@ def _steps(form: Cron) -> Iterator[ScheduleWarning]:
                 yield ScheduleWarning("large_step", message)
 
 
-def _mixed_days(form: Cron, pattern: Pattern, timeline: Timeline, after: int) -> Iterator[ScheduleWarning]:
+def _mixed_days(form: Cron, look: _Look) -> Iterator[ScheduleWarning]:
     """A starred step beside a restricted day field, which cron implementations read in two ways."""
     date, weekday = form.day_of_month, form.day_of_week
     if form.either_day_matches and (date.text.startswith("*") or weekday.text.startswith("*")):
-        instants = _instants(pattern, timeline, after)
-        both = _instants(replace(form, needs_both_days=True).pattern, timeline, after)
+        instants = look.instants()
+        both = look.instants(replace(form, needs_both_days=True).pattern)
         message = (
-            f"fires on day {date.text} or on weekday {weekday.text}: {_dates(instants)}; Debian's cron fires only "
-            f"where both match: {_dates(both)}; for that write +{weekday.text}"
+            f"fires on day {date.text} or on weekday {weekday.text}: {look.dates(instants)}; Debian's cron fires only "
+            f"where both match: {look.dates(both)}; for that write +{weekday.text}"
         )
         yield ScheduleWarning("either_day", message, instants)
 
 
-def _dead_date(form: Cron, pattern: Pattern, timeline: Timeline, after: int) -> Iterator[ScheduleWarning]:
+def _dead_date(form: Cron, look: _Look) -> Iterator[ScheduleWarning]:
     """A day of the month that no allowed month has, beside a weekday that keeps the schedule alive."""
-    if not form.either_day_matches or not isinstance(pattern, MaskPattern):
+    if not form.either_day_matches:
         return
     lives = any(
-        days_by_date(form.day_of_month, length, weekday) and pattern.months & months
+        days_by_date(form.day_of_month, length, weekday) and form.pattern.months & months
         for (length, weekday), months in zip(KINDS, KIND_MONTHS, strict=True)
     )
     if not lives:
-        instants = _instants(pattern, timeline, after)
+        instants = look.instants()
         never = f"day {form.day_of_month.text} never comes in month {form.month.text}"
-        message = f"{never}; only the weekday fires: {_dates(instants)}"
+        message = f"{never}; only the weekday fires: {look.dates(instants)}"
         yield ScheduleWarning("dead_date", message, instants)
 
 
-def _often(form: object, pattern: Pattern, timeline: Timeline, after: int) -> Iterator[ScheduleWarning]:
-    is_often = isinstance(pattern, MaskPattern) and pattern.seconds.bit_count() > 1
-    if is_often or (isinstance(form, Interval) and form.seconds < 60):
-        instants = _instants(pattern, timeline, after)
-        times = joined([f"{instant:%H:%M:%S}" for instant in instants]) if instants else "never again"
+def _often(form: object, look: _Look) -> Iterator[ScheduleWarning]:
+    is_often = isinstance(look.pattern, MaskPattern) and look.pattern.seconds.bit_count() > 1
+    instants = look.instants() if is_often or (isinstance(form, Interval) and form.seconds < MINUTE) else ()
+    if instants:
+        times = joined([f"{instant:%H:%M:%S}" for instant in instants])
         yield ScheduleWarning("often", f"fires more often than every minute: {times} UTC", instants)
-
-
-def _instants(pattern: Pattern, timeline: Timeline, after: int) -> tuple[datetime, ...]:
-    return tuple(islice(_following(pattern, timeline, after), _MOST_DATES))
-
-
-def _following(pattern: Pattern, timeline: Timeline, after: int) -> Iterator[datetime]:
-    while (second := timeline.next(pattern, after + 1)) is not None:
-        yield _EPOCH + timedelta(seconds=second)
-        after = second
-
-
-def _dates(instants: tuple[datetime, ...]) -> str:
-    return joined([f"{instant:%Y-%m-%d}" for instant in instants]) if instants else "never again"

@@ -1,6 +1,6 @@
 """A schedule in English, built from what was read, so that the words say just what will happen."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from typing import assert_never
 
@@ -110,7 +110,7 @@ def _whole_hours(hour: Field) -> str:
 
 def _counted(field: Field, unit: str, past: str) -> str:
     """Minutes of the hour, or seconds of the minute."""
-    if field.is_unrestricted:
+    if field.mask.bit_count() == 60:
         return f"every {unit}"
     if len(field.terms) == 1 and isinstance(field.terms[0], Span) and field.mask.bit_count() > 1:
         span = field.terms[0]
@@ -130,7 +130,7 @@ def _hours(field: Field) -> str:
         span = field.terms[0]
         values = values_of(span.mask)
         if span.is_star and 24 % span.step == 0:
-            return f"every {span.step} hours"
+            return f"in every {ordinal(span.step)} hour from 00:00"
         return f"during the hours {joined([clock(value * 3_600) for value in values])}"
     ranges = [f"{clock(first * 3_600)} through {last:02}:59" for first, last in _runs(values_of(field.mask))]
     return f"from {joined(ranges)}"
@@ -166,10 +166,8 @@ def _date_numbers(spans: list[Span]) -> str:
         values = values_of(span.mask)
         until = "" if span.is_star else f" through day {values[-1]}"
         return f"every {span.step} days from day {values[0]}{until} of the month"
-    numbers = [_through(str(span.first), str(span.last)) for span in spans if span.step == 1]
-    numbers += [str(value) for span in spans if span.step > 1 for value in values_of(span.mask)]
-    unit = "day" if len(spans) == 1 and spans[0].mask.bit_count() == 1 else "days"
-    return f"on {unit} {joined(numbers)} of the month"
+    days = _union(spans)
+    return f"on {'day' if len(days) == 1 else 'days'} {_ranges(days)} of the month"
 
 
 def _date_term(term: Term) -> str:
@@ -191,12 +189,11 @@ def _weekdays(field: Field) -> str:
 
 
 def _weekday_numbers(spans: list[Span]) -> str:
+    days = sorted({value % 7 for value in _union(spans)})
+    if len(days) == 7:
+        return "every day of the week"
     if len(spans) == 1 and spans[0].step == 1 and spans[0].last > spans[0].first:
         return f"{WEEKDAYS[spans[0].first]} through {WEEKDAYS[spans[0].last]}"
-    mask = 0
-    for span in spans:
-        mask |= span.mask
-    days = sorted({value % 7 for value in values_of(mask)})
     return f"on {joined([WEEKDAYS[day] for day in days])}"
 
 
@@ -211,6 +208,27 @@ def _grouped(terms: Sequence[Term], of_spans: Callable[[list[Span]], str], of_te
     spans = [term for term in terms if isinstance(term, Span)]
     words = [of_spans(spans)] if spans else []
     return words + [of_term(term) for term in terms if not isinstance(term, Span)]
+
+
+def _union(spans: Sequence[Span]) -> list[int]:
+    mask = 0
+    for span in spans:
+        mask |= span.mask
+    return values_of(mask)
+
+
+def _ranges(values: list[int]) -> str:
+    """Numbers with runs of three and more drawn together: 1 through 5, 9 and 10."""
+    items = []
+    for first, last in _runs(values):
+        items += [f"{first} through {last}"] if last - first > 1 else [str(each) for each in range(first, last + 1)]
+    return joined(items)
+
+
+def ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th."""
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
 
 
 def _through(first: str, last: str) -> str:
@@ -228,20 +246,19 @@ def _years(cron: Cron) -> str:
     if cron.year.is_unrestricted:
         return ""
     runs = _runs(values_of(cron.year.mask))
+    span = cron.year.terms[0]
+    if len(cron.year.terms) == 1 and isinstance(span, Span) and span.step > 1 and len(runs) > 1:
+        return f"only in every {ordinal(span.step)} year from {span.first} through {span.last}"
     if len(runs) > _MOST_TIMES_LISTED:
-        return f"only in years {cron.year.text}"
+        return f"only in {len(values_of(cron.year.mask))} years from {runs[0][0]} through {runs[-1][1]}"
     return f"only in {joined([_through(str(first), str(last)) for first, last in runs])}"
 
 
 def _interval(form: Interval) -> str:
-    words = _duration(form.seconds)
-    if form.anchor.second:
-        words += f", counted from {_moment(form.anchor)}"
-    return (
-        f"Every {words} (of 24 hours each, whatever the clock does)"
-        if "day" in words.split(",")[0]
-        else f"Every {words}"
-    )
+    words = f"Every {_duration(form.seconds)}"
+    if form.seconds >= DAY:
+        words += " (a day is 24 hours here, whatever the clock does)"
+    return words + (f", counted from {_moment(form.anchor)}" if form.anchor.second else "")
 
 
 def _duration(seconds: int) -> str:
@@ -299,32 +316,39 @@ def _recurrence(form: RecurrencePattern) -> str:
 def _rule_parts(rule: Rule) -> list[str]:
     parts = []
     if rule.weekdays:
-        parts.append(
-            "on " + joined([_nth_weekday(day, nth) for day, nth in sorted(rule.weekdays, key=lambda pair: pair[::-1])])
-        )
+        weekdays = sorted(rule.weekdays, key=lambda pair: (pair[1] < 0, pair[1], pair[0]))
+        parts.append("on " + joined([_nth_weekday(day, nth) for day, nth in weekdays]))
     if rule.month_days:
-        parts.append("on day " + joined([_position(day) for day in sorted(rule.month_days)]) + " of the month")
+        parts.append(f"on {_numbered('day', rule.month_days)} of the month")
     if rule.year_days:
-        parts.append("on day " + joined([_position(day) for day in sorted(rule.year_days)]) + " of the year")
+        parts.append(f"on {_numbered('day', rule.year_days)} of the year")
     if rule.weeks:
-        parts.append("in week " + joined([_position(week) for week in sorted(rule.weeks)]))
+        parts.append(f"in {_numbered('week', rule.weeks)} of the year")
     if rule.months:
         parts.append("in " + joined([MONTHS[month - 1] for month in sorted(rule.months)]))
     if rule.positions:
-        parts.append("of these number " + joined([_position(at) for at in rule.positions]))
+        parts.append("of these only " + joined([f"the {_place(at)}" for at in _from_both_ends(rule.positions)]))
     return parts
 
 
 def _nth_weekday(day: int, nth: int) -> str:
-    if nth == 0:
-        return WEEKDAYS[day]
-    if nth == -1:
-        return f"the last {WEEKDAYS[day]}"
-    which = _ORDINALS.get(abs(nth), f"{abs(nth)}th")
-    return f"the {which} {WEEKDAYS[day]}" + (" from the end" if nth < 0 else "")
+    return WEEKDAYS[day] if nth == 0 else f"the {_place(nth)} {WEEKDAYS[day]}"
 
 
-def _position(number: int) -> str:
+def _numbered(unit: str, numbers: Collection[int]) -> str:
+    """days 1 and 15, the last day, or the last but one."""
+    counted = [number for number in sorted(numbers) if number > 0]
+    items = [f"{unit}{'s' if len(counted) > 1 else ''} {_ranges(counted)}"] if counted else []
+    return joined(items + [f"the {_place(number)} {unit}" for number in sorted(numbers, reverse=True) if number < 0])
+
+
+def _from_both_ends(numbers: Collection[int]) -> list[int]:
+    return sorted(numbers, key=lambda number: (number < 0, abs(number)))
+
+
+def _place(number: int) -> str:
+    """first, 21st, last, third to last."""
     if number == -1:
         return "last"
-    return str(number) if number > 0 else f"{-number} from the end"
+    name = _ORDINALS.get(abs(number), ordinal(abs(number)))
+    return name if number > 0 else f"{name} to last"

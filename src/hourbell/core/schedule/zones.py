@@ -4,12 +4,13 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from itertools import pairwise
 from pkgutil import get_data
 
 import tzdata
 
 from hourbell.core.schedule.calendar import DAY, END_OF_CALENDAR
-from hourbell.core.schedule.tzif import Change, read_changes
+from hourbell.core.schedule.tzif import read_changes
 
 _FAR = 1 << 60
 TZDATA_VERSION: str = tzdata.IANA_VERSION
@@ -66,17 +67,15 @@ def zone_names() -> frozenset[str]:
 def load_zone(name: str) -> Zone:
     """The zone of this name, which must be one of `zone_names()`."""
     before, changes = read_changes(_read(f"zoneinfo/{name}"))
-    first = Change(-_FAR, before.offset, before.abbreviation)
-    kept: list[Change] = []
+    periods = [before._replace(at=-_FAR)]
     for change in changes:
         if change.at < -2 * DAY:
-            first = change._replace(at=-_FAR)
-        elif change.at < END_OF_CALENDAR + 2 * DAY:
-            kept.append(change)
-    periods = [first, *kept]
+            periods = [change._replace(at=-_FAR)]
+        elif change.at < END_OF_CALENDAR + 2 * DAY and change[1:] != periods[-1][1:]:
+            periods.append(change)
     high = -_FAR
     highs = [high]
-    for period, following in zip(periods, kept, strict=False):
+    for period, following in pairwise(periods):
         high = max(high, following.at + period.offset)
         highs.append(high)
     return Zone(
