@@ -4,14 +4,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hourbell.core.schedule import Fault, Occurrence, Schedule, ScheduleError, ScheduleWarning
+    from hourbell.library.scheduler import Scheduler
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["Fault", "Occurrence", "Schedule", "ScheduleError", "ScheduleWarning"]
+__all__ = ["Fault", "Occurrence", "Schedule", "ScheduleError", "ScheduleWarning", "Scheduler"]
 
 
 def __getattr__(name: str) -> object:
-    """Load the schedule language when it is first asked for, so that the command line starts at once."""
+    """Load what is exported when it is first asked for, so that the command line starts at once."""
+    if name == "Scheduler":
+        from hourbell.library.scheduler import Scheduler
+
+        return Scheduler
     if name in __all__:
         from hourbell.core import schedule
 

@@ -236,13 +236,6 @@ def test_a_reader_that_has_gone_is_no_disaster() -> None:
     assert (done.stdout.strip(), done.stderr) == ("UTC                                 UTC", "")
 
 
-def test_serve_says_plainly_that_there_is_none_yet() -> None:
-    done = run_process("serve")
-
-    assert done.returncode == 1
-    assert "there is no server in this release yet" in done.stderr
-
-
 def test_zones_complete() -> None:
     done = run_process(
         _HOURBELL_COMPLETE="bash_complete", COMP_WORDS="hourbell cron next --timezone europe/par", COMP_CWORD="4"

@@ -24,7 +24,8 @@ class Entry(NamedTuple):
 
 COMMANDS = {
     "cron": Entry("hourbell.cli.cron", "What a schedule means and when it fires. Needs no server."),
-    "serve": Entry("hourbell.cli.serve", "Start the server (not there yet: this release is the schedule language)."),
+    "db": Entry("hourbell.cli.db", "The database: bring its schema up to date, or look at it."),
+    "serve": Entry("hourbell.cli.serve", "Start a node: planner, runner and a small HTTP server."),
 }
 
 

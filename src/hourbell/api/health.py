@@ -1,0 +1,136 @@
+"""What watches Hourbell asks: does the process live, can it do its work, and the metrics.
+
+`/health` says only that the process answers. `/health/ready` says whether it does its work: 503 while the database is
+out of reach or a loop has not done well for too long. A backlog or a lane that no node serves is told and changes no
+status: taking this node out of use would not help.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from hourbell.metrics import Metrics
+
+_PATIENCE = 5.0  # seconds to wait for the status; who asks has little more
+_FRESH = {"Cache-Control": "no-store"}
+
+
+@dataclass(frozen=True, slots=True)
+class LoopAge:
+    """How long ago a loop last did well, and how long that may be."""
+
+    name: str
+    seconds: float
+    limit_seconds: float
+
+    @property
+    def is_too_old(self) -> bool:
+        return self.seconds > self.limit_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """The state of this node as it is told to others. What only the database knows is None or empty without it."""
+
+    database_reachable: bool
+    loops: tuple[LoopAge, ...]
+    waiting: int | None = None
+    oldest_seconds: float | None = None  # how long the first of the waiting runs has been ready
+    unserved_lanes: tuple[str, ...] = ()
+
+    @property
+    def is_ready(self) -> bool:
+        return self.database_reachable and not any(loop.is_too_old for loop in self.loops)
+
+    def body(self) -> dict[str, object]:
+        return {
+            "status": "ready" if self.is_ready else "not_ready",
+            "database": {"reachable": self.database_reachable},
+            "loops": {
+                loop.name: {
+                    "age_seconds": round(loop.seconds, 3),
+                    "limit_seconds": round(loop.limit_seconds, 3),
+                    "too_old": loop.is_too_old,
+                }
+                for loop in self.loops
+            },
+            "backlog": {
+                "waiting": self.waiting,
+                "oldest_seconds": None if self.oldest_seconds is None else round(self.oldest_seconds, 3),
+            },
+            "unserved_lanes": list(self.unserved_lanes),
+        }
+
+
+def health_app(
+    status: Callable[[], Awaitable[Readiness]], metrics: Metrics, *, patience_seconds: float = _PATIENCE
+) -> Starlette:
+    """The endpoints that need no database to answer. `status` is asked anew for each request."""
+
+    async def learn() -> Readiness | None:
+        try:
+            async with asyncio.timeout(patience_seconds):
+                return await status()
+        except TimeoutError:
+            return None
+
+    async def health(_request: Request) -> Response:
+        return JSONResponse({"status": "ok"}, headers=_FRESH)
+
+    async def ready(_request: Request) -> Response:
+        readiness = await learn()
+        if readiness is None:
+            return problem(503, "status_unknown", f"The status was not known within {patience_seconds:g} s.")
+        return JSONResponse(readiness.body(), 200 if readiness.is_ready else 503, headers=_FRESH)
+
+    async def show_metrics(_request: Request) -> Response:
+        readiness = await learn()
+        if readiness is not None:
+            _refresh(metrics, readiness)
+        return Response(metrics.render(), headers={**_FRESH, "Content-Type": CONTENT_TYPE_LATEST})
+
+    routes = [Route("/health", health), Route("/health/ready", ready), Route("/metrics", show_metrics)]
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _refuse, Exception: _fail})
+    app.router.redirect_slashes = False
+    return app
+
+
+def problem(status: int, code: str, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    """An error by RFC 9457; `code` is for programs."""
+    body = {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "code": code,
+    }
+    return JSONResponse(body, status, {**_FRESH, **(headers or {})}, media_type="application/problem+json")
+
+
+def _refresh(metrics: Metrics, readiness: Readiness) -> None:
+    for loop in readiness.loops:
+        metrics.loop_age.labels(loop.name).set(loop.seconds)
+    if readiness.waiting is not None:
+        metrics.backlog.set(readiness.waiting)
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    what = HTTPStatus(error.status_code)
+    details = {
+        HTTPStatus.NOT_FOUND: f"There is nothing at {request.url.path}.",
+        HTTPStatus.METHOD_NOT_ALLOWED: f"{request.url.path} takes no {request.method}.",
+    }
+    return problem(what, what.name.lower(), details.get(what, error.detail), dict(error.headers or {}))
+
+
+async def _fail(_request: Request, _error: Exception) -> Response:
+    return problem(500, "internal_server_error", "Something went wrong here; the log of the server says what.")

@@ -1,0 +1,121 @@
+"""What a user's change does to a job: never a fire for the past, and no instant unaccounted for.
+
+A change of a running schedule first plans the old version up to now. Everything due until this moment belongs to the
+old version, everything after it to the new one.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from hourbell.core.job import Definition, Job
+from hourbell.core.plan import Plan, Skip, first_instant, plan, skip_range
+from hourbell.core.run import NewRun
+from hourbell.core.schedule import ScheduleError
+from hourbell.core.states import SkipReason
+
+PLANNING = ("schedule", "timezone", "dst", "starts_at", "ends_at", "catch_up", "enabled")
+
+
+class StillCatchingUp(Exception):
+    """Instants of the old version remain to be planned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The job after the change, and what the old version still gets."""
+
+    definition: Definition
+    cursor_at: datetime | None
+    next_at: datetime | None
+    plan_at: datetime | None
+    runs: tuple[NewRun, ...] = ()
+    skips: tuple[Skip, ...] = ()
+    cancels_others: bool = False
+    paused_until: datetime | None = None
+
+
+def created(definition: Definition, now: datetime) -> Change:
+    """A new job fires from now on."""
+    return _from_now(definition, now)
+
+
+def edited(job: Job, definition: Definition, now: datetime, *, drop_backlog: bool = False) -> Change:
+    """A new definition: from now on if it changes what is planned from, else with the cursor where it was."""
+    if job.error is None and _plan_alike(job.definition, definition):
+        return Change(definition, job.cursor_at, job.next_at, job.plan_at, paused_until=job.paused_until)
+    old = _account(job, now, drop_backlog=drop_backlog)
+    change = _from_now(definition, _not_before(job, now), paused_until=job.paused_until)
+    return replace(change, runs=old.runs, skips=old.skips, cancels_others=old.cancels_others)
+
+
+def paused(job: Job, now: datetime, until: datetime | None) -> Change:
+    """Planning stops here. Instants not planned yet count as paused if the job is still catching up."""
+    definition = replace(job.definition, enabled=False)
+    if not job.definition.enabled:
+        return Change(definition, job.cursor_at, job.next_at, until, paused_until=until)
+    old = plan(job, now)
+    return Change(
+        definition,
+        old.cursor_at,
+        next_at=None,
+        plan_at=until,
+        runs=old.runs,
+        skips=old.skips,
+        cancels_others=old.cancels_others,
+        paused_until=until,
+    )
+
+
+def resumed(job: Job, now: datetime, *, catch_up: bool) -> Change:
+    """Planning goes on: what the pause swallowed is one skip, or with `catch_up` is planned as missed."""
+    definition = replace(job.definition, enabled=True)
+    if job.definition.enabled:
+        return Change(definition, job.cursor_at, job.next_at, job.plan_at)
+    if catch_up and job.cursor_at is not None:
+        return Change(definition, job.cursor_at, first_instant(definition, definition.parsed(), job.cursor_at), now)
+    skips = skip_range(job.definition, job.cursor_at or now, now, SkipReason.PAUSED)
+    return replace(_from_now(definition, _not_before(job, now)), skips=tuple(skips))
+
+
+def _plan_alike(old: Definition, new: Definition) -> bool:
+    """Whether both name the same instants and treat them the same. A name matters where the schedule hashes it."""
+    same = all(getattr(old, name) == getattr(new, name) for name in PLANNING)
+    return same and (old.name == new.name or new.parsed().name is None)
+
+
+def _not_before(job: Job, now: datetime) -> datetime:
+    """Now, or the cursor if the clock went back since: what is accounted for stays so."""
+    return now if job.cursor_at is None else max(now, job.cursor_at)
+
+
+def _from_now(definition: Definition, now: datetime, paused_until: datetime | None = None) -> Change:
+    next_at = first_instant(definition, definition.parsed(), now)
+    if definition.enabled:
+        return Change(definition, now, next_at, next_at)
+    return Change(definition, now, next_at=None, plan_at=paused_until, paused_until=paused_until)
+
+
+def _account(job: Job, now: datetime, *, drop_backlog: bool) -> Plan:
+    """Plan the old version up to now, or say that it takes more than one pass."""
+    if job.cursor_at is None:
+        return Plan(job, now, None, None)
+    if not job.definition.enabled:
+        return _dropped(job, job.cursor_at, now, SkipReason.PAUSED)
+    if job.error is not None:
+        return _dropped(job, job.cursor_at, now, SkipReason.EDITED)
+    old = plan(job, now)
+    if old.error is not None or old.cursor_at is None or old.next_at is None or old.next_at > now:
+        return old
+    if not drop_backlog:
+        raise StillCatchingUp
+    skips = skip_range(job.definition, old.cursor_at, now, SkipReason.EDITED)
+    return replace(old, skips=(*old.skips, *skips))
+
+
+def _dropped(job: Job, after: datetime, now: datetime, reason: SkipReason) -> Plan:
+    """No runs for what fell due. A schedule that cannot be read has no instants, and can be mended."""
+    try:
+        skips = skip_range(job.definition, after, now, reason)
+    except ScheduleError:
+        skips = []
+    return Plan(job, now, None, None, skips=tuple(skips))

@@ -1,0 +1,70 @@
+"""A job as users define it, and as the planner sees it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from hourbell.core.policies import RETRY_PRESETS, CatchUp, Delivery, Overlap, Priority, RetryPolicy
+from hourbell.core.schedule import Schedule
+from hourbell.core.schedule.forms import Instant, Yearly
+
+Json = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """Everything a user says about a job. One version of a job is one of these."""
+
+    name: str
+    schedule: str
+    target: Json
+    timezone: str = "UTC"
+    dst: str = "once"
+    payload: object = None
+    description: str = ""
+    catch_up: CatchUp = CatchUp.LATEST
+    catch_up_window: timedelta | None = None
+    overlap: Overlap = Overlap.ALLOW
+    retry: RetryPolicy = RETRY_PRESETS["default"]
+    delivery: Delivery = Delivery.AT_LEAST_ONCE
+    max_age: timedelta = timedelta(hours=24)
+    late_after: timedelta = timedelta(minutes=5)
+    priority: Priority = Priority.NORMAL
+    jitter: timedelta = timedelta(0)
+    starts_at: datetime | None = None
+    ends_at: datetime | None = None
+    enabled: bool = True
+    tags: tuple[str, ...] = ()
+    lane: str = ""
+    managed_by: str = "api"
+    source: str = ""
+
+    def parsed(self) -> Schedule:
+        """The schedule, or a ScheduleError."""
+        return Schedule.parse(self.schedule, self.timezone, self.dst, self.name)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A stored job with its place in time.
+
+    All instants up to `cursor_at` are accounted for; None means it is not adopted yet. `next_at` is the next
+    instant, None if it never fires again. `plan_at` is when the planner looks next.
+    """
+
+    id: UUID
+    version: int
+    definition: Definition
+    cursor_at: datetime | None = None
+    next_at: datetime | None = None
+    plan_at: datetime | None = None
+    error: str | None = None
+    paused_until: datetime | None = None
+    waiting: int = field(default=0, compare=False)  # runs that are pending or retrying
+    unfinished: int = field(default=0, compare=False)  # scheduled runs that have not ended
+
+
+def default_catch_up(schedule: Schedule) -> CatchUp:
+    """What is missed of a schedule that fires once, or once a year, is never dropped; of others the newest counts."""
+    return CatchUp.ALL if isinstance(schedule.form, (Instant, Yearly)) else CatchUp.LATEST

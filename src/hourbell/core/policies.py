@@ -1,0 +1,71 @@
+"""The policies of a job: what to do about missed instants, overlapping runs and failed attempts."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import IntEnum, StrEnum
+
+
+class CatchUp(StrEnum):
+    LATEST = "latest"  # one run for the newest missed instant
+    EARLIEST = "earliest"  # one run for the oldest
+    ALL = "all"  # a run for each, oldest first
+    NONE = "none"  # no run for what was missed
+
+
+class Overlap(StrEnum):
+    ALLOW = "allow"
+    QUEUE_ALL = "queue_all"
+    QUEUE_ONE = "queue_one"
+    SKIP = "skip"
+    CANCEL_RUNNING = "cancel_running"
+
+
+class Delivery(StrEnum):
+    AT_LEAST_ONCE = "at_least_once"
+    AT_MOST_ONCE = "at_most_once"
+
+
+class Priority(StrEnum):
+    LOW = "low"
+    NORMAL = "normal"
+    HIGH = "high"
+
+
+class Rank(IntEnum):
+    """A run's place in its lane, lowest first. A run planned late stands one step behind its job's priority."""
+
+    HIGH = 0
+    NORMAL = 1
+    LOW = 2
+    LATE_LOW = 3
+
+
+_RANKS = {Priority.HIGH: Rank.HIGH, Priority.NORMAL: Rank.NORMAL, Priority.LOW: Rank.LOW}
+
+
+def rank_of(priority: Priority, *, is_late: bool) -> Rank:
+    return Rank(_RANKS[priority] + is_late)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often to try, and how long to wait in between; the last wait repeats. `spread` makes waits random."""
+
+    attempts: int
+    backoff: tuple[timedelta, ...]
+    spread: float = 0.0
+
+    def wait_after(self, failures: int, luck: float = 0.0) -> timedelta | None:
+        """Wait after the nth charged failure, or None to give up. `luck` in [0, 1) shortens a spread wait."""
+        if failures >= self.attempts:
+            return None
+        wait = self.backoff[min(failures, len(self.backoff)) - 1]
+        return wait * (1 - self.spread * luck)
+
+
+RETRY_PRESETS = {
+    "default": RetryPolicy(4, (timedelta(seconds=30), timedelta(minutes=2), timedelta(minutes=10))),
+    "fixed": RetryPolicy(3, (timedelta(minutes=1),)),
+    "exponential": RetryPolicy(8, tuple(timedelta(seconds=10 * 4**step) for step in range(6)), spread=0.5),
+    "none": RetryPolicy(1, (timedelta(0),)),
+}

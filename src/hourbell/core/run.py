@@ -1,0 +1,72 @@
+"""A run, as it is planned and as it is held, and the identity that makes it happen once."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from uuid import UUID, uuid5
+
+from hourbell.core.policies import Rank
+from hourbell.core.states import Kind, RunState
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def scheduled_run_id(job_id: UUID, scheduled_at: datetime) -> UUID:
+    """The id of the run for an instant: a pure function, so that a restored backup plans the same ids."""
+    return uuid5(job_id, str(_microseconds(scheduled_at)))
+
+
+def manual_run_id(job_id: UUID, key: str) -> UUID:
+    """The id of the run a caller triggers under a key of its own."""
+    return uuid5(job_id, f"manual:{key}")
+
+
+def jitter_of(job_id: UUID, scheduled_at: datetime, most: timedelta) -> timedelta:
+    """How long after its instant a run becomes ready: stable, and spread evenly over [0, most)."""
+    digest = blake2b(f"{job_id}:{_microseconds(scheduled_at)}".encode(), digest_size=8).digest()
+    return most // _MICROSECOND * int.from_bytes(digest, "big") // 2**64 * _MICROSECOND
+
+
+def _microseconds(instant: datetime) -> int:
+    """Since the epoch: the same number in whatever zone the instant is written."""
+    return (instant - _EPOCH) // _MICROSECOND
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A run to insert. What every run has from its job's version is not repeated here."""
+
+    id: UUID
+    scheduled_at: datetime
+    local_at: datetime  # the nominal local time, without a zone
+    ready_at: datetime
+    expires_at: datetime
+    rank: Rank
+    kind: Kind = Kind.SCHEDULED
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run that a node holds, or looks at to settle."""
+
+    id: UUID
+    job_id: UUID
+    job_version: int
+    kind: Kind
+    scheduled_at: datetime
+    ready_at: datetime
+    expires_at: datetime
+    state: RunState
+    lane: str
+    attempt: int
+    failures: int
+    crashes: int
+    started_at: datetime | None = None
+    at_most_once: bool = False
+    payload: object = None
+
+    @property
+    def is_suspect(self) -> bool:
+        """Two nodes have died under it: a third death, alone, will be its own fault."""
+        return self.crashes >= 2

@@ -1,0 +1,150 @@
+"""What an attempt's outcome does to its run. Success, failure, lost lease and cancel all come through here."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from hourbell.core.policies import RetryPolicy
+from hourbell.core.run import Run
+from hourbell.core.states import Reason, RunState
+
+POISON_AFTER = 3
+LONGEST_RETRY_AFTER = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    result: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The target answered badly or not at all."""
+
+    error: str
+    retryable: bool = True
+    retry_after: timedelta | None = None
+    status_code: int | None = None
+    result: object = None
+    begun: bool = True  # False if nothing can have happened yet: no address, no connection
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The lease ran out: its node died, or was away for too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """Stopped by its own node's shutdown, in the middle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unstarted:
+    """Handed back before anything left the process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """Stopped because somebody asked for it."""
+
+
+Outcome = Succeeded | Failed | Lost | Interrupted | Unstarted | Cancelled
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """The next state of a run, to be written only where `attempt` is still the run's."""
+
+    run: Run
+    outcome: Outcome
+    state: RunState
+    at: datetime
+    reason: Reason | None = None
+    ready_at: datetime | None = None
+    failures: int = 0
+    crashes: int = 0
+
+    @property
+    def attempt(self) -> int:
+        return self.run.attempt
+
+
+def settle(run: Run, outcome: Outcome, now: datetime, retry: RetryPolicy, luck: float = 0.0) -> Settlement:
+    """Decide what an attempt's outcome does to its run. `luck` in [0, 1) spreads the wait where the policy says so."""
+    match outcome:
+        case Succeeded():
+            return _ended(run, outcome, RunState.SUCCEEDED, now)
+        case Cancelled():
+            return _ended(run, outcome, RunState.CANCELLED, now)
+        case Failed(retryable=False):
+            return _ended(run, outcome, RunState.FAILED, now, Reason.PERMANENT, failures=run.failures + 1)
+        case Failed(begun=True) if run.at_most_once:
+            return _ended(run, outcome, RunState.FAILED, now, Reason.LOST, failures=run.failures + 1)
+        case Failed():
+            return _retried(run, outcome, now, retry, luck)
+        case Unstarted():
+            return Settlement(run, outcome, _waits_as(run), now, None, run.ready_at, run.failures, run.crashes)
+        case Interrupted() if run.at_most_once:
+            return _ended(run, outcome, RunState.FAILED, now, Reason.LOST)
+        case Interrupted():
+            return _ready_at_once(run, outcome, now, run.crashes)
+        case Lost():
+            return settle_lost(run, now)
+        case _:
+            assert_never(outcome)
+
+
+def _retried(run: Run, outcome: Failed, now: datetime, retry: RetryPolicy, luck: float) -> Settlement:
+    failures = run.failures + 1
+    wait = retry.wait_after(failures, luck)
+    if wait is None:
+        return _ended(run, outcome, RunState.FAILED, now, Reason.EXHAUSTED, failures=failures)
+    if outcome.retry_after is not None:
+        wait = max(wait, min(outcome.retry_after, LONGEST_RETRY_AFTER))
+    if wait >= run.expires_at - now:
+        return _ended(run, outcome, RunState.FAILED, now, Reason.EXPIRED, failures=failures)
+    return Settlement(run, outcome, RunState.RETRYING, now, None, now + wait, failures, run.crashes)
+
+
+def settle_lost(run: Run, now: datetime, poison_after: int = POISON_AFTER) -> Settlement:
+    """Decide for a run whose lease ran out: charged to crashes, not to failures, and ready again at once."""
+    crashes = run.crashes + 1
+    if run.at_most_once:
+        return _ended(run, Lost(), RunState.FAILED, now, Reason.LOST, crashes=crashes)
+    if crashes >= poison_after:
+        return _ended(run, Lost(), RunState.FAILED, now, Reason.POISON, crashes=crashes)
+    return _ready_at_once(run, Lost(), now, crashes)
+
+
+def _ready_at_once(run: Run, outcome: Outcome, now: datetime, crashes: int) -> Settlement:
+    """Another attempt without a wait, unless the run is too old for one."""
+    if now >= run.expires_at:
+        return _ended(run, outcome, RunState.FAILED, now, Reason.EXPIRED, crashes=crashes)
+    return Settlement(run, outcome, RunState.RETRYING, now, None, now, run.failures, crashes)
+
+
+def _waits_as(run: Run) -> RunState:
+    """The waiting state of a run that is handed back as if it had not been claimed."""
+    return RunState.PENDING if run.failures == 0 and run.crashes == 0 else RunState.RETRYING
+
+
+def _ended(
+    run: Run,
+    outcome: Outcome,
+    state: RunState,
+    now: datetime,
+    reason: Reason | None = None,
+    *,
+    failures: int | None = None,
+    crashes: int | None = None,
+) -> Settlement:
+    return Settlement(
+        run,
+        outcome,
+        state,
+        now,
+        reason,
+        failures=run.failures if failures is None else failures,
+        crashes=run.crashes if crashes is None else crashes,
+    )

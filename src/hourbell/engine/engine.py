@@ -1,0 +1,232 @@
+"""The engine of one node: its loops, put together, started and stopped.
+
+Stopping is orderly: planner and reaper stop, then the runner takes nothing more, what has begun ends or is handed back,
+every outcome is written, and only then does the heartbeat stop.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from hourbell.core.settle import POISON_AFTER, Cancelled
+from hourbell.engine.events import EngineEvents
+from hourbell.engine.heartbeat import Heartbeat, HeartbeatResult, Pulse
+from hourbell.engine.janitor import Janitor
+from hourbell.engine.leases import Leases
+from hourbell.engine.loop import LoopRunner
+from hourbell.engine.planner import Planner
+from hourbell.engine.reaper import Reaper
+from hourbell.engine.runner import Runner
+from hourbell.engine.settler import Settler
+from hourbell.engine.time import DatabaseClock
+from hourbell.metrics import Metrics
+from hourbell.store.base import EngineStore, Node, StoreUnavailable, Wake
+from hourbell.targets.base import Target
+
+log = logging.getLogger("hourbell.engine")
+
+_NOTICED = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    lease: timedelta = timedelta(seconds=60)
+    reap_interval: timedelta = timedelta(seconds=5)
+    tick_interval: timedelta = timedelta(seconds=30)
+    drain_timeout: timedelta = timedelta(seconds=30)
+    retention: timedelta = timedelta(days=30)
+    keep_runs: int = 20
+    prune_interval: timedelta = timedelta(minutes=5)
+    stuck_after: timedelta = timedelta(minutes=10)
+    slots: int = 1_000
+    poison_after: int = POISON_AFTER
+
+
+class Engine:
+    """One node. `elapsed`, `luck` and the ids are handed in, so that it runs the same under a virtual clock."""
+
+    def __init__(
+        self,
+        store: EngineStore,
+        targets: Sequence[Target],
+        settings: EngineSettings,
+        *,
+        node_id: UUID,
+        host: str,
+        tzdata: str,
+        metrics: Metrics,
+        elapsed: Callable[[], float],
+        luck: Callable[[], float],
+        heartbeat_store: EngineStore | None = None,
+    ) -> None:
+        self._store = store
+        self._targets = tuple(targets)
+        self._settings = settings
+        self._elapsed = elapsed
+        self._node_id = node_id
+        self._host = host
+        self._tzdata = tzdata
+        self._started_at: datetime | None = None
+        self.clock = DatabaseClock(elapsed)
+        self.pulse = Pulse(elapsed)
+        self._leases = leases = Leases(settings.lease, elapsed)
+        events = EngineEvents(metrics)
+        self.settler = Settler(store, events=events, on_slots=self._wake_runner)
+        self.runner = Runner(
+            store,
+            self.clock,
+            self._targets,
+            node=node_id,
+            leases=leases,
+            settler=self.settler,
+            events=events,
+            elapsed=elapsed,
+            luck=luck,
+            slots=settings.slots,
+        )
+        self.heartbeat = Heartbeat(
+            heartbeat_store or store,
+            self.clock,
+            node=self._node,
+            leases=leases,
+            held=self.runner.held,
+            pulse=self.pulse,
+            on_beat=self.on_beat,
+            elapsed=elapsed,
+        )
+        planner = Planner(
+            store,
+            self.clock,
+            events=events,
+            on_runs=self._on_runs,
+            tzdata=tzdata,
+            longest_sleep=settings.tick_interval,
+        )
+        reaper = Reaper(
+            store,
+            self.clock,
+            events=events,
+            may_reap=lambda: self.heartbeat.has_settled,
+            on_runs=self._on_runs,
+            interval=settings.reap_interval,
+            poison_after=settings.poison_after,
+        )
+        janitor = Janitor(
+            store,
+            self.clock,
+            metrics=metrics,
+            retention=settings.retention,
+            keep=settings.keep_runs,
+            interval=settings.prune_interval,
+            stuck_after=settings.stuck_after,
+        )
+
+        def looped(loop: Planner | Runner | Settler | Heartbeat | Reaper | Janitor) -> LoopRunner:
+            return LoopRunner(loop, elapsed=elapsed, luck=luck)
+
+        self._planner, self._reaper, self._janitor = looped(planner), looped(reaper), looped(janitor)
+        self._runner, self._settler, self.heartbeat_loop = (
+            looped(self.runner),
+            looped(self.settler),
+            looped(self.heartbeat),
+        )
+        self.settler.wake = self._settler.wake.set
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def loops(self) -> tuple[LoopRunner, ...]:
+        return (self._planner, self._runner, self._settler, self.heartbeat_loop, self._reaper, self._janitor)
+
+    async def start(self, *, with_heartbeat: bool = True) -> None:
+        """Start the loops once the database has told the time.
+
+        Without `with_heartbeat` the caller runs that loop elsewhere, and it beats already.
+        """
+        while with_heartbeat and self.clock.confirmations < 2:
+            await self.heartbeat.tick()
+        while self.clock.confirmations < 2:
+            await asyncio.sleep(0.01)
+        started = [self._planner, self._runner, self._settler, self._reaper, self._janitor]
+        if with_heartbeat:
+            started.append(self.heartbeat_loop)
+        for loop in started:
+            self._tasks[loop.name] = asyncio.create_task(loop.run(), name=f"hourbell-{loop.name}")
+        self._tasks["pulse"] = asyncio.create_task(self._beat_pulse(), name="hourbell-pulse")
+        self._tasks["wakes"] = asyncio.create_task(self._listen(), name="hourbell-wakes")
+        log.info("engine_started", extra={"node": str(self._node_id), "lanes": list(self._node().lanes)})
+
+    async def stop(self) -> None:
+        """Stop in order, within the drain limit; nothing is lost whatever happens on the way."""
+        log.info("engine_stopping", extra={"node": str(self._node_id)})
+        for loop in (self._planner, self._reaper, self._janitor):
+            await self._end(loop)
+        self._tasks["wakes"].cancel()
+        self.runner.take_no_more()
+        await self._end(self._runner)
+        await self.runner.drain(self._settings.drain_timeout)
+        await self._write_the_rest()
+        await self._end(self._settler)
+        await self._end(self.heartbeat_loop)
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        log.info("engine_stopped", extra={"node": str(self._node_id)})
+
+    async def retire(self) -> None:
+        """Take the node off the list, after its last heartbeat."""
+        try:
+            await self._store.retire(self._node_id)
+        except StoreUnavailable:
+            log.warning("node_not_retired", extra={"node": str(self._node_id)})
+
+    def on_beat(self, result: HeartbeatResult) -> None:
+        """Act on what a heartbeat learned. Runs on the engine's event loop."""
+        self._leases.renewed(result.renewed, result.trusted_until)
+        self.runner.stop_lost(result.lost)
+        self.runner.stop_runs(result.cancels, Cancelled())
+        if abs(result.drift) > _NOTICED:
+            self._planner.wake.set()  # it sleeps until an instant that may be due by now
+
+    def _node(self) -> Node:
+        if self._started_at is None:
+            self._started_at = self.clock.now()
+        lanes = tuple(lane for target in self._targets for lane in target.lanes())
+        return Node(self._node_id, self._host, self._started_at, lanes, self._tzdata)
+
+    def _on_runs(self, lanes: frozenset[str]) -> None:
+        self.runner.hint(lanes)
+        self._wake_runner()
+
+    def _wake_runner(self) -> None:
+        self._runner.wake.set()
+
+    async def _listen(self) -> None:
+        async for wake in self._store.wakes():
+            if wake is Wake.JOBS:
+                self._planner.wake.set()
+            else:
+                self.runner.look_again()
+                self._wake_runner()
+
+    async def _beat_pulse(self) -> None:
+        while True:
+            self.pulse.beat()
+            await asyncio.sleep(0.5)
+
+    async def _end(self, loop: LoopRunner) -> None:
+        loop.stop()
+        task = self._tasks.pop(loop.name, None)
+        if task is not None:
+            _, unfinished = await asyncio.wait([task], timeout=5)
+            for each in unfinished:
+                each.cancel()
+
+    async def _write_the_rest(self) -> None:
+        """Give every outcome the time to be written, while the database answers."""
+        end = self._elapsed() + 5.0
+        while not self.settler.is_idle and self._elapsed() < end:
+            self._settler.wake.set()
+            await asyncio.sleep(0.01)

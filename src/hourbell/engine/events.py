@@ -1,0 +1,101 @@
+"""What happened, told once: a log line for each state change and the metrics that go with it."""
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from hourbell.core.job import Definition
+from hourbell.core.run import Run
+from hourbell.core.settle import Settlement
+from hourbell.core.states import ENDS, RunState
+from hourbell.metrics import Metrics
+from hourbell.store.base import Planned, Saved, Settled
+
+log = logging.getLogger("hourbell.engine")
+
+VERY_LATE = timedelta(minutes=60)
+
+
+class EngineEvents:
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def planned(self, planned: Planned, now: datetime) -> None:  # noqa: ARG002
+        if planned.runs:
+            self._metrics.planned.inc(planned.runs)
+            log.debug("runs_planned", extra={"jobs": planned.jobs, "runs": planned.runs})
+        for reason, count in planned.skipped.items():
+            self._metrics.skipped.labels(reason).inc(count)
+            log.info("instants_skipped", extra={"reason": reason, "count": count})
+        for name, error in planned.errors:
+            log.error("job_cannot_be_planned", extra={"job": name, "error": error})
+
+    def claimed(self, runs: Sequence[Run]) -> None:
+        self._metrics.claimed.inc(len(runs))
+
+    def started(self, run: Run, definition: Definition, now: datetime) -> None:
+        lateness = now - run.scheduled_at
+        self._metrics.lateness.observe(max(0.0, lateness.total_seconds()))
+        self._metrics.dispatch.observe(max(0.0, (now - run.ready_at).total_seconds()))
+        log.debug("run_started", extra=_facts(run, definition.name))
+        if run.attempt > 1 or lateness <= definition.late_after:
+            return
+        facts = _facts(run, definition.name) | {
+            "scheduled_at": run.scheduled_at.isoformat(),
+            "started_at": now.isoformat(),
+            "late_minutes": int(lateness.total_seconds() // 60),
+            "late_hours": round(lateness.total_seconds() / 3_600, 1),
+            "reason": "recovery from downtime",
+        }
+        if lateness > VERY_LATE:
+            log.warning("run_very_late", extra=facts)
+        else:
+            log.info("run_late", extra=facts)
+
+    def settled(self, settled: Sequence[Settled], saved: Sequence[Saved], names: Sequence[str]) -> None:
+        for each, answer, name in zip(settled, saved, names, strict=True):
+            settlement, attempt = each.settlement, each.attempt
+            if answer is Saved.SUPERSEDED:
+                self._metrics.superseded.inc()
+                log.warning("write_superseded", extra=_facts(settlement.run, name))
+                continue
+            if attempt is not None:
+                self._metrics.settled.labels(attempt.outcome).inc()
+                self._metrics.duration.observe((attempt.finished_at - attempt.started_at).total_seconds())
+            self._ended(settlement, name)
+
+    def reaped(self, settlements: Sequence[Settlement]) -> None:
+        for settlement in settlements:
+            self._metrics.lost.inc()
+            self._metrics.settled.labels("lost").inc()
+            log.warning("lease_lost", extra=_facts(settlement.run) | {"state": settlement.state.value})
+            self._ended(settlement)
+
+    def expired(self, count: int) -> None:
+        if count:
+            self._metrics.ended.labels("failed").inc(count)
+            log.error("runs_expired", extra={"count": count, "hint": "no node served them within max_age"})
+
+    def _ended(self, settlement: Settlement, name: str = "") -> None:
+        facts = _facts(settlement.run, name) | {"state": settlement.state.value}
+        error = getattr(settlement.outcome, "error", None)
+        if settlement.state in ENDS:
+            self._metrics.ended.labels(settlement.state.value).inc()
+            if self._metrics.by_job is not None:
+                self._metrics.by_job.labels(name, settlement.state.value).inc()
+        match settlement.state:
+            case RunState.SUCCEEDED:
+                log.debug("run_succeeded", extra=facts)
+            case RunState.CANCELLED:
+                log.info("run_cancelled", extra=facts)
+            case RunState.FAILED:
+                reason = settlement.reason.value if settlement.reason else None
+                log.error("run_failed", extra=facts | {"reason": reason, "error": error})
+            case RunState.RETRYING if error is not None:
+                ready_at = settlement.ready_at.isoformat() if settlement.ready_at else None
+                log.warning("attempt_failed", extra=facts | {"error": error, "ready_at": ready_at})
+
+
+def _facts(run: Run, name: str = "") -> dict[str, object]:
+    facts: dict[str, object] = {"run": str(run.id), "attempt": run.attempt}
+    return facts | ({"job": name} if name else {"job_id": str(run.job_id)})

@@ -1,0 +1,97 @@
+"""A loop is a tick that returns its delay. The only `while`, `except Exception` and sleep of the engine are here."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from hourbell.store.base import StoreUnavailable
+
+log = logging.getLogger("hourbell.engine")
+
+_LONGEST_BACKOFF = 5.0
+_PATIENCE = 15.0
+
+
+class Loop(Protocol):
+    name: str
+
+    async def tick(self) -> float:
+        """Do what is to do; return the seconds until there is more."""
+
+
+class Signal:
+    """Wakes a loop before its delay is over. Setting it twice wakes once."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def set(self) -> None:
+        self._event.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Until it is set or the time is over."""
+        if seconds > 0 and not self._event.is_set():
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._event.wait()
+            except TimeoutError:
+                pass
+        elif seconds <= 0:
+            await asyncio.sleep(0)
+        self._event.clear()
+
+
+class LoopRunner:
+    """Runs one loop until it is stopped, whatever its ticks raise."""
+
+    def __init__(self, loop: Loop, *, elapsed: Callable[[], float], luck: Callable[[], float]) -> None:
+        self.wake = Signal()
+        self._loop = loop
+        self._elapsed = elapsed
+        self._luck = luck
+        self._stopping = False
+        self._last_tick = elapsed()
+        self._last_delay = 0.0
+
+    @property
+    def name(self) -> str:
+        return self._loop.name
+
+    @property
+    def age(self) -> float:
+        """Seconds since a tick last ended well."""
+        return self._elapsed() - self._last_tick
+
+    @property
+    def longest_age(self) -> float:
+        """The age beyond which the loop is not well: twice the sleep it asked for, and some patience."""
+        return 2 * self._last_delay + _PATIENCE
+
+    def stop(self) -> None:
+        self._stopping = True
+        self.wake.set()
+
+    async def run(self) -> None:
+        failures = 0
+        while not self._stopping:
+            try:
+                delay = await self._loop.tick()
+                self._last_tick, self._last_delay = self._elapsed(), delay
+                if failures:
+                    log.info("loop_recovered", extra={"loop": self.name, "failures": failures})
+                failures = 0
+            except StoreUnavailable as error:
+                failures += 1
+                delay = self._backoff(failures)
+                if failures == 1:
+                    log.warning("database_unavailable", extra={"loop": self.name, "error": str(error)})
+            except Exception:
+                failures += 1
+                delay = self._backoff(failures)
+                log.exception("tick_failed", extra={"loop": self.name})
+            await self.wake.wait(delay)
+
+    def _backoff(self, failures: int) -> float:
+        longest = min(_LONGEST_BACKOFF, 0.1 * float(2 ** min(failures, 10)))
+        return longest * (0.5 + 0.5 * self._luck())

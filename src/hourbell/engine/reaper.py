@@ -1,0 +1,51 @@
+"""Takes runs from nodes that are gone, and fails those that nobody served in time.
+
+It acts only after this node's own database session has been well for two heartbeats: after an outage longer than the
+lease, or a step of the clock, live nodes get the time to renew what they still hold.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+
+from hourbell.core.settle import settle_lost
+from hourbell.engine.events import EngineEvents
+from hourbell.engine.time import DatabaseClock
+from hourbell.store.base import EngineStore
+
+BATCH = 1_000
+
+
+class Reaper:
+    name = "reaper"
+
+    def __init__(
+        self,
+        store: EngineStore,
+        clock: DatabaseClock,
+        *,
+        events: EngineEvents,
+        may_reap: Callable[[], bool],
+        on_runs: Callable[[frozenset[str]], None],
+        interval: timedelta,
+        poison_after: int,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._events = events
+        self._may_reap = may_reap
+        self._on_runs = on_runs
+        self._interval = interval.total_seconds()
+        self._decide = partial(settle_lost, poison_after=poison_after)
+
+    async def tick(self) -> float:
+        """Settle expired leases as lost; return the interval, or nothing if there is more."""
+        if not self._may_reap():
+            return self._interval / 4
+        settlements = await self._store.reap(self._clock.now(), BATCH, self._decide)
+        self._events.reaped(settlements)
+        if settlements:
+            self._on_runs(frozenset(settlement.run.lane for settlement in settlements))
+        expired = await self._store.expire(self._clock.now(), BATCH)
+        self._events.expired(len(expired))
+        return 0 if BATCH in (len(settlements), len(expired)) else self._interval

@@ -1,0 +1,358 @@
+"""Claims ready runs for its free slots and delivers one attempt of each.
+
+1. `tick` learns which lanes have ready runs (a scan at most once a second, and hints in between).
+2. It claims at most as many as it has free slots, lane by lane. The claim is committed before anything leaves.
+3. Each claimed run becomes a task that delivers one attempt, unless its lease can no longer be trusted.
+4. The outcome goes to the settler; the slot is free when the settlement is written.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from hourbell.core.job import Definition
+from hourbell.core.policies import RETRY_PRESETS, Overlap
+from hourbell.core.run import Run
+from hourbell.core.settle import Failed, Interrupted, Outcome, Unstarted, settle
+from hourbell.engine.events import EngineEvents
+from hourbell.engine.leases import Leases
+from hourbell.engine.settler import Settler
+from hourbell.engine.time import DatabaseClock
+from hourbell.store.base import Attempt, EngineStore, Held, Settled, StoreUnavailable, Want
+from hourbell.store.rows import OUTCOMES
+from hourbell.targets.base import Call, Target
+
+log = logging.getLogger("hourbell.engine")
+
+MOST_LANES = 200
+MOST_CLAIMED = 1_000
+_LOOK_AT_LANES = 1.0
+_BETWEEN_LOOKS = 0.1  # at least, also when hints come faster
+_ONE_IN = 8  # of so many slots, one goes to the oldest run whatever its rank
+_MOST_DEFINITIONS = 10_000
+
+
+@dataclass(slots=True)
+class Attempting:
+    """A run this node holds."""
+
+    run: Run
+    target: Target
+    definition: Definition | None = None
+    task: asyncio.Task[None] | None = None
+    stop: Outcome | None = None  # what to settle it as when it is stopped from outside
+    begun: bool = False
+    is_settled: bool = False
+
+    @property
+    def held(self) -> Held:
+        return Held(self.run.id, self.run.attempt)
+
+    @property
+    def is_under_way(self) -> bool:
+        return self.task is not None and not self.task.done()
+
+
+@dataclass(slots=True)
+class Lanes:
+    """What is known of the lanes with work: when the first run of each is ready."""
+
+    ready_at: dict[str, datetime] = field(default_factory=dict)
+    looked_at: float = float("-inf")
+    look_at: float = float("-inf")
+    is_stale: bool = False  # something happened since the look, so that it hides what is ready next
+    turn: int = 0
+
+    def ready(self, now: datetime) -> list[str]:
+        """Lanes with a run that is ready, another one first each time."""
+        names = [lane for lane, ready_at in self.ready_at.items() if ready_at <= now]
+        self.turn = (self.turn + 1) % max(1, len(names))
+        return names[self.turn :] + names[: self.turn]
+
+    def next_ready_at(self, now: datetime) -> datetime | None:
+        return min((at for at in self.ready_at.values() if at > now), default=None)
+
+
+class Runner:
+    name = "runner"
+
+    def __init__(
+        self,
+        store: EngineStore,
+        clock: DatabaseClock,
+        targets: Iterable[Target],
+        *,
+        node: UUID,
+        leases: Leases,
+        settler: Settler,
+        events: EngineEvents,
+        elapsed: Callable[[], float],
+        luck: Callable[[], float],
+        slots: int,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._targets = tuple(targets)
+        self._node = node
+        self._leases = leases
+        self._settler = settler
+        self._events = events
+        self._elapsed = elapsed
+        self._luck = luck
+        self._slots = slots
+        self._lanes = Lanes()
+        self._held: dict[Held, Attempting] = {}
+        self._in_lane: Counter[str] = Counter()
+        self._definitions: dict[tuple[UUID, int], Definition] = {}
+        self._claims = 0
+        self._accepts = True
+        self._looks_for_suspect = False
+
+    async def tick(self) -> float:
+        """Claim for the free slots; return seconds until there may be more."""
+        if not self._accepts or not self._leases.is_renewing:
+            return 1.0
+        if self._clock.confirmations < 1:
+            return 0.1  # time has stepped: wait for a sample that confirms it
+        if self._elapsed() >= self._lanes.look_at:
+            await self._look_at_lanes()
+        now = self._clock.now()
+        wants = self._wants(now)
+        claimed = 0
+        if wants and self._may_look_for_suspect():
+            claimed = await self._claim([Want(want.lane, 1) for want in wants], suspects=True)
+            wants = self._wants(now) if claimed else wants
+        if wants:
+            claimed += await self._claim(wants)
+        if claimed:
+            self._lanes.is_stale = True
+            return 0
+        for want in wants:
+            self._lanes.ready_at.pop(want.lane, None)  # nothing to be had: until the next look
+        if wants and self._lanes.is_stale:
+            self.look_again()
+        return self._delay(now)
+
+    def _may_look_for_suspect(self) -> bool:
+        """Once after each look at the lanes, while this node holds none: a suspect may take its node down."""
+        looks, self._looks_for_suspect = self._looks_for_suspect, False
+        return looks and not any(attempting.run.is_suspect for attempting in self._held.values())
+
+    def hint(self, lanes: Iterable[str]) -> None:
+        """Runs were added to these lanes."""
+        self._lanes.is_stale = True
+        now = self._clock.now()
+        for lane in lanes:
+            self._lanes.ready_at[lane] = now
+
+    def look_again(self) -> None:
+        """Somebody added runs somewhere."""
+        self._lanes.look_at = min(self._lanes.look_at, self._lanes.looked_at + _BETWEEN_LOOKS)
+
+    def held(self) -> list[Held]:
+        """The leases of this node. May be asked from another thread."""
+        return list(self._held.copy())
+
+    def stop_runs(self, run_ids: Iterable[UUID], outcome: Outcome) -> None:
+        """Stop attempts, and settle them as this."""
+        wanted = set(run_ids)
+        for attempting in self._held.values():
+            if attempting.run.id in wanted:
+                self._stop(attempting, outcome)
+
+    def stop_lost(self, lost: Iterable[Held]) -> None:
+        """Stop attempts whose runs are this node's no longer."""
+        for held in lost:
+            if held in self._held:
+                self._stop(self._held[held], Interrupted())
+
+    def take_no_more(self) -> None:
+        """Claim nothing, and begin nothing that is claimed already."""
+        self._accepts = False
+
+    async def drain(self, limit: timedelta) -> None:
+        """Hand back what has not begun; let what has end within the limit, and interrupt what does not."""
+        self.take_no_more()
+        for attempting in self._under_way():
+            if not attempting.begun:
+                self._stop(attempting, Interrupted())
+        await self._wait_for(self._under_way(), limit.total_seconds())
+        left = self._under_way()
+        if not left:
+            return
+        log.warning("drain_limit_reached", extra={"interrupted": len(left)})
+        for attempting in left:
+            self._stop(attempting, Interrupted())
+        await self._wait_for(left, 1.0)
+        for attempting in self._under_way():
+            self._settle(attempting, Interrupted(), self._clock.now())  # it cannot be stopped: a thread is at work
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._held
+
+    def _under_way(self) -> list[Attempting]:
+        return [attempting for attempting in self._held.values() if attempting.is_under_way]
+
+    async def _wait_for(self, attempts: list[Attempting], seconds: float) -> None:
+        tasks = [attempting.task for attempting in attempts if attempting.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+
+    def _stop(self, attempting: Attempting, outcome: Outcome) -> None:
+        if attempting.task is not None and attempting.stop is None:
+            attempting.stop = outcome
+            attempting.task.cancel()
+
+    async def _look_at_lanes(self) -> None:
+        self._lanes.looked_at = self._elapsed()
+        self._lanes.look_at = self._lanes.looked_at + _LOOK_AT_LANES
+        self._lanes.is_stale = False
+        self._looks_for_suspect = True
+        found = await self._store.lanes(self._clock.now())
+        self._lanes.ready_at = {work.lane: work.ready_at for work in found if self._target(work.lane) is not None}
+
+    def _wants(self, now: datetime) -> list[Want]:
+        free = min(self._slots - len(self._held), MOST_CLAIMED)
+        wants = []
+        for lane in self._lanes.ready(now)[:MOST_LANES]:
+            target = self._target(lane)
+            if target is None or free <= 0:
+                continue
+            most = target.slots(lane)
+            take = free if most is None else min(free, most - self._in_lane[lane])
+            if take > 0:
+                wants.append(Want(lane, take, self._oldest(take)))
+                free -= take
+        return wants
+
+    def _oldest(self, take: int) -> int:
+        """One slot in eight; of fewer than eight, every eighth claim."""
+        self._claims += 1
+        return take // _ONE_IN or int(self._claims % _ONE_IN == 0)
+
+    def _delay(self, now: datetime) -> float:
+        next_ready_at = self._lanes.next_ready_at(now)
+        delay = self._lanes.look_at - self._elapsed()
+        if next_ready_at is not None:
+            delay = min(delay, (next_ready_at - self._clock.now()).total_seconds())
+        return max(0.0, delay)
+
+    def _target(self, lane: str) -> Target | None:
+        for target in self._targets:
+            for served in target.lanes():
+                if lane == served or (served.endswith("*") and lane.startswith(served[:-1])):
+                    return target
+        return None
+
+    async def _claim(self, wants: list[Want], *, suspects: bool = False) -> int:
+        trusted_until = self._leases.trust_from_now()
+        now = self._clock.now()
+        runs = await self._store.claim(self._node, now, now + self._leases.duration, wants, suspects=suspects)
+        if not runs:
+            return 0
+        self._events.claimed(runs)
+        claimed = [self._hold(run, trusted_until) for run in runs]
+        try:
+            definitions = await self._definitions_of(runs)
+        except BaseException:
+            for attempting in claimed:
+                self._settle(attempting, Unstarted(), now)  # else its lease would be renewed for ever
+            raise
+        for attempting in claimed:
+            attempting.definition = definitions[attempting.run.job_id, attempting.run.job_version]
+            attempting.task = asyncio.create_task(self._attempt(attempting))
+        return len(runs)
+
+    def _hold(self, run: Run, trusted_until: float) -> Attempting:
+        target = self._target(run.lane)
+        assert target is not None  # only lanes with a target are claimed
+        attempting = Attempting(run, target)
+        self._held[attempting.held] = attempting
+        self._in_lane[run.lane] += 1
+        self._leases.note(attempting.held, trusted_until)
+        return attempting
+
+    async def _definitions_of(self, runs: list[Run]) -> dict[tuple[UUID, int], Definition | None]:
+        """The definitions of runs; None for one that is gone or cannot be read."""
+        wanted = {(run.job_id, run.job_version) for run in runs}
+        if len(self._definitions) > _MOST_DEFINITIONS:
+            self._definitions.clear()
+        missing = wanted - self._definitions.keys()
+        if missing:
+            try:
+                self._definitions |= await self._store.definitions(missing)
+            except ValueError:  # one of them, which must not keep the others
+                for version in missing:
+                    with suppress(ValueError):
+                        self._definitions |= await self._store.definitions({version})
+        return {version: self._definitions.get(version) for version in wanted}
+
+    async def _attempt(self, attempting: Attempting) -> None:
+        started_at = self._clock.now()
+        try:
+            outcome = await self._deliver(attempting, started_at)
+        except asyncio.CancelledError:
+            outcome = attempting.stop or Interrupted()
+        except Exception as error:  # else the run would be held for ever
+            log.exception("target_broke", extra={"run": str(attempting.run.id), "lane": attempting.run.lane})
+            outcome = Failed(f"the target broke: {error!r}")
+        self._settle(attempting, outcome, started_at)
+
+    async def _deliver(self, attempting: Attempting, now: datetime) -> Outcome:
+        run, definition = attempting.run, attempting.definition
+        if definition is None:
+            return Failed("the definition of this run's job is gone or cannot be read", retryable=False)
+        if not self._may_begin(attempting):
+            return Unstarted()
+        self._events.started(run, definition, now)
+        call = Call(run, definition, now, begin=lambda: self._begin(attempting))
+        return await attempting.target.deliver(call)
+
+    def _may_begin(self, attempting: Attempting) -> bool:
+        return self._accepts and self._leases.is_trusted(attempting.held)
+
+    async def _begin(self, attempting: Attempting) -> bool:
+        if attempting.run.at_most_once and self._may_begin(attempting):
+            try:
+                if not await self._store.begin(attempting.held):
+                    return False
+            except StoreUnavailable:
+                return False
+        attempting.begun = self._may_begin(attempting)
+        return attempting.begun
+
+    def _settle(self, attempting: Attempting, outcome: Outcome, started_at: datetime) -> None:
+        """Hand an outcome to the settler, once; what has not begun counts as not started."""
+        if attempting.is_settled:
+            return
+        attempting.is_settled = True
+        run, definition = attempting.run, attempting.definition
+        finished_at = self._clock.now()
+        attempt = None
+        if attempting.begun or not isinstance(outcome, (Unstarted, Interrupted)):
+            error = outcome.error if isinstance(outcome, Failed) else None
+            attempt = Attempt(self._node, started_at, finished_at, OUTCOMES[type(outcome)], error)
+        else:
+            outcome = Unstarted()
+        retry = definition.retry if definition is not None else _NEVER
+        settlement = settle(run, outcome, finished_at, retry, self._luck())
+        name = definition.name if definition is not None else ""
+        self._settler.add(Settled(settlement, attempt), name, on_written=lambda: self._release(attempting))
+
+    def _release(self, attempting: Attempting) -> None:
+        """Free the slot; where runs of a job go one at a time, the next one may be ready."""
+        self._leases.forget(attempting.held)
+        if self._held.pop(attempting.held, None) is None:
+            return
+        self._in_lane[attempting.run.lane] -= 1
+        if attempting.definition is not None and attempting.definition.overlap is not Overlap.ALLOW:
+            self.hint([attempting.run.lane])
+
+
+_NEVER = RETRY_PRESETS["none"]

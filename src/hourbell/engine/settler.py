@@ -1,0 +1,89 @@
+"""Writes outcomes that arrive together together, while the runner claims the next ones.
+
+What is finished waits here until it is written, however long the database is away; the number is bounded by the slots,
+because a slot is free only when its settlement is written.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from hourbell.core.settle import Failed, Succeeded
+from hourbell.engine.events import EngineEvents
+from hourbell.store.base import EngineStore, Saved, Settled, StoreUnavailable
+
+log = logging.getLogger("hourbell.engine")
+
+BATCH = 1_000
+_IDLE = 60.0
+_GATHER = 0.005
+
+
+class _Waiting(NamedTuple):
+    settled: Settled
+    name: str
+    on_written: Callable[[], None]
+
+
+class Settler:
+    name = "settler"
+
+    def __init__(self, store: EngineStore, *, events: EngineEvents, on_slots: Callable[[], None]) -> None:
+        self.wake: Callable[[], None] = lambda: None
+        self._store = store
+        self._events = events
+        self._on_slots = on_slots
+        self._waiting: list[_Waiting] = []
+        self._gathered = False
+
+    def add(self, settled: Settled, name: str, on_written: Callable[[], None]) -> None:
+        self._waiting.append(_Waiting(settled, name, on_written))
+        if len(self._waiting) == 1 or len(self._waiting) == BATCH:
+            self.wake()
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._waiting
+
+    async def tick(self) -> float:
+        """Write what waits; return at once if there is more."""
+        if not self._waiting:
+            return _IDLE
+        if len(self._waiting) < BATCH and not self._gathered:
+            self._gathered = True
+            return _GATHER  # a moment for others to join
+        batch = self._waiting[:BATCH]
+        saved = await self._write(batch)
+        self._gathered = False
+        del self._waiting[: len(batch)]
+        for each in batch:
+            each.on_written()
+        self._events.settled([each.settled for each in batch], saved, [each.name for each in batch])
+        self._on_slots()
+        return 0 if self._waiting else _IDLE
+
+    async def _write(self, batch: Sequence[_Waiting]) -> list[Saved]:
+        """Write outcomes together; if one cannot be written, in halves, until it stands alone and loses its words."""
+        try:
+            return await self._store.settle([each.settled for each in batch])
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            if len(batch) > 1:
+                middle = len(batch) // 2
+                return await self._write(batch[:middle]) + await self._write(batch[middle:])
+            log.exception("outcome_cannot_be_written", extra={"run": str(batch[0].settled.settlement.run.id)})
+            return await self._store.settle([_plain(batch[0].settled, f"the outcome cannot be written: {error!r}")])
+
+
+def _plain(settled: Settled, error: str) -> Settled:
+    """The same end of the same attempt, without what the target said."""
+    outcome = settled.settlement.outcome
+    if isinstance(outcome, (Succeeded, Failed)):
+        plain = Succeeded() if isinstance(outcome, Succeeded) else Failed(error)
+        settled = replace(settled, settlement=replace(settled.settlement, outcome=plain))
+    attempt = settled.attempt
+    return (
+        settled if attempt is None else replace(settled, attempt=replace(attempt, error=error, excerpt=None, phases={}))
+    )

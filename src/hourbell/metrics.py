@@ -1,0 +1,38 @@
+"""Prometheus metrics. Without job names, unless they are switched on, so that a million jobs stay a few series."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+_LATENESS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3_600)
+_DURATION = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600)
+
+
+class Metrics:
+    def __init__(self, *, with_job_names: bool = False) -> None:
+        registry = CollectorRegistry()
+        self.registry = registry
+        self.planned = Counter("hourbell_runs_planned", "Runs planned", registry=registry)
+        self.skipped = Counter("hourbell_instants_skipped", "Due instants without a run", ["reason"], registry=registry)
+        self.claimed = Counter("hourbell_runs_claimed", "Leases taken", registry=registry)
+        self.settled = Counter("hourbell_attempts_settled", "Attempts by outcome", ["outcome"], registry=registry)
+        self.ended = Counter("hourbell_runs_ended", "Runs by final state", ["state"], registry=registry)
+        self.superseded = Counter("hourbell_writes_superseded", "Late writes that changed nothing", registry=registry)
+        self.lost = Counter("hourbell_leases_lost", "Leases that ran out", registry=registry)
+        self.lateness = Histogram(
+            "hourbell_lateness_seconds", "From the instant to the start", buckets=_LATENESS, registry=registry
+        )
+        self.dispatch = Histogram(
+            "hourbell_dispatch_seconds", "From ready to the start", buckets=_LATENESS, registry=registry
+        )
+        self.duration = Histogram(
+            "hourbell_run_seconds", "From the start of an attempt to its end", buckets=_DURATION, registry=registry
+        )
+        self.backlog = Gauge("hourbell_backlog", "Runs that are ready and wait", registry=registry)
+        self.loop_age = Gauge("hourbell_loop_age_seconds", "Since a loop last did well", ["loop"], registry=registry)
+        self.by_job = (
+            Counter("hourbell_job_runs", "Runs by job and final state", ["job", "state"], registry=registry)
+            if with_job_names
+            else None
+        )
+
+    def render(self) -> bytes:
+        return generate_latest(self.registry)

@@ -1,0 +1,196 @@
+"""One Hourbell process from start to stop: the engine, its heartbeat in a thread of its own, a small HTTP server."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+import uvicorn
+
+from hourbell import clock
+from hourbell.api.health import LoopAge, Readiness, health_app
+from hourbell.engine.engine import Engine
+from hourbell.engine.heartbeat import HeartbeatResult
+from hourbell.library.scheduler import Scheduler
+from hourbell.library.sync import sync_jobs
+from hourbell.metrics import Metrics
+from hourbell.settings import Address, Settings
+from hourbell.store.base import StoreUnavailable
+from hourbell.targets.base import Target
+from hourbell.wiring import Stores, build_engine, build_targets, open_stores
+
+log = logging.getLogger("hourbell.service")
+
+SECOND_SIGNAL = 1
+_ONE_SIGNAL = 0.3  # seconds: some programs send the same signal to a process and to its group
+_BACKLOG = 1_024
+_LAST_ANSWERS = 5  # seconds for requests that are being answered when the server closes
+
+
+class CannotListen(Exception):
+    """The address is taken, or not this machine's."""
+
+
+class HeartbeatThread:
+    """Runs the heartbeat loop on an event loop of its own, so that a busy engine does not cost its leases."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._thread = threading.Thread(target=self._work, name="hourbell-heartbeat", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        main = asyncio.get_running_loop()
+
+        def hand_over(result: HeartbeatResult) -> None:
+            with contextlib.suppress(RuntimeError):  # the engine's loop is closed
+                main.call_soon_threadsafe(engine.on_beat, result)
+
+        engine.heartbeat.on_beat = hand_over
+
+    def start(self) -> None:
+        self._thread.start()
+
+    async def stop(self) -> None:
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended by itself
+                self._loop.call_soon_threadsafe(self._engine.heartbeat_loop.stop)
+        await asyncio.to_thread(self._thread.join, 5)
+
+    def _work(self) -> None:
+        asyncio.run(self._run())
+
+    async def _run(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        try:
+            await self._engine.heartbeat_loop.run()
+        finally:
+            await self._engine.heartbeat.close()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without signal handlers of its own."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """What runs once the start is done."""
+
+    engine: Engine
+    heartbeat: HeartbeatThread
+    targets: Sequence[Target]
+    metrics: Metrics
+
+
+class Service:
+    def __init__(self, settings: Settings, scheduler: Scheduler) -> None:
+        self._settings = settings
+        self._scheduler = scheduler
+        self._stopping = asyncio.Event()
+        self._signalled_at = 0.0
+
+    async def run(self) -> None:
+        """Serve until a signal. Raises CannotListen, StoreUnavailable or MigrationError if it cannot start."""
+        listening = _listen(*self._settings.http_addr)
+        self._handle_signals()
+        stores = open_stores(self._settings)
+        starting = asyncio.create_task(self._start(stores))
+        stopping = asyncio.create_task(self._stopping.wait())
+        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            await self._serve(starting.result(), stores, listening)
+            await stores.close()
+        starting.cancel()  # nothing is claimed yet, and a change of the schema is made whole or not at all
+        stopping.cancel()
+        log.info("stopped")
+
+    async def _start(self, stores: Stores) -> _Node:
+        settings = self._settings
+        log.info(
+            "database_chosen", extra={"database": str(settings.database), "from": settings.origins["database_url"]}
+        )
+        for migration in await stores.migrate():
+            log.info("migration_applied", extra={"migration": f"{migration.number:04}_{migration.name}"})
+        await sync_jobs(stores.control, self._scheduler.jobs, await stores.engine.sample_time(), uuid4)
+        metrics = Metrics(with_job_names=settings.metrics_job_names)
+        targets = build_targets(settings, self._scheduler)
+        engine = build_engine(settings, stores, targets, metrics)
+        heartbeat = HeartbeatThread(engine)
+        heartbeat.start()
+        await engine.start(with_heartbeat=False)
+        return _Node(engine, heartbeat, targets, metrics)
+
+    async def _serve(self, node: _Node, stores: Stores, listening: socket.socket) -> None:
+        """Answer until the signal; then stop in order, with the HTTP server last: a drain can be watched."""
+        server = self._server(node.engine, stores, node.metrics)
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        log.info("serving", extra={"http": f"http://{Address(*listening.getsockname()[:2])}"})
+        await self._stopping.wait()
+        await node.engine.stop()
+        await node.heartbeat.stop()
+        await node.engine.retire()
+        for target in node.targets:
+            await target.close()
+        server.should_exit = True
+        await serving
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def _handle_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._on_signal, number)
+
+    def _on_signal(self, number: int) -> None:
+        name = signal.Signals(number).name
+        if not self._stopping.is_set():
+            log.info("stopping", extra={"signal": name})
+            self._stopping.set()
+            self._signalled_at = clock.elapsed()
+        elif clock.elapsed() - self._signalled_at > _ONE_SIGNAL:
+            log.warning("stopping_at_once", extra={"signal": name})
+            logging.shutdown()
+            os._exit(SECOND_SIGNAL)  # leases run out by themselves; nothing is lost
+
+    def _server(self, engine: Engine, stores: Stores, metrics: Metrics) -> _Server:
+        async def status() -> Readiness:
+            return await _readiness(engine, stores)
+
+        app = health_app(status, metrics)
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=_LAST_ANSWERS
+        )
+        return _Server(config)
+
+
+async def _readiness(engine: Engine, stores: Stores) -> Readiness:
+    loops = tuple(LoopAge(loop.name, loop.age, loop.longest_age) for loop in engine.loops)
+    now = engine.clock.now()
+    try:
+        backlog = await stores.engine.backlog(now)
+    except StoreUnavailable:
+        return Readiness(database_reachable=False, loops=loops)
+    oldest = None if backlog.oldest_ready_at is None else (now - backlog.oldest_ready_at).total_seconds()
+    return Readiness(True, loops, backlog.waiting, oldest, backlog.unserved)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Take the address before anything else is done: a second process on it is told so at once."""
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise CannotListen(error.strerror or str(error)) from error
+    return listening

@@ -1,0 +1,300 @@
+"""What the user may set, and where each value came from: a flag, the environment, `hourbell.toml` or the default.
+
+A bad value is told in one line that names it. Passwords are in no message and no `repr`.
+"""
+
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
+
+from hourbell.core.schedule.forms import parse_duration
+
+FILE = "hourbell.toml"
+PREFIX = "HOURBELL_"
+DEFAULT = "default"
+_LONGEST = 36_500 * 86_400
+_YES, _NO = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
+_ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([\w.-]*)):(\d{1,5})", re.ASCII)
+_HOST = re.compile(r"(?:\[[^\[\]]+\]|[^\[\]:]*)(?::(\d{0,5}))?", re.ASCII)
+_PORT = re.compile(r"\d{0,5}(?:[/,?#]|$)", re.ASCII)
+_PASSWORD = re.compile(r"(password=)(?:'[^']*'|[^&\s]*)", re.IGNORECASE)
+_POSTGRESQL = ("postgresql://", "postgres://")
+
+
+class SettingsError(Exception):
+    """A setting cannot be used. The message is one line for people."""
+
+    exit_code = 2
+
+
+class DatabaseUrlError(SettingsError):
+    """The database URL cannot be read."""
+
+    exit_code = 1
+
+
+class Address(NamedTuple):
+    """Where to listen. An empty host means all interfaces."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """Which database to use; as text, it is what may be shown."""
+
+    kind: Literal["sqlite", "postgresql"]
+    location: str = field(repr=False)  # the absolute path of the file, or the URL as asyncpg takes it
+
+    def __str__(self) -> str:
+        return self.location if self.kind == "sqlite" else masked(self.location)
+
+
+def parse_database_url(url: str) -> Database:
+    """The database a URL names; a ValueError says how to write one."""
+    if not url.isprintable() or " " in url:
+        raise ValueError("a URL has no spaces in it; percent-encode them")
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise ValueError("its host cannot be read; percent-encode what is special in the password") from None
+    if url.startswith("sqlite:"):
+        return Database("sqlite", _file_of(parts, url))
+    if url.startswith(_POSTGRESQL):
+        _check_postgresql(parts)
+        return Database("postgresql", url)
+    raise ValueError("write postgresql://user:password@host/database or sqlite:///file.db")
+
+
+def masked(url: str) -> str:
+    """A URL as it may be shown: without its password, even if it is malformed."""
+    scheme, mark, rest = url.partition("://")
+    name, colon, tail = rest.partition(":")
+    at = tail.rfind("@")
+    if at >= 0:
+        tail = f"***{tail[at:]}"
+    elif _PORT.match(tail) is None and not set(name) & set("/?#["):
+        tail = "***"  # somebody forgot the host
+    return _PASSWORD.sub(r"\1***", f"{scheme}{mark}{name}{colon}{tail if colon else ''}")
+
+
+def _file_of(parts: SplitResult, url: str) -> str:
+    path = unquote(parts.path)[1:]
+    if not url.startswith("sqlite:///") or not path or path.endswith("/") or "\0" in path:
+        raise ValueError("write sqlite:///file.db, or sqlite:////folder/file.db for an absolute path")
+    if parts.query or parts.fragment:
+        raise ValueError("a SQLite URL has nothing after the file; write ? as %3F and # as %23")
+    if path == ":memory:":
+        raise ValueError("a database in memory would forget its runs; write sqlite:///file.db")
+    return str(Path(path).absolute())
+
+
+def _check_postgresql(parts: SplitResult) -> None:
+    """Refuse what asyncpg would stumble over only when it connects."""
+    if parts.netloc.count("@") > 1 or parts.fragment:
+        raise ValueError("percent-encode @ (%40), # (%23), / (%2F), : (%3A) and ? (%3F) in user and password")
+    hosts = parts.netloc.rpartition("@")[2].split(",")
+    try:
+        query = parse_qs(parts.query, strict_parsing=True) if parts.query else {}
+    except ValueError:
+        raise ValueError("after the ? come name=value pairs, with & between them") from None
+    found = [_HOST.fullmatch(host) for host in hosts]
+    ports = [(match and match[1]) or "" for match in found] + ",".join(query.get("port", [])).split(",")
+    if None in found or not all(port == "" or (port.isdecimal() and 1 <= int(port) <= 65_535) for port in ports):
+        raise ValueError("write the host as host or host:port; percent-encode what is special in the password")
+
+
+def _database_url(text: str) -> str:
+    parse_database_url(text)
+    return text
+
+
+def _address(text: str) -> Address:
+    found = _ADDRESS.fullmatch(text)
+    if found is None or int(found[3]) > 65_535:
+        raise ValueError("write host:port, as in 127.0.0.1:8080, or :8080 for all interfaces")
+    return Address(found[1] or found[2], int(found[3]))
+
+
+def _duration(least: int) -> Callable[[str], timedelta]:
+    def read(text: str) -> timedelta:
+        seconds = parse_duration(text)
+        if seconds is None or not least <= seconds <= _LONGEST:
+            raise ValueError(f"write a duration of {least}s or more, as in 90s, 15m, 2h30m or 1d")
+        return timedelta(seconds=seconds)
+
+    return read
+
+
+def _number(least: int, most: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if re.fullmatch(r"\d{1,9}", text, re.ASCII) is None or not least <= int(text) <= most:
+            raise ValueError(f"write a number from {least} to {most}")
+        return int(text)
+
+    return read
+
+
+def _switch(text: str) -> bool:
+    if text.lower() not in _YES | _NO:
+        raise ValueError("write 1 or 0, true or false")
+    return text.lower() in _YES
+
+
+def _one_of(*words: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text.lower() not in words:
+            raise ValueError(f"write {', '.join(words[:-1])} or {words[-1]}")
+        return text.lower()
+
+    return read
+
+
+def _log_format() -> str:
+    return "console" if sys.stderr.isatty() else "json"
+
+
+_LOOPBACK = Address("127.0.0.1", 8080)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Every setting, checked. docs/settings.md says what each means."""
+
+    database_url: str = field(default="sqlite:///hourbell.db", repr=False)
+    require_database: bool = False
+    http_addr: Address = _LOOPBACK
+    tick_interval: timedelta = timedelta(seconds=30)
+    lease: timedelta = timedelta(seconds=60)
+    reap_interval: timedelta = timedelta(seconds=5)
+    drain_timeout: timedelta = timedelta(seconds=30)
+    slots: int = 1_000
+    sync_threads: int = 32
+    poison_after: int = 3
+    retention: timedelta = timedelta(days=30)
+    keep_runs: int = 20
+    reconcile_enabled: bool = True
+    reconcile_interval: timedelta = timedelta(minutes=5)
+    reconcile_threshold: timedelta = timedelta(minutes=10)
+    reconcile_batch_size: int = 100
+    redis_url: str | None = field(default=None, repr=False)
+    metrics_job_names: bool = False
+    log_format: str = field(default_factory=_log_format)
+    log_level: str = "info"
+    origins: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """Where each value came from: `--lease`, `HOURBELL_LEASE`, `hourbell.toml` or `default`."""
+
+    @property
+    def database(self) -> Database:
+        return parse_database_url(self.database_url)
+
+
+READERS: Mapping[str, Callable[[str], object]] = {
+    "database_url": _database_url,
+    "require_database": _switch,
+    "http_addr": _address,
+    "tick_interval": _duration(1),
+    "lease": _duration(1),
+    "reap_interval": _duration(1),
+    "drain_timeout": _duration(0),
+    "slots": _number(1, 100_000),
+    "sync_threads": _number(1, 10_000),
+    "poison_after": _number(1, 1_000),
+    "retention": _duration(0),
+    "keep_runs": _number(0, 1_000_000),
+    "reconcile_enabled": _switch,
+    "reconcile_interval": _duration(1),
+    "reconcile_threshold": _duration(1),
+    "reconcile_batch_size": _number(1, 100_000),
+    "redis_url": str,
+    "metrics_job_names": _switch,
+    "log_format": _one_of("console", "json"),
+    "log_level": _one_of("debug", "info", "warning", "error"),
+}
+SECRETS = frozenset({"database_url", "redis_url"})  # shown masked
+_WITHOUT_PREFIX = ("database_url", "http_addr", "tick_interval", "reconcile_", "redis_url")
+
+
+def variables_of(name: str) -> tuple[str, ...]:
+    """The environment variables a setting is read from, the strongest first."""
+    plain = name.upper()
+    return (PREFIX + plain, plain) if name.startswith(_WITHOUT_PREFIX) else (PREFIX + plain,)
+
+
+def load_settings(
+    flags: Mapping[str, object] = MappingProxyType({}),
+    *,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> Settings:
+    """Read every setting; a SettingsError names the first that cannot be used. A flag that is None was not given."""
+    environment = os.environ if environment is None else environment
+    file = _read_file((folder or Path()) / FILE)
+    values: dict[str, Any] = {}
+    origins = {}
+    for name in READERS:
+        given = _find(name, flags, environment, file)
+        origins[name] = DEFAULT if given is None else given[0]
+        if given is not None:
+            values[name] = _read(name, *given)
+    settings = Settings(**values, origins=MappingProxyType(origins))
+    if settings.require_database and origins["database_url"] == DEFAULT:
+        raise SettingsError(
+            f"DATABASE_URL is not set, and {PREFIX}REQUIRE_DATABASE forbids the default; "
+            "write postgresql://user:password@host/database or sqlite:///file.db"
+        )
+    return settings
+
+
+def _find(
+    name: str, flags: Mapping[str, object], environment: Mapping[str, str], file: dict[str, Any]
+) -> tuple[str, str] | None:
+    """Where a value was given first, and its text. An empty variable counts as not set."""
+    if flags.get(name) is not None:
+        return f"--{name.replace('_', '-')}", _text(flags[name])
+    for variable in variables_of(name):
+        if environment.get(variable):
+            return variable, environment[variable]
+    return (FILE, _text(file[name])) if name in file else None
+
+
+def _read(name: str, origin: str, text: str) -> object:
+    try:
+        return READERS[name](text.strip())
+    except ValueError as error:
+        place = f"{name} in {FILE}" if origin == FILE else origin
+        shown = ascii(masked(text) if name in SECRETS else text)
+        shown = shown if len(shown) <= 80 else f"{shown[:76]}…{shown[-1]}"
+        raise (DatabaseUrlError if name == "database_url" else SettingsError)(f"{place} is {shown}; {error}") from None
+
+
+def _text(value: object) -> str:
+    """A value as it would stand in the environment."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        found = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise SettingsError(f"{FILE} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise SettingsError(f"{FILE} is not valid TOML: {' '.join(str(error).split())}") from None
+    for name in found:
+        if name not in READERS:
+            raise SettingsError(f"{name[:40]!r} in {FILE} is not a setting; write one of {', '.join(READERS)}")
+    return found

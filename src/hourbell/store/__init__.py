@@ -1,0 +1,1 @@
+"""The tables, on SQLite and on PostgreSQL, behind one protocol in domain verbs."""

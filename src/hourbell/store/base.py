@@ -1,0 +1,309 @@
+"""What the engine and control ask of a store. Each method is one verb, one transaction and one promise.
+
+The docstrings are the contract, and `tests/contract` holds every backend to each sentence. Losing a race is normal and
+never an error: a write says what it expects, and the answer tells whether it was so. Every verb takes `now`; a store
+never reads a clock except in `sample_time`. A verb that reads, decides and writes takes the pure function that decides
+and runs it inside its own transaction.
+
+A database that is out of reach raises `StoreUnavailable`; whether the last commit took place is then unknown, and the
+verb may be repeated.
+"""
+
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Protocol
+from uuid import UUID
+
+from hourbell.core.job import Definition, Job
+from hourbell.core.plan import Plan
+from hourbell.core.run import Run
+from hourbell.core.settle import Settlement
+
+
+class StoreUnavailable(Exception):
+    """The database cannot be reached, or closed the connection."""
+
+
+class Conflict(Exception):
+    """The change was refused; `code` says why, for programs."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Wake(StrEnum):
+    """A hint that there is something to do; never the only way to learn it."""
+
+    JOBS = "jobs"  # a job was made or changed
+    RUNS = "runs"  # runs are waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A running engine process. It has a new id each time it starts."""
+
+    id: UUID
+    host: str
+    started_at: datetime
+    lanes: tuple[str, ...]  # what it can serve: names, or prefixes that end in `*`
+    tzdata: str
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A run a node holds, fenced by its attempt."""
+
+    run_id: UUID
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """What a heartbeat learned."""
+
+    lost: tuple[Held, ...]  # held no longer: superseded, or ended by somebody else
+    cancels: tuple[UUID, ...]  # runs somebody wants stopped
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What a planning pass did."""
+
+    jobs: int
+    runs: int
+    skipped: Mapping[str, int]  # instants by reason
+    errors: tuple[tuple[str, str], ...]  # (job name, what is wrong), for jobs that cannot be planned
+    lanes: frozenset[str]  # where runs were added
+    next_plan_at: datetime | None  # when the next job is due
+
+
+class Tzdata(StrEnum):
+    """How a node's time-zone data stands to the database's."""
+
+    CURRENT = "current"
+    OUTDATED = "outdated"  # another node has newer data
+    NEWER = "newer"  # jobs were planned by older data
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshed:
+    moved: tuple[tuple[str, datetime | None, datetime | None], ...]  # job name, next instant before and after
+    after: UUID | None  # where to go on; None when no job is left
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """How many runs a node can take from a lane; `oldest` of them by age, whatever their rank."""
+
+    lane: str
+    free: int
+    oldest: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LaneWork:
+    """A lane with runs waiting, and when the first of them is ready."""
+
+    lane: str
+    ready_at: datetime
+
+
+class Saved(StrEnum):
+    """What became of a settlement."""
+
+    SAVED = "saved"
+    REPEATED = "repeated"  # our own attempt was settled already: a commit whose answer was lost
+    SUPERSEDED = "superseded"  # another attempt has the run; the outcome is kept as late_outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try at a run, as it is written down with its settlement."""
+
+    node: UUID
+    started_at: datetime
+    finished_at: datetime
+    outcome: str
+    error: str | None = None
+    status_code: int | None = None
+    excerpt: str | None = None
+    phases: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A settlement with the attempt it ends, or None if nothing left the process."""
+
+    settlement: Settlement
+    attempt: Attempt | None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far pruning has looked."""
+
+    finished_at: datetime
+    run_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    removed: int
+    mark: Mark | None  # None when there is nothing older left to look at
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """How much waits, for people and metrics."""
+
+    waiting: int
+    oldest_ready_at: datetime | None
+    unserved: tuple[str, ...]  # lanes with work that no live node serves
+
+
+class EngineStore(Protocol):
+    """What plans, claims and settles. Who wants to understand Hourbell reads this."""
+
+    async def sample_time(self) -> datetime:
+        """The database's own time."""
+
+    async def heartbeat(self, node: Node, now: datetime, lease_until: datetime, held: Sequence[Held]) -> Beat:
+        """Announce the node as alive and renew the leases it still holds.
+
+        A lease is renewed only where owner and attempt are still the node's, and never after it was lost.
+        """
+
+    async def retire(self, node: UUID) -> None:
+        """Take a node that stops off the list. Its leases are not touched."""
+
+    async def plan_due(self, now: datetime, limit: int, decide: Callable[[Job, datetime], Plan]) -> Planned:
+        """Lock due jobs, let `decide` plan each, save runs, skips and cursors, all in one transaction.
+
+        Jobs are taken by `plan_at`, the longest due first; those another node has locked are passed over. A run that
+        exists is left alone. A cursor never moves back. A skip that continues the last one of its reason extends it.
+        A job that cannot be planned gets its error and is not looked at again; the others are planned. A version
+        nobody wrote down yet is written.
+        """
+
+    async def lanes(self, now: datetime) -> list[LaneWork]:
+        """Every lane with runs waiting, with the moment the first of them is ready."""
+
+    async def claim(
+        self, node: UUID, now: datetime, lease_until: datetime, wants: Sequence[Want], *, suspects: bool = False
+    ) -> list[Run]:
+        """Take leases on ready runs, at most as many as wanted in each lane.
+
+        A claimed run is running, its attempt one higher, its lease the node's. Lower ranks come first, then the longest
+        ready. No run is claimed twice for one attempt, however many nodes ask. Unless its job allows overlap, a run is
+        claimed only if no run of its job is running and none older is unfinished. With `suspects`, just one run under
+        which nodes died is taken; without, none.
+        """
+
+    async def definitions(self, versions: Collection[tuple[UUID, int]]) -> dict[tuple[UUID, int], Definition]:
+        """The definitions of job versions."""
+
+    async def begin(self, held: Held) -> bool:
+        """Note that the effect of an `at_most_once` attempt begins. False if the attempt is no longer the run's."""
+
+    async def settle(self, settled: Sequence[Settled]) -> list[Saved]:
+        """Write outcomes that arrived together, each only where its attempt is still the run's and the run is running.
+
+        The attempt is written down with it. Repeating a settlement changes nothing. One that was superseded changes no
+        run and is kept as the late outcome of its attempt. The statistics of the jobs follow.
+        """
+
+    async def reap(self, now: datetime, limit: int, decide: Callable[[Run, datetime], Settlement]) -> list[Settlement]:
+        """Settle runs whose lease ran out by what `decide` says, writing the attempt as lost."""
+
+    async def expire(self, now: datetime, limit: int) -> list[UUID]:
+        """Fail waiting runs older than their max_age.
+
+        One never attempted is failed only while no live node serves its lane.
+        """
+
+    async def prune(self, now: datetime, age: timedelta, keep: int, limit: int, after: Mark | None = None) -> Pruned:
+        """Look at up to `limit` ended runs older than `age`, past the mark, and remove those that may go.
+
+        Each job's last `keep` runs stay, and unfinished runs always. A job that was deleted or never fires again keeps
+        none, and goes with its last run. Planning does not change.
+        """
+
+    async def backlog(self, now: datetime) -> Backlog:
+        """How much waits."""
+
+    async def check_tzdata(self, version: str) -> Tzdata:
+        """Record the node's time-zone data, which only rises, and tell how it stands to what jobs are planned by."""
+
+    async def refresh(
+        self,
+        version: str,
+        now: datetime,
+        limit: int,
+        decide: Callable[[Job, datetime | None], Plan | None],
+        after: UUID | None = None,
+    ) -> Refreshed:
+        """Let `decide` put up to `limit` jobs, past the one given, in their place by newer time-zone data.
+
+        It is handed the local time of each job's newest scheduled run, and answers None where nothing moves. When no
+        job is left, the version is recorded as the one that jobs are planned by.
+        """
+
+    @property
+    def hears_others(self) -> bool:
+        """Whether hints from other processes arrive at this moment."""
+
+    def wakes(self) -> AsyncIterator[Wake]:
+        """Hints from this and other processes that there is something to do. After a silence, all of them."""
+
+    async def close(self) -> None:
+        """Give back every connection."""
+
+
+class ControlStore(Protocol):
+    """What users may change. Each change is one transaction."""
+
+    async def create_job(self, definition: Definition, job_id: UUID, now: datetime, by: str) -> Job:
+        """Store a job that fires from now on, never for the past, or return the one of that id.
+
+        `Conflict` if the name is taken.
+        """
+
+    async def get_job(self, ref: str | UUID) -> Job | None:
+        """A job that is not deleted, by id or by name, also if it cannot be planned."""
+
+    async def edit_job(
+        self,
+        job_id: UUID,
+        edit: Callable[[Job], Definition],
+        now: datetime,
+        by: str,
+        *,
+        expect_version: int | None = None,
+        drop_backlog: bool = False,
+    ) -> Job:
+        """Replace the definition by what `edit` makes of it, as a new version.
+
+        An edit of planning columns first accounts for the old version up to now. While instants remain to be planned
+        it is refused as `job_catching_up`, or with `drop_backlog` they become a skip. `Conflict` if the version is not
+        the expected one, or the new name is taken.
+        """
+
+    async def pause_job(
+        self, job_id: UUID, now: datetime, by: str, *, note: str, until: datetime | None, cancel_waiting: bool
+    ) -> Job:
+        """Stop planning. Due instants are planned first; runs already planned go on unless they are cancelled too."""
+
+    async def resume_job(self, job_id: UUID, now: datetime, by: str, *, catch_up: bool) -> Job:
+        """Plan again from now on: what the pause swallowed is one skip, or with `catch_up` is planned as missed."""
+
+    async def delete_job(self, job_id: UUID, now: datetime, by: str) -> None:
+        """Remove a job from use; its history stays and its waiting runs are cancelled."""
+
+    async def trigger_job(self, job_id: UUID, run_id: UUID, now: datetime, payload: object) -> Run:
+        """Add a manual run, or return the one of that id. The cursor does not move."""
+
+    async def cancel_run(self, run_id: UUID, now: datetime) -> None:
+        """Cancel a waiting run, or ask the node that runs it to stop."""

@@ -1,0 +1,1 @@
+"""PostgreSQL, over asyncpg with hand-written SQL."""

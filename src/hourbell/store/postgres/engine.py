@@ -1,0 +1,265 @@
+"""The engine's verbs on PostgreSQL."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
+from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from hourbell.core.definition_json import definition_from_json
+from hourbell.core.job import Definition, Job
+from hourbell.core.plan import Plan
+from hourbell.core.run import Run
+from hourbell.core.settle import Settlement
+from hourbell.store.base import (
+    Attempt,
+    Backlog,
+    Beat,
+    Held,
+    LaneWork,
+    Mark,
+    Node,
+    Planned,
+    Pruned,
+    Refreshed,
+    Saved,
+    Settled,
+    StoreUnavailable,
+    Tzdata,
+    Wake,
+    Want,
+)
+from hourbell.store.postgres.connections import Connections
+from hourbell.store.postgres.planning import SQL, write_plans
+from hourbell.store.postgres.settling import note_late, write_settlements
+from hourbell.store.records import held as held_by
+from hourbell.store.records import refreshed, serves, standing
+from hourbell.store.rows import Batch, Due, columns, run_of
+
+_LIVE = timedelta(minutes=1)
+_FORGET = timedelta(days=1)
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+_NOBODY = UUID(int=0)
+_SILENCE = 10  # seconds without a notification before the line is tried
+
+
+class PostgresEngineStore:
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._listens = False
+
+    async def sample_time(self) -> datetime:
+        async with self._connections.connection() as connection:
+            time: datetime = await connection.fetchval(SQL["sample_time"])
+            return time
+
+    async def heartbeat(self, node: Node, now: datetime, lease_until: datetime, held: Sequence[Held]) -> Beat:
+        ids = [each.run_id for each in held]
+        async with self._connections.transaction() as connection:
+            await connection.execute(
+                SQL["beat"], node.id, node.host, node.started_at, now, list(node.lanes), node.tzdata
+            )
+            attempts = [each.attempt for each in held]
+            renewed = await connection.fetch(SQL["renew"], ids, attempts, lease_until, node.id) if held else []
+            cancels = await connection.fetch(SQL["cancels_of"], ids) if held else []
+        kept = {Held(row["id"], row["attempt"]) for row in renewed}
+        lost = tuple(each for each in held if each not in kept)
+        return Beat(lost, tuple(row["run_id"] for row in cancels))
+
+    async def retire(self, node: UUID) -> None:
+        async with self._connections.connection() as connection:
+            await connection.execute(SQL["retire"], node)
+
+    async def plan_due(self, now: datetime, limit: int, decide: Callable[[Job, datetime], Plan]) -> Planned:
+        async with self._connections.connection() as connection:
+            next_plan_at = await connection.fetchval(SQL["next_plan_at"])
+            if next_plan_at is None or next_plan_at > now:
+                return Planned(0, 0, {}, (), frozenset(), next_plan_at)
+            async with connection.transaction():
+                return await self._plan_due(connection, now, limit, decide)
+
+    async def _plan_due(
+        self, connection: Any, now: datetime, limit: int, decide: Callable[[Job, datetime], Plan]
+    ) -> Planned:
+        rows = await connection.fetch(SQL["due_jobs"], now, limit)
+        due = Due.of(rows, await self._unfinished(connection, [row["id"] for row in rows]))
+        plans, broken = due.decided(now, decide)
+        written, lanes, refused = await write_plans(connection, plans, due.unsaved, now)
+        broken += refused
+        if broken:
+            ids, errors = columns(((each.id, each.error) for each in broken), 2)
+            await connection.execute(SQL["set_job_errors"], ids, errors)
+        if lanes:
+            await connection.execute(SQL["wake"], Wake.RUNS)
+        batch = Batch(tuple(written))
+        return Planned(
+            jobs=len(rows),
+            runs=len(lanes),
+            skipped=batch.skipped,
+            errors=batch.errors + tuple((each.name, each.error) for each in broken),
+            lanes=frozenset(lanes),
+            next_plan_at=await connection.fetchval(SQL["next_plan_at"]),
+        )
+
+    async def _unfinished(self, connection: Any, ids: list[UUID]) -> dict[UUID, tuple[int, int]]:
+        rows = await connection.fetch(SQL["unfinished_of_jobs"], ids) if ids else []
+        return {row["job_id"]: (row["waiting"], row["unfinished"]) for row in rows}
+
+    async def lanes(self, now: datetime) -> list[LaneWork]:  # noqa: ARG002
+        async with self._connections.connection() as connection:
+            return [LaneWork(row["lane"], row["ready_at"]) for row in await connection.fetch(SQL["lanes"])]
+
+    async def claim(
+        self, node: UUID, now: datetime, lease_until: datetime, wants: Sequence[Want], *, suspects: bool = False
+    ) -> list[Run]:
+        async with self._connections.connection() as connection:
+            try:
+                if suspects:
+                    lanes = [want.lane for want in wants if want.free > 0]
+                    rows = await connection.fetch(SQL["claim_suspect"], lanes, now, node, lease_until)
+                else:
+                    arrays = columns(((want.lane, want.free, want.oldest) for want in wants), 3)
+                    rows = await connection.fetch(SQL["claim"], *arrays, now, node, lease_until)
+            except asyncpg.UniqueViolationError:
+                return []  # another node was first with a run of the same job: a lost race
+        return [run_of(row) for row in rows]
+
+    async def definitions(self, versions: Collection[tuple[UUID, int]]) -> dict[tuple[UUID, int], Definition]:
+        async with self._connections.connection() as connection:
+            rows = await connection.fetch(SQL["definitions"], *columns(versions, 2))
+        return {(row["job_id"], row["version"]): definition_from_json(json.loads(row["definition"])) for row in rows}
+
+    async def begin(self, held: Held) -> bool:
+        async with self._connections.connection() as connection:
+            return await connection.fetchval(SQL["begin"], held.run_id, held.attempt) is not None
+
+    async def settle(self, settled: Sequence[Settled]) -> list[Saved]:
+        async with self._connections.transaction() as connection:
+            saved = await write_settlements(connection, settled)
+            left = [each for each in settled if held_by(each) not in saved]
+            repeated = await note_late(connection, left) if left else set()
+        answers = dict.fromkeys(repeated, Saved.REPEATED) | dict.fromkeys(saved, Saved.SAVED)
+        return [answers.get(held_by(each), Saved.SUPERSEDED) for each in settled]
+
+    async def reap(self, now: datetime, limit: int, decide: Callable[[Run, datetime], Settlement]) -> list[Settlement]:
+        async with self._connections.transaction() as connection:
+            rows = await connection.fetch(SQL["expired_leases"], now, limit)
+            lost = []
+            for row in rows:
+                run = run_of(row)
+                attempt = Attempt(row["lease_owner"], run.started_at or now, now, "lost", "the lease ran out")
+                lost.append(Settled(decide(run, now), attempt))
+            if lost:
+                await write_settlements(connection, lost)
+                await connection.execute(SQL["wake"], Wake.RUNS)
+        return [each.settlement for each in lost]
+
+    async def expire(self, now: datetime, limit: int) -> list[UUID]:
+        async with self._connections.connection() as connection:
+            return [row["id"] for row in await connection.fetch(SQL["expire"], now, now - _LIVE, limit)]
+
+    async def prune(self, now: datetime, age: timedelta, keep: int, limit: int, after: Mark | None = None) -> Pruned:
+        mark = after or Mark(_LONG_AGO, _NOBODY)
+        async with self._connections.transaction() as connection:
+            rows = await connection.fetch(
+                SQL["prune_candidates"], now - age, mark.finished_at, mark.run_id, keep, limit
+            )
+            gone = [row["id"] for row in rows if row["goes"]]
+            if gone:
+                await connection.execute("set local hourbell.prunes = 'on'")
+                await connection.execute(SQL["delete_attempts"], gone)
+                await connection.execute(SQL["delete_cancels"], gone)
+                await connection.execute(SQL["delete_runs"], gone)
+                jobs = list({row["job_id"] for row in rows if row["goes"]})
+                finished = await connection.fetch(SQL["lock_finished_jobs"], jobs)
+                await connection.execute(SQL["delete_finished_jobs"], [row["id"] for row in finished])
+            await connection.execute(SQL["forget_nodes"], now - _FORGET)
+        last = rows[-1] if len(rows) == limit else None
+        return Pruned(len(gone), None if last is None else Mark(last["finished_at"], last["id"]))
+
+    async def backlog(self, now: datetime) -> Backlog:
+        async with self._connections.connection() as connection:
+            row = await connection.fetchrow(SQL["backlog"], now)
+            lanes = [work["lane"] for work in await connection.fetch(SQL["lanes"])]
+            served = [node["served"] for node in await connection.fetch(SQL["served_lanes"], now - _LIVE)]
+        return Backlog(row["waiting"], row["oldest"], tuple(lane for lane in lanes if not serves(served, lane)))
+
+    async def check_tzdata(self, version: str) -> Tzdata:
+        async with self._connections.connection() as connection:
+            row = await connection.fetchrow(SQL["tzdata_version"], version)
+        return standing(version, row["value"], row["planned_by"])
+
+    async def refresh(
+        self,
+        version: str,
+        now: datetime,
+        limit: int,
+        decide: Callable[[Job, datetime | None], Plan | None],
+        after: UUID | None = None,
+    ) -> Refreshed:
+        async with self._connections.transaction() as connection:
+            rows = await connection.fetch(SQL["jobs_to_refresh"], after or _NOBODY, limit)
+            served = await connection.fetch(SQL["newest_local_times"], [row["id"] for row in rows])
+            local_times = {row["id"]: row["local_at"] for row in served}
+            plans = refreshed(rows, local_times, decide)
+            unsaved = {row["id"] for row in rows if row["saved_version"] != row["version"]}
+            await write_plans(connection, plans, unsaved, now)
+            if len(rows) < limit:
+                await connection.execute(SQL["set_planned_by_tzdata"], version)
+        moved = tuple((plan.job.definition.name, plan.job.next_at, plan.next_at) for plan in plans)
+        return Refreshed(moved, rows[-1]["id"] if len(rows) == limit else None)
+
+    @property
+    def hears_others(self) -> bool:
+        return self._listens
+
+    async def wakes(self) -> AsyncIterator[Wake]:
+        """Listen on a connection of its own; a connection that dies is replaced."""
+        while True:
+            try:
+                async with self._connections.dedicated() as connection, aclosing(self._heard(connection)) as heard:
+                    async for wake in heard:
+                        yield wake
+            except StoreUnavailable:
+                await asyncio.sleep(1)
+
+    async def _heard(self, connection: Any) -> AsyncGenerator[Wake, None]:
+        """All hints at once, then each as it comes. A silence is broken by a question, so a dead line is noticed."""
+        heard: asyncio.Queue[Wake | None] = asyncio.Queue(maxsize=100)
+        connection.add_termination_listener(lambda _: _offer(heard, None))
+        await connection.add_listener("hourbell", lambda *call: _offer(heard, _wake_of(call[3])))
+        self._listens = True
+        try:
+            for wake in Wake:
+                yield wake
+            while True:
+                try:
+                    async with asyncio.timeout(_SILENCE):  # wait_for may lose a cancellation
+                        hint = await heard.get()
+                except TimeoutError:
+                    await connection.execute("select 1", timeout=_SILENCE)
+                else:
+                    if hint is None:
+                        raise StoreUnavailable("the connection for notifications was closed")
+                    yield hint
+        finally:
+            self._listens = False
+
+    async def close(self) -> None:
+        await self._connections.close()
+
+
+def _wake_of(payload: str) -> Wake:
+    """What a notification says; anybody may send one, and one that is not ours may mean anything."""
+    return Wake(payload) if payload in Wake.__members__.values() else Wake.JOBS
+
+
+def _offer(heard: asyncio.Queue[Wake | None], wake: Wake | None) -> None:
+    """Hints are dropped when nobody keeps up with them; the end of the connection is not."""
+    if heard.full():
+        heard.get_nowait()
+    heard.put_nowait(wake)

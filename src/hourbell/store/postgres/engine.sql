@@ -1,0 +1,401 @@
+-- The engine's statements. Arrays cross the border, rows do not: no statement is repeated for each row of a batch.
+
+-- name: sample_time
+select clock_timestamp()
+
+-- name: wake
+select pg_notify('hourbell', $1)
+
+-- name: due_jobs
+select j.*
+from hourbell.jobs j
+where j.plan_at <= $1 and j.deleted_at is null
+order by j.plan_at, j.id
+limit $2
+for no key update skip locked
+
+-- name: unfinished_of_jobs
+select job_id,
+       count(*) filter (where state <> 'running') as waiting,
+       count(*) filter (where kind = 'scheduled') as unfinished
+from hourbell.runs
+where job_id = any($1::uuid[]) and state in ('pending', 'running', 'retrying')
+group by job_id
+
+-- name: insert_runs
+insert into hourbell.runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank, lane,
+                           exclusive, at_most_once, planned_at, payload)
+select n.id, n.job_id, n.job_version, n.kind, n.scheduled_at, n.local_at, n.ready_at, n.expires_at, n.rank, n.lane,
+       n.exclusive, n.at_most_once, $13, n.payload::jsonb
+from unnest($1::uuid[], $2::uuid[], $3::int[], $4::text[], $5::timestamptz[], $6::timestamp[], $7::timestamptz[],
+            $8::timestamptz[], $9::smallint[], $10::text[], $11::bool[], $12::bool[], $14::text[])
+    as n(id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank, lane, exclusive,
+         at_most_once, payload)
+on conflict do nothing
+returning lane
+
+-- name: insert_skips
+with given as (
+    select * from unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::bigint[], $5::text[], $6::timestamptz[])
+        with ordinality as g(job_id, first_at, last_at, count, reason, follows, place)
+), extended as (
+    update hourbell.skips s
+    set last_at = g.last_at, count = s.count + g.count
+    from given g
+    join hourbell.jobs j on j.id = g.job_id
+    where s.job_id = g.job_id and s.reason = g.reason and s.last_at = g.follows
+      and s.last_at > j.updated_at  -- of this version: another had other instants
+    returning g.place
+)
+insert into hourbell.skips (job_id, first_at, last_at, count, reason)
+select job_id, first_at, last_at, count, reason
+from given
+where place not in (select place from extended)
+order by place
+
+-- name: save_cursors
+update hourbell.jobs j
+set cursor_at = greatest(j.cursor_at, g.cursor_at),
+    next_at = g.next_at,
+    plan_at = g.plan_at,
+    error = g.error,
+    lane = g.lane,
+    saved_version = j.version
+from unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::text[], $6::text[])
+    as g(id, cursor_at, next_at, plan_at, error, lane)
+where j.id = g.id and j.id = any($1::uuid[])
+
+-- name: end_pauses
+update hourbell.jobs
+set enabled = true, version = version + 1, saved_version = version + 1, paused_note = null, paused_by = null,
+    paused_until = null
+where id = any($1::uuid[])
+
+-- name: insert_versions
+insert into hourbell.job_versions (job_id, version, definition, changed_at, changed_by)
+select g.job_id, g.version, g.definition::jsonb, $4, $5
+from unnest($1::uuid[], $2::int[], $3::text[]) as g(job_id, version, definition)
+on conflict do nothing
+
+-- name: cancel_waiting_of_jobs
+with ended as (
+    update hourbell.runs
+    set state = 'cancelled', finished_at = $2
+    where job_id = any($1::uuid[]) and state in ('pending', 'retrying') and ($3 or kind = 'scheduled')
+      and not (id = any($4::uuid[]))
+    returning job_id
+)
+insert into hourbell.job_stats (job_id, cancelled)
+select job_id, count(*) from ended group by job_id order by job_id
+on conflict (job_id) do update set cancelled = hourbell.job_stats.cancelled + excluded.cancelled
+
+-- name: ask_running_of_jobs_to_stop
+insert into hourbell.cancels (run_id, requested_at)
+select id, $2 from hourbell.runs where job_id = any($1::uuid[]) and state = 'running'
+on conflict do nothing
+
+-- name: next_plan_at
+select plan_at from hourbell.jobs where plan_at is not null and deleted_at is null order by plan_at limit 1
+
+-- name: set_job_errors
+update hourbell.jobs j set error = g.error, plan_at = null, next_at = null
+from unnest($1::uuid[], $2::text[]) as g(id, error)
+where j.id = g.id and j.id = any($1::uuid[])
+
+-- name: lanes
+with recursive lanes as (
+    (select lane from hourbell.runs where state in ('pending', 'retrying') order by lane limit 1)
+    union all
+    select (select r.lane from hourbell.runs r
+            where r.state in ('pending', 'retrying') and r.lane > l.lane order by r.lane limit 1)
+    from lanes l
+    where l.lane is not null
+)
+select l.lane, first.ready_at
+from lanes l
+cross join lateral (
+    select min(head.ready_at) as ready_at
+    from generate_series(0, 3) as p(rank)
+    cross join lateral (
+        select r.ready_at from hourbell.runs r
+        where r.state in ('pending', 'retrying') and r.lane = l.lane and r.rank = p.rank
+        order by r.ready_at limit 1
+    ) as head
+) as first
+where l.lane is not null and first.ready_at is not null
+
+-- name: claim
+with wants as (
+    select * from unnest($1::text[], $2::int[], $3::int[]) as w(lane, free, oldest)
+), taken as materialized (
+    select picked.id
+    from wants w
+    cross join lateral (
+        select c.id
+        from (
+            select line.id,
+                   row_number() over (order by line.ready_at, line.id) as by_age,
+                   row_number() over (order by line.rank, line.ready_at, line.id) as by_rank
+            from generate_series(0, 3) as p(rank)
+            cross join lateral (
+                select r.id, r.rank, r.ready_at
+                from hourbell.runs r
+                where r.lane = w.lane and r.rank = p.rank and r.state in ('pending', 'retrying')
+                  and r.ready_at <= $4 and r.crashes < 2
+                  and (not r.exclusive or not exists (
+                      select 1 from hourbell.runs o
+                      where o.job_id = r.job_id and o.state in ('pending', 'running', 'retrying')
+                        and (o.state = 'running' or (o.scheduled_at, o.id) < (r.scheduled_at, r.id))))
+                order by r.ready_at, r.id
+                limit w.free
+                for no key update skip locked
+            ) as line
+        ) as c
+        order by c.by_age > w.oldest, c.by_rank
+        limit w.free
+    ) as picked
+), claimed as (
+    update hourbell.runs r
+    set state = 'running', attempt = r.attempt + 1, lease_owner = $5, lease_until = $6,
+        started_at = coalesce(r.started_at, $4)
+    where r.id = any(array(select id from taken))
+    returning r.*
+)
+select id, job_id, job_version, kind, scheduled_at, ready_at, expires_at, state, lane, attempt, failures, crashes,
+       started_at, at_most_once, payload::text
+from claimed
+order by rank, ready_at, id
+
+-- name: claim_suspect
+with locked as (
+    select r.id
+    from hourbell.runs r
+    where r.lane = any($1::text[]) and r.state in ('pending', 'retrying') and r.crashes >= 2 and r.ready_at <= $2
+      and (not r.exclusive or not exists (
+          select 1 from hourbell.runs o
+          where o.job_id = r.job_id and o.state in ('pending', 'running', 'retrying')
+            and (o.state = 'running' or (o.scheduled_at, o.id) < (r.scheduled_at, r.id))))
+    order by r.ready_at, r.id
+    limit 1
+    for no key update skip locked
+)
+update hourbell.runs r
+set state = 'running', attempt = r.attempt + 1, lease_owner = $3, lease_until = $4
+where r.id = any(array(select id from locked))
+returning r.id, r.job_id, r.job_version, r.kind, r.scheduled_at, r.ready_at, r.expires_at, r.state, r.lane, r.attempt,
+          r.failures, r.crashes, r.started_at, r.at_most_once, r.payload::text
+
+-- name: definitions
+select v.job_id, v.version, v.definition::text
+from hourbell.job_versions v
+join unnest($1::uuid[], $2::int[]) as g(job_id, version) on v.job_id = g.job_id and v.version = g.version
+
+-- name: begin
+update hourbell.runs
+set begun_attempt = attempt
+where id = $1 and attempt = $2 and state = 'running' and begun_attempt is distinct from attempt
+returning id
+
+-- name: settle
+-- The state is compared by way of a column: as a constant it would make every partial index on unfinished runs a
+-- candidate, and before the table is analysed a whole such index looks cheaper than a thousand keys.
+with given as materialized (
+    select g.*, 'running' as held
+    from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::timestamptz[], $6::int[], $7::int[],
+                         $8::text[], $9::timestamptz[], $10::bool[], $11::uuid[], $12::timestamptz[], $13::text[],
+                         $14::text[], $15::int[], $16::text[], $17::text[])
+        as g(run_id, attempt, state, reason, ready_at, failures, crashes, result, at, has_attempt, node, begun_at,
+             outcome, error, status_code, excerpt, phases)
+), changed as (
+    update hourbell.runs r
+    set state = g.state, reason = g.reason, ready_at = coalesce(g.ready_at, r.ready_at), failures = g.failures,
+        crashes = g.crashes, result = g.result::jsonb, lease_owner = null, lease_until = null,
+        started_at = case when g.state <> 'pending' then r.started_at end,
+        finished_at = case when g.state in ('succeeded', 'failed', 'cancelled') then g.at end
+    from given g
+    where r.id = g.run_id and r.id = any($1::uuid[]) and r.attempt = g.attempt and r.state = g.held
+    returning r.id, r.attempt, r.job_id, r.state, g.at, g.error
+), tried as (
+    insert into hourbell.attempts (run_id, number, node, started_at, finished_at, outcome, status_code, error, excerpt,
+                                   phases)
+    select g.run_id, g.attempt, g.node, g.begun_at, g.at, g.outcome, g.status_code, g.error, g.excerpt, g.phases::jsonb
+    from given g
+    join changed c on c.id = g.run_id and c.attempt = g.attempt
+    where g.has_attempt
+    on conflict do nothing
+), counted as (
+    insert into hourbell.job_stats (job_id, last_run_id, last_run_at, last_state, last_error, last_success_at,
+                                    succeeded, failed, cancelled)
+    select job_id,
+           (array_agg(id order by at desc))[1],
+           max(at),
+           (array_agg(state order by at desc))[1],
+           (array_agg(error order by at desc) filter (where state = 'failed'))[1],
+           max(at) filter (where state = 'succeeded'),
+           count(*) filter (where state = 'succeeded'),
+           count(*) filter (where state = 'failed'),
+           count(*) filter (where state = 'cancelled')
+    from changed
+    where state in ('succeeded', 'failed', 'cancelled')
+    group by job_id
+    order by job_id
+    on conflict (job_id) do update
+    set last_run_id = excluded.last_run_id,
+        last_run_at = excluded.last_run_at,
+        last_state = excluded.last_state,
+        last_error = coalesce(excluded.last_error, hourbell.job_stats.last_error),
+        last_success_at = coalesce(excluded.last_success_at, hourbell.job_stats.last_success_at),
+        succeeded = hourbell.job_stats.succeeded + excluded.succeeded,
+        failed = hourbell.job_stats.failed + excluded.failed,
+        cancelled = hourbell.job_stats.cancelled + excluded.cancelled
+)
+select id, attempt from changed
+
+-- name: late_outcomes
+with given as (
+    select * from unnest($1::uuid[], $2::int[], $3::uuid[], $4::text[]) as g(run_id, attempt, node, outcome)
+), noted as (
+    update hourbell.attempts a
+    set late_outcome = g.outcome
+    from given g
+    where a.run_id = g.run_id and a.run_id = any($1::uuid[]) and a.number = g.attempt and a.outcome = 'lost'
+)
+select g.run_id, g.attempt
+from given g
+left join hourbell.attempts a on a.run_id = g.run_id and a.number = g.attempt
+left join hourbell.runs r on r.id = g.run_id
+where (a.node = g.node and a.outcome = g.outcome)
+   or (g.node is null and a.run_id is null and r.attempt = g.attempt and r.state <> 'running')
+
+-- name: expired_leases
+select r.id, r.job_id, r.job_version, r.kind, r.scheduled_at, r.ready_at, r.expires_at, r.state, r.lane, r.attempt,
+       r.failures, r.crashes, r.started_at, r.at_most_once, r.payload::text, r.lease_owner
+from hourbell.runs r
+where r.state = 'running' and r.lease_until < $1
+order by r.lease_until
+limit $2
+for no key update skip locked
+
+-- name: expire
+with dead as (
+    select r.id
+    from hourbell.runs r
+    where r.state in ('pending', 'retrying') and r.expires_at <= $1
+      and (r.state = 'retrying' or not exists (
+          select 1 from hourbell.nodes n, unnest(n.lanes) as served
+          where n.beat_at > $2
+            and (served = r.lane or (right(served, 1) = '*' and starts_with(r.lane, left(served, -1))))))
+    order by r.expires_at
+    limit $3
+    for no key update skip locked
+), ended as (
+    update hourbell.runs
+    set state = 'failed', reason = 'expired', finished_at = $1
+    where id = any(array(select id from dead))
+    returning id, job_id
+), counted as (
+    insert into hourbell.job_stats (job_id, last_run_id, last_run_at, last_state, last_error, failed)
+    select job_id, (array_agg(id))[1], $1, 'failed', 'older than its max_age', count(*)
+    from ended
+    group by job_id
+    order by job_id
+    on conflict (job_id) do update
+    set last_run_id = excluded.last_run_id, last_run_at = excluded.last_run_at, last_state = 'failed', last_error = excluded.last_error,
+        failed = hourbell.job_stats.failed + excluded.failed
+)
+select id from ended
+
+-- name: beat
+insert into hourbell.nodes (id, host, started_at, beat_at, lanes, tzdata)
+values ($1, $2, $3, $4, $5, $6)
+on conflict (id) do update set beat_at = excluded.beat_at, lanes = excluded.lanes
+
+-- name: renew
+with mine as (
+    select r.id
+    from hourbell.runs r
+    where r.id = any($1::uuid[]) and r.lease_owner = $4
+    order by r.id
+    for no key update
+)
+update hourbell.runs r
+set lease_until = greatest(r.lease_until, $3)
+from unnest($1::uuid[], $2::int[]) as g(run_id, attempt)
+where r.id = g.run_id and r.id = any(array(select id from mine)) and r.attempt = g.attempt and r.lease_owner = $4
+returning r.id, r.attempt
+
+-- name: cancels_of
+select run_id from hourbell.cancels where run_id = any($1::uuid[])
+
+-- name: retire
+delete from hourbell.nodes where id = $1
+
+-- name: prune_candidates
+select r.id, r.job_id, r.finished_at,
+       j.id is null or j.deleted_at is not null
+       or (j.next_at is null and j.plan_at is null and j.cursor_at is not null and j.enabled and j.error is null)
+       or (select count(*) from (
+               select 1 from hourbell.runs n
+               where n.job_id = r.job_id and (n.scheduled_at, n.id) > (r.scheduled_at, r.id) limit $4) as newer) >= $4
+       as goes
+from hourbell.runs r
+left join hourbell.jobs j on j.id = r.job_id
+where r.finished_at < $1 and (r.finished_at, r.id) > ($2, $3)
+order by r.finished_at, r.id
+limit $5
+
+-- name: delete_attempts
+delete from hourbell.attempts where run_id = any($1::uuid[])
+
+-- name: delete_cancels
+delete from hourbell.cancels where run_id = any($1::uuid[])
+
+-- name: delete_runs
+delete from hourbell.runs where id = any($1::uuid[]) and finished_at is not null
+
+-- name: lock_finished_jobs
+select j.id
+from hourbell.jobs j
+where j.id = any($1::uuid[])
+  and (j.deleted_at is not null
+       or (j.next_at is null and j.plan_at is null and j.cursor_at is not null and j.enabled and j.error is null))
+for update skip locked
+
+-- name: delete_finished_jobs
+delete from hourbell.jobs j
+where j.id = any($1::uuid[]) and not exists (select 1 from hourbell.runs r where r.job_id = j.id)
+
+-- name: forget_nodes
+delete from hourbell.nodes where beat_at < $1
+
+-- name: backlog
+select count(*) as waiting, min(ready_at) as oldest
+from (select ready_at from hourbell.runs where state in ('pending', 'retrying') and ready_at <= $1 limit 100000) as line
+
+-- name: served_lanes
+select distinct served from hourbell.nodes n, unnest(n.lanes) as served where n.beat_at > $1
+
+-- name: tzdata_version
+insert into hourbell.meta (key, value) values ('tzdata', $1)
+on conflict (key) do update set value = greatest(hourbell.meta.value, excluded.value)
+returning value, (select value from hourbell.meta where key = 'planned_by_tzdata') as planned_by
+
+-- name: jobs_to_refresh
+select * from hourbell.jobs
+where id > $1 and deleted_at is null and enabled and cursor_at is not null and error is null
+order by id
+limit $2
+for no key update
+
+-- name: newest_local_times
+select j.id, newest.local_at
+from unnest($1::uuid[]) as j(id)
+cross join lateral (
+    select r.local_at from hourbell.runs r
+    where r.job_id = j.id and r.kind = 'scheduled'
+    order by r.scheduled_at desc limit 1
+) as newest
+
+-- name: set_planned_by_tzdata
+insert into hourbell.meta (key, value) values ('planned_by_tzdata', $1)
+on conflict (key) do update set value = greatest(hourbell.meta.value, excluded.value)

@@ -1,0 +1,15 @@
+"""Named SQL: each file holds statements under lines `-- name: …`, and a store asks for them by name."""
+
+from functools import cache
+from importlib.resources import files
+
+
+@cache
+def load_queries(package: str, name: str) -> dict[str, str]:
+    """The statements of a file, by name."""
+    text = files(package).joinpath(name).read_text("utf-8")
+    found = {}
+    for part in text.split("-- name: ")[1:]:
+        title, _, body = part.partition("\n")
+        found[title.strip()] = body.strip()
+    return found

@@ -1,0 +1,187 @@
+"""What both databases write: values in the order of the statements' parameters, and small decisions on the way."""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from hourbell.core.change import Change
+from hourbell.core.definition_json import lane_of, retry_to_json
+from hourbell.core.job import Definition, Job
+from hourbell.core.plan import Plan, Skip
+from hourbell.core.policies import rank_of
+from hourbell.core.run import NewRun
+from hourbell.core.settle import Failed
+from hourbell.core.states import Kind
+from hourbell.store.base import Held, Settled, Tzdata
+from hourbell.store.rows import OUTCOMES, Row, RunRow, job_of, result_of
+
+
+def serves(served: Collection[str], lane: str) -> bool:
+    """Whether a list of names and prefixes covers a lane."""
+    return any(lane == each or (each.endswith("*") and lane.startswith(each[:-1])) for each in served)
+
+
+def held(settled: Settled) -> Held:
+    return Held(settled.settlement.run.id, settled.settlement.attempt)
+
+
+def with_lane(definition: Definition) -> Definition:
+    return replace(definition, lane=lane_of(definition.target))
+
+
+def manual_run(job: Job, run_id: UUID, now: datetime) -> NewRun:
+    """A run somebody asks for now."""
+    return NewRun(
+        id=run_id,
+        scheduled_at=now,
+        local_at=now.astimezone(UTC).replace(tzinfo=None),
+        ready_at=now,
+        expires_at=now + job.definition.max_age,
+        rank=rank_of(job.definition.priority, is_late=False),
+        kind=Kind.MANUAL,
+    )
+
+
+def old_version(job: Job, change: Change) -> Plan:
+    """What the version before a change still gets."""
+    return Plan(
+        job,
+        change.cursor_at,
+        change.next_at,
+        change.plan_at,
+        runs=change.runs,
+        skips=change.skips,
+        cancels_others=change.cancels_others,
+    )
+
+
+def new_version(job: Job, change: Change) -> Job:
+    """The job after a change."""
+    return Job(
+        job.id,
+        job.version + 1,
+        change.definition,
+        change.cursor_at,
+        change.next_at,
+        change.plan_at,
+        paused_until=change.paused_until,
+    )
+
+
+def job_values(change: Change) -> tuple[Any, ...]:
+    """The columns of a job from name to plan_at."""
+    job = change.definition
+    return (
+        job.name,
+        job.description,
+        job.schedule,
+        job.timezone,
+        job.dst,
+        json.dumps(dict(job.target)),
+        None if job.payload is None else json.dumps(job.payload),
+        job.catch_up,
+        job.catch_up_window,
+        job.overlap,
+        json.dumps(retry_to_json(job.retry)),
+        job.delivery,
+        job.max_age,
+        job.late_after,
+        job.priority,
+        job.jitter,
+        job.starts_at,
+        job.ends_at,
+        job.enabled,
+        list(job.tags),
+        job.lane,
+        job.managed_by,
+        job.source,
+        change.cursor_at,
+        change.next_at,
+        change.plan_at,
+    )
+
+
+def run_values(row: RunRow) -> tuple[Any, ...]:
+    run = row.run
+    return (
+        run.id,
+        row.job_id,
+        row.job_version,
+        run.kind,
+        run.scheduled_at,
+        run.local_at,
+        run.ready_at,
+        run.expires_at,
+        run.rank,
+        row.lane,
+        row.exclusive,
+        row.at_most_once,
+        row.payload,
+    )
+
+
+def skip_values(job_id: UUID, skip: Skip) -> tuple[Any, ...]:
+    return job_id, skip.first_at, skip.last_at, skip.count, skip.reason, skip.follows
+
+
+def cursor_values(plan: Plan) -> tuple[Any, ...]:
+    return plan.job.id, plan.cursor_at, plan.next_at, plan.plan_at, plan.error, plan.job.definition.lane
+
+
+def settlement_values(settled: Settled) -> tuple[Any, ...]:
+    """The run's columns, then those of the attempt, which are null if nothing left the process."""
+    settlement, attempt = settled.settlement, settled.attempt
+    error = settlement.outcome.error if isinstance(settlement.outcome, Failed) else None
+    values = (
+        settlement.run.id,
+        settlement.attempt,
+        settlement.state,
+        settlement.reason,
+        settlement.ready_at,
+        settlement.failures,
+        settlement.crashes,
+        result_of(settlement.outcome),
+        settlement.at,
+        attempt is not None,
+    )
+    if attempt is None:
+        return (*values, None, None, None, error, None, None, None)
+    return (
+        *values,
+        attempt.node,
+        attempt.started_at,
+        attempt.outcome,
+        error or attempt.error,
+        attempt.status_code,
+        attempt.excerpt,
+        json.dumps(dict(attempt.phases)) if attempt.phases else None,
+    )
+
+
+def late_values(settled: Settled) -> tuple[Any, ...]:
+    node = settled.attempt.node if settled.attempt else None
+    return (*_fence(settled), node, OUTCOMES[type(settled.settlement.outcome)])
+
+
+def _fence(settled: Settled) -> tuple[UUID, int]:
+    return settled.settlement.run.id, settled.settlement.attempt
+
+
+def standing(version: str, newest: str, planned_by: str | None) -> Tzdata:
+    """How a node's time-zone data stands to the newest the database has seen and to what jobs are planned by."""
+    if version != newest:
+        return Tzdata.OUTDATED
+    return Tzdata.CURRENT if planned_by == version else Tzdata.NEWER
+
+
+def refreshed(
+    rows: Iterable[Row],
+    local_times: Mapping[UUID, datetime],
+    decide: Callable[[Job, datetime | None], Plan | None],
+) -> list[Plan]:
+    """What is to be written for jobs that newer time-zone data moves."""
+    plans = (decide(job, local_times.get(job.id)) for job in map(job_of, rows))
+    return [plan for plan in plans if plan is not None]

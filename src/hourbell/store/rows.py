@@ -1,0 +1,237 @@
+"""Rows to values and back, where both databases agree. A row is a mapping from column names."""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from hourbell.core.definition_json import definition_to_json, lane_of, retry_from_json
+from hourbell.core.job import Definition, Job, Json
+from hourbell.core.plan import Plan, Skip
+from hourbell.core.policies import RETRY_PRESETS, CatchUp, Delivery, Overlap, Priority, RetryPolicy
+from hourbell.core.run import NewRun, Run
+from hourbell.core.settle import Cancelled, Failed, Interrupted, Lost, Outcome, Succeeded, Unstarted
+from hourbell.core.states import Kind, RunState
+
+Row = Mapping[str, Any]
+
+OUTCOMES: dict[type[Outcome], str] = {
+    Succeeded: "succeeded",
+    Failed: "failed",
+    Lost: "lost",
+    Interrupted: "interrupted",
+    Unstarted: "unstarted",
+    Cancelled: "cancelled",
+}
+
+
+def definition_of(row: Row) -> Definition:
+    """The definition in a row of `jobs`, or a ValueError if somebody wrote one that makes no sense."""
+    target = json.loads(row["target"])
+    return _definition(row, target, lane_of(target), retry_from_json(json.loads(row["retry"])))
+
+
+def _definition_as_far_as_it_goes(row: Row) -> Definition:
+    """The definition, without a lane and with the default retry where the row makes no sense."""
+    try:
+        return definition_of(row)
+    except ValueError:
+        return _definition(row, json.loads(row["target"]), "", RETRY_PRESETS["default"])
+
+
+def _definition(row: Row, target: Json, lane: str, retry: RetryPolicy) -> Definition:
+    return Definition(
+        name=row["name"],
+        schedule=row["schedule"],
+        target=target,
+        timezone=row["timezone"],
+        dst=row["dst"],
+        payload=None if row["payload"] is None else json.loads(row["payload"]),
+        description=row["description"],
+        catch_up=CatchUp(row["catch_up"]),
+        catch_up_window=row["catch_up_window"],
+        overlap=Overlap(row["overlap"]),
+        retry=retry,
+        delivery=Delivery(row["delivery"]),
+        max_age=row["max_age"],
+        late_after=row["late_after"],
+        priority=Priority(row["priority"]),
+        jitter=row["jitter"],
+        starts_at=row["starts_at"],
+        ends_at=row["ends_at"],
+        enabled=bool(row["enabled"]),
+        tags=tuple(row["tags"]),
+        lane=lane,
+        managed_by=row["managed_by"],
+        source=row["source"],
+    )
+
+
+def job_of(row: Row, waiting: int = 0, unfinished: int = 0) -> Job:
+    """The job in a row, also if it cannot be planned: people must be able to see, mend and delete it."""
+    return _job(row, _definition_as_far_as_it_goes(row), waiting, unfinished)
+
+
+def _job(row: Row, definition: Definition, waiting: int, unfinished: int) -> Job:
+    return Job(
+        id=row["id"],
+        version=row["version"],
+        definition=definition,
+        cursor_at=row["cursor_at"],
+        next_at=row["next_at"],
+        plan_at=row["plan_at"],
+        error=row["error"],
+        paused_until=row["paused_until"],
+        waiting=waiting,
+        unfinished=unfinished,
+    )
+
+
+def run_of(row: Row) -> Run:
+    return Run(
+        id=row["id"],
+        job_id=row["job_id"],
+        job_version=row["job_version"],
+        kind=Kind(row["kind"]),
+        scheduled_at=row["scheduled_at"],
+        ready_at=row["ready_at"],
+        expires_at=row["expires_at"],
+        state=RunState(row["state"]),
+        lane=row["lane"],
+        attempt=row["attempt"],
+        failures=row["failures"],
+        crashes=row["crashes"],
+        started_at=row["started_at"],
+        at_most_once=bool(row["at_most_once"]),
+        payload=None if row["payload"] is None else json.loads(row["payload"]),
+    )
+
+
+def result_of(outcome: Outcome) -> str | None:
+    """What a run keeps of its outcome, as JSON text."""
+    result = outcome.result if isinstance(outcome, (Succeeded, Failed)) else None
+    return None if result is None else json.dumps(result)
+
+
+def definition_text(definition: Definition) -> str:
+    return json.dumps(definition_to_json(definition))
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run to insert, with what it takes from its job."""
+
+    job_id: UUID
+    job_version: int
+    run: NewRun
+    lane: str
+    exclusive: bool
+    at_most_once: bool
+    payload: str | None = None
+
+    @classmethod
+    def of(cls, job: Job, run: NewRun, payload: object = None) -> "RunRow":
+        definition = job.definition
+        return cls(
+            job.id,
+            job.version,
+            run,
+            definition.lane,
+            definition.overlap is not Overlap.ALLOW,
+            definition.delivery is Delivery.AT_MOST_ONCE,
+            None if payload is None else json.dumps(payload),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A job that cannot be planned."""
+
+    id: UUID
+    name: str
+    error: str
+
+    @classmethod
+    def of(cls, job_id: UUID, name: str, error: Exception) -> "Broken":
+        return cls(job_id, name, str(error) or type(error).__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """The due jobs of one pass: those that can be read, and what is wrong with the others."""
+
+    jobs: tuple[Job, ...]
+    broken: tuple[Broken, ...]
+    unsaved: frozenset[UUID]  # whose version nobody wrote down yet
+
+    @classmethod
+    def of(cls, rows: Iterable[Row], unfinished: Mapping[UUID, tuple[int, int]]) -> "Due":
+        jobs, broken, unsaved = [], [], set()
+        for row in rows:
+            try:
+                jobs.append(_job(row, definition_of(row), *unfinished.get(row["id"], (0, 0))))
+            except ValueError as error:
+                broken.append(Broken.of(row["id"], row["name"], error))
+            if row["saved_version"] != row["version"]:
+                unsaved.add(row["id"])
+        return cls(tuple(jobs), tuple(broken), frozenset(unsaved))
+
+    def decided(self, now: datetime, decide: Callable[[Job, datetime], Plan]) -> tuple[list[Plan], list[Broken]]:
+        """The plan of each job, and what is broken: a rule that fails for one job must spare the others."""
+        plans, broken = [], list(self.broken)
+        for job in self.jobs:
+            try:
+                plans.append(decide(job, now))
+            except Exception as error:
+                broken.append(Broken.of(job.id, job.definition.name, error))
+        return plans, broken
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The plans of one pass, sorted by what is to be written."""
+
+    plans: tuple[Plan, ...]
+
+    @property
+    def runs(self) -> list[RunRow]:
+        return [RunRow.of(plan.job, run) for plan in self.plans for run in plan.runs]
+
+    @property
+    def skips(self) -> list[tuple[UUID, Skip]]:
+        return [(plan.job.id, skip) for plan in self.plans for skip in plan.skips]
+
+    def versions(self, unsaved: Collection[UUID]) -> list[tuple[UUID, int, str]]:
+        """Id, version and definition of each job whose version is to be written down."""
+        return [
+            (plan.job.id, plan.job.version + plan.resumes, definition_text(_as_planned(plan)))
+            for plan in self.plans
+            if plan.resumes or plan.job.id in unsaved
+        ]
+
+    @property
+    def superseding(self) -> list[Plan]:
+        return [plan for plan in self.plans if plan.cancels_others]
+
+    @property
+    def skipped(self) -> dict[str, int]:
+        counts: dict[str, int] = {}
+        for _, skip in self.skips:
+            counts[skip.reason] = counts.get(skip.reason, 0) + skip.count
+        return counts
+
+    @property
+    def errors(self) -> tuple[tuple[str, str], ...]:
+        return tuple((plan.job.definition.name, plan.error) for plan in self.plans if plan.error)
+
+
+def _as_planned(plan: Plan) -> Definition:
+    return replace(plan.job.definition, enabled=True) if plan.resumes else plan.job.definition
+
+
+def columns(rows: Iterable[tuple[Any, ...]], width: int) -> list[list[Any]]:
+    """Rows turned into arrays, one for each column, also if there are none."""
+    turned = [list(column) for column in zip(*rows, strict=True)]
+    return turned or [[] for _ in range(width)]

@@ -1,0 +1,61 @@
+"""Copying the write-ahead log into the file, away from the commits.
+
+The log is copied by a thread on a connection of its own each time it has grown by 16 MB. Commits go on meanwhile, so
+under constant load it may never be found fully copied; past 64 MB the writers of all processes are kept waiting for the
+moment it takes to begin the log again.
+"""
+
+from contextlib import suppress
+from random import Random
+from threading import Lock, Thread
+
+import apsw
+
+from hourbell.store.base import StoreUnavailable
+from hourbell.store.sqlite.connection import Patience, open_connection, reachable
+
+_GROWN = 4_000  # pages of 4 KB
+_TOO_LARGE = 16_000
+_PATIENCE = 0.1  # seconds
+
+
+class Checkpoints:
+    def __init__(self, path: str, random: Random) -> None:
+        self._path = path
+        self._random = random
+        self._pages = 0
+        self._copied = 0
+        self.running = Lock()  # held while a copy is under way
+
+    def watch(self, connection: apsw.Connection) -> None:
+        """Learn from every commit on this connection how large the log is."""
+
+        def note(_: apsw.Connection, __: str, pages: int) -> int:
+            self._pages = pages
+            return apsw.SQLITE_OK
+
+        connection.set_wal_hook(note)
+
+    def start_if_due(self) -> None:
+        self._copied = min(self._copied, self._pages)  # fewer pages than before: the log was begun again
+        if self._pages - self._copied < _GROWN or not self.running.acquire(blocking=False):
+            return
+        self._copied = self._pages
+        try:
+            Thread(target=self._copy, name="hourbell-sqlite-checkpoint", daemon=True).start()
+        except RuntimeError:  # no more threads; the writer's must not end for that
+            self.running.release()
+
+    def _copy(self) -> None:
+        """Copy what can be copied; whatever prevents it, later commits ask again."""
+        try:
+            with suppress(StoreUnavailable), reachable(self._path):
+                connection = open_connection(self._path, Patience(self._random, _PATIENCE))
+                try:
+                    pages, copied = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+                    if pages >= _TOO_LARGE and copied == pages:  # else a reader is in the way, and waiting is no use
+                        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)
+                finally:
+                    connection.close()
+        finally:
+            self.running.release()

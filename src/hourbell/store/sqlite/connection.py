@@ -1,0 +1,161 @@
+"""One connection to a SQLite file: how it is opened, how it waits for other processes, and how a transaction is run.
+
+What says that the database is out of reach, full or broken becomes `StoreUnavailable`; the connection is then either
+usable again or replaced by the next operation.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import Any, TypeVar
+
+import apsw
+
+from hourbell.store.base import StoreUnavailable, Wake
+from hourbell.store.rows import Row
+from hourbell.store.sqlite.values import bound, rows_of
+
+T = TypeVar("T")
+Operation = Callable[["Session"], T]
+
+_QUICK_TRIES = 10
+_OUT_OF_REACH = (
+    apsw.BusyError,
+    apsw.CantOpenError,
+    apsw.CorruptError,
+    apsw.FullError,
+    apsw.IOError,
+    apsw.InterruptError,
+    apsw.LockedError,
+    apsw.NoLFSError,
+    apsw.NoMemError,
+    apsw.NotADBError,
+    apsw.PermissionsError,
+    apsw.ProtocolError,
+    apsw.ReadOnlyError,
+)
+_SETTINGS = (
+    "synchronous = full",
+    "foreign_keys = on",
+    "temp_store = memory",
+    "cache_size = -65536",
+    "journal_size_limit = 67108864",
+)
+
+
+class Patience:
+    """Waits for a lock that another connection holds, in short random steps that add up to a limit.
+
+    SQLite's own timeout sleeps longer the longer it has waited, and so starves whoever is already waiting.
+    """
+
+    def __init__(self, random: Random, limit: float = 10.0) -> None:
+        self._random = random
+        self._limit = limit  # seconds
+        self._waited = 0.0
+
+    def __call__(self, tries: int) -> bool:
+        """Wait once; False when it has been long enough."""
+        if tries == 0:
+            self._waited = 0.0
+        if self._waited >= self._limit:
+            return False
+        low, high = (0.0002, 0.001) if tries < _QUICK_TRIES else (0.001, 0.004)
+        step = self._random.uniform(low, high)
+        time.sleep(step)
+        self._waited += step
+        return True
+
+
+class Session:
+    """What an operation does inside its transaction. Every cursor is exhausted: an open one would keep the lock."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self.wakes: set[Wake] = set()  # hints to give once this is committed
+
+    def fetch(self, sql: str, *values: Any) -> list[Row]:
+        cursor = self._connection.execute(sql, tuple(map(bound, values)))
+        first = next(cursor, None)
+        if first is None:
+            return []
+        names = [column[0] for column in cursor.get_description()]
+        return list(rows_of(names, [first, *cursor.fetchall()]))
+
+    def fetch_one(self, sql: str, *values: Any) -> Row | None:
+        return next(iter(self.fetch(sql, *values)), None)
+
+    def execute(self, sql: str, *values: Any) -> int:
+        """Run a statement; how many rows it changed."""
+        self._connection.execute(sql, tuple(map(bound, values))).fetchall()
+        return self._connection.changes()
+
+    def script(self, sql: str) -> None:
+        """Run statements that take no values."""
+        self._connection.execute(sql).fetchall()
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """Undo what is done in here, and nothing else, if it raises."""
+        self.script("savepoint part")
+        try:
+            yield
+        except BaseException:
+            if self._connection.in_transaction:
+                self.script("rollback to part; release part")
+            raise
+        self.script("release part")
+
+
+def open_connection(path: str, patience: Patience) -> apsw.Connection:
+    """A connection whose commits are durable when they return; files are in WAL mode, memory needs none."""
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
+    with reachable(path):
+        connection = apsw.Connection(path, flags=flags)
+        try:
+            connection.set_busy_handler(patience)
+            for setting in _SETTINGS:
+                connection.pragma(*setting.split(" = "))
+            _use_wal(connection, patience)
+            connection.execute("pragma wal_autocheckpoint = 0").fetchall()
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def transact(connection: apsw.Connection, operation: Operation[T], *, writes: bool) -> tuple[T, set[Wake]]:
+    """Run an operation as one transaction; what it answered and the hints it wants to give."""
+    session = Session(connection)
+    try:
+        session.script("begin immediate" if writes else "begin")
+        answer = operation(session)
+        session.script("commit")
+    except BaseException:
+        if connection.in_transaction:  # a full disk has rolled back already
+            session.script("rollback")
+        raise
+    return answer, session.wakes
+
+
+@contextmanager
+def reachable(path: str) -> Iterator[None]:
+    """Turn what says that the database is out of reach into StoreUnavailable."""
+    try:
+        yield
+    except _OUT_OF_REACH as error:
+        raise StoreUnavailable(f"{path}: {error}") from error
+
+
+def _use_wal(connection: apsw.Connection, patience: Patience) -> None:
+    """Switch to WAL. SQLite does not ask the busy handler here, and many processes may open a new file at once."""
+    tries = 0
+    while True:
+        try:
+            connection.execute("pragma journal_mode = wal").fetchall()
+            return
+        except apsw.BusyError:
+            if not patience(tries):
+                raise
+            tries += 1

@@ -1,0 +1,48 @@
+-- The statements behind what users may change.
+
+-- name: insert_job
+insert into hourbell_jobs (
+    id, name, description, schedule, timezone, dst, target, payload, catch_up, catch_up_window, overlap, retry,
+    delivery, max_age, late_after, priority, jitter, starts_at, ends_at, enabled, tags, lane, managed_by, source,
+    version, saved_version, cursor_at, next_at, plan_at, created_at, updated_at)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24,
+        1, 1, ?25, ?26, ?27, ?28, ?28)
+on conflict (id) do nothing
+returning id
+
+-- name: update_job
+update hourbell_jobs
+set name = ?2, description = ?3, schedule = ?4, timezone = ?5, dst = ?6, target = ?7, payload = ?8, catch_up = ?9,
+    catch_up_window = ?10, overlap = ?11, retry = ?12, delivery = ?13, max_age = ?14, late_after = ?15, priority = ?16,
+    jitter = ?17, starts_at = ?18, ends_at = ?19, enabled = ?20, tags = ?21, lane = ?22, managed_by = ?23,
+    source = ?24, cursor_at = coalesce(max(cursor_at, ?25), cursor_at, ?25), next_at = ?26, plan_at = ?27,
+    updated_at = ?28, version = ?29, saved_version = ?29, error = null, paused_note = ?30, paused_by = ?31,
+    paused_until = ?32
+where id = ?1
+
+-- name: job_by_id
+select * from hourbell_jobs where id = ? and deleted_at is null
+
+-- name: job_by_name
+select * from hourbell_jobs where name = ? and deleted_at is null
+
+-- name: mark_deleted
+update hourbell_jobs set deleted_at = ?2, plan_at = null, updated_at = ?2 where id = ?1
+
+-- name: run_by_id
+select id, job_id, job_version, kind, scheduled_at, ready_at, expires_at, state, lane, attempt, failures, crashes,
+       started_at, at_most_once, payload
+from hourbell_runs where id = ?
+
+-- name: cancel_waiting_run
+update hourbell_runs set state = 'cancelled', finished_at = ?2
+where id = ?1 and state in ('pending', 'retrying')
+returning job_id
+
+-- name: ask_to_stop
+insert into hourbell_cancels (run_id, requested_at)
+select id, ?2 from hourbell_runs where id = ?1 and state = 'running'
+on conflict do nothing
+
+-- name: insert_audit
+insert into hourbell_audit (at, actor, action, subject, before, after) values (?, ?, ?, ?, ?, ?)

@@ -1,0 +1,229 @@
+"""The engine's verbs on SQLite. Each is one operation, handed over to the runner as a whole."""
+
+import json
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from hourbell.core.definition_json import definition_from_json
+from hourbell.core.job import Definition, Job
+from hourbell.core.plan import Plan
+from hourbell.core.policies import Rank
+from hourbell.core.run import Run
+from hourbell.core.settle import Settlement
+from hourbell.store.base import (
+    Attempt,
+    Backlog,
+    Beat,
+    Held,
+    LaneWork,
+    Mark,
+    Node,
+    Planned,
+    Pruned,
+    Refreshed,
+    Saved,
+    Settled,
+    StoreUnavailable,
+    Tzdata,
+    Wake,
+    Want,
+)
+from hourbell.store.records import held as held_by
+from hourbell.store.records import serves, standing
+from hourbell.store.rows import Row, run_of
+from hourbell.store.sqlite.connection import Session
+from hourbell.store.sqlite.planning import SQL, next_plan_at, plan_due, refresh
+from hourbell.store.sqlite.settling import count_expired, note_late, write_settlements
+from hourbell.store.sqlite.values import EPOCH
+from hourbell.store.sqlite.writer import Runner
+
+_LIVE = timedelta(minutes=1)
+_FORGET = timedelta(days=1)
+_NOBODY = UUID(int=0)
+
+
+class SqliteEngineStore:
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._hears = False
+
+    async def sample_time(self) -> datetime:
+        [row] = await self._runner.read(lambda session: session.fetch(SQL["sample_time"]))
+        time: datetime = row["at"]
+        return time
+
+    async def heartbeat(self, node: Node, now: datetime, lease_until: datetime, held: Sequence[Held]) -> Beat:
+        def beat(session: Session) -> Beat:
+            session.execute(SQL["beat"], node.id, node.host, node.started_at, now, node.lanes, node.tzdata)
+            if not held:
+                return Beat((), ())
+            rows = session.fetch(SQL["renew"], [(each.run_id, each.attempt) for each in held], lease_until, node.id)
+            kept = {Held(row["id"], row["attempt"]) for row in rows}
+            cancels = session.fetch(SQL["cancels_of"], [each.run_id for each in held])
+            lost = tuple(each for each in held if each not in kept)
+            return Beat(lost, tuple(row["run_id"] for row in cancels))
+
+        return await self._runner.write(beat)
+
+    async def retire(self, node: UUID) -> None:
+        await self._runner.write(lambda session: session.execute(SQL["retire"], node))
+
+    async def plan_due(self, now: datetime, limit: int, decide: Callable[[Job, datetime], Plan]) -> Planned:
+        next_at = await self._runner.read(next_plan_at)
+        if next_at is None or next_at > now:
+            return Planned(0, 0, {}, (), frozenset(), next_at)
+        return await self._runner.write(lambda session: plan_due(session, now, limit, decide))
+
+    async def lanes(self, now: datetime) -> list[LaneWork]:  # noqa: ARG002
+        rows = await self._runner.read(lambda session: session.fetch(SQL["lanes"]))
+        return [LaneWork(row["lane"], row["ready_at"]) for row in rows]
+
+    async def claim(
+        self, node: UUID, now: datetime, lease_until: datetime, wants: Sequence[Want], *, suspects: bool = False
+    ) -> list[Run]:
+        def claim(session: Session) -> list[Row]:
+            if suspects:
+                rows = session.fetch(SQL["suspect"], [want.lane for want in wants if want.free > 0], now)
+            else:
+                rows = [row for want in wants for row in _picked(session, want, now)]
+                rows.sort(key=lambda row: (row["rank"], row["ready_at"], row["id"]))
+            if rows:
+                session.execute(SQL["claim"], [row["id"] for row in rows], node, lease_until, now)
+            return rows
+
+        return [run_of(row) for row in await self._runner.write(claim)]
+
+    async def definitions(self, versions: Collection[tuple[UUID, int]]) -> dict[tuple[UUID, int], Definition]:
+        rows = await self._runner.read(lambda session: session.fetch(SQL["definitions"], list(versions)))
+        return {(row["job_id"], row["version"]): definition_from_json(json.loads(row["definition"])) for row in rows}
+
+    async def begin(self, held: Held) -> bool:
+        return bool(await self._runner.write(lambda session: session.fetch(SQL["begin"], held.run_id, held.attempt)))
+
+    async def settle(self, settled: Sequence[Settled]) -> list[Saved]:
+        def settle(session: Session) -> dict[Held, Saved]:
+            saved = write_settlements(session, settled)
+            left = [each for each in settled if held_by(each) not in saved]
+            repeated = note_late(session, left) if left else set()
+            return dict.fromkeys(repeated, Saved.REPEATED) | dict.fromkeys(saved, Saved.SAVED)
+
+        answers = await self._runner.write(settle)
+        return [answers.get(held_by(each), Saved.SUPERSEDED) for each in settled]
+
+    async def reap(self, now: datetime, limit: int, decide: Callable[[Run, datetime], Settlement]) -> list[Settlement]:
+        def reap(session: Session) -> list[Settled]:
+            lost = []
+            for row in session.fetch(SQL["expired_leases"], now, limit):
+                run = run_of(row)
+                attempt = Attempt(row["lease_owner"], run.started_at or now, now, "lost", "the lease ran out")
+                lost.append(Settled(decide(run, now), attempt))
+            if lost:
+                write_settlements(session, lost)
+                session.wakes.add(Wake.RUNS)
+            return lost
+
+        return [each.settlement for each in await self._runner.write(reap)]
+
+    async def expire(self, now: datetime, limit: int) -> list[UUID]:
+        def expire(session: Session) -> list[UUID]:
+            rows = session.fetch(SQL["too_old"], now, now - _LIVE, limit)
+            ids = [row["id"] for row in rows]
+            if ids:
+                session.execute(SQL["expire"], ids, now)
+                count_expired(session, [(row["id"], row["job_id"]) for row in rows], now)
+            return ids
+
+        return await self._runner.write(expire)
+
+    async def prune(self, now: datetime, age: timedelta, keep: int, limit: int, after: Mark | None = None) -> Pruned:
+        mark = after or Mark(EPOCH, _NOBODY)
+
+        def prune(session: Session) -> Pruned:
+            rows = session.fetch(SQL["prune_candidates"], now - age, mark.finished_at, mark.run_id, keep, limit)
+            gone = [row["id"] for row in rows if row["goes"]]
+            if gone:
+                session.execute(SQL["begin_pruning"])
+                for statement in ("delete_attempts", "delete_cancels", "delete_runs"):
+                    session.execute(SQL[statement], gone)
+                session.execute(SQL["delete_finished_jobs"], list({row["job_id"] for row in rows if row["goes"]}))
+                session.execute(SQL["end_pruning"])
+            session.execute(SQL["forget_nodes"], now - _FORGET)
+            last = rows[-1] if len(rows) == limit else None
+            return Pruned(len(gone), None if last is None else Mark(last["finished_at"], last["id"]))
+
+        return await self._runner.write(prune)
+
+    async def backlog(self, now: datetime) -> Backlog:
+        def look(session: Session) -> Backlog:
+            [row] = session.fetch(SQL["backlog"], now)
+            lanes = [work["lane"] for work in session.fetch(SQL["lanes"])]
+            served = [node["served"] for node in session.fetch(SQL["served_lanes"], now - _LIVE)]
+            unserved = tuple(lane for lane in lanes if not serves(served, lane))
+            return Backlog(row["waiting"], row["oldest_at"], unserved)
+
+        return await self._runner.read(look)
+
+    async def check_tzdata(self, version: str) -> Tzdata:
+        def check(session: Session) -> Tzdata:
+            [newest] = session.fetch(SQL["tzdata_version"], version)
+            planned_by = session.fetch_one(SQL["planned_by_tzdata"])
+            return standing(version, newest["value"], planned_by["value"] if planned_by else None)
+
+        return await self._runner.write(check)
+
+    async def refresh(
+        self,
+        version: str,
+        now: datetime,
+        limit: int,
+        decide: Callable[[Job, datetime | None], Plan | None],
+        after: UUID | None = None,
+    ) -> Refreshed:
+        return await self._runner.write(
+            lambda session: refresh(session, version, now, limit, decide, after=after or _NOBODY)
+        )
+
+    @property
+    def hears_others(self) -> bool:
+        return self._hears
+
+    async def wakes(self) -> AsyncIterator[Wake]:
+        """All hints at once, then those of each commit in this process, and all of them after one in another."""
+        with self._runner.hints.listener() as listener:
+            try:
+                await self._look_for_others()
+                while True:
+                    heard = await listener.next(self._runner.poll_seconds)
+                    for wake in heard:
+                        yield wake
+                    if not heard:
+                        await self._look_for_others()
+            finally:
+                self._hears = False
+
+    async def _look_for_others(self) -> None:
+        """Any operation notices what other processes have committed, so one that does nothing will do."""
+        try:
+            await self._runner.read(lambda _: None)
+            self._hears = True
+        except StoreUnavailable:
+            self._hears = False
+
+    async def close(self) -> None:
+        await self._runner.close()
+
+
+def _picked(session: Session, want: Want, now: datetime) -> list[Row]:
+    """The ready runs of a lane that come first: `oldest` of them by age, the others by rank and then by age."""
+    line: list[Row] = []
+    for rank in Rank:
+        enough = min(want.free, max(0, want.free - len(line)) + want.oldest)
+        if enough > 0:
+            line += session.fetch(SQL["line"], want.lane, rank, now, enough)
+    if len(line) <= want.free:
+        return line
+    by_age = sorted(line, key=lambda row: (row["ready_at"], row["id"]))
+    picked = by_age[: min(want.oldest, want.free)]
+    taken = {row["id"] for row in picked}
+    return picked + [row for row in line if row["id"] not in taken][: want.free - len(picked)]

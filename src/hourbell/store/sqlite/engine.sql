@@ -1,0 +1,335 @@
+-- The engine's statements. A batch is one JSON array of rows, in which ids are hexadecimal: no statement is repeated for
+-- each row of a batch. Only one transaction writes at a time, so nothing needs to be locked or tested again. `indexed by`
+-- stands where SQLite would rather walk through the whole history of a job.
+
+-- name: sample_time
+select cast(round((julianday('now') - 2440587.5) * 86400000) as integer) * 1000 as at
+
+-- name: due_jobs
+select *
+from hourbell_jobs
+where plan_at <= ? and deleted_at is null
+order by plan_at, id
+limit ?
+
+-- name: unfinished_of_jobs
+select job_id,
+       sum(state <> 'running') as waiting,
+       sum(kind = 'scheduled') as unfinished
+from hourbell_runs indexed by hourbell_runs_unfinished
+where job_id in (select unhex(value) from json_each(?)) and state in ('pending', 'running', 'retrying')
+group by job_id
+
+-- name: insert_runs
+insert into hourbell_runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank, lane,
+                           exclusive, at_most_once, payload, planned_at)
+select unhex(value ->> 0), unhex(value ->> 1), value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
+       value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, ?2
+from json_each(?1)
+where true
+on conflict do nothing
+returning lane
+
+-- name: extend_skip
+update hourbell_skips
+set last_at = ?3, count = count + ?4
+where job_id = ?1 and reason = ?5 and last_at = ?6
+  and last_at > (select updated_at from hourbell_jobs where id = ?1)  -- of this version: another had other instants
+
+-- name: insert_skip
+insert into hourbell_skips (job_id, first_at, last_at, count, reason) values (?1, ?2, ?3, ?4, ?5)
+
+-- name: save_cursors
+update hourbell_jobs as j
+set cursor_at = coalesce(max(j.cursor_at, g.cursor_at), j.cursor_at, g.cursor_at),
+    next_at = g.next_at,
+    plan_at = g.plan_at,
+    error = g.error,
+    lane = g.lane,
+    saved_version = j.version
+from (
+    select unhex(value ->> 0) as job_id, value ->> 1 as cursor_at, value ->> 2 as next_at, value ->> 3 as plan_at,
+           value ->> 4 as error, value ->> 5 as lane
+    from json_each(?)
+) as g
+where j.id = g.job_id
+
+-- name: end_pauses
+update hourbell_jobs
+set enabled = 1, version = version + 1, saved_version = version + 1, paused_note = null, paused_by = null,
+    paused_until = null
+where id in (select unhex(value) from json_each(?))
+
+-- name: insert_versions
+insert into hourbell_job_versions (job_id, version, definition, changed_at, changed_by)
+select unhex(value ->> 0), value ->> 1, value ->> 2, ?2, ?3
+from json_each(?1)
+where true
+on conflict do nothing
+
+-- name: cancel_waiting_of_jobs
+update hourbell_runs indexed by hourbell_runs_unfinished
+set state = 'cancelled', finished_at = ?2
+where job_id in (select unhex(value) from json_each(?1)) and state in ('pending', 'running', 'retrying')
+  and state <> 'running' and (?3 or kind = 'scheduled')
+  and id not in (select unhex(value) from json_each(?4))
+returning job_id
+
+-- name: ask_running_of_jobs_to_stop
+insert into hourbell_cancels (run_id, requested_at)
+select id, ?2
+from hourbell_runs indexed by hourbell_runs_unfinished
+where job_id in (select unhex(value) from json_each(?1)) and state in ('pending', 'running', 'retrying')
+  and state = 'running'
+on conflict do nothing
+
+-- name: next_plan_at
+select plan_at from hourbell_jobs where plan_at is not null and deleted_at is null order by plan_at limit 1
+
+-- name: set_job_errors
+update hourbell_jobs as j
+set error = g.error, plan_at = null, next_at = null
+from (select unhex(value ->> 0) as job_id, value ->> 1 as error from json_each(?)) as g
+where j.id = g.job_id
+
+-- name: lanes
+with recursive found as (
+    select min(lane) as lane from hourbell_runs where state in ('pending', 'retrying')
+    union all
+    select (select min(r.lane) from hourbell_runs r where r.state in ('pending', 'retrying') and r.lane > found.lane)
+    from found
+    where found.lane is not null
+), ranks (rank) as (
+    values (0), (1), (2), (3)
+)
+select found.lane,
+       min((select min(r.ready_at) from hourbell_runs r
+            where r.state in ('pending', 'retrying') and r.lane = found.lane and r.rank = ranks.rank)) as ready_at
+from found
+cross join ranks
+where found.lane is not null
+group by found.lane
+
+-- name: line
+select id, job_id, job_version, kind, scheduled_at, ready_at, expires_at, 'running' as state, lane,
+       attempt + 1 as attempt, failures, crashes, coalesce(started_at, ?3) as started_at, at_most_once, payload, rank
+from hourbell_runs as r
+where lane = ?1 and rank = ?2 and state in ('pending', 'retrying') and ready_at <= ?3 and crashes < 2
+  and (not exclusive or not exists (
+      select 1 from hourbell_runs o
+      where o.job_id = r.job_id and o.state in ('pending', 'running', 'retrying')
+        and (o.state = 'running' or (o.scheduled_at, o.id) < (r.scheduled_at, r.id))))
+order by ready_at, id
+limit ?4
+
+-- name: suspect
+select id, job_id, job_version, kind, scheduled_at, ready_at, expires_at, 'running' as state, lane,
+       attempt + 1 as attempt, failures, crashes, coalesce(started_at, ?2) as started_at, at_most_once, payload, rank
+from hourbell_runs as r
+where lane in (select value from json_each(?1)) and state in ('pending', 'retrying') and crashes >= 2
+  and ready_at <= ?2
+  and (not exclusive or not exists (
+      select 1 from hourbell_runs o
+      where o.job_id = r.job_id and o.state in ('pending', 'running', 'retrying')
+        and (o.state = 'running' or (o.scheduled_at, o.id) < (r.scheduled_at, r.id))))
+order by ready_at, id
+limit 1
+
+-- name: claim
+update hourbell_runs
+set state = 'running', attempt = attempt + 1, lease_owner = ?2, lease_until = ?3, started_at = coalesce(started_at, ?4)
+where id in (select unhex(value) from json_each(?1))
+
+-- name: definitions
+select v.job_id, v.version, v.definition
+from json_each(?) as g
+join hourbell_job_versions v on v.job_id = unhex(g.value ->> 0) and v.version = g.value ->> 1
+
+-- name: begin
+update hourbell_runs
+set begun_attempt = attempt
+where id = ? and attempt = ? and state = 'running' and begun_attempt is not attempt
+returning id
+
+-- name: settle
+update hourbell_runs as r
+set state = g.state, reason = g.reason, ready_at = coalesce(g.ready_at, r.ready_at), failures = g.failures,
+    crashes = g.crashes, result = g.result, lease_owner = null, lease_until = null,
+    started_at = case when g.state <> 'pending' then r.started_at end,
+    finished_at = case when g.state in ('succeeded', 'failed', 'cancelled') then g.at end
+from (
+    select unhex(value ->> 0) as run_id, value ->> 1 as attempt, value ->> 2 as state, value ->> 3 as reason,
+           value ->> 4 as ready_at, value ->> 5 as failures, value ->> 6 as crashes, value ->> 7 as result,
+           value ->> 8 as at
+    from json_each(?)
+) as g
+where r.id = g.run_id and r.attempt = g.attempt and r.state = 'running'
+returning id, attempt
+
+-- name: insert_attempts
+insert into hourbell_attempts (run_id, number, node, started_at, finished_at, outcome, error, status_code, excerpt,
+                               phases)
+select unhex(value ->> 0), value ->> 1, unhex(value ->> 10), value ->> 11, value ->> 8, value ->> 12, value ->> 13,
+       value ->> 14, value ->> 15, value ->> 16
+from json_each(?)
+where value ->> 9
+on conflict do nothing
+
+-- name: count_ended
+insert into hourbell_job_stats (job_id, last_run_id, last_run_at, last_state, last_error, last_success_at, succeeded,
+                                failed, cancelled)
+select unhex(value ->> 0), unhex(value ->> 1), value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
+       value ->> 7, value ->> 8
+from json_each(?)
+where true
+on conflict (job_id) do update
+set last_run_id = coalesce(excluded.last_run_id, last_run_id),
+    last_run_at = coalesce(excluded.last_run_at, last_run_at),
+    last_state = coalesce(excluded.last_state, last_state),
+    last_error = coalesce(excluded.last_error, last_error),
+    last_success_at = coalesce(excluded.last_success_at, last_success_at),
+    succeeded = succeeded + excluded.succeeded,
+    failed = failed + excluded.failed,
+    cancelled = cancelled + excluded.cancelled
+
+-- name: note_late_outcomes
+update hourbell_attempts as a
+set late_outcome = g.outcome
+from (
+    select unhex(value ->> 0) as run_id, value ->> 1 as attempt, value ->> 3 as outcome from json_each(?)
+) as g
+where a.run_id = g.run_id and a.number = g.attempt and a.outcome = 'lost'
+
+-- name: late_outcomes
+select g.run_id, g.attempt
+from (
+    select unhex(value ->> 0) as run_id, value ->> 1 as attempt, unhex(value ->> 2) as node, value ->> 3 as outcome
+    from json_each(?)
+) as g
+left join hourbell_attempts a on a.run_id = g.run_id and a.number = g.attempt
+left join hourbell_runs r on r.id = g.run_id
+where (a.node = g.node and a.outcome = g.outcome)
+   or (g.node is null and a.run_id is null and r.attempt = g.attempt and r.state <> 'running')
+
+-- name: expired_leases
+select id, job_id, job_version, kind, scheduled_at, ready_at, expires_at, state, lane, attempt, failures, crashes,
+       started_at, at_most_once, payload, lease_owner
+from hourbell_runs
+where state = 'running' and lease_until < ?
+order by lease_until
+limit ?
+
+-- name: too_old
+select r.id, r.job_id
+from hourbell_runs r
+where r.state in ('pending', 'retrying') and r.expires_at <= ?1
+  and (r.state = 'retrying' or not exists (
+      select 1 from hourbell_nodes n, json_each(n.lanes) as served
+      where n.beat_at > ?2
+        and (served.value = r.lane
+             or (substr(served.value, -1) = '*'
+                 and substr(r.lane, 1, length(served.value) - 1) = substr(served.value, 1, length(served.value) - 1)))))
+order by r.expires_at
+limit ?3
+
+-- name: expire
+update hourbell_runs
+set state = 'failed', reason = 'expired', finished_at = ?2
+where id in (select unhex(value) from json_each(?1))
+
+-- name: beat
+insert into hourbell_nodes (id, host, started_at, beat_at, lanes, tzdata)
+values (?, ?, ?, ?, ?, ?)
+on conflict (id) do update set beat_at = excluded.beat_at, lanes = excluded.lanes
+
+-- name: renew
+update hourbell_runs as r
+set lease_until = max(r.lease_until, ?2)
+from (select unhex(value ->> 0) as run_id, value ->> 1 as attempt from json_each(?1)) as g
+where r.id = g.run_id and r.attempt = g.attempt and r.state = 'running' and r.lease_owner = ?3
+returning id, attempt
+
+-- name: cancels_of
+select run_id from hourbell_cancels where run_id in (select unhex(value) from json_each(?))
+
+-- name: retire
+delete from hourbell_nodes where id = ?
+
+-- name: prune_candidates
+select r.id, r.job_id, r.finished_at,
+       j.id is null or j.deleted_at is not null
+       or (j.next_at is null and j.plan_at is null and j.cursor_at is not null and j.enabled and j.error is null)
+       or (select count(*) from (
+               select 1 from hourbell_runs n
+               where n.job_id = r.job_id and n.scheduled_at >= r.scheduled_at
+                 and (n.scheduled_at > r.scheduled_at or n.id > r.id)
+               limit ?4)) >= ?4
+       as goes
+from hourbell_runs r
+left join hourbell_jobs j on j.id = r.job_id
+where r.finished_at < ?1 and (r.finished_at, r.id) > (?2, ?3)
+order by r.finished_at, r.id
+limit ?5
+
+-- name: begin_pruning
+insert into hourbell_meta (key, value) values ('prunes', 'on')
+
+-- name: delete_attempts
+delete from hourbell_attempts where run_id in (select unhex(value) from json_each(?))
+
+-- name: delete_cancels
+delete from hourbell_cancels where run_id in (select unhex(value) from json_each(?))
+
+-- name: delete_runs
+delete from hourbell_runs where id in (select unhex(value) from json_each(?)) and finished_at is not null
+
+-- name: delete_finished_jobs
+delete from hourbell_jobs as j
+where j.id in (select unhex(value) from json_each(?))
+  and (j.deleted_at is not null
+       or (j.next_at is null and j.plan_at is null and j.cursor_at is not null and j.enabled and j.error is null))
+  and not exists (select 1 from hourbell_runs r where r.job_id = j.id)
+
+-- name: end_pruning
+delete from hourbell_meta where key = 'prunes'
+
+-- name: forget_nodes
+delete from hourbell_nodes where beat_at < ?
+
+-- name: backlog
+select count(*) as waiting, min(ready_at) as oldest_at
+from (
+    select ready_at from hourbell_runs indexed by hourbell_runs_line
+    where state in ('pending', 'retrying') and ready_at <= ? limit 100000
+)
+
+-- name: served_lanes
+select distinct served.value as served
+from hourbell_nodes n, json_each(n.lanes) as served
+where n.beat_at > ?
+
+-- name: tzdata_version
+insert into hourbell_meta (key, value) values ('tzdata', ?)
+on conflict (key) do update set value = max(value, excluded.value)
+returning value
+
+-- name: planned_by_tzdata
+select value from hourbell_meta where key = 'planned_by_tzdata'
+
+-- name: jobs_to_refresh
+select *
+from hourbell_jobs
+where id > ? and deleted_at is null and enabled and cursor_at is not null and error is null
+order by id
+limit ?
+
+-- name: newest_local_times
+select unhex(given.value) as id,
+       (select r.local_at from hourbell_runs r
+        where r.job_id = unhex(given.value) and r.kind = 'scheduled'
+        order by r.scheduled_at desc limit 1) as local_at
+from json_each(?) as given
+
+-- name: set_planned_by_tzdata
+insert into hourbell_meta (key, value) values ('planned_by_tzdata', ?)
+on conflict (key) do update set value = max(value, excluded.value)

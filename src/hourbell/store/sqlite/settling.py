@@ -1,0 +1,102 @@
+"""Settling on SQLite: outcomes are written where their attempt is still the run's, and counted for the jobs."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from hourbell.core.settle import Failed
+from hourbell.core.states import ENDS, RunState
+from hourbell.store.base import Held, Settled
+from hourbell.store.queries import load_queries
+from hourbell.store.records import held, late_values, settlement_values
+from hourbell.store.sqlite.connection import Session
+from hourbell.store.sqlite.values import array
+
+SQL = load_queries("hourbell.store.sqlite", "engine.sql")
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What the ended runs of one job add to its statistics."""
+
+    run_id: UUID
+    at: datetime
+    state: RunState
+    error: str | None = None
+    success_at: datetime | None = None
+    succeeded: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+    def values(self, job_id: UUID) -> tuple[Any, ...]:
+        counts = (self.succeeded, self.failed, self.cancelled)
+        return job_id, self.run_id, self.at, self.state, self.error, self.success_at, *counts
+
+
+def write_settlements(session: Session, settled: Sequence[Settled]) -> set[Held]:
+    """Write settlements with their attempts; those that were written."""
+    rows = array(map(settlement_values, settled))
+    saved = {Held(row["id"], row["attempt"]) for row in session.fetch(SQL["settle"], rows)}
+    ended = [each for each in settled if held(each) in saved]
+    if ended:
+        if len(ended) < len(settled):
+            rows = array(map(settlement_values, ended))
+        session.execute(SQL["insert_attempts"], rows)
+        session.execute(SQL["count_ended"], array(_tallies(ended)))
+    return saved
+
+
+def note_late(session: Session, left: Sequence[Settled]) -> set[Held]:
+    """Keep outcomes that came too late; those that were written before, by a commit whose answer was lost."""
+    rows = array(map(late_values, left))
+    session.execute(SQL["note_late_outcomes"], rows)
+    return {Held(row["run_id"], row["attempt"]) for row in session.fetch(SQL["late_outcomes"], rows)}
+
+
+def count_cancelled(session: Session, jobs: Iterable[UUID]) -> None:
+    """Count waiting runs that were cancelled, one for each time their job is named."""
+    counts = Counter(jobs)
+    session.execute(SQL["count_ended"], [(job, *[None] * 5, 0, 0, counts[job]) for job in sorted(counts)])
+
+
+def count_expired(session: Session, runs: Iterable[tuple[UUID, UUID]], now: datetime) -> None:
+    """Count runs that were too old, given as run and job."""
+    tallies: dict[UUID, _Tally] = {}
+    for run_id, job_id in runs:
+        tally = tallies.setdefault(job_id, _Tally(run_id, now, RunState.FAILED, "older than its max_age"))
+        tally.failed += 1
+    session.execute(SQL["count_ended"], [tallies[job].values(job) for job in sorted(tallies)])
+
+
+def _tallies(settled: Iterable[Settled]) -> list[tuple[Any, ...]]:
+    """What ended runs add to the statistics, job by job."""
+    tallies: dict[UUID, _Tally] = {}
+    for each in settled:
+        settlement = each.settlement
+        state, at, run = settlement.state, settlement.at, settlement.run
+        if state not in ENDS:
+            continue
+        tally = tallies.get(run.job_id)
+        if tally is None:
+            tally = tallies[run.job_id] = _Tally(run.id, at, state)
+        elif at >= tally.at:
+            tally.run_id, tally.at, tally.state = run.id, at, state
+        if state is RunState.SUCCEEDED:
+            tally.succeeded += 1
+            tally.success_at = at if tally.success_at is None else max(at, tally.success_at)
+        elif state is RunState.FAILED:
+            tally.failed += 1
+            tally.error = _error_of(each)
+        else:
+            tally.cancelled += 1
+    return [tallies[job].values(job) for job in sorted(tallies)]
+
+
+def _error_of(settled: Settled) -> str | None:
+    outcome = settled.settlement.outcome
+    if isinstance(outcome, Failed):
+        return outcome.error
+    return settled.attempt.error if settled.attempt else None

@@ -1,0 +1,92 @@
+"""How values are kept in SQLite: instants and durations as microseconds, ids as 16 bytes, lists as JSON.
+
+A batch of rows crosses as one JSON array, in which ids are hexadecimal: a statement over the whole batch is several
+times as fast as one for each row.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the nominal local time has no zone
+_MICROSECOND = timedelta(microseconds=1)
+
+_IDS = {"id", "job_id", "run_id", "last_run_id", "lease_owner", "replay_of", "node"}
+_DURATIONS = {"catch_up_window", "max_age", "late_after", "jitter"}
+_LISTS = {"tags", "lanes"}
+
+
+def microseconds(instant: datetime) -> int:
+    return (instant - (EPOCH if instant.tzinfo else _NAIVE_EPOCH)) // _MICROSECOND
+
+
+def instant_of(value: int) -> datetime:
+    return EPOCH + timedelta(microseconds=value)
+
+
+def bound(value: Any) -> Any:
+    """A value as SQLite binds it."""
+    if isinstance(value, UUID):
+        return value.bytes
+    if isinstance(value, (list, tuple)):
+        return array(value)
+    form = _FORMS.get(type(value))
+    return value if form is None else form(value)
+
+
+def array(values: Iterable[Any]) -> str:
+    """Values, or rows of them, as the JSON array that a statement reads with json_each."""
+    return _encode(list(values))
+
+
+def rows_of(names: Sequence[str], found: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
+    """Rows as mappings from column names, with the values the rest of Hourbell knows."""
+    readers = [(name, read) for name in names if (read := _reader(name)) is not None]
+    rows = [dict(zip(names, row, strict=True)) for row in found]
+    for row in rows:
+        for name, read in readers:
+            value = row[name]
+            if value is not None:
+                row[name] = read(value)
+    return rows
+
+
+def _reader(name: str) -> Callable[[Any], Any] | None:
+    """How to read a column, by its name; None if it is read as it is."""
+    if name == "local_at":
+        return _local_of
+    if name == "at" or name.endswith(("_at", "_until")):
+        return instant_of
+    if name in _IDS:
+        return _id_of
+    if name in _DURATIONS:
+        return _duration_of
+    return json.loads if name in _LISTS else None
+
+
+def _plain(value: Any) -> Any:
+    """What a value is in JSON."""
+    return _FORMS[type(value)](value)
+
+
+def _local_of(value: int) -> datetime:
+    return _NAIVE_EPOCH + timedelta(microseconds=value)
+
+
+def _duration_of(value: int) -> timedelta:
+    return timedelta(microseconds=value)
+
+
+def _id_of(value: bytes | int) -> UUID | int:
+    return UUID(bytes=value) if isinstance(value, bytes) else value
+
+
+_FORMS: dict[type, Callable[[Any], Any]] = {
+    datetime: microseconds,
+    timedelta: lambda duration: duration // _MICROSECOND,
+    UUID: lambda given: given.hex,
+}
+_encode = json.JSONEncoder(default=_plain, ensure_ascii=False, check_circular=False).encode

@@ -1,0 +1,254 @@
+"""Where operations run: in the one thread of a process that writes, or at once for simulation.
+
+A whole operation, one transaction, is one hand-over. `Threaded` works as follows:
+
+1. an operation waits in the queue with the future of the event loop that asked;
+2. the thread opens the connection if there is none, runs the operation and answers through that loop;
+3. it gives the hints of the commit, and looks whether another process has committed in between;
+4. when the log has grown it has another thread copy it into the file, so that no commit waits for that.
+
+A connection must not be carried over a fork: SQLite keeps count of its process's locks, and even a new connection of
+the child would believe in locks that only its parent holds. So all are closed before a fork, and opened again by the
+next operation on either side. A fork that Python does not see is noticed by the changed process id.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from queue import SimpleQueue
+from random import Random
+from threading import Lock, Thread
+from typing import Any, Protocol
+from weakref import WeakSet
+
+import apsw
+
+from hourbell.store.base import StoreUnavailable, Wake
+from hourbell.store.sqlite.checkpoint import Checkpoints
+from hourbell.store.sqlite.connection import Operation, Patience, T, open_connection, reachable, transact
+from hourbell.store.sqlite.hints import Hints
+
+POLL_SECONDS = 0.25
+
+
+class Runner(Protocol):
+    """Runs operations, each as one transaction."""
+
+    @property
+    def hints(self) -> Hints:
+        """Who wants to know about commits."""
+
+    @property
+    def poll_seconds(self) -> float | None:
+        """How often to look for other processes' commits; None if there are no others."""
+
+    def read(self, operation: Operation[T]) -> Awaitable[T]:
+        """Run an operation that changes nothing."""
+
+    def write(self, operation: Operation[T]) -> Awaitable[T]:
+        """Run an operation that holds the write lock from its first statement on."""
+
+    async def close(self) -> None:
+        """Close the connection; a later operation opens another."""
+
+
+class Inline:
+    """Runs operations at once on the caller's thread, by default in memory: the same code, in a fixed order.
+
+    The nodes of a simulation each have `another`, and hear each other. A database in memory ends with its last one.
+    """
+
+    poll_seconds = None
+    _names = count()
+
+    def __init__(self, path: str | None = None, *, hints: Hints | None = None) -> None:
+        self.path = path or f"file:/hourbell-{next(Inline._names)}?vfs=memdb"
+        self._patience = Patience(Random(0))
+        self._connection = open_connection(self.path, self._patience)
+        self._is_open = True
+        self.hints = hints or Hints()
+
+    def another(self) -> "Inline":
+        """A connection of its own to the same database, as another node of this process has it."""
+        return Inline(self.path, hints=self.hints)
+
+    async def read(self, operation: Operation[T]) -> T:
+        return self._run(operation, writes=False)
+
+    async def write(self, operation: Operation[T]) -> T:
+        return self._run(operation, writes=True)
+
+    def _run(self, operation: Operation[T], *, writes: bool) -> T:
+        if not self._is_open:
+            self._connection, self._is_open = open_connection(self.path, self._patience), True
+        with reachable(self.path):
+            answer, wakes = transact(self._connection, operation, writes=writes)
+        self.hints.announce(wakes)
+        return answer
+
+    async def close(self) -> None:
+        self._is_open = False
+        self._connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    operation: Operation[Any] | None  # None: close the connection and end the thread
+    writes: bool
+    future: asyncio.Future[Any]
+
+    def answer(self, answer: Any, error: BaseException | None = None) -> None:
+        def deliver() -> None:
+            if self.future.done():
+                return  # nobody waits any more
+            if error is None:
+                self.future.set_result(answer)
+            else:
+                self.future.set_exception(error)
+
+        with suppress(RuntimeError):  # its event loop is closed
+            self.future.get_loop().call_soon_threadsafe(deliver)
+
+
+class Threaded:
+    """Runs operations in a thread of its own, on a file that several processes of this host may share."""
+
+    poll_seconds = POLL_SECONDS
+
+    def __init__(self, path: str, *, random: Random | None = None) -> None:
+        self._path = path
+        self._random = random or Random()
+        self._start_anew()
+        _LIVE.add(self)
+
+    def _start_anew(self) -> None:
+        self._pid = os.getpid()
+        self.hints = Hints()
+        self._tasks: SimpleQueue[_Task] = SimpleQueue()
+        self._thread: Thread | None = None
+        self._connection: apsw.Connection | None = None
+        self._seen_version = 0
+        self._starting = Lock()
+        self._gate = Lock()  # held while the connection is used
+        self._checkpoints = Checkpoints(self._path, self._random)
+
+    async def read(self, operation: Operation[T]) -> T:
+        answer: T = await self._hand_over(operation, writes=False)
+        return answer
+
+    async def write(self, operation: Operation[T]) -> T:
+        answer: T = await self._hand_over(operation, writes=True)
+        return answer
+
+    async def close(self) -> None:
+        if self._thread is not None and self._pid == os.getpid():
+            await self._hand_over(None, writes=False)
+
+    def _hand_over(self, operation: Operation[Any] | None, *, writes: bool) -> asyncio.Future[Any]:
+        if self._pid != os.getpid():
+            _INHERITED.append(self._connection)  # not even closed: that would take the parent's file away
+            self._start_anew()
+        future = asyncio.get_running_loop().create_future()
+        with self._starting:
+            self._tasks.put(_Task(operation, writes, future))
+            if self._thread is None:
+                self._thread = Thread(target=self._work, name="hourbell-sqlite", daemon=True)
+                self._thread.start()
+        return future
+
+    def _work(self) -> None:
+        while True:
+            task = self._tasks.get()
+            if task.operation is not None:
+                if not task.future.cancelled():
+                    self._run(task, task.operation)
+                continue
+            self._disconnect()
+            task.answer(None)
+            with self._starting:
+                if self._tasks.empty():
+                    self._thread = None
+                    return
+
+    def _run(self, task: _Task, operation: Operation[Any]) -> None:
+        with self._gate:
+            try:
+                with reachable(self._path):
+                    answer, wakes = transact(self._connected(), operation, writes=task.writes)
+            except BaseException as error:
+                if isinstance(error, StoreUnavailable):
+                    self._drop_connection()
+                task.answer(None, error)
+                return
+            task.answer(answer)
+            self.hints.announce(wakes | self._wakes_of_others())
+            self._checkpoints.start_if_due()
+
+    def _connected(self) -> apsw.Connection:
+        if self._connection is None:
+            self._connection = open_connection(self._path, Patience(self._random))
+            self._checkpoints.watch(self._connection)
+            self._seen_version = -1
+        return self._connection
+
+    def _wakes_of_others(self) -> set[Wake]:
+        """Every hint, if somebody else committed since the last look or nobody looked for a while."""
+        assert self._connection is not None
+        try:
+            version = self._connection.pragma("data_version")
+        except apsw.Error:
+            return set()  # the next operation will tell
+        seen, self._seen_version = self._seen_version, version
+        return set() if seen == version else set(Wake)
+
+    def _disconnect(self) -> None:
+        with self._gate:
+            self._drop_connection()
+
+    def _drop_connection(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(apsw.Error):
+                connection.close()
+
+    def before_fork(self) -> None:
+        """Finish what is under way, close the connection and start nothing."""
+        self._starting.acquire()
+        self._gate.acquire()
+        self._checkpoints.running.acquire()
+        self._drop_connection()
+
+    def after_fork_in_parent(self) -> None:
+        self._checkpoints.running.release()
+        self._gate.release()
+        self._starting.release()
+
+    def after_fork_in_child(self) -> None:
+        self._start_anew()
+
+
+_LIVE: WeakSet[Threaded] = WeakSet()
+_FORKING: list[Threaded] = []
+_INHERITED: list[object] = []
+
+
+def _before_fork() -> None:
+    _FORKING[:] = _LIVE
+    for runner in _FORKING:
+        runner.before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    while _FORKING:
+        _FORKING.pop().after_fork_in_parent()
+
+
+def _after_fork_in_child() -> None:
+    while _FORKING:
+        _FORKING.pop().after_fork_in_child()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

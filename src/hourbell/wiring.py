@@ -1,0 +1,117 @@
+"""Builds everything from the settings. The only module that names concrete classes."""
+
+import random
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+from uuid import uuid4
+
+from hourbell import clock
+from hourbell.core.schedule import TZDATA_VERSION
+from hourbell.engine.engine import Engine, EngineSettings
+from hourbell.library.scheduler import Scheduler
+from hourbell.metrics import Metrics
+from hourbell.settings import Settings
+from hourbell.store.base import ControlStore, EngineStore, StoreUnavailable
+from hourbell.store.migrations import Migration
+from hourbell.targets.base import Target
+from hourbell.targets.task import TaskTarget
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """The stores of one process. `heartbeat` has a connection of its own and lives in a thread of its own."""
+
+    engine: EngineStore
+    heartbeat: EngineStore
+    control: ControlStore
+    migrate: Callable[[], Awaitable[list[Migration]]]
+    status: Callable[[], Awaitable[list[tuple[Migration, bool]]]]
+    close: Callable[[], Awaitable[None]]
+
+
+def open_stores(settings: Settings) -> Stores:
+    """Stores on the database of the settings. Nothing is connected yet."""
+    return _open_sqlite(settings) if settings.database.kind == "sqlite" else _open_postgres(settings)
+
+
+def _open_postgres(settings: Settings) -> Stores:
+    from hourbell.store.postgres.connections import Connections
+    from hourbell.store.postgres.control import PostgresControlStore
+    from hourbell.store.postgres.engine import PostgresEngineStore
+    from hourbell.store.postgres.migrate import migrate, status
+
+    engine, control = Connections(settings.database.location, size=6), Connections(settings.database.location, size=4)
+
+    async def close() -> None:
+        await engine.close()
+        await control.close()
+
+    return Stores(
+        engine=PostgresEngineStore(engine),
+        heartbeat=PostgresEngineStore(Connections(settings.database.location, size=1)),
+        control=PostgresControlStore(control),
+        migrate=lambda: _told(migrate(control)),
+        status=lambda: _told(status(control)),
+        close=close,
+    )
+
+
+async def _told(asking: Awaitable[T]) -> T:
+    """What PostgreSQL refuses to a process that starts, be it its role, its database or a right, told in its words."""
+    import asyncpg
+
+    try:
+        return await asking
+    except asyncpg.PostgresError as error:
+        raise StoreUnavailable(str(error)) from error
+
+
+def _open_sqlite(settings: Settings) -> Stores:
+    from hourbell.store.sqlite.control import SqliteControlStore
+    from hourbell.store.sqlite.engine import SqliteEngineStore
+    from hourbell.store.sqlite.migrate import migrate, status
+    from hourbell.store.sqlite.writer import Threaded
+
+    writer = Threaded(settings.database.location)
+    return Stores(
+        engine=SqliteEngineStore(writer),
+        heartbeat=SqliteEngineStore(Threaded(settings.database.location)),
+        control=SqliteControlStore(writer),
+        migrate=lambda: migrate(writer),
+        status=lambda: status(writer),
+        close=writer.close,
+    )
+
+
+def build_engine(settings: Settings, stores: Stores, targets: Sequence[Target], metrics: Metrics) -> Engine:
+    return Engine(
+        stores.engine,
+        targets,
+        EngineSettings(
+            lease=settings.lease,
+            reap_interval=settings.reap_interval,
+            tick_interval=settings.tick_interval,
+            drain_timeout=settings.drain_timeout,
+            retention=settings.retention,
+            keep_runs=settings.keep_runs,
+            prune_interval=settings.reconcile_interval,
+            stuck_after=settings.reconcile_threshold,
+            slots=settings.slots,
+            poison_after=settings.poison_after,
+        ),
+        node_id=uuid4(),
+        host=socket.gethostname(),
+        tzdata=TZDATA_VERSION,
+        metrics=metrics,
+        elapsed=clock.elapsed,
+        luck=random.random,
+        heartbeat_store=stores.heartbeat,
+    )
+
+
+def build_targets(settings: Settings, scheduler: Scheduler) -> list[Target]:
+    return [TaskTarget(scheduler.tasks, threads=settings.sync_threads)]

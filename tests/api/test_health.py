@@ -1,0 +1,170 @@
+"""What the endpoints for watchers answer."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from hourbell.api.health import LoopAge, Readiness, health_app
+from hourbell.metrics import Metrics
+
+pytestmark = pytest.mark.anyio
+
+WELL = Readiness(
+    database_reachable=True,
+    loops=(LoopAge("planner", 0.4, 60), LoopAge("runner", 59.9994, 60)),
+    waiting=3,
+    oldest_seconds=1.25,
+)
+
+
+def answering(readiness: Readiness) -> Callable[[], Awaitable[Readiness]]:
+    async def status() -> Readiness:
+        return readiness
+
+    return status
+
+
+STATUS_OF_A_WELL_NODE = answering(WELL)
+
+
+async def never() -> Readiness:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def broken() -> Readiness:
+    raise RuntimeError("a bug")
+
+
+async def get(
+    path: str,
+    status: Callable[[], Awaitable[Readiness]] = STATUS_OF_A_WELL_NODE,
+    metrics: Metrics | None = None,
+    method: str = "GET",
+) -> httpx.Response:
+    app = health_app(status, metrics or Metrics(), patience_seconds=0.01)
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        return await client.request(method, path)
+
+
+@pytest.mark.parametrize("status", [answering(WELL), answering(Readiness(False, ())), never, broken])
+async def test_health_is_ok_while_the_process_lives(status: Callable[[], Awaitable[Readiness]]) -> None:
+    answer = await get("/health", status)
+
+    assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+    assert answer.text == '{"status":"ok"}'
+
+
+async def test_a_node_that_does_its_work_is_ready() -> None:
+    answer = await get("/health/ready")
+
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "status": "ready",
+        "database": {"reachable": True},
+        "loops": {
+            "planner": {"age_seconds": 0.4, "limit_seconds": 60, "too_old": False},
+            "runner": {"age_seconds": 59.999, "limit_seconds": 60, "too_old": False},
+        },
+        "backlog": {"waiting": 3, "oldest_seconds": 1.25},
+        "unserved_lanes": [],
+    }
+
+
+async def test_a_node_without_its_database_is_not_ready() -> None:
+    answer = await get("/health/ready", answering(Readiness(False, WELL.loops)))
+
+    assert (answer.status_code, answer.json()["status"]) == (503, "not_ready")
+    assert answer.json()["database"] == {"reachable": False}
+    assert answer.json()["backlog"] == {"waiting": None, "oldest_seconds": None}
+
+
+async def test_a_node_whose_planner_has_died_is_not_ready() -> None:
+    readiness = Readiness(True, (LoopAge("planner", 75, 60), LoopAge("runner", 1, 60)), waiting=0)
+    answer = await get("/health/ready", answering(readiness))
+
+    assert answer.status_code == 503
+    assert answer.json()["loops"]["planner"]["too_old"] is True
+    assert answer.json()["loops"]["runner"]["too_old"] is False
+
+
+async def test_lanes_that_no_node_serves_are_told_and_leave_the_node_ready() -> None:
+    readiness = Readiness(True, WELL.loops, waiting=900, oldest_seconds=7_200, unserved_lanes=("task:reports.weekly",))
+    answer = await get("/health/ready", answering(readiness))
+
+    assert answer.status_code == 200
+    assert answer.json()["unserved_lanes"] == ["task:reports.weekly"]
+
+
+async def test_a_status_that_does_not_come_in_time_is_not_ready() -> None:
+    answer = await get("/health/ready", never)
+
+    assert (answer.status_code, answer.json()["code"]) == (503, "status_unknown")
+
+
+async def test_metrics_are_prometheus_text_with_ages_and_backlog_of_this_moment() -> None:
+    answer = await get("/metrics")
+
+    assert answer.headers["content-type"].startswith("text/plain")
+    families = {family.name: family for family in text_string_to_metric_families(answer.text)}
+    [backlog] = families["hourbell_backlog"].samples
+    ages = {sample.labels["loop"]: sample.value for sample in families["hourbell_loop_age_seconds"].samples}
+    assert backlog.value == 3
+    assert ages == {"planner": 0.4, "runner": 59.9994}
+
+
+@pytest.mark.parametrize("status", [never, answering(Readiness(False, ()))])
+async def test_metrics_are_there_without_the_database(status: Callable[[], Awaitable[Readiness]]) -> None:
+    metrics = Metrics()
+    metrics.planned.inc(5)
+    metrics.backlog.set(8)
+    answer = await get("/metrics", status, metrics)
+
+    assert answer.status_code == 200
+    assert "hourbell_runs_planned_total 5.0" in answer.text
+    assert "hourbell_backlog 8.0" in answer.text
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/health/", "/health/ready/", "/api/v1/jobs", "/metrics/x"])
+async def test_everything_else_is_not_found_as_a_problem(path: str) -> None:
+    answer = await get(path)
+
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json() == {
+        "type": "about:blank",
+        "title": "Not Found",
+        "status": 404,
+        "detail": f"There is nothing at {path}.",
+        "code": "not_found",
+    }
+
+
+async def test_a_wrong_method_is_a_problem_that_says_which_are_right() -> None:
+    answer = await get("/health", method="POST")
+
+    assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert set(answer.headers["allow"].split(", ")) == {"GET", "HEAD"}
+
+
+async def test_a_head_request_is_answered_without_a_body() -> None:
+    answer = await get("/health", method="HEAD")
+
+    assert (answer.status_code, answer.content) == (200, b"")
+
+
+async def test_a_bug_is_a_problem_that_tells_nothing_of_the_inside() -> None:
+    answer = await get("/health/ready", broken)
+
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal_server_error")
+    assert "a bug" not in answer.text
+
+
+@pytest.mark.parametrize("path", ["/health", "/health/ready", "/metrics", "/nothing"])
+async def test_no_answer_is_kept_by_a_cache(path: str) -> None:
+    assert (await get(path)).headers["cache-control"] == "no-store"

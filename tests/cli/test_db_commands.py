@@ -1,0 +1,168 @@
+"""`hourbell db` on both databases, and what it says when they are out of reach."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from tests.database import PostgresDatabase
+
+from hourbell.cli.db import command
+from hourbell.store.migrations import load_migrations
+
+TITLES = [f"{migration.number:04}_{migration.name}" for migration in load_migrations("hourbell.store.sqlite")]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory, and an environment without settings."""
+    monkeypatch.chdir(tmp_path)
+    for variable in ("DATABASE_URL", "HOURBELL_DATABASE_URL", "HOURBELL_REQUIRE_DATABASE"):
+        monkeypatch.delenv(variable, raising=False)
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(command, arguments)
+
+
+def test_migrate_lists_what_was_run_and_then_there_is_nothing_to_do(folder: Path) -> None:
+    first, second = run("migrate"), run("migrate")
+
+    assert (first.exit_code, first.stdout.splitlines()) == (0, [f"{title}  applied" for title in TITLES])
+    assert (second.exit_code, second.stdout) == (0, "")
+    assert second.stderr == f"the schema is up to date: {folder}/hourbell.db\n"
+
+
+def test_status_fails_while_migrations_are_pending() -> None:
+    before = run("status")
+    run("migrate")
+    after = run("status")
+
+    assert (before.exit_code, before.stdout.splitlines()) == (1, [f"{title}  pending" for title in TITLES])
+    assert before.stderr == f"{len(TITLES)} pending; run: hourbell db migrate\n"
+    assert (after.exit_code, after.stdout.splitlines()) == (0, [f"{title}  applied" for title in TITLES])
+
+
+@pytest.mark.parametrize("arguments", [["status"], ["sql"], ["sql", "--pending"]])
+def test_looking_makes_no_file(arguments: list[str], folder: Path) -> None:
+    run(*arguments)
+
+    assert list(folder.iterdir()) == []
+
+
+def test_json_is_for_scripts() -> None:
+    pending, run_now, applied = run("status", "--json"), run("migrate", "--json"), run("status", "--json")
+
+    assert json.loads(pending.stdout)[0] == {"number": 1, "name": "engine", "applied": False}
+    assert json.loads(run_now.stdout) == json.loads(applied.stdout)
+    assert [row["applied"] for row in json.loads(applied.stdout)] == [True] * len(TITLES)
+
+
+def test_sql_prints_every_migration_or_only_the_pending_ones() -> None:
+    run("migrate")
+    everything, pending = run("sql"), run("sql", "--pending")
+
+    assert everything.stdout.startswith("-- migration 0001_engine, sha256 ")
+    assert "create table hourbell_jobs" in everything.stdout
+    assert (pending.exit_code, pending.stdout) == (0, "")
+
+
+def test_sql_for_postgresql_needs_no_server_to_be_read() -> None:
+    result = run("sql", "--database-url", "postgresql://localhost:1/jobs")
+
+    assert result.exit_code == 0
+    assert "create table hourbell.jobs" in result.stdout
+
+
+def test_the_database_comes_from_the_settings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", "sqlite:///other.db")
+
+    assert run("migrate").exit_code == 0
+    assert (folder / "other.db").exists()
+    assert not (folder / "hourbell.db").exists()
+
+
+@pytest.mark.parametrize("verb", ["migrate", "status"])
+def test_a_database_out_of_reach_is_told_without_its_password(verb: str) -> None:
+    result = run(verb, "--database-url", "postgresql://u:hunter2@127.0.0.1:1/jobs")
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: the database is out of reach: postgresql://u:***@127.0.0.1:1/jobs\n")
+    assert "check that it can be reached" in result.stderr
+    assert "hunter2" not in result.output
+
+
+@pytest.mark.parametrize("verb", ["migrate", "status"])
+def test_a_file_that_is_no_database_is_told(verb: str, folder: Path) -> None:
+    (folder / "hourbell.db").write_text("a letter, and not a short one. " * 200)
+    result = run(verb)
+
+    assert result.exit_code == 1
+    assert "the database is out of reach" in result.stderr
+    assert "file is not a database" in result.stderr
+
+
+def test_a_folder_that_does_not_exist_is_told() -> None:
+    result = run("migrate", "--database-url", "sqlite:////nowhere/at/all.db")
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: the database is out of reach: /nowhere/at/all.db\n")
+
+
+def test_bad_settings_exit_with_2_and_a_malformed_url_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    malformed = run("status", "--database-url", "mysql://localhost")
+    monkeypatch.setenv("HOURBELL_LEASE", "soon")
+    bad = run("status")
+
+    assert (malformed.exit_code, bad.exit_code) == (1, 2)
+    assert malformed.stderr.startswith("error: --database-url is 'mysql://localhost'; write postgresql://")
+    assert bad.stderr.startswith("error: HOURBELL_LEASE is 'soon'; write a duration")
+
+
+def test_a_required_database_that_is_missing_exits_with_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOURBELL_REQUIRE_DATABASE", "1")
+
+    assert run("migrate").exit_code == 2
+
+
+def test_every_help_starts_with_examples() -> None:
+    for arguments in ([], ["migrate"], ["status"], ["sql"]):
+        assert run(*arguments, "--help").stdout.startswith("Examples:\n  hourbell db ")
+
+
+@pytest.mark.anyio
+async def test_postgresql_is_migrated_the_same_way() -> None:
+    async with PostgresDatabase.made(migrated=False) as database:
+        url = ("--database-url", database.url)
+        before = await asyncio.to_thread(run, "status", *url)
+        first = await asyncio.to_thread(run, "migrate", *url)
+        after = await asyncio.to_thread(run, "status", *url)
+        left = await asyncio.to_thread(run, "sql", "--pending", *url)
+
+    assert (before.exit_code, first.exit_code, after.exit_code, left.exit_code) == (1, 0, 0, 0)
+    assert before.stdout.splitlines()[0] == "0001_engine  pending"
+    assert first.stdout.splitlines()[0] == "0001_engine  applied"
+    assert after.stdout.splitlines() == first.stdout.splitlines()
+    assert left.stdout == ""
+
+
+@pytest.mark.anyio
+async def test_a_database_that_is_not_there_is_told() -> None:
+    async with PostgresDatabase.made() as database:
+        url = database.url.replace("hourbell_test_", "no_such_")
+        result = await asyncio.to_thread(run, "status", "--database-url", url)
+
+    assert result.exit_code == 1
+    assert "does not exist" in result.stderr
+
+
+@pytest.mark.anyio
+async def test_a_schema_from_a_newer_release_is_left_alone() -> None:
+    async with PostgresDatabase.made() as database:
+        await database.sql("insert into hourbell.migrations values (9999, 'later', 'x', now())")
+        result = await asyncio.to_thread(run, "migrate", "--database-url", database.url)
+
+    assert result.exit_code == 1
+    assert "upgrade Hourbell" in result.stderr

@@ -1,0 +1,56 @@
+"""What every test may ask for: asyncio, and a database of its own on each backend."""
+
+import os
+from collections.abc import AsyncIterator
+
+import pytest
+
+from hourbell.store.base import ControlStore, EngineStore
+from tests.database import BACKENDS, Database, PostgresDatabase
+from tests.server import PLACE, remove_server, reserve_place
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        reserve_place()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput") and PLACE in os.environ:
+        remove_server()
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(params=BACKENDS)
+async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
+    """An empty database with the schema, on every backend in turn."""
+    async with BACKENDS[request.param]() as made:
+        yield made
+
+
+@pytest.fixture(params=BACKENDS)
+async def empty_database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
+    """A database that has never seen Hourbell."""
+    async with BACKENDS[request.param](migrated=False) as made:
+        yield made
+
+
+@pytest.fixture
+async def postgres() -> AsyncIterator[PostgresDatabase]:
+    """The same, for what only PostgreSQL has."""
+    async with PostgresDatabase.made() as made:
+        yield made
+
+
+@pytest.fixture
+def store(database: Database) -> EngineStore:
+    return database.engine()
+
+
+@pytest.fixture
+def control(database: Database) -> ControlStore:
+    return database.control()

@@ -1,0 +1,135 @@
+"""The steps of the contract's sentences: small values and verbs that keep each test to what it is about."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4, uuid5
+
+from hourbell.core.definition_json import lane_of
+from hourbell.core.job import Definition, Job
+from hourbell.core.plan import Plan, plan
+from hourbell.core.policies import CatchUp, Rank
+from hourbell.core.run import NewRun, Run
+from hourbell.core.settle import Failed, Outcome, Settlement, Succeeded, settle, settle_lost
+from hourbell.store.base import Attempt, ControlStore, EngineStore, Node, Saved, Settled, Want
+from hourbell.store.rows import OUTCOMES
+
+SECOND, MINUTE, HOUR, DAY = (timedelta(**{unit: 1}) for unit in ("seconds", "minutes", "hours", "days"))
+T0 = datetime(2026, 3, 2, 9, tzinfo=UTC)
+NODE, OTHER_NODE = UUID(int=1), UUID(int=2)
+BY = "somebody"
+PASS = 1_000  # jobs in one planning pass
+
+
+def a_job(name: str = "job", schedule: str = "* * * * *", lane: str = "a", **more: Any) -> Definition:
+    target = {"type": "task", "name": lane}
+    return Definition(name, schedule, target, lane=lane_of(target), **more)
+
+
+async def add_job(control: ControlStore, name: str = "job", *, now: datetime = T0, **more: Any) -> Job:
+    """A job that fires every minute, made at T0."""
+    return await control.create_job(a_job(name, **more), uuid4(), now, BY)
+
+
+async def add_backlog(control: ControlStore, name: str = "job", **more: Any) -> Job:
+    """A job that plans every instant it missed."""
+    return await add_job(control, name, catch_up=CatchUp.ALL, **more)
+
+
+def new_run(job: Job, number: int = 0, *, rank: Rank = Rank.NORMAL, ready_at: datetime | None = None) -> NewRun:
+    """The numbered run of a job, one for each second from T0."""
+    instant = T0 + number * SECOND
+    return NewRun(
+        id=uuid5(job.id, str(number)),
+        scheduled_at=instant,
+        local_at=instant.replace(tzinfo=None),
+        ready_at=ready_at or instant,
+        expires_at=instant + job.definition.max_age,
+        rank=rank,
+    )
+
+
+async def put_runs(store: EngineStore, job: Job, runs: Iterable[NewRun]) -> None:
+    """Plan just these runs of a job, and nothing afterwards."""
+    new = tuple(runs)
+
+    def decide(due: Job, _: datetime) -> Plan:
+        if due.id != job.id:
+            return Plan(due, due.cursor_at, due.next_at, due.plan_at)
+        return Plan(due, due.cursor_at, None, None, runs=new)
+
+    assert job.plan_at is not None
+    await store.plan_due(job.plan_at, PASS, decide)
+
+
+async def a_waiting_job(
+    store: EngineStore, control: ControlStore, name: str = "job", count: int = 1, **more: Any
+) -> Job:
+    """A job with this many runs waiting since T0."""
+    job = await add_job(control, name, **more)
+    await put_runs(store, job, [new_run(job, number) for number in range(count)])
+    return job
+
+
+async def plan_all(store: EngineStore, now: datetime) -> None:
+    """Plan until nothing is due."""
+    while (await store.plan_due(now, PASS, plan)).jobs:
+        pass
+
+
+async def claim(
+    store: EngineStore, *, node: UUID = NODE, now: datetime = T0 + HOUR, lane: str = "a", free: int = 1, oldest: int = 0
+) -> list[Run]:
+    """Claim from one lane, for a minute."""
+    return await store.claim(node, now, now + MINUTE, [Want(f"task:{lane}", free, oldest)])
+
+
+async def claim_suspect(store: EngineStore, *, now: datetime = T0 + HOUR) -> list[Run]:
+    return await store.claim(NODE, now, now + MINUTE, [Want("task:a", 10)], suspects=True)
+
+
+def settled(run: Run, outcome: Outcome | None = None, now: datetime = T0 + HOUR, node: UUID = NODE) -> Settled:
+    """An outcome with its attempt, as a node writes it; a success unless told otherwise."""
+    outcome = outcome or Succeeded()
+    error = outcome.error if isinstance(outcome, Failed) else None
+    attempt = Attempt(node, now, now, OUTCOMES[type(outcome)], error)
+    return Settled(settle(run, outcome, now, a_job().retry), attempt)
+
+
+async def finish(
+    store: EngineStore, runs: Sequence[Run], outcome: Outcome | None = None, now: datetime = T0 + HOUR
+) -> None:
+    answers = await store.settle([settled(run, outcome, now) for run in runs])
+    assert answers == [Saved.SAVED] * len(runs)
+
+
+async def run_and_finish(store: EngineStore, *, count: int = 1, now: datetime = T0 + HOUR) -> list[Run]:
+    """Claim runs and let them succeed."""
+    runs = await claim(store, free=count, now=now)
+    await finish(store, runs, now=now)
+    return runs
+
+
+async def lose(store: EngineStore, now: datetime) -> list[Settlement]:
+    """Reap what expired until now."""
+    return await store.reap(now, 1_000, settle_lost)
+
+
+async def crash(store: EngineStore, times: int) -> datetime:
+    """Let nodes die under the lane's first run; the moment of the last reaping."""
+    now = T0 + HOUR
+    for _ in range(times):
+        runs = await claim(store, now=now) or await claim_suspect(store, now=now)
+        assert len(runs) == 1
+        now += 2 * MINUTE
+        await lose(store, now)
+    return now
+
+
+def a_node(*lanes: str, node: UUID = NODE) -> Node:
+    return Node(node, "here", T0, lanes, "2026a")
+
+
+def changed(job: Job, **changes: Any) -> Definition:
+    return replace(job.definition, **changes)

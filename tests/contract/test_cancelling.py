@@ -1,0 +1,62 @@
+"""cancel_run: a waiting run ends, a running one is asked to stop."""
+
+from uuid import uuid4
+
+import pytest
+
+from hourbell.core.settle import Cancelled, Failed
+from hourbell.store.base import ControlStore, EngineStore
+from tests.contract.steps import HOUR, T0, a_waiting_job, claim, finish, run_and_finish
+from tests.database import Database
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_waiting_run_is_cancelled(store: EngineStore, control: ControlStore, database: Database) -> None:
+    await a_waiting_job(store, control)
+    [run] = await database.rows("runs")
+
+    await control.cancel_run(run["id"], T0 + HOUR)
+
+    [run] = await database.rows("runs")
+    [stats] = await database.rows("job_stats")
+    assert (run["state"], run["finished_at"], stats["cancelled"]) == ("cancelled", T0 + HOUR, 1)
+    assert await claim(store) == []
+
+
+async def test_a_run_that_waits_for_its_next_attempt_is_cancelled(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await a_waiting_job(store, control)
+    [run] = await claim(store)
+    await finish(store, [run], Failed("no"))
+
+    await control.cancel_run(run.id, T0 + HOUR)
+
+    assert [row["state"] for row in await database.rows("runs")] == ["cancelled"]
+
+
+async def test_a_running_run_is_asked_to_stop(store: EngineStore, control: ControlStore, database: Database) -> None:
+    await a_waiting_job(store, control)
+    [run] = await claim(store)
+
+    await control.cancel_run(run.id, T0 + HOUR)
+    await control.cancel_run(run.id, T0 + HOUR)
+
+    [row] = await database.rows("runs")
+    assert (row["state"], [cancel["run_id"] for cancel in await database.rows("cancels")]) == ("running", [run.id])
+    await finish(store, [run], Cancelled())
+    assert [row["state"] for row in await database.rows("runs")] == ["cancelled"]
+
+
+async def test_cancelling_what_ended_or_never_was_changes_nothing(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await a_waiting_job(store, control)
+    [run] = await run_and_finish(store)
+    before = await database.rows("runs")
+
+    await control.cancel_run(run.id, T0 + HOUR)
+    await control.cancel_run(uuid4(), T0 + HOUR)
+
+    assert (await database.rows("runs"), await database.rows("cancels")) == (before, [])

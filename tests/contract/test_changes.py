@@ -1,0 +1,353 @@
+"""What users may change: never a fire for the past, and no instant unaccounted for."""
+
+from datetime import UTC, datetime
+from uuid import UUID, uuid4
+
+import pytest
+
+from hourbell.core.job import Definition, Job
+from hourbell.core.plan import plan
+from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority, RetryPolicy
+from hourbell.core.schedule import ScheduleError
+from hourbell.store.base import Conflict, ControlStore, EngineStore
+from tests.contract.steps import (
+    BY,
+    DAY,
+    HOUR,
+    MINUTE,
+    PASS,
+    SECOND,
+    T0,
+    a_job,
+    add_backlog,
+    add_job,
+    changed,
+    plan_all,
+)
+from tests.database import Database
+
+pytestmark = pytest.mark.anyio
+
+
+async def skips_of(database: Database) -> list[tuple[str, int]]:
+    return [(skip["reason"], skip["count"]) for skip in await database.rows("skips", "first_at")]
+
+
+async def instants(database: Database) -> list[datetime]:
+    return [run["scheduled_at"] for run in await database.rows("runs", "scheduled_at")]
+
+
+async def edit(control: ControlStore, job: Job, now: datetime = T0, **changes: object) -> Job:
+    return await control.edit_job(job.id, lambda job: changed(job, **changes), now, BY)
+
+
+async def refusal(change: object) -> str:
+    """The code of the conflict that a change ends in."""
+    with pytest.raises(Conflict) as caught:
+        await change  # type: ignore[misc]
+    return caught.value.code
+
+
+async def test_a_new_job_fires_from_now_on(store: EngineStore, control: ControlStore, database: Database) -> None:
+    job = await add_job(control, now=T0 + HOUR)
+    await plan_all(store, T0 + HOUR + MINUTE)
+
+    assert (job.version, job.cursor_at, job.next_at) == (1, T0 + HOUR, T0 + HOUR + MINUTE)
+    assert (await instants(database), await skips_of(database)) == ([T0 + HOUR + MINUTE], [])
+
+
+async def test_a_job_is_found_as_it_was_made(control: ControlStore) -> None:
+    definition = Definition(
+        name="every-column",
+        schedule="0 9 * * 1-5",
+        target={"type": "task", "name": "x", "args": {"n": [1, None, "é"]}},
+        timezone="Europe/Paris",
+        dst="wall",
+        payload=["a", {"b": 1.5}],
+        description="say 'hi'",
+        catch_up=CatchUp.ALL,
+        catch_up_window=DAY,
+        overlap=Overlap.QUEUE_ONE,
+        retry=RetryPolicy(7, (SECOND, MINUTE), 0.25),
+        delivery=Delivery.AT_MOST_ONCE,
+        max_age=HOUR,
+        late_after=SECOND,
+        priority=Priority.HIGH,
+        jitter=MINUTE,
+        starts_at=T0,
+        ends_at=T0 + DAY,
+        tags=("a", "b c"),
+        lane="task:x",
+        managed_by="file",
+        source="jobs.toml",
+    )
+    made = await control.create_job(definition, uuid4(), T0, BY)
+
+    assert made.definition == definition
+    assert await control.get_job(made.id) == await control.get_job("every-column") == made
+
+
+async def test_a_name_is_taken_once(control: ControlStore) -> None:
+    await add_job(control)
+
+    assert await refusal(add_job(control)) == "name_taken"
+
+
+async def test_making_a_job_again_under_its_id_returns_it(control: ControlStore, database: Database) -> None:
+    made = await control.create_job(a_job(), UUID(int=5), T0, BY)
+
+    assert await control.create_job(a_job(), UUID(int=5), T0 + HOUR, BY) == made
+    assert len(await database.rows("job_versions")) == len(await database.rows("audit")) == 1
+
+
+async def test_a_job_with_a_bad_schedule_is_not_made(control: ControlStore, database: Database) -> None:
+    with pytest.raises(ScheduleError):
+        await add_job(control, schedule="61 * * * *")
+
+    assert await database.rows("jobs") == []
+
+
+async def test_an_unknown_job_is_none(control: ControlStore) -> None:
+    assert await control.get_job("nobody") is None
+    assert await control.get_job(uuid4()) is None
+
+
+async def test_an_edit_is_a_new_version(store: EngineStore, control: ControlStore) -> None:
+    job = await add_job(control, description="old")
+
+    after = await edit(control, job, description="new")
+
+    assert (after.version, after.definition.description) == (2, "new")
+    assert await control.get_job(job.id) == after
+    versions = await store.definitions([(job.id, 1), (job.id, 2)])
+    assert [versions[job.id, number].description for number in (1, 2)] == ["old", "new"]
+
+
+async def test_an_edit_of_anything_else_keeps_the_place_in_time(control: ControlStore) -> None:
+    job = await add_job(control)
+
+    after = await edit(control, job, T0 + HOUR, priority=Priority.HIGH, target={"type": "task", "name": "b"})
+
+    assert (after.cursor_at, after.next_at, after.plan_at) == (job.cursor_at, job.next_at, job.plan_at)
+    assert after.definition.lane == "task:b"
+
+
+async def test_an_edit_of_the_schedule_first_plans_the_old_one(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_backlog(control)
+
+    after = await edit(control, job, T0 + 3 * MINUTE, schedule="0 * * * *")
+    await plan_all(store, T0 + HOUR)
+
+    assert (after.cursor_at, after.next_at) == (T0 + 3 * MINUTE, T0 + HOUR)
+    assert await instants(database) == [T0 + minute * MINUTE for minute in (1, 2, 3, 60)]
+    assert [run["job_version"] for run in await database.rows("runs", "scheduled_at")] == [1, 1, 1, 2]
+
+
+async def test_an_edit_while_instants_remain_is_refused(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_backlog(control)
+
+    assert await refusal(edit(control, job, T0 + 150 * MINUTE, schedule="0 * * * *")) == "job_catching_up"
+    assert await instants(database) == []
+    await plan_all(store, T0 + 150 * MINUTE)
+    assert (await edit(control, job, T0 + 150 * MINUTE, schedule="0 * * * *")).version == 2
+
+
+async def test_an_edit_that_drops_the_backlog_records_a_skip(control: ControlStore, database: Database) -> None:
+    job = await add_backlog(control)
+
+    def hourly(job: Job) -> Definition:
+        return changed(job, schedule="0 * * * *")
+
+    await control.edit_job(job.id, hourly, T0 + 150 * MINUTE, BY, drop_backlog=True)
+
+    assert len(await instants(database)) == 100
+    assert await skips_of(database) == [("edited", 50)]
+
+
+async def test_an_edit_expects_a_version(control: ControlStore) -> None:
+    job = await add_job(control)
+    await edit(control, job, description="first")
+
+    late = control.edit_job(job.id, lambda job: changed(job, description="second"), T0, BY, expect_version=1)
+    assert await refusal(late) == "version_mismatch"
+
+
+async def test_an_edit_cannot_take_the_name_of_another(control: ControlStore) -> None:
+    await add_job(control, "first")
+    second = await add_job(control, "second")
+
+    assert await refusal(edit(control, second, name="first")) == "name_taken"
+
+
+async def test_an_edit_with_a_clock_that_went_back_moves_no_cursor_back(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_job(control)
+    await plan_all(store, T0 + HOUR)
+
+    after = await edit(control, job, T0 + 30 * MINUTE, schedule="*/2 * * * *")
+
+    [row] = await database.rows("jobs")
+    assert (after.cursor_at, row["cursor_at"]) == (T0 + HOUR, T0 + HOUR)
+    assert after.next_at == row["next_at"] == T0 + HOUR + 2 * MINUTE
+
+
+async def test_a_job_in_error_can_be_seen_mended_and_deleted(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_job(control)
+    await database.sql("update hourbell.jobs set target = '{}', version = 2")
+    await store.plan_due(T0 + MINUTE, PASS, plan)
+
+    found = await control.get_job("job")
+    assert found is not None
+    assert found.error is not None
+    mended = await edit(control, job, T0 + HOUR, target={"type": "task", "name": "a"})
+    assert (mended.error, mended.plan_at) == (None, T0 + HOUR + MINUTE)
+    await control.delete_job(job.id, T0 + HOUR, BY)
+
+
+async def test_a_paused_job_plans_nothing_more(store: EngineStore, control: ControlStore, database: Database) -> None:
+    job = await add_backlog(control)
+
+    paused = await control.pause_job(job.id, T0 + 2 * MINUTE, BY, note="tea", until=None, cancel_waiting=False)
+    await plan_all(store, T0 + HOUR)
+
+    [row] = await database.rows("jobs")
+    assert (paused.definition.enabled, paused.plan_at, paused.version) == (False, None, 2)
+    assert (row["paused_note"], row["paused_by"], row["paused_until"]) == ("tea", BY, None)
+    assert await instants(database) == [T0 + MINUTE, T0 + 2 * MINUTE]
+
+
+async def test_pausing_may_cancel_what_waits(control: ControlStore, database: Database) -> None:
+    job = await add_backlog(control)
+    await control.trigger_job(job.id, uuid4(), T0, None)
+
+    await control.pause_job(job.id, T0 + 2 * MINUTE, BY, note="", until=None, cancel_waiting=True)
+
+    assert [run["state"] for run in await database.rows("runs")] == ["cancelled"] * 3
+    [stats] = await database.rows("job_stats")
+    assert stats["cancelled"] == 3
+
+
+async def test_resuming_records_what_the_pause_swallowed(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_job(control)
+    await control.pause_job(job.id, T0, BY, note="", until=None, cancel_waiting=False)
+
+    resumed = await control.resume_job(job.id, T0 + HOUR, BY, catch_up=False)
+    await plan_all(store, T0 + HOUR)
+
+    assert (resumed.cursor_at, resumed.next_at) == (T0 + HOUR, T0 + HOUR + MINUTE)
+    assert (await skips_of(database), await instants(database)) == ([("paused", 60)], [])
+    [row] = await database.rows("jobs")
+    assert (row["enabled"], row["paused_note"], row["paused_by"]) == (True, None, None)
+
+
+async def test_resuming_with_catch_up_plans_it_as_missed(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_backlog(control)
+    await control.pause_job(job.id, T0, BY, note="", until=None, cancel_waiting=False)
+
+    await control.resume_job(job.id, T0 + 5 * MINUTE, BY, catch_up=True)
+    await plan_all(store, T0 + 5 * MINUTE)
+
+    assert (await skips_of(database), len(await instants(database))) == ([], 5)
+
+
+async def test_resuming_a_job_that_runs_changes_no_place_in_time(control: ControlStore, database: Database) -> None:
+    job = await add_job(control)
+
+    after = await control.resume_job(job.id, T0 + HOUR, BY, catch_up=False)
+
+    assert (after.cursor_at, after.next_at, after.plan_at) == (job.cursor_at, job.next_at, job.plan_at)
+    assert await skips_of(database) == []
+
+
+async def test_a_deleted_job_is_gone_and_its_history_stays(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_job(control)
+    await plan_all(store, T0 + MINUTE)
+
+    await control.delete_job(job.id, T0 + MINUTE, BY)
+
+    assert await control.get_job("job") is None
+    assert [run["state"] for run in await database.rows("runs")] == ["cancelled"]
+    assert (await store.plan_due(T0 + DAY, PASS, plan)).jobs == 0
+    assert (await add_job(control)).id != job.id
+
+
+async def test_what_is_deleted_cannot_be_changed(control: ControlStore) -> None:
+    job = await add_job(control)
+    await control.delete_job(job.id, T0, BY)
+
+    assert await refusal(edit(control, job, description="x")) == "no_such_job"
+    assert await refusal(control.delete_job(job.id, T0, BY)) == "no_such_job"
+    assert await refusal(control.trigger_job(job.id, uuid4(), T0, None)) == "no_such_job"
+
+
+async def test_a_triggered_run_is_ready_now_and_moves_no_cursor(control: ControlStore, database: Database) -> None:
+    job = await add_job(control, priority=Priority.HIGH, timezone="Asia/Tokyo")
+
+    run = await control.trigger_job(job.id, UUID(int=3), T0 + 30 * SECOND, {"a": 1})
+
+    [row] = await database.rows("runs")
+    assert (run.id, run.kind, run.ready_at, run.payload) == (UUID(int=3), "manual", T0 + 30 * SECOND, {"a": 1})
+    assert (row["rank"], row["lane"], row["expires_at"]) == (0, "task:a", T0 + 30 * SECOND + DAY)
+    assert await control.get_job(job.id) == job
+
+
+async def test_triggering_again_under_an_id_returns_the_same_run(control: ControlStore, database: Database) -> None:
+    job = await add_job(control)
+    first = await control.trigger_job(job.id, UUID(int=3), T0, {"a": 1})
+
+    assert await control.trigger_job(job.id, UUID(int=3), T0 + HOUR, {"a": 2}) == first
+    assert len(await database.rows("runs")) == 1
+
+
+async def test_runs_triggered_at_one_moment_are_each_a_run(control: ControlStore, database: Database) -> None:
+    job = await add_job(control)
+    for _ in range(2):
+        await control.trigger_job(job.id, uuid4(), T0 + MINUTE, None)
+
+    assert await instants(database) == [T0 + MINUTE] * 2
+
+
+async def test_a_paused_job_can_be_triggered(control: ControlStore, database: Database) -> None:
+    job = await add_job(control, enabled=False)
+    await control.trigger_job(job.id, uuid4(), T0, None)
+
+    assert len(await database.rows("runs")) == 1
+
+
+async def test_every_change_of_a_job_is_audited(control: ControlStore, database: Database) -> None:
+    job = await add_job(control)
+    await edit(control, job, description="new")
+    await control.pause_job(job.id, T0, BY, note="", until=None, cancel_waiting=False)
+    await control.resume_job(job.id, T0, BY, catch_up=False)
+    await control.delete_job(job.id, T0, BY)
+
+    audit = await database.rows("audit", "id")
+    actions = ["job.create", "job.edit", "job.pause", "job.resume", "job.delete"]
+    assert [(row["action"], row["actor"], row["subject"]) for row in audit] == [
+        (each, BY, str(job.id)) for each in actions
+    ]
+    assert (audit[1]["before"]["description"], audit[1]["after"]["description"]) == ("", "new")
+
+
+async def test_times_are_kept_to_the_microsecond_and_in_utc(control: ControlStore) -> None:
+    starts_at = datetime(2026, 3, 2, 9, 0, 0, 123456, tzinfo=UTC)
+    job = await add_job(control, starts_at=starts_at)
+
+    found = await control.get_job(job.id)
+    assert found is not None
+    assert found.definition.starts_at == starts_at
+    assert found.cursor_at is not None
+    assert found.cursor_at.utcoffset() == T0.utcoffset()

@@ -1,0 +1,103 @@
+"""Migrations: once, whoever and however many run them, and never over what does not fit."""
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from hourbell.store.base import StoreUnavailable
+from hourbell.store.migrations import Migration, MigrationError, pending
+from hourbell.store.postgres.migrate import migrate, status
+from tests.contract.steps import add_job
+from tests.database import Database, PostgresDatabase
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_an_empty_database_gets_every_migration(empty_database: Database) -> None:
+    done = await empty_database.migrate()
+
+    applied = await empty_database.rows("migrations")
+    assert [(each.number, each.name, each.checksum) for each in done] == [
+        (row["number"], row["name"], row["checksum"]) for row in applied
+    ]
+    assert done[0].number == 1
+    await add_job(empty_database.control())
+
+
+async def test_migrating_twice_is_migrating_once(empty_database: Database) -> None:
+    await empty_database.migrate()
+    before = await empty_database.rows("migrations")
+
+    assert await empty_database.migrate() == []
+    assert await empty_database.rows("migrations") == before
+
+
+async def test_many_nodes_may_migrate_at_once(empty_database: Database) -> None:
+    done = await asyncio.gather(*(empty_database.migrate() for _ in range(8)))
+
+    ran = [migration.number for each in done for migration in each]
+    assert sorted(ran) == [row["number"] for row in await empty_database.rows("migrations", "number")]
+
+
+async def test_a_migration_that_was_changed_is_refused(database: Database) -> None:
+    await database.sql("update hourbell.migrations set checksum = 'other' where number = 1")
+
+    with pytest.raises(MigrationError, match="0001 was changed"):
+        await database.migrate()
+
+
+async def test_a_newer_schema_is_refused(database: Database) -> None:
+    await database.sql("update hourbell.migrations set number = 999 where number = 1")
+
+    with pytest.raises(MigrationError, match=r"schema version 999.*upgrade Hourbell"):
+        await database.migrate()
+
+
+def test_what_is_missing_runs_in_order() -> None:
+    known = [Migration(number, "x", "select 1") for number in (1, 2, 3)]
+
+    assert pending(known, {1: known[0].checksum}) == known[1:]
+
+
+async def test_a_migration_that_fails_midway_leaves_nothing(empty_database: Database) -> None:
+    if isinstance(empty_database, PostgresDatabase):
+        await empty_database.sql("create schema hourbell")
+    await empty_database.sql("create table hourbell.audit (x integer)")
+
+    with pytest.raises(Exception, match="already exists"):
+        await empty_database.migrate()
+    with pytest.raises(Exception, match="jobs"):
+        await empty_database.rows("jobs")
+    await empty_database.sql("drop table hourbell.audit")
+    assert len(await empty_database.migrate()) > 0
+
+
+async def test_a_migration_killed_midway_is_resumed() -> None:
+    async with PostgresDatabase.made(migrated=False) as database:
+        await database.sql("create schema hourbell")
+        blocker = await asyncpg.connect(database.url)
+        await blocker.execute("begin; create table hourbell.audit (x integer)")
+        migrating = asyncio.create_task(database.migrate())
+        await kill_when_blocked(database)
+
+        with pytest.raises(StoreUnavailable):
+            await migrating
+        await blocker.close()
+        assert len(await database.migrate()) > 0
+
+
+async def test_the_status_tells_what_was_run(postgres: PostgresDatabase) -> None:
+    async with PostgresDatabase.made(migrated=False) as empty:
+        before = await status(empty.connections())
+        await migrate(empty.connections())
+
+        assert [done for _, done in before] == [False] * len(before)
+        assert [done for _, done in await status(postgres.connections())] == [True] * len(before)
+
+
+async def kill_when_blocked(database: PostgresDatabase) -> None:
+    """Kill the connection that waits for another's table."""
+    waits = "from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+    while not await database.connection.fetchval(f"select pg_terminate_backend(pid) {waits}"):
+        await asyncio.sleep(0.01)

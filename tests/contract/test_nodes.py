@@ -1,0 +1,195 @@
+"""heartbeat, retire, backlog and check_tzdata: who is alive, what it holds and what waits."""
+
+import asyncio
+from uuid import UUID
+
+import pytest
+
+from hourbell.store.base import Backlog, ControlStore, EngineStore, Held, Tzdata
+from tests.contract.steps import (
+    HOUR,
+    MINUTE,
+    NODE,
+    OTHER_NODE,
+    SECOND,
+    T0,
+    a_node,
+    a_waiting_job,
+    add_job,
+    claim,
+    finish,
+    lose,
+    new_run,
+    put_runs,
+)
+from tests.database import Database
+
+pytestmark = pytest.mark.anyio
+NOW = T0 + HOUR
+
+
+async def held(store: EngineStore, control: ControlStore, count: int = 1) -> list[Held]:
+    await a_waiting_job(store, control, count=count)
+    return [Held(run.id, run.attempt) for run in await claim(store, free=count, now=NOW)]
+
+
+async def test_a_heartbeat_announces_the_node(store: EngineStore, database: Database) -> None:
+    await store.heartbeat(a_node("task:a"), NOW, NOW + MINUTE, [])
+    await store.heartbeat(a_node("task:a", "http*"), NOW + SECOND, NOW + MINUTE, [])
+
+    [node] = await database.rows("nodes")
+    assert (node["id"], node["host"], node["started_at"]) == (NODE, "here", T0)
+    assert (node["beat_at"], list(node["lanes"])) == (NOW + SECOND, ["task:a", "http*"])
+
+
+async def test_a_heartbeat_renews_what_the_node_holds(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    runs = await held(store, control, count=3)
+
+    beat = await store.heartbeat(a_node(), NOW, NOW + HOUR, runs)
+
+    assert (beat.lost, beat.cancels) == ((), ())
+    assert {row["lease_until"] for row in await database.rows("runs")} == {NOW + HOUR}
+    assert await lose(store, NOW + 30 * MINUTE) == []
+
+
+async def test_a_lease_is_never_shortened(store: EngineStore, control: ControlStore, database: Database) -> None:
+    runs = await held(store, control)
+    await store.heartbeat(a_node(), NOW, NOW + HOUR, runs)
+    await store.heartbeat(a_node(), NOW, NOW + SECOND, runs)
+
+    [row] = await database.rows("runs")
+    assert row["lease_until"] == NOW + HOUR
+
+
+async def test_only_what_is_named_is_renewed(store: EngineStore, control: ControlStore, database: Database) -> None:
+    first, second = await held(store, control, count=2)
+
+    await store.heartbeat(a_node(), NOW, NOW + HOUR, [first])
+
+    leases = {row["id"]: row["lease_until"] for row in await database.rows("runs")}
+    assert leases == {first.run_id: NOW + HOUR, second.run_id: NOW + MINUTE}
+
+
+async def test_a_lease_that_was_lost_is_not_renewed(store: EngineStore, control: ControlStore) -> None:
+    [lost] = await held(store, control)
+    await lose(store, NOW + 2 * MINUTE)
+
+    assert (await store.heartbeat(a_node(), NOW + 2 * MINUTE, NOW + HOUR, [lost])).lost == (lost,)
+    [again] = await claim(store, now=NOW + 2 * MINUTE)
+    assert again.attempt == 2
+
+
+async def test_a_lease_of_another_node_is_not_renewed(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    [other] = await held(store, control)
+
+    beat = await store.heartbeat(a_node(node=OTHER_NODE), NOW, NOW + HOUR, [other])
+
+    [row] = await database.rows("runs")
+    assert (beat.lost, row["lease_until"]) == ((other,), NOW + MINUTE)
+
+
+async def test_an_earlier_attempt_of_the_same_node_is_lost(store: EngineStore, control: ControlStore) -> None:
+    [first] = await held(store, control)
+    await lose(store, NOW + 2 * MINUTE)
+    [run] = await claim(store, now=NOW + 2 * MINUTE)
+    second = Held(run.id, run.attempt)
+
+    assert (await store.heartbeat(a_node(), NOW, NOW + HOUR, [first, second])).lost == (first,)
+
+
+async def test_a_lease_that_ran_out_but_was_not_reaped_is_renewed(store: EngineStore, control: ControlStore) -> None:
+    runs = await held(store, control)
+
+    beat = await store.heartbeat(a_node(), NOW + HOUR, NOW + 2 * HOUR, runs)
+
+    assert beat.lost == ()
+    assert await lose(store, NOW + HOUR + MINUTE) == []
+
+
+async def test_a_run_that_ended_is_lost(store: EngineStore, control: ControlStore) -> None:
+    await a_waiting_job(store, control)
+    [run] = await claim(store)
+    await finish(store, [run])
+
+    assert (await store.heartbeat(a_node(), NOW, NOW, [Held(run.id, 1)])).lost == (Held(run.id, 1),)
+
+
+async def test_a_heartbeat_learns_what_somebody_wants_stopped(store: EngineStore, control: ControlStore) -> None:
+    first, second = await held(store, control, count=2)
+    await control.cancel_run(first.run_id, NOW)
+
+    beat = await store.heartbeat(a_node(), NOW, NOW + MINUTE, [first, second])
+
+    assert (beat.cancels, beat.lost) == ((first.run_id,), ())
+
+
+async def test_a_node_that_stops_leaves_the_list_and_keeps_its_leases(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await held(store, control)
+    await store.heartbeat(a_node(), NOW, NOW + MINUTE, [])
+    before = await database.rows("runs")
+
+    await store.retire(NODE)
+
+    assert await database.rows("nodes") == []
+    assert await database.rows("runs") == before
+
+
+async def test_the_backlog_counts_what_is_ready(store: EngineStore, control: ControlStore) -> None:
+    job = await add_job(control)
+    runs = [new_run(job, 1), new_run(job, 2), new_run(job, 3, ready_at=NOW + HOUR)]
+    await put_runs(store, job, runs)
+    await store.heartbeat(a_node("task:*"), NOW, NOW, [])
+
+    assert await store.backlog(NOW) == Backlog(2, T0 + SECOND, ())
+
+
+async def test_the_backlog_names_lanes_that_nobody_serves(store: EngineStore, control: ControlStore) -> None:
+    await a_waiting_job(store, control, "first", lane="a")
+    await a_waiting_job(store, control, "second", lane="b")
+    await store.heartbeat(a_node("task:a"), NOW, NOW, [])
+    await store.heartbeat(a_node("task:b", node=UUID(int=8)), NOW - HOUR, NOW, [])
+
+    assert (await store.backlog(NOW)).unserved == ("task:b",)
+
+
+async def test_without_work_there_is_no_backlog(store: EngineStore) -> None:
+    assert await store.backlog(NOW) == Backlog(0, None, ())
+
+
+async def test_time_zone_data_only_rises(store: EngineStore) -> None:
+    assert await store.check_tzdata("2026a") is Tzdata.NEWER
+    assert await store.check_tzdata("2026c") is Tzdata.NEWER
+    assert await store.check_tzdata("2026b") is Tzdata.OUTDATED
+
+
+async def test_the_database_tells_its_own_time(store: EngineStore) -> None:
+    first = await store.sample_time()
+    second = await store.sample_time()
+
+    assert first.utcoffset() is not None
+    assert first <= second
+
+
+async def test_heartbeats_and_settlements_of_the_same_runs_do_not_block_each_other(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await a_waiting_job(store, control, count=400)
+    runs = await claim(store, free=400)
+    other = database.engine()
+
+    async def beat(order: int) -> None:
+        held = [Held(run.id, run.attempt) for run in runs[::order]]
+        for _ in range(10):
+            await other.heartbeat(a_node(), NOW, NOW + HOUR, held)
+
+    async def settle() -> None:
+        for start in range(0, 400, 40):
+            await finish(store, runs[start : start + 40])
+
+    await asyncio.gather(beat(1), beat(-1), settle())

@@ -1,0 +1,191 @@
+"""People with a SQL prompt: their jobs are adopted, never fire by surprise, and block nobody."""
+
+from datetime import datetime
+
+import pytest
+
+from hourbell.core.plan import plan
+from hourbell.store.base import ControlStore, EngineStore, Planned
+from tests.contract.steps import BY, DAY, HOUR, MINUTE, PASS, T0, a_waiting_job, add_job, claim
+from tests.database import Database, Row
+
+pytestmark = pytest.mark.anyio
+INSERT = """insert into hourbell.jobs (name, schedule, target) values ('{}', '{}', '{{"type": "task", "name": "a"}}')"""
+
+
+async def the_job(database: Database, name: str = "job") -> Row:
+    return next(row for row in await database.rows("jobs") if row["name"] == name)
+
+
+async def plan_now(store: EngineStore) -> tuple[datetime, Planned]:
+    now = await store.sample_time()
+    return now, await store.plan_due(now, PASS, plan)
+
+
+async def insert(database: Database, name: str = "job", schedule: str = "* * * * *") -> None:
+    await database.sql(INSERT.format(name, schedule))
+
+
+async def test_an_inserted_job_is_adopted_from_now_without_firing(store: EngineStore, database: Database) -> None:
+    await insert(database)
+
+    now, planned = await plan_now(store)
+
+    job = await the_job(database)
+    assert (planned.jobs, planned.runs, await database.rows("skips")) == (1, 0, [])
+    assert (job["cursor_at"], job["lane"], job["managed_by"]) == (now, "task:a", "sql")
+    assert now < job["next_at"] == job["plan_at"] <= now + MINUTE
+
+
+async def test_an_adopted_job_fires_from_then_on(store: EngineStore, database: Database) -> None:
+    await insert(database)
+    now, _ = await plan_now(store)
+
+    planned = await store.plan_due(now + 2 * MINUTE, PASS, plan)
+    assert planned.runs == 1
+
+
+async def test_the_version_of_an_inserted_job_is_written_down(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await insert(database)
+    await plan_now(store)
+
+    job = await control.get_job("job")
+    assert job is not None
+    assert (await store.definitions([(job.id, 1)]))[job.id, 1] == job.definition
+
+
+async def test_an_invalid_job_gets_its_error_once_and_blocks_nobody(store: EngineStore, database: Database) -> None:
+    await insert(database, "bad", "99 * * * *")
+    await insert(database, "good")
+
+    _, first = await plan_now(store)
+    _, second = await plan_now(store)
+
+    assert [name for name, _ in first.errors] == ["bad"]
+    assert (second.jobs, second.errors) == (0, ())
+    assert (await the_job(database, "bad"))["error"] is not None
+    assert (await the_job(database, "good"))["cursor_at"] is not None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "schedule = '*/5 * * * *'",
+        "timezone = 'Asia/Tokyo'",
+        "dst = 'wall'",
+        "catch_up = 'all'",
+        "starts_at = created_at",
+        "ends_at = deleted_at, starts_at = created_at",
+    ],
+)
+async def test_a_change_of_planning_columns_is_adopted_from_now(
+    store: EngineStore, control: ControlStore, database: Database, change: str
+) -> None:
+    await add_job(control)  # due ever since T0, long ago
+    await database.sql(f"update hourbell.jobs set {change}")
+    changed = await the_job(database)
+
+    now, planned = await plan_now(store)
+
+    adopted = await the_job(database)
+    assert (changed["version"], changed["cursor_at"], changed["next_at"]) == (2, None, None)
+    assert (planned.runs, await database.rows("skips"), adopted["cursor_at"]) == (0, [], now)
+    assert [row["version"] for row in await database.rows("job_versions", "version")] == [1, 2]
+
+
+async def test_a_change_of_other_columns_keeps_the_cursor(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_job(control)
+    await database.sql("""update hourbell.jobs set priority = 'high', target = '{"type": "task", "name": "b"}'""")
+    changed = await the_job(database)
+
+    await plan_now(store)
+
+    assert (changed["version"], changed["cursor_at"]) == (2, job.cursor_at)
+    assert (await store.definitions([(job.id, 2)]))[job.id, 2].lane == "task:b"
+    [run] = await database.rows("runs")
+    assert (run["job_version"], run["lane"]) == (2, "task:b")
+
+
+async def test_a_change_that_changes_nothing_is_no_version(control: ControlStore, database: Database) -> None:
+    job = await add_job(control)
+    await database.sql("update hourbell.jobs set schedule = schedule, priority = 'normal'")
+
+    row = await the_job(database)
+    assert (row["version"], row["cursor_at"]) == (1, job.cursor_at)
+
+
+async def test_a_job_in_error_is_adopted_when_it_is_mended(store: EngineStore, database: Database) -> None:
+    await insert(database)
+    await database.sql("update hourbell.jobs set target = '{}'")
+    await plan_now(store)
+    await database.sql("""update hourbell.jobs set target = '{"type": "task", "name": "b"}'""")
+
+    now, planned = await plan_now(store)
+
+    row = await the_job(database)
+    assert (planned.errors, row["error"], row["cursor_at"], row["lane"]) == ((), None, now, "task:b")
+
+
+async def test_a_job_disabled_and_enabled_by_sql_fires_from_then_on(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_job(control)
+    await control.pause_job(job.id, T0, BY, note="tea", until=T0 + DAY, cancel_waiting=False)
+    await database.sql("update hourbell.jobs set enabled = true")
+    enabled = await the_job(database)
+
+    now, planned = await plan_now(store)
+
+    assert (enabled["paused_until"], enabled["paused_note"], enabled["paused_by"]) == (None, None, None)
+    assert (planned.runs, (await the_job(database))["cursor_at"]) == (0, now)
+    await database.sql("update hourbell.jobs set enabled = false")
+    now, planned = await plan_now(store)
+    assert (await store.plan_due(now + DAY, PASS, plan)).runs == 0
+
+
+async def test_a_job_is_not_deleted_by_sql(control: ControlStore, database: Database) -> None:
+    await add_job(control)
+
+    with pytest.raises(Exception, match="not deleted by SQL"):
+        await database.sql("delete from hourbell.jobs")
+    assert len(await database.rows("jobs")) == 1
+
+
+async def test_a_job_changed_by_sql_can_be_triggered_before_it_is_adopted(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await insert(database)
+    job = await control.get_job("job")
+    assert job is not None
+
+    run = await control.trigger_job(job.id, job.id, T0, None)
+
+    assert (job.id, run.job_version) in await store.definitions([(job.id, run.job_version)])
+    assert len(await claim(store)) == 1
+
+
+async def test_runs_of_the_old_version_find_it_though_it_was_never_written_down(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_job(control)
+    await database.sql("update hourbell.jobs set description = 'by sql'")
+
+    await control.pause_job(job.id, T0 + MINUTE, BY, note="", until=None, cancel_waiting=False)
+
+    [run] = await database.rows("runs")
+    found = await store.definitions([(job.id, run["job_version"])])
+    assert found[job.id, 2].description == "by sql"
+
+
+async def test_planning_by_the_engine_makes_no_version(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await a_waiting_job(store, control)
+    await add_job(control, "other")
+    await store.plan_due(T0 + HOUR, PASS, plan)
+
+    assert [row["version"] for row in await database.rows("jobs")] == [1, 1]

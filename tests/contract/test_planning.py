@@ -1,0 +1,243 @@
+"""plan_due: every due instant becomes a run or part of a skip, once."""
+
+import asyncio
+from datetime import datetime
+from uuid import UUID
+
+import pytest
+
+from hourbell.core.job import Job
+from hourbell.core.plan import Plan, Skip, plan
+from hourbell.core.policies import Overlap
+from hourbell.core.run import scheduled_run_id
+from hourbell.core.states import SkipReason
+from hourbell.store.base import ControlStore, EngineStore
+from tests.contract.steps import (
+    DAY,
+    HOUR,
+    MINUTE,
+    PASS,
+    SECOND,
+    T0,
+    add_backlog,
+    add_job,
+    claim,
+    new_run,
+    plan_all,
+    put_runs,
+    run_and_finish,
+)
+from tests.database import Database
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_due_instant_becomes_a_run(store: EngineStore, control: ControlStore, database: Database) -> None:
+    job = await add_job(control)
+
+    planned = await store.plan_due(T0 + MINUTE, PASS, plan)
+
+    [run] = await database.rows("runs")
+    assert (planned.jobs, planned.runs, planned.lanes) == (1, 1, frozenset({"task:a"}))
+    assert (run["id"], run["state"]) == (scheduled_run_id(job.id, T0 + MINUTE), "pending")
+    assert run["local_at"] == (T0 + MINUTE).replace(tzinfo=None)
+    assert run["expires_at"] == T0 + MINUTE + DAY
+
+
+async def test_nothing_is_planned_before_its_time(store: EngineStore, control: ControlStore) -> None:
+    await add_job(control)
+
+    planned = await store.plan_due(T0 + MINUTE - SECOND, PASS, plan)
+
+    assert (planned.jobs, planned.next_plan_at) == (0, T0 + MINUTE)
+
+
+async def test_without_jobs_there_is_no_next_time(store: EngineStore) -> None:
+    assert (await store.plan_due(T0, PASS, plan)).next_plan_at is None
+
+
+async def test_planning_tells_when_the_next_job_is_due(store: EngineStore, control: ControlStore) -> None:
+    await add_job(control, "hourly", schedule="0 * * * *")
+    await add_job(control, "minutely")
+
+    planned = await store.plan_due(T0 + MINUTE, PASS, plan)
+
+    assert planned.next_plan_at == T0 + 2 * MINUTE
+
+
+async def test_the_longest_due_come_first(store: EngineStore, control: ControlStore) -> None:
+    for minute in (3, 1, 2):
+        await add_job(control, f"job-{minute}", schedule=f"{minute} * * * *")
+    seen: list[str] = []
+
+    def decide(job: Job, now: datetime) -> Plan:
+        seen.append(job.definition.name)
+        return plan(job, now)
+
+    await store.plan_due(T0 + 5 * MINUTE, 2, decide)
+    assert seen == ["job-1", "job-2"]
+
+
+async def test_planning_twice_at_a_moment_changes_nothing(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await add_backlog(control)
+    await plan_all(store, T0 + HOUR)
+    before = await database.rows("jobs"), await database.rows("runs")
+
+    await plan_all(store, T0 + HOUR)
+
+    assert (await database.rows("jobs"), await database.rows("runs")) == before
+
+
+async def test_a_run_that_exists_is_left_alone(store: EngineStore, control: ControlStore, database: Database) -> None:
+    job = await add_job(control)
+    await put_runs(store, job, [new_run(job, 1)])
+    await run_and_finish(store)
+    await database.sql("update hourbell.jobs set plan_at = cursor_at")
+
+    planned = await store.plan_due(T0, PASS, lambda job, _: Plan(job, T0, None, None, runs=(new_run(job, 1),)))
+
+    [run] = await database.rows("runs")
+    assert (planned.runs, planned.lanes, run["state"]) == (0, frozenset(), "succeeded")
+
+
+async def test_an_instant_gets_one_run_whatever_its_id(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_job(control)
+    first, second = new_run(job, 1), new_run(job, 2)
+    twin = type(second)(second.id, first.scheduled_at, first.local_at, first.ready_at, first.expires_at, first.rank)
+
+    await put_runs(store, job, [first, twin])
+
+    assert [run["id"] for run in await database.rows("runs")] == [first.id]
+
+
+async def test_eight_planners_make_each_run_once(control: ControlStore, database: Database) -> None:
+    jobs = [await add_backlog(control, f"job-{number}") for number in range(40)]
+    planners = [database.engine() for _ in range(8)]
+
+    await asyncio.gather(*(plan_all(planner, T0 + 2 * HOUR) for planner in planners))
+    await plan_all(planners[0], T0 + 2 * HOUR)
+
+    runs = await database.rows("runs")
+    expected = {(job.id, T0 + minute * MINUTE) for job in jobs for minute in range(1, 121)}
+    assert len(runs) == len(expected)
+    assert {(run["job_id"], run["scheduled_at"]) for run in runs} == expected
+
+
+async def test_a_job_another_node_plans_is_passed_over(control: ControlStore, database: Database) -> None:
+    await add_job(control, "first")
+    await add_job(control, "second")
+    seen: list[UUID] = []
+
+    def note(job: Job, now: datetime) -> Plan:
+        seen.append(job.id)
+        return plan(job, now)
+
+    await asyncio.gather(*(database.engine().plan_due(T0 + MINUTE, 1, note) for _ in range(4)))
+    assert len(seen) == len(set(seen))
+
+
+async def test_a_cursor_never_moves_back(store: EngineStore, control: ControlStore, database: Database) -> None:
+    await add_job(control)
+    await plan_all(store, T0 + HOUR)
+    await database.sql("update hourbell.jobs set plan_at = created_at")
+
+    await store.plan_due(T0 + MINUTE, PASS, lambda job, _: Plan(job, T0 + MINUTE, None, None))
+
+    [job] = await database.rows("jobs")
+    assert job["cursor_at"] == T0 + HOUR
+
+
+async def test_missed_instants_are_one_skip(store: EngineStore, control: ControlStore, database: Database) -> None:
+    job = await add_job(control)
+
+    planned = await store.plan_due(T0 + HOUR, PASS, plan)
+
+    [skip] = await database.rows("skips")
+    assert planned.skipped == {"missed": 59}
+    assert (skip["job_id"], skip["reason"], skip["count"]) == (job.id, "missed", 59)
+    assert (skip["first_at"], skip["last_at"]) == (T0 + MINUTE, T0 + 59 * MINUTE)
+
+
+async def test_a_skip_that_continues_the_last_one_extends_it(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await add_job(control, overlap=Overlap.SKIP)
+    for minute in range(1, 6):
+        await store.plan_due(T0 + minute * MINUTE, PASS, plan)
+
+    [skip] = await database.rows("skips")
+    assert (skip["reason"], skip["count"]) == ("overlap", 4)
+    assert (skip["first_at"], skip["last_at"]) == (T0 + 2 * MINUTE, T0 + 5 * MINUTE)
+
+
+async def test_skips_of_other_reasons_or_with_a_run_between_stand_apart(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await add_job(control)
+
+    def skips(minute: int, reason: SkipReason) -> Skip:
+        instant = T0 + minute * MINUTE
+        return Skip(instant, instant, 1, reason, instant - MINUTE)
+
+    told = {1: skips(1, SkipReason.MISSED), 2: skips(2, SkipReason.WINDOW), 3: skips(4, SkipReason.WINDOW)}
+
+    def decide(job: Job, now: datetime) -> Plan:
+        return Plan(job, now, None, now + MINUTE, skips=(told[(now - T0) // MINUTE],))
+
+    for minute in told:
+        await store.plan_due(T0 + minute * MINUTE, PASS, decide)
+
+    found = [(skip["reason"], skip["count"]) for skip in await database.rows("skips", "first_at")]
+    assert found == [("missed", 1), ("window", 1), ("window", 1)]
+
+
+async def test_overlapping_runs_give_way_when_the_job_says_so(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await add_job(control, overlap=Overlap.CANCEL_RUNNING)
+    await store.plan_due(T0 + MINUTE, PASS, plan)
+    [running] = await claim(store)
+    await store.plan_due(T0 + 2 * MINUTE, PASS, plan)
+    await store.plan_due(T0 + 3 * MINUTE, PASS, plan)
+
+    assert [run["state"] for run in await database.rows("runs", "scheduled_at")] == ["running", "cancelled", "pending"]
+    assert [cancel["run_id"] for cancel in await database.rows("cancels")] == [running.id]
+
+
+async def test_the_backlog_of_a_job_is_planned_in_passes(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await add_backlog(control)
+    passes = [(await store.plan_due(T0 + 250 * MINUTE, PASS, plan)).runs for _ in range(4)]
+
+    assert passes == [100, 100, 50, 0]
+    assert len(await database.rows("runs")) == 250
+
+
+async def test_a_job_with_a_thousand_runs_waiting_waits_itself(store: EngineStore, control: ControlStore) -> None:
+    await add_backlog(control)
+    passes = [await store.plan_due(T0 + DAY, PASS, plan) for _ in range(11)]
+    held_back = passes[-1]
+
+    await run_and_finish(store, count=7, now=T0 + DAY)
+    drained = await store.plan_due(T0 + DAY + MINUTE, PASS, plan)
+    assert (held_back.jobs, held_back.runs, drained.runs) == (1, 0, 7)
+
+
+async def test_a_pause_that_is_over_ends_by_itself(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_job(control)
+    await control.pause_job(job.id, T0, "me", note="", until=T0 + HOUR, cancel_waiting=False)
+
+    await store.plan_due(T0 + HOUR, PASS, plan)
+
+    [row] = await database.rows("jobs")
+    [skip] = await database.rows("skips")
+    assert (row["enabled"], row["version"], row["paused_until"], row["paused_by"]) == (True, 3, None, None)
+    assert (skip["reason"], skip["count"]) == ("paused", 60)
+    assert (await store.definitions([(job.id, 3)]))[job.id, 3].enabled

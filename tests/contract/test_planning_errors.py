@@ -1,0 +1,116 @@
+"""plan_due: one job that cannot be planned spares the others."""
+
+from datetime import datetime
+
+import pytest
+
+from hourbell.core.job import Job
+from hourbell.core.plan import Plan, Skip, plan
+from hourbell.core.states import SkipReason
+from hourbell.store.base import ControlStore, EngineStore
+from tests.contract.steps import MINUTE, PASS, T0, add_job
+from tests.database import Database
+
+pytestmark = pytest.mark.anyio
+
+
+async def add_many(control: ControlStore, count: int) -> None:
+    """Many jobs that are due a minute after T0, one of them named `odd`."""
+    for number in range(count):
+        await add_job(control, f"job-{number}" if number != count // 2 else "odd")
+
+
+def unstorable(now: datetime) -> Skip:
+    """A skip of nothing, which the tables refuse."""
+    return Skip(now, now, 0, SkipReason.MISSED)
+
+
+async def runs_and_errors(database: Database) -> tuple[int, dict[str, str]]:
+    jobs = await database.rows("jobs")
+    return len(await database.rows("runs")), {job["name"]: job["error"] for job in jobs if job["error"]}
+
+
+async def test_a_job_in_error_among_many_spares_the_others(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await add_many(control, 1_000)
+    await database.sql("update hourbell.jobs set schedule = '61 * * * *', version = version + 1 where name = 'odd'")
+
+    planned = await store.plan_due(T0 + MINUTE, PASS, plan)
+
+    runs, errors = await runs_and_errors(database)
+    assert (runs, list(errors), planned.runs) == (999, ["odd"], 999)
+    assert [name for name, _ in planned.errors] == ["odd"]
+    assert "minute" in errors["odd"]
+
+
+async def test_a_job_in_error_is_not_looked_at_again(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await add_job(control)
+    await database.sql("update hourbell.jobs set schedule = 'never', version = version + 1")
+    await store.plan_due(T0 + MINUTE, PASS, plan)
+
+    again = await store.plan_due(T0 + MINUTE, PASS, plan)
+
+    assert (again.jobs, again.errors, again.next_plan_at) == (0, (), None)
+
+
+@pytest.mark.parametrize(
+    "change", ['target = \'{"type": "pigeon"}\'', 'retry = \'{"attempts": "many"}\'', "retry = '7'"]
+)
+async def test_a_job_that_makes_no_sense_is_set_aside(
+    store: EngineStore, control: ControlStore, database: Database, change: str
+) -> None:
+    await add_many(control, 5)
+    await database.sql(f"update hourbell.jobs set {change}, version = version + 1 where name = 'odd'")
+
+    await store.plan_due(T0 + MINUTE, PASS, plan)
+
+    runs, errors = await runs_and_errors(database)
+    assert (runs, list(errors)) == (4, ["odd"])
+
+
+async def test_a_rule_that_fails_for_one_job_spares_the_others(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await add_many(control, 5)
+
+    def decide(job: Job, now: datetime) -> Plan:
+        if job.definition.name == "odd":
+            raise OverflowError("date value out of range")
+        return plan(job, now)
+
+    planned = await store.plan_due(T0 + MINUTE, PASS, decide)
+
+    assert await runs_and_errors(database) == (4, {"odd": "date value out of range"})
+    assert planned.errors == (("odd", "date value out of range"),)
+
+
+async def test_a_statement_that_fails_for_one_job_bisects_the_batch(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await add_many(control, 100)
+
+    def decide(job: Job, now: datetime) -> Plan:
+        made = plan(job, now)
+        if job.definition.name != "odd":
+            return made
+        return Plan(job, made.cursor_at, made.next_at, made.plan_at, runs=made.runs, skips=(unstorable(now),))
+
+    planned = await store.plan_due(T0 + MINUTE, PASS, decide)
+
+    runs, errors = await runs_and_errors(database)
+    assert (runs, list(errors)) == (99, ["odd"])
+    assert (planned.runs, [name for name, _ in planned.errors]) == (99, ["odd"])
+
+
+async def test_a_job_set_aside_by_a_failing_statement_keeps_its_cursor(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_job(control)
+
+    await store.plan_due(T0 + MINUTE, PASS, lambda job, now: Plan(job, now, None, None, skips=(unstorable(now),)))
+
+    [row] = await database.rows("jobs")
+    assert (row["cursor_at"], row["plan_at"], row["next_at"]) == (job.cursor_at, None, None)

@@ -1,0 +1,239 @@
+"""settle, begin and definitions: an outcome is written once, and only by who holds the run."""
+
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from hourbell.core.policies import Delivery
+from hourbell.core.run import Run
+from hourbell.core.settle import Cancelled, Failed, Interrupted, Outcome, Succeeded, Unstarted, settle
+from hourbell.store.base import Attempt, ControlStore, EngineStore, Held, Saved, Settled
+from tests.contract.steps import (
+    HOUR,
+    MINUTE,
+    NODE,
+    OTHER_NODE,
+    T0,
+    a_job,
+    a_waiting_job,
+    add_job,
+    claim,
+    finish,
+    lose,
+    settled,
+)
+from tests.database import Database
+
+pytestmark = pytest.mark.anyio
+
+
+async def claimed(store: EngineStore, control: ControlStore, count: int = 1) -> list[Run]:
+    await a_waiting_job(store, control, count=count)
+    return await claim(store, free=count)
+
+
+async def superseded(store: EngineStore, control: ControlStore) -> tuple[Run, Run]:
+    """A run as its first holder knew it, and as its second does."""
+    [first] = await claimed(store, control)
+    await lose(store, T0 + 2 * HOUR)
+    [second] = await claim(store, node=OTHER_NODE, now=T0 + 2 * HOUR)
+    return first, second
+
+
+async def test_a_success_ends_the_run(store: EngineStore, control: ControlStore, database: Database) -> None:
+    [run] = await claimed(store, control)
+
+    assert await store.settle([settled(run, Succeeded({"rows": 3}), T0 + HOUR)]) == [Saved.SAVED]
+
+    [row] = await database.rows("runs")
+    assert (row["state"], row["finished_at"], row["result"]) == ("succeeded", T0 + HOUR, {"rows": 3})
+    assert (row["lease_owner"], row["lease_until"]) == (None, None)
+
+
+async def test_a_failure_waits_and_is_claimed_again_when_ready(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    [run] = await claimed(store, control)
+    await finish(store, [run], Failed("HTTP 500", status_code=500), T0 + HOUR)
+
+    [row] = await database.rows("runs")
+    assert (row["state"], row["failures"], row["finished_at"]) == ("retrying", 1, None)
+    assert await claim(store, now=row["ready_at"] - timedelta(microseconds=1)) == []
+    [again] = await claim(store, now=row["ready_at"])
+    assert (again.attempt, again.failures, again.started_at) == (2, 1, run.started_at)
+
+
+async def test_a_permanent_failure_keeps_its_reason(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    [run] = await claimed(store, control)
+    await finish(store, [run], Failed("HTTP 404", retryable=False))
+
+    [row] = await database.rows("runs")
+    assert (row["state"], row["reason"], row["failures"]) == ("failed", "permanent", 1)
+
+
+async def test_the_attempt_is_written_down_with_it(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    [run] = await claimed(store, control)
+    attempt = Attempt(NODE, T0, T0 + MINUTE, "failed", "HTTP 503", 503, "busy", {"connect": 0.5})
+
+    await store.settle([Settled(settle(run, Failed("HTTP 503"), T0 + MINUTE, a_job().retry), attempt)])
+
+    [row] = await database.rows("attempts")
+    assert (row["run_id"], row["number"], row["node"], row["outcome"]) == (run.id, 1, NODE, "failed")
+    assert (row["started_at"], row["finished_at"]) == (T0, T0 + MINUTE)
+    assert (row["error"], row["status_code"], row["excerpt"]) == ("HTTP 503", 503, "busy")
+    assert (row["phases"], row["late_outcome"]) == ({"connect": 0.5}, None)
+
+
+async def test_a_run_handed_back_unstarted_is_as_before_but_for_its_attempt(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    [run] = await claimed(store, control)
+    handed_back = Settled(settle(run, Unstarted(), T0 + HOUR, a_job().retry), None)
+
+    assert await store.settle([handed_back]) == [Saved.SAVED]
+    assert await store.settle([handed_back]) == [Saved.REPEATED]
+
+    [row] = await database.rows("runs")
+    assert (row["state"], row["attempt"], row["started_at"], row["failures"]) == ("pending", 1, None, 0)
+    assert await database.rows("attempts") == []
+
+
+async def test_an_interrupted_run_is_ready_at_once(store: EngineStore, control: ControlStore) -> None:
+    [run] = await claimed(store, control)
+    await finish(store, [run], Interrupted(), T0 + HOUR)
+
+    [again] = await claim(store, now=T0 + HOUR)
+    assert (again.attempt, again.failures, again.crashes) == (2, 0, 0)
+
+
+async def test_outcomes_that_arrive_together_are_written_together(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    runs = await claimed(store, control, count=300)
+    outcomes: list[Outcome] = [Succeeded(), Failed("no"), Failed("never", retryable=False), Cancelled()]
+
+    answers = await store.settle([settled(run, outcomes[place % 4]) for place, run in enumerate(runs)])
+
+    assert answers == [Saved.SAVED] * 300
+    states = [row["state"] for row in await database.rows("runs")]
+    assert {state: states.count(state) for state in set(states)} == dict.fromkeys(
+        ("succeeded", "retrying", "failed", "cancelled"), 75
+    )
+    assert len(await database.rows("attempts")) == 300
+
+
+async def test_settling_nothing_is_fine(store: EngineStore) -> None:
+    assert await store.settle([]) == []
+
+
+@pytest.mark.parametrize("outcome", [Succeeded({"n": 1}), Failed("no"), Failed("never", retryable=False), Cancelled()])
+async def test_repeating_a_settlement_changes_nothing(
+    store: EngineStore, control: ControlStore, database: Database, outcome: Succeeded | Failed | Cancelled
+) -> None:
+    [run] = await claimed(store, control)
+    await finish(store, [run], outcome)
+    tables = ("runs", "attempts", "job_stats")
+    before = [await database.rows(table) for table in tables]
+
+    assert await store.settle([settled(run, outcome)]) == [Saved.REPEATED]
+    assert [await database.rows(table) for table in tables] == before
+
+
+async def test_a_repeated_settlement_is_known_after_the_run_moved_on(store: EngineStore, control: ControlStore) -> None:
+    [run] = await claimed(store, control)
+    await finish(store, [run], Failed("no"), T0 + HOUR)
+    await claim(store, now=T0 + 2 * HOUR)
+
+    assert await store.settle([settled(run, Failed("no"), T0 + HOUR)]) == [Saved.REPEATED]
+
+
+async def test_a_node_that_lost_its_lease_cannot_settle(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    first, second = await superseded(store, control)
+    before = await database.rows("runs")
+
+    assert await store.settle([settled(first)]) == [Saved.SUPERSEDED]
+    assert await database.rows("runs") == before
+    assert await store.settle([settled(second, node=OTHER_NODE)]) == [Saved.SAVED]
+
+
+async def test_what_came_too_late_is_kept_with_its_attempt(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    first, second = await superseded(store, control)
+    await finish(store, [second], Failed("never", retryable=False))
+
+    await store.settle([settled(first, Succeeded())])
+
+    attempts = await database.rows("attempts", "number")
+    assert [(row["outcome"], row["late_outcome"]) for row in attempts] == [("lost", "succeeded"), ("failed", None)]
+    [stats] = await database.rows("job_stats")
+    assert (stats["succeeded"], stats["failed"]) == (0, 1)
+
+
+async def test_both_attempts_of_a_run_may_arrive_together(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    first, second = await superseded(store, control)
+
+    answers = await store.settle([settled(first, Failed("late")), settled(second, node=OTHER_NODE)])
+
+    assert answers == [Saved.SUPERSEDED, Saved.SAVED]
+    attempts = await database.rows("attempts", "number")
+    assert [(row["outcome"], row["late_outcome"]) for row in attempts] == [("lost", "failed"), ("succeeded", None)]
+
+
+async def test_a_run_that_is_gone_is_superseded(store: EngineStore, control: ControlStore) -> None:
+    [run] = await claimed(store, control)
+    await finish(store, [run])
+    await store.prune(T0 + 2 * HOUR, timedelta(0), keep=0, limit=10)
+
+    assert await store.settle([settled(run)]) == [Saved.SUPERSEDED]
+
+
+async def test_the_statistics_of_the_job_follow(store: EngineStore, control: ControlStore, database: Database) -> None:
+    runs = await claimed(store, control, count=4)
+    await finish(store, runs[:2], Succeeded(), T0 + HOUR)
+    await finish(store, runs[2:3], Failed("HTTP 404", retryable=False), T0 + HOUR + MINUTE)
+    await finish(store, runs[3:], Failed("HTTP 500"), T0 + HOUR + 2 * MINUTE)
+
+    [stats] = await database.rows("job_stats")
+    assert (stats["succeeded"], stats["failed"], stats["cancelled"]) == (2, 1, 0)
+    assert (stats["last_run_id"], stats["last_state"]) == (runs[2].id, "failed")
+    assert (stats["last_run_at"], stats["last_success_at"]) == (T0 + HOUR + MINUTE, T0 + HOUR)
+    assert stats["last_error"] == "HTTP 404"
+
+
+async def test_an_effect_begins_once_for_an_attempt(store: EngineStore, control: ControlStore) -> None:
+    await a_waiting_job(store, control, delivery=Delivery.AT_MOST_ONCE)
+    [run] = await claim(store)
+
+    assert run.at_most_once
+    assert await store.begin(Held(run.id, 1)) is True
+    assert await store.begin(Held(run.id, 1)) is False
+
+
+async def test_an_effect_does_not_begin_for_who_lost_the_run(store: EngineStore, control: ControlStore) -> None:
+    first, second = await superseded(store, control)
+
+    assert await store.begin(Held(first.id, first.attempt)) is False
+    assert await store.begin(Held(second.id, second.attempt)) is True
+
+
+async def test_a_run_finds_the_definition_it_was_planned_with(store: EngineStore, control: ControlStore) -> None:
+    job = await add_job(control, description="old", retry=a_job().retry, tags=("x",), payload={"n": 1})
+    await control.edit_job(job.id, lambda _: a_job(description="new"), T0, "me")
+
+    found = await store.definitions([(job.id, 1), (job.id, 2), (UUID(int=9), 1)])
+
+    assert found == {(job.id, 1): job.definition, (job.id, 2): a_job(description="new")}
+
+
+async def test_no_definitions_are_found_for_nothing(store: EngineStore) -> None:
+    assert await store.definitions([]) == {}

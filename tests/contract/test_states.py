@@ -1,0 +1,76 @@
+"""The database itself holds the table of moves: ends never change, whoever writes."""
+
+from random import Random
+from uuid import UUID
+
+import pytest
+
+from hourbell.core.states import ENDS, MOVES, RunState
+from hourbell.store.base import ControlStore, EngineStore
+from tests.contract.steps import a_waiting_job
+from tests.database import Database
+
+pytestmark = pytest.mark.anyio
+WAYS = {  # how a pending run gets to each state
+    RunState.PENDING: (),
+    RunState.RUNNING: ("running",),
+    RunState.RETRYING: ("running", "retrying"),
+    RunState.SUCCEEDED: ("running", "succeeded"),
+    RunState.FAILED: ("failed",),
+    RunState.CANCELLED: ("cancelled",),
+}
+OTHER_CHANGES = ("attempt = attempt + 1", "reason = 'lost'", "failures = 9", "result = null", "rank = 2", "crashes = 1")
+
+
+async def was_refused(database: Database, change: str, run: UUID | None = None) -> bool:
+    where = "" if run is None else f" where id = '{run}'"
+    try:
+        await database.sql(f"update hourbell.runs set {change}{where}")
+    except Exception:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("before", RunState)
+@pytest.mark.parametrize("after", RunState)
+async def test_only_the_moves_of_the_table_happen(
+    store: EngineStore, control: ControlStore, database: Database, before: RunState, after: RunState
+) -> None:
+    await a_waiting_job(store, control)
+    for state in WAYS[before]:
+        await database.sql(f"update hourbell.runs set state = '{state}'")
+
+    allowed = after in MOVES[before] or (before == after and before not in ENDS)
+    assert await was_refused(database, f"state = '{after}'") is not allowed
+
+
+async def test_hundreds_of_random_changes_make_no_move_that_is_not_in_the_table(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    random = Random(7)
+    await a_waiting_job(store, control, count=10)
+
+    for _ in range(500):
+        before = {row["id"]: row for row in await database.rows("runs")}
+        state = random.choice(list(RunState))
+        await was_refused(database, random.choice([f"state = '{state}'", *OTHER_CHANGES]), random.choice(list(before)))
+        for run in await database.rows("runs"):
+            was = before[run["id"]]
+            assert run == was or was["state"] not in ENDS
+            assert run["state"] == was["state"] or RunState(run["state"]) in MOVES[RunState(was["state"])]
+
+
+async def test_an_ended_run_keeps_every_column(store: EngineStore, control: ControlStore, database: Database) -> None:
+    await a_waiting_job(store, control)
+    await database.sql("update hourbell.runs set state = 'cancelled'")
+
+    assert all([await was_refused(database, change) for change in OTHER_CHANGES])
+
+
+async def test_a_job_without_overlap_has_one_running_run_at_most(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await a_waiting_job(store, control, count=2)
+    await database.sql("update hourbell.runs set exclusive = true")
+
+    assert await was_refused(database, "state = 'running'")

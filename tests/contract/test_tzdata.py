@@ -1,0 +1,66 @@
+"""refresh: newer time-zone data puts jobs in their place, a batch at a time."""
+
+from datetime import datetime
+
+import pytest
+
+from hourbell.core.job import Job
+from hourbell.core.plan import Plan, Skip, plan
+from hourbell.core.states import SkipReason
+from hourbell.store.base import ControlStore, EngineStore, Tzdata
+from tests.contract.steps import HOUR, MINUTE, PASS, T0, add_job
+from tests.database import Database
+
+pytestmark = pytest.mark.anyio
+LATER = T0 + HOUR
+
+
+def an_hour_later(job: Job, _: datetime | None) -> Plan:
+    return Plan(job, job.cursor_at, LATER, LATER)
+
+
+async def test_jobs_are_moved_batch_by_batch_and_listed(store: EngineStore, control: ControlStore) -> None:
+    for number in range(5):
+        await add_job(control, f"job-{number}")
+
+    moved, after = [], None
+    while True:
+        refreshed = await store.refresh("2026b", T0, 2, an_hour_later, after)
+        moved += refreshed.moved
+        after = refreshed.after
+        if after is None:
+            break
+
+    assert sorted(moved) == [(f"job-{number}", T0 + MINUTE, LATER) for number in range(5)]
+    assert {(await control.get_job(f"job-{number}")).next_at for number in range(5)} == {LATER}  # type: ignore[union-attr]
+
+
+async def test_data_is_current_once_every_job_was_looked_at(store: EngineStore, control: ControlStore) -> None:
+    await add_job(control)
+
+    assert await store.check_tzdata("2026b") is Tzdata.NEWER
+    await store.refresh("2026b", T0, 10, lambda *_: None)
+    assert await store.check_tzdata("2026b") is Tzdata.CURRENT
+
+
+async def test_the_decision_sees_the_local_time_that_was_served_last(store: EngineStore, control: ControlStore) -> None:
+    await add_job(control)
+    await store.plan_due(T0 + MINUTE, PASS, plan)
+    await store.plan_due(T0 + 2 * MINUTE, PASS, plan)
+    seen: list[datetime | None] = []
+
+    await store.refresh("2026b", T0, 10, lambda _, served: seen.append(served))  # type: ignore[func-returns-value]
+
+    assert seen == [(T0 + 2 * MINUTE).replace(tzinfo=None)]
+
+
+async def test_an_instant_served_already_is_on_record_as_skipped(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await add_job(control)
+    skip = Skip(T0 + MINUTE, T0 + MINUTE, 1, SkipReason.TZDATA)
+
+    await store.refresh("2026b", T0, 10, lambda job, _: Plan(job, T0 + MINUTE, LATER, LATER, skips=(skip,)))
+
+    [row] = await database.rows("skips")
+    assert (row["reason"], row["count"], row["first_at"]) == ("tzdata", 1, T0 + MINUTE)

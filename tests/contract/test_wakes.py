@@ -1,0 +1,159 @@
+"""wakes and StoreUnavailable: hints arrive, and a database that is gone says so."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, cast
+from uuid import uuid4
+
+import pytest
+
+from hourbell.core.plan import plan
+from hourbell.core.settle import settle_lost
+from hourbell.store.base import ControlStore, EngineStore, StoreUnavailable, Wake
+from hourbell.store.postgres.connections import Connections
+from hourbell.store.postgres.control import PostgresControlStore
+from hourbell.store.postgres.engine import PostgresEngineStore
+from tests.contract.proxy import Proxy
+from tests.contract.steps import HOUR, MINUTE, PASS, T0, a_waiting_job, add_job, claim, lose
+from tests.database import Database, PostgresDatabase
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def listening(store: EngineStore) -> AsyncIterator[AsyncIterator[Wake]]:
+    """The hints of a store, after those that every listener gets at first."""
+    async with aclosing(cast(Any, store.wakes())) as wakes:
+        assert {await heard(wakes) for _ in Wake} == set(Wake)
+        yield wakes
+
+
+async def heard(wakes: AsyncIterator[Wake]) -> Wake:
+    async with asyncio.timeout(10):
+        return await anext(wakes)
+
+
+async def hears(wakes: AsyncIterator[Wake], wake: Wake) -> bool:
+    """Wait for a hint, whatever comes before it."""
+    while await heard(wakes) is not wake:
+        pass
+    return True
+
+
+async def test_a_new_job_wakes_other_nodes(store: EngineStore, control: ControlStore) -> None:
+    async with listening(store) as wakes:
+        await add_job(control)
+        assert await hears(wakes, Wake.JOBS)
+
+
+@pytest.mark.parametrize("database", ["postgres", "sqlite"], indirect=True)  # nobody else can open what is in memory
+async def test_a_job_changed_by_sql_wakes_nodes(store: EngineStore, control: ControlStore, database: Database) -> None:
+    await add_job(control)
+    async with listening(store) as wakes:
+        await database.sql("update hourbell.jobs set schedule = '0 * * * *'")
+        assert await hears(wakes, Wake.JOBS)
+
+
+async def test_planned_runs_wake_nodes(store: EngineStore, control: ControlStore, database: Database) -> None:
+    await add_job(control)
+    async with listening(store) as wakes:
+        await database.engine().plan_due(T0 + MINUTE, PASS, plan)
+        assert await hears(wakes, Wake.RUNS)
+
+
+async def test_a_triggered_run_wakes_nodes(store: EngineStore, control: ControlStore) -> None:
+    job = await add_job(control)
+    async with listening(store) as wakes:
+        await control.trigger_job(job.id, uuid4(), T0, None)
+        assert await hears(wakes, Wake.RUNS)
+
+
+async def test_a_lost_run_wakes_nodes(store: EngineStore, control: ControlStore, database: Database) -> None:
+    await a_waiting_job(store, control)
+    await claim(store)
+    async with listening(store) as wakes:
+        await lose(database.engine(), T0 + 2 * HOUR)
+        assert await hears(wakes, Wake.RUNS)
+
+
+async def test_planning_alone_is_no_change_of_a_job(postgres: PostgresDatabase) -> None:
+    store = postgres.engine()
+    await add_job(postgres.control())
+    async with listening(store) as wakes:
+        await store.plan_due(T0 + MINUTE, PASS, plan)
+        assert await heard(wakes) is Wake.RUNS
+
+
+async def test_a_listener_whose_connection_died_gets_all_hints_again(postgres: PostgresDatabase) -> None:
+    store = postgres.engine()
+    async with listening(store) as wakes:
+        assert store.hears_others
+        await postgres.sql(
+            "select pg_terminate_backend(pid) from pg_stat_activity "
+            "where datname = current_database() and query ilike 'listen%'"
+        )
+        assert {await heard(wakes) for _ in Wake} == set(Wake)
+        assert store.hears_others
+    assert not store.hears_others
+
+
+async def test_a_strange_notification_is_a_hint_too(postgres: PostgresDatabase) -> None:
+    async with listening(postgres.engine()) as wakes:
+        await postgres.sql("notify hourbell, 'what is this'")
+        assert await heard(wakes) in Wake
+
+
+async def every_verb(store: EngineStore, control: ControlStore) -> list[str]:
+    """The verbs that do not say that the database is out of reach."""
+    job_id = uuid4()
+    calls = {
+        "sample_time": store.sample_time(),
+        "plan_due": store.plan_due(T0, PASS, plan),
+        "lanes": store.lanes(T0),
+        "claim": claim(store),
+        "reap": store.reap(T0, 10, settle_lost),
+        "expire": store.expire(T0, 10),
+        "settle": store.settle([]),
+        "backlog": store.backlog(T0),
+        "retire": store.retire(job_id),
+        "create_job": add_job(control),
+        "get_job": control.get_job(job_id),
+        "cancel_run": control.cancel_run(job_id, T0),
+    }
+    answers = await asyncio.gather(*calls.values(), return_exceptions=True)
+    return [name for name, answer in zip(calls, answers, strict=True) if not isinstance(answer, StoreUnavailable)]
+
+
+async def test_a_server_that_was_never_there_is_unavailable() -> None:
+    connections = Connections("postgresql://postgres@127.0.0.1:1/postgres")
+
+    assert await every_verb(PostgresEngineStore(connections), PostgresControlStore(connections)) == []
+
+
+async def test_a_server_that_goes_is_unavailable_until_it_is_back(postgres: PostgresDatabase) -> None:
+    async with Proxy(postgres.url) as proxy:
+        connections = Connections(proxy.url)
+        store, control = PostgresEngineStore(connections), PostgresControlStore(connections)
+        await add_job(control)
+        await proxy.cut()
+        assert await every_verb(store, control) == []
+
+        await proxy.mend()
+        assert (await store.plan_due(T0 + MINUTE, PASS, plan)).runs == 1
+        await connections.close()
+
+
+async def test_a_connection_killed_in_the_middle_changes_nothing(postgres: PostgresDatabase) -> None:
+    store, control = postgres.engine(), postgres.control()
+    await add_job(control)
+    await postgres.sql(
+        "create function kill_me() returns trigger language plpgsql as "
+        "$$ begin perform pg_terminate_backend(pg_backend_pid()); return null; end $$;"
+        "create trigger kill_me after insert on hourbell.runs for each statement execute function kill_me()"
+    )
+    with pytest.raises(StoreUnavailable):
+        await store.plan_due(T0 + MINUTE, PASS, plan)
+
+    await postgres.sql("drop trigger kill_me on hourbell.runs")
+    assert (await store.plan_due(T0 + MINUTE, PASS, plan)).runs == 1

@@ -1,0 +1,229 @@
+"""Definitions as JSON, there and back; retry policies as people write them; the lane of every target."""
+
+import json
+from datetime import UTC, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hourbell.core.definition_json import (
+    definition_from_json,
+    definition_to_json,
+    lane_of,
+    retry_from_json,
+    retry_to_json,
+)
+from hourbell.core.job import Definition
+from hourbell.core.policies import RETRY_PRESETS, CatchUp, Delivery, Overlap, Priority, RetryPolicy
+from tests.core.schedule.strategies import examples
+from tests.core.values import DAY, HOUR, MINUTE, SECOND, T0, a_definition
+
+durations = st.timedeltas(timedelta(0), 36_500 * DAY)
+instants = st.timedeltas(-20_000 * DAY, 60_000 * DAY).map(lambda since: T0 + since)
+texts = st.text(max_size=20)
+values = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), texts),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(texts, inner, max_size=3)),
+    max_leaves=8,
+)
+retries = st.one_of(
+    st.sampled_from(list(RETRY_PRESETS.values())),
+    st.builds(
+        RetryPolicy, st.integers(1, 100), st.lists(durations, min_size=1, max_size=4).map(tuple), st.floats(0, 1)
+    ),
+)
+definitions = st.builds(
+    Definition,
+    name=texts,
+    schedule=texts,
+    target=st.dictionaries(texts, values, max_size=4),
+    timezone=texts,
+    dst=st.sampled_from(["once", "wall", "skip"]),
+    payload=values,
+    description=texts,
+    catch_up=st.sampled_from(CatchUp),
+    catch_up_window=st.one_of(st.none(), durations),
+    overlap=st.sampled_from(Overlap),
+    retry=retries,
+    delivery=st.sampled_from(Delivery),
+    max_age=durations,
+    late_after=durations,
+    priority=st.sampled_from(Priority),
+    jitter=durations,
+    starts_at=st.one_of(st.none(), instants),
+    ends_at=st.one_of(st.none(), instants),
+    enabled=st.booleans(),
+    tags=st.lists(texts, max_size=3).map(tuple),
+    lane=texts,
+    managed_by=st.sampled_from(["api", "code", "sql", "file"]),
+    source=texts,
+)
+
+
+@examples(300)
+@given(definitions)
+def test_a_definition_survives_being_written_down(definition: Definition) -> None:
+    text = json.dumps(definition_to_json(definition))
+
+    assert definition_from_json(json.loads(text)) == definition
+
+
+@examples(200)
+@given(retries)
+def test_a_retry_policy_survives_being_written_down(retry: RetryPolicy) -> None:
+    assert retry_from_json(json.loads(json.dumps(retry_to_json(retry)))) == retry
+
+
+def test_what_is_not_said_is_the_default() -> None:
+    body = {"name": "job", "schedule": "0 * * * *", "target": {"type": "task", "name": "a"}}
+
+    assert definition_from_json(body) == Definition(**body)
+
+
+def test_what_a_later_version_writes_is_no_obstacle() -> None:
+    assert definition_from_json(definition_to_json(a_definition()) | {"colour": "red"}) == a_definition()
+
+
+def test_an_instant_may_be_written_in_any_zone() -> None:
+    body = definition_to_json(a_definition()) | {
+        "starts_at": "2026-03-02T10:00:00+01:00",
+        "ends_at": "2026-03-03T09:00:00Z",
+    }
+    read = definition_from_json(body)
+
+    assert (read.starts_at, read.ends_at) == (T0, T0 + DAY)
+    assert read.starts_at is not None
+    assert read.starts_at.tzinfo is UTC
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        ({"catch_up": "sometimes"}, "'sometimes' is not a valid CatchUp"),
+        ({"max_age": "1d"}, "max_age is a number of seconds, not '1d'"),
+        ({"jitter": 1e300}, "jitter is a number of seconds, not 1e\\+300"),
+        ({"starts_at": "2026-03-02T10:00:00"}, "starts_at is a date and time with an offset"),
+        ({"ends_at": "tomorrow"}, "ends_at is a date and time with an offset, .* not 'tomorrow'"),
+        ({"ends_at": 5}, "ends_at is a date and time with an offset, .* not 5"),
+        ({"retry": "often"}, "retry is one of"),
+    ],
+    ids=["enum", "text for seconds", "too long", "no offset", "no date", "a number", "retry"],
+)
+def test_what_cannot_be_read_is_named(broken: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        definition_from_json(definition_to_json(a_definition()) | broken)
+
+
+def test_what_is_missing_is_named() -> None:
+    with pytest.raises(ValueError, match="a definition needs schedule, target"):
+        definition_from_json({"name": "job"})
+
+
+@pytest.mark.parametrize("name", RETRY_PRESETS)
+def test_a_preset_is_written_by_its_name(name: str) -> None:
+    assert retry_to_json(RETRY_PRESETS[name]) == name
+    assert retry_from_json(name) == RETRY_PRESETS[name]
+
+
+@pytest.mark.parametrize(
+    ("body", "policy"),
+    [
+        ({"attempts": 4, "backoff": ["30s", "2m", "10m"]}, RETRY_PRESETS["default"]),
+        ({"attempts": 4, "backoff": [30, 120.0, 600]}, RETRY_PRESETS["default"]),
+        ({"attempts": 2, "backoff": ["1h30m"]}, RetryPolicy(2, (90 * MINUTE,))),
+        ({"attempts": 2, "backoff": [0.5]}, RetryPolicy(2, (SECOND / 2,))),
+        ({"attempts": 1, "backoff": ["0s"]}, RETRY_PRESETS["none"]),
+        ({"attempts": 100, "backoff": ["1h"], "spread": 1}, RetryPolicy(100, (HOUR,), 1.0)),
+    ],
+    ids=["as the design writes it", "seconds", "hours and minutes", "half a second", "none", "all of it"],
+)
+def test_a_policy_of_ones_own_has_attempts_and_waits(body: object, policy: RetryPolicy) -> None:
+    assert retry_from_json(body) == policy
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        5,
+        "often",
+        [],
+        {},
+        {"attempts": 3},
+        {"backoff": [1]},
+        {"attempts": 0, "backoff": [1]},
+        {"attempts": 101, "backoff": [1]},
+        {"attempts": "3", "backoff": [1]},
+        {"attempts": 2.5, "backoff": [1]},
+        {"attempts": True, "backoff": [1]},
+        {"attempts": None, "backoff": [1]},
+        {"attempts": 3, "backoff": []},
+        {"attempts": 3, "backoff": 30},
+        {"attempts": 3, "backoff": "30s"},
+        {"attempts": 3, "backoff": [-1]},
+        {"attempts": 3, "backoff": ["soon"]},
+        {"attempts": 3, "backoff": [None]},
+        {"attempts": 3, "backoff": [float("nan")]},
+        {"attempts": 3, "backoff": [float("inf")]},
+        {"attempts": 3, "backoff": [1e300]},
+        {"attempts": 3, "backoff": [1], "spread": -0.1},
+        {"attempts": 3, "backoff": [1], "spread": 1.1},
+        {"attempts": 3, "backoff": [1], "spread": float("nan")},
+        {"attempts": 3, "backoff": [1], "spread": "wide"},
+        {"attempts": 3, "backoff": [1], "spread": None},
+    ],
+    ids=repr,
+)
+def test_a_bad_retry_value_is_told_how_to_be_written(body: object) -> None:
+    with pytest.raises(ValueError, match=r"retry is one of default, fixed, exponential, none, or attempts \(1-100\)"):
+        retry_from_json(body)
+
+
+@pytest.mark.parametrize(
+    ("target", "lane"),
+    [
+        ({"type": "http", "url": "https://example.com/hook"}, "https://example.com:443"),
+        ({"type": "http", "url": "http://example.com"}, "http://example.com:80"),
+        ({"type": "http", "url": "HTTPS://Example.COM:8443/a?b#c"}, "https://example.com:8443"),
+        ({"type": "http", "url": "https://user:secret@example.com/"}, "https://example.com:443"),
+        ({"type": "http", "url": "http://[::1]:8080/"}, "http://[::1]:8080"),
+        ({"type": "sql", "function": "public.f"}, "sql:default"),
+        ({"type": "sql", "function": "public.f", "database": "reports"}, "sql:reports"),
+        ({"type": "sql", "function": "public.f", "database": None}, "sql:default"),
+        ({"type": "task", "name": "reports.weekly"}, "task:reports.weekly"),
+        ({"type": "queue", "queue": "celery", "task": "reports.weekly"}, "queue:celery"),
+    ],
+)
+def test_a_lane_is_what_shares_a_targets_fate(target: dict[str, Any], lane: str) -> None:
+    assert lane_of(target) == lane
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        None,
+        [],
+        "task",
+        {},
+        {"type": "smoke"},
+        {"type": "http"},
+        {"type": "sql", "database": "default"},
+        {"type": "task", "name": ""},
+        {"type": "task", "name": {"a": 1}},
+        {"type": "queue", "task": "a"},
+    ],
+    ids=repr,
+)
+def test_a_target_that_makes_no_sense_is_told_what_it_needs(target: object) -> None:
+    with pytest.raises(ValueError, match="target needs a type: http with url, sql with function"):
+        lane_of(target)
+
+
+@pytest.mark.parametrize(
+    "url", ["", "example.com", "/hook", "https://", "ftp://example.com:21", "http://example.com:port", "http://[::1"]
+)
+def test_a_url_that_is_none_is_told_how_to_look(url: str) -> None:
+    with pytest.raises(ValueError, match="an http target needs a url such as"):
+        lane_of({"type": "http", "url": url})

@@ -1,0 +1,46 @@
+"""What newer time-zone data does to a job."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from hourbell.core.job import Definition, Job
+from hourbell.core.refresh import refresh
+from hourbell.core.states import SkipReason
+
+NINE = datetime(2026, 6, 1, 9, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+def a_job(*, cursor_at: datetime, next_at: datetime | None, **more: object) -> Job:
+    definition = Definition("daily", "0 9 * * *", {"type": "task", "name": "a"}, **more)  # type: ignore[arg-type]
+    return Job(UUID(int=1), 1, definition, cursor_at, next_at, next_at)
+
+
+def test_a_job_whose_next_instant_stays_is_left_alone() -> None:
+    assert refresh(a_job(cursor_at=NINE, next_at=NINE + DAY), served=NINE.replace(tzinfo=None)) is None
+
+
+def test_a_job_whose_next_instant_moved_is_put_in_its_new_place() -> None:
+    job = a_job(cursor_at=NINE, next_at=NINE + DAY + timedelta(hours=1))
+
+    moved = refresh(job, served=NINE.replace(tzinfo=None))
+
+    assert moved is not None
+    assert (moved.next_at, moved.plan_at, moved.cursor_at, moved.skips) == (NINE + DAY, NINE + DAY, NINE, ())
+
+
+def test_a_local_time_that_was_served_does_not_fire_again() -> None:
+    an_hour_early = a_job(cursor_at=NINE - timedelta(hours=1), next_at=NINE + DAY - timedelta(hours=1))
+
+    moved = refresh(an_hour_early, served=NINE.replace(tzinfo=None))
+
+    assert moved is not None
+    assert [(skip.first_at, skip.count, skip.reason) for skip in moved.skips] == [(NINE, 1, SkipReason.TZDATA)]
+    assert (moved.cursor_at, moved.next_at) == (NINE, NINE + DAY)
+
+
+def test_paused_jobs_and_jobs_nobody_adopted_yet_are_left_alone() -> None:
+    paused = a_job(cursor_at=NINE, next_at=None, enabled=False)
+    new = Job(UUID(int=1), 1, paused.definition, None)
+
+    assert (refresh(paused, None), refresh(new, None)) == (None, None)

@@ -1,0 +1,117 @@
+"""A database of its own for each test, and a look at its tables that does not go through the store.
+
+To hold another backend to the contract, add it to `BACKENDS`.
+"""
+
+import hashlib
+import json
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Protocol
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+
+from hourbell.store.base import ControlStore, EngineStore
+from hourbell.store.migrations import Migration, load_migrations
+from hourbell.store.postgres.connections import Connections
+from hourbell.store.postgres.control import PostgresControlStore
+from hourbell.store.postgres.engine import PostgresEngineStore
+from hourbell.store.postgres.migrate import PACKAGE, migrate
+from tests.server import server_url
+from tests.sqlite_database import SqliteDatabase
+
+Row = dict[str, Any]
+
+
+class Database(Protocol):
+    def engine(self) -> EngineStore:
+        """Another node's store on this database, closed with it."""
+
+    def control(self) -> ControlStore: ...
+
+    async def rows(self, table: str, order: str = "1") -> list[Row]:
+        """A table's rows, with ids as UUIDs, instants as datetimes and JSON as values."""
+
+    async def migrate(self) -> list[Migration]:
+        """Bring the schema up to date, as a process that starts does."""
+
+    async def sql(self, statement: str) -> None:
+        """What somebody with a SQL prompt does. Tables are written `hourbell.jobs`, on every backend."""
+
+
+class PostgresDatabase:
+    def __init__(self, url: str, connection: Any) -> None:
+        self.url = url
+        self.connection = connection
+        self._opened: list[Connections] = []
+
+    @classmethod
+    @asynccontextmanager
+    async def made(cls, *, migrated: bool = True) -> AsyncIterator["PostgresDatabase"]:
+        server = await asyncpg.connect(server_url())
+        name = f"hourbell_test_{secrets.token_hex(6)}"
+        template = await _template(server) if migrated else "template0"
+        await server.execute(f"create database {name} template {template}")
+        connection = await asyncpg.connect(_url_of(name))
+        await connection.set_type_codec("jsonb", schema="pg_catalog", encoder=json.dumps, decoder=json.loads)
+        made = cls(_url_of(name), connection)
+        try:
+            yield made
+        finally:
+            for each in made._opened:
+                await each.close()
+            await connection.close()
+            await server.execute(f"drop database {name} with (force)")
+            await server.close()
+
+    def connections(self, size: int = 2) -> Connections:
+        self._opened.append(Connections(self.url, size=size))
+        return self._opened[-1]
+
+    def engine(self) -> PostgresEngineStore:
+        return PostgresEngineStore(self.connections())
+
+    def control(self) -> PostgresControlStore:
+        return PostgresControlStore(self.connections())
+
+    async def migrate(self) -> list[Migration]:
+        return await migrate(self.connections())
+
+    async def rows(self, table: str, order: str = "1") -> list[Row]:
+        return [dict(row) for row in await self.connection.fetch(f"select * from hourbell.{table} order by {order}")]
+
+    async def sql(self, statement: str) -> None:
+        await self.connection.execute(statement)
+
+
+BACKENDS: dict[str, Callable[..., AbstractAsyncContextManager[Database]]] = {
+    "postgres": PostgresDatabase.made,
+    "sqlite": SqliteDatabase.in_file,
+    "memory": SqliteDatabase.in_memory,
+}
+
+
+def _url_of(database: str) -> str:
+    return urlunsplit(urlsplit(server_url())._replace(path=f"/{database}"))
+
+
+async def _template(server: Any) -> str:
+    """A database with today's schema to copy from; the first to need it makes it."""
+    sums = "".join(migration.checksum for migration in load_migrations(PACKAGE))
+    name = f"hourbell_template_{hashlib.sha256(sums.encode()).hexdigest()[:12]}"
+    async with server.transaction():
+        await server.execute("select pg_advisory_xact_lock(4711)")
+        made = await server.fetchval("select datistemplate from pg_database where datname = $1", name)
+        if made:
+            return name
+        maker = await asyncpg.connect(server_url())
+        if made is None:
+            await maker.execute(f"create database {name}")
+        connections = Connections(_url_of(name))
+        await migrate(connections)
+        await connections.close()
+        await maker.execute(f"alter database {name} is_template true")
+        await maker.close()
+    return name

@@ -1,0 +1,163 @@
+"""Slots, lanes and ranks: one slow receiver takes no more than its share, and nothing starves."""
+
+import asyncio
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from hourbell.core.policies import CatchUp, Priority
+from hourbell.core.settle import Outcome, Succeeded
+from hourbell.targets.base import Call
+from tests.engine.nodes import HOUR, MINUTE, SECOND, Cluster, Node, hang, takes, virtually
+from tests.engine.virtual import START
+
+
+@virtually
+async def test_a_lane_whose_target_hangs_takes_no_more_than_its_limit(cluster: Cluster) -> None:
+    cluster.lane_slots = {"task:slow": 10}
+    for number in range(50):
+        await cluster.add_job(f"slow-{number}", lane="slow", catch_up=CatchUp.ALL)
+        cluster.script[f"slow-{number}"] = hang
+    for number in range(50):
+        await cluster.add_job(f"good-{number}", lane="good")
+    await cluster.start(slots=30)
+    await cluster.advance_to(START + 5 * MINUTE + SECOND)
+
+    good = [called for called in cluster.calls if called.job.startswith("good")]
+    assert len(good) == 250
+    assert max(called.lateness for called in good) < SECOND
+    assert sum(cluster.running.values()) == 10
+    await cluster.assert_accounted()
+
+
+@pytest.mark.parametrize("slots", [1, 7, 100])
+def test_a_node_never_makes_more_attempts_than_it_has_slots(slots: int) -> None:
+    @virtually
+    async def test(cluster: Cluster) -> None:
+        most = 0
+
+        async def count(*_: object) -> Outcome:
+            nonlocal most
+            most = max(most, sum(cluster.running.values()))
+            await asyncio.sleep(0.05)
+            return Succeeded()
+
+        cluster.script["*"] = count
+        for number in range(150):
+            await cluster.add_job(f"job-{number}", lane=f"lane-{number % 7}")
+        await cluster.start(slots=slots)
+        await cluster.advance_to(START + MINUTE + 20 * SECOND)
+
+        assert most == slots
+        assert len(cluster.calls) == 150
+
+    test()
+
+
+@virtually
+async def test_more_lanes_than_a_claim_can_name_are_all_served(cluster: Cluster) -> None:
+    for number in range(450):
+        await cluster.add_job(f"job-{number}")
+    await cluster.start(slots=50)
+    await cluster.advance_to(START + 2 * MINUTE + 5 * SECOND)
+
+    assert set(Counter(called.job for called in cluster.calls).values()) == {2}
+    assert max(called.lateness for called in cluster.calls) < 2 * SECOND
+
+
+@virtually
+async def test_higher_priorities_go_first_and_one_slot_in_eight_to_the_oldest(cluster: Cluster) -> None:
+    """Everything is ready at once; with the low ones the oldest by a microsecond's order, they get their share."""
+    cluster.script["*"] = takes(SECOND)
+    for priority in (Priority.LOW, Priority.NORMAL, Priority.HIGH):
+        for number in range(64):
+            at = START + MINUTE + (number * SECOND / 100 if priority is Priority.LOW else SECOND)
+            name = f"{priority}-{number}"
+            await cluster.add_job(name, f"at {at:%Y-%m-%dT%H:%M:%S}", lane="shared", priority=priority)
+    await cluster.advance_to(START + MINUTE + 10 * SECOND)
+    await cluster.start(slots=16)
+    await cluster.advance(20 * SECOND)
+
+    order = [called.job.partition("-")[0] for called in cluster.calls]
+    waves = [Counter(order[start : start + 16]) for start in range(0, len(order), 16)]
+    assert len(order) == 192
+    assert waves[0]["high"] == 14  # sixteen slots: two for the oldest, whatever their rank
+    assert waves[0]["low"] == 2
+    assert waves[1]["high"] == 14
+    assert "high" not in waves[8]
+
+
+@virtually
+async def test_a_low_priority_does_not_starve_under_a_constant_load(cluster: Cluster) -> None:
+    cluster.script["*"] = takes(SECOND)
+    for number in range(4):
+        await cluster.add_job(f"high-{number}", "every 1s", lane="shared", priority=Priority.HIGH)
+    await cluster.add_job("low", "every 30s", lane="shared", priority=Priority.LOW)
+    await cluster.start(slots=3)
+    await cluster.advance(5 * MINUTE)
+
+    assert len(cluster.calls_of("low")) >= 5
+
+
+@virtually
+async def test_on_time_runs_go_before_a_backlog_and_the_backlog_goes_on(cluster: Cluster) -> None:
+    cluster.script["*"] = takes(SECOND / 10)
+    backlog = [await cluster.add_job(f"late-{n}", catch_up=CatchUp.ALL, lane="shared") for n in range(10)]
+    await cluster.advance(3 * HOUR)
+    for number in range(10):
+        await cluster.add_job(f"now-{number}", "every 1s", lane="shared", max_age=HOUR)
+    await cluster.start(slots=4)
+    await cluster.advance(MINUTE)
+
+    now = [called for called in cluster.calls if called.job.startswith("now")]
+    late = [called for called in cluster.calls if called.job.startswith("late")]
+    assert max(called.lateness for called in now) < SECOND
+    assert len(late) > 60 * 10 * 2  # forty slots a second, ten of them taken by what is on time
+    assert all(job.id for job in backlog)
+    await cluster.assert_accounted()
+
+
+@virtually
+async def test_slots_are_shared_by_lanes_in_turn(cluster: Cluster) -> None:
+    """A lane with a long line does not keep another lane's single run waiting."""
+    cluster.script["*"] = takes(SECOND)
+    for number in range(100):
+        await cluster.add_job(f"long-{number}", lane="long")
+    await cluster.add_job("short")
+    await cluster.start(slots=5)
+    await cluster.advance_to(START + MINUTE + 30 * SECOND)
+
+    assert cluster.calls_of("short")[0].lateness < 3 * SECOND
+
+
+@virtually
+async def test_a_slot_is_free_only_when_its_outcome_is_written(cluster: Cluster) -> None:
+    cluster.script["*"] = takes(SECOND)
+    for number in range(10):
+        await cluster.add_job(f"job-{number}", lane="shared")
+    await cluster.start(slots=2)
+    await cluster.advance_to(START + MINUTE + SECOND / 2)
+    with cluster.outage():
+        await cluster.advance(20 * SECOND)
+        assert len(cluster.calls) == 2
+    await cluster.advance(20 * SECOND)
+
+    assert len(cluster.calls) == 10
+
+
+@virtually
+async def test_a_thousand_jobs_of_one_second_are_all_on_time(cluster: Cluster) -> None:
+    async def quick(_: Node, call: Call) -> Outcome:
+        return Succeeded(call.run.attempt)
+
+    cluster.script["*"] = quick
+    for number in range(1_000):
+        await cluster.add_job(f"job-{number}", lane=f"lane-{number % 20}")
+    await cluster.start()
+    await cluster.advance_to(START + 2 * MINUTE + SECOND)
+
+    lateness: list[timedelta] = sorted(called.lateness for called in cluster.calls)
+    assert len(lateness) == 2_000
+    assert lateness[-1] < SECOND / 2
+    await cluster.assert_accounted()

