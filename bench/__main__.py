@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench import schedule, start
+from bench import idle, schedule, start
 from bench.machine import describe_run
 from bench.report import Benchmark
 
 BENCHMARKS: Mapping[str, Benchmark] = {
+    "idle": idle.BENCHMARK,
     "schedule": schedule.BENCHMARK,
     "start": start.BENCHMARK,
 }

@@ -132,6 +132,8 @@ class Service:
         """Answer until the signal; then stop in order, with the HTTP server last: a drain can be watched."""
         server = self._server(node.engine, stores, node.metrics)
         serving = asyncio.create_task(server.serve(sockets=[listening]))
+        if not any(target.lanes() for target in node.targets):
+            log.info("no_tasks", extra={"hint": "this node plans but runs nothing; add --app module:scheduler"})
         log.info("serving", extra={"http": f"http://{Address(*listening.getsockname()[:2])}"})
         await self._stopping.wait()
         await node.engine.stop()

@@ -172,7 +172,8 @@ class Engine:
         await self._end(self.heartbeat_loop)
         for task in self._tasks.values():
             task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=5)
         log.info("engine_stopped", extra={"node": str(self._node_id)})
 
     async def retire(self) -> None:

@@ -41,6 +41,7 @@ _MOST_DEFINITIONS = 10_000
 class Attempting:
     """A run this node holds."""
 
+    held: Held
     run: Run
     target: Target
     definition: Definition | None = None
@@ -48,10 +49,6 @@ class Attempting:
     stop: Outcome | None = None  # what to settle it as when it is stopped from outside
     begun: bool = False
     is_settled: bool = False
-
-    @property
-    def held(self) -> Held:
-        return Held(self.run.id, self.run.attempt)
 
     @property
     def is_under_way(self) -> bool:
@@ -272,7 +269,7 @@ class Runner:
     def _hold(self, run: Run, trusted_until: float) -> Attempting:
         target = self._target(run.lane)
         assert target is not None  # only lanes with a target are claimed
-        attempting = Attempting(run, target)
+        attempting = Attempting(Held(run.id, run.attempt), run, target)
         self._held[attempting.held] = attempting
         self._in_lane[run.lane] += 1
         self._leases.note(attempting.held, trusted_until)
@@ -298,7 +295,7 @@ class Runner:
         try:
             outcome = await self._deliver(attempting, started_at)
         except asyncio.CancelledError:
-            outcome = attempting.stop or Interrupted()
+            outcome = attempting.stop or _stopped_by_whom()
         except Exception as error:  # else the run would be held for ever
             log.exception("target_broke", extra={"run": str(attempting.run.id), "lane": attempting.run.lane})
             outcome = Failed(f"the target broke: {error!r}")
@@ -353,6 +350,14 @@ class Runner:
         self._in_lane[attempting.run.lane] -= 1
         if attempting.definition is not None and attempting.definition.overlap is not Overlap.ALLOW:
             self.hint([attempting.run.lane])
+
+
+def _stopped_by_whom() -> Outcome:
+    """An attempt that ends as cancelled although its node did not stop it."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        return Interrupted()  # the event loop ends
+    return Failed("something it waited for was cancelled")
 
 
 _NEVER = RETRY_PRESETS["none"]

@@ -35,6 +35,7 @@ class TaskTarget:
     def __init__(self, tasks: Mapping[str, Task], *, threads: int = 32) -> None:
         self._tasks = tasks
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="hourbell-task")
+        self._free_threads = asyncio.Semaphore(threads)
 
     def lanes(self) -> tuple[str, ...]:
         return tuple(f"task:{name}" for name in self._tasks)
@@ -46,12 +47,19 @@ class TaskTarget:
         target = call.definition.target
         task = self._tasks.get(str(target.get("name")))
         if task is None:
-            return Failed(f"no task named {target.get('name')!r} in this process")
+            return Failed(f"no task named {target.get('name')!r} in this process", begun=False)
         arguments = target.get("args") or {}
         if not isinstance(arguments, Mapping):
-            return Failed("the target's args are not an object", retryable=False)
+            return Failed("the target's args are not an object", retryable=False, begun=False)
+        if task.is_async:
+            return await self._call(task, call, arguments)
+        async with self._free_threads:  # what waits for a thread has not begun
+            return await self._call(task, call, arguments)
+
+    async def _call(self, task: Task, call: Call, arguments: Mapping[str, object]) -> Outcome:
         if not await call.begin():
             return Unstarted()
+        target = call.definition.target
         try:
             async with asyncio.timeout(_timeout(target).total_seconds()) as limit:
                 return Succeeded(_kept(await self._invoke(task, call, arguments)))

