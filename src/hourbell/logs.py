@@ -17,7 +17,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 from hourbell.settings import masked as masked
 
 _OURS = "hourbell."
-_QUIET = ("asyncio", "uvicorn", "uvicorn.access", "uvicorn.asgi", "uvicorn.error")
+_QUIET = ("asyncio", "asyncpg", "uvicorn", "uvicorn.access", "uvicorn.asgi", "uvicorn.error")
 _WORD = re.compile(r"\S+")
 _SECRET_NAMES = ("password", "secret", "token", "authorization", "api_key")
 

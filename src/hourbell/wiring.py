@@ -52,7 +52,9 @@ def _open_postgres(settings: Settings) -> Stores:
 
     return Stores(
         engine=PostgresEngineStore(engine),
-        heartbeat=PostgresEngineStore(Connections(settings.database.location, size=1)),
+        heartbeat=PostgresEngineStore(
+            Connections(settings.database.location, size=1, timeout=settings.lease.total_seconds() / 8)
+        ),
         control=PostgresControlStore(control),
         migrate=lambda: _told(migrate(control)),
         status=lambda: _told(status(control)),

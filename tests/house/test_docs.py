@@ -46,7 +46,7 @@ def test_a_command_in_the_documents_prints_what_is_shown(command: str, output: s
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_python_examples_of_a_page_are_true(page: Path) -> None:
     examples = "\n".join(blocks(page, "python"))
-    test = doctest.DocTestParser().get_doctest(examples, {}, page.name, str(page), 0)
+    test = doctest.DocTestParser().get_doctest(examples, {"__name__": "example"}, page.name, str(page), 0)
     complaints: list[str] = []
     doctest.DocTestRunner().run(test, out=complaints.append)
 

@@ -59,6 +59,7 @@ def _serve(settings: Settings, scheduler: Scheduler) -> int:
 
     async def main() -> None:
         await Service(settings, scheduler).run()
+        await _end_the_rest()
 
     try:
         with asyncio.Runner(loop_factory=_new_loop) as runner:
@@ -70,6 +71,16 @@ def _serve(settings: Settings, scheduler: Scheduler) -> int:
     except CannotListen as error:
         return _failed(f"cannot listen on {settings.http_addr}: {error}")
     return 0
+
+
+async def _end_the_rest() -> None:
+    """Cancel what is left on the event loop. A task that does not listen must not keep the process."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    if left and (await asyncio.wait(left, timeout=1))[1]:
+        logging.shutdown()
+        os._exit(0)
 
 
 def _exit(status: int) -> NoReturn:

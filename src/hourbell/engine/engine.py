@@ -222,12 +222,13 @@ class Engine:
         task = self._tasks.pop(loop.name, None)
         if task is not None:
             _, unfinished = await asyncio.wait([task], timeout=5)
-            for each in unfinished:
-                each.cancel()
+            if unfinished:
+                task.cancel()
+                await asyncio.wait([task], timeout=1)
 
     async def _write_the_rest(self) -> None:
         """Give every outcome the time to be written, while the database answers."""
         end = self._elapsed() + 5.0
-        while not self.settler.is_idle and self._elapsed() < end:
+        while not (self.settler.is_idle and self.runner.is_idle) and self._elapsed() < end:
             self._settler.wake.set()
             await asyncio.sleep(0.01)

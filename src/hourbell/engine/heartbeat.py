@@ -96,8 +96,10 @@ class Heartbeat:
             self._well = None
             raise
         beat_at = self._elapsed()
-        goes_on = self._well is not None and abs(result.drift) <= self._leases.duration / 4
-        self._well = (self._well[0] if self._well and goes_on else beat_at, beat_at)
+        well = self._well
+        if well is None or beat_at - well[1] >= 2 * self.interval:
+            well = (beat_at, beat_at)  # a beat was missed, perhaps because the machine slept: others may have, too
+        self._well = (well[0], beat_at)
         self.on_beat(result)
         return 0.05 if self._clock.confirmations < 2 else self.interval
 
@@ -106,9 +108,11 @@ class Heartbeat:
         await self._store.close()
 
     async def _beat(self) -> HeartbeatResult:
-        asked_at = self._elapsed()
         sample = await self._store.sample_time()
-        drift = self._clock.observe(sample, asked_at, self._elapsed())
+        answered_at = self._elapsed()
+        if abs(self._clock.drift_of(sample, answered_at)) > self._leases.duration / 4:
+            self._well = None  # before anybody can act on the new time
+        drift = self._clock.observe(sample, answered_at)
         if abs(drift) > STEP:
             log.warning("clock_stepped", extra={"seconds": drift.total_seconds()})
         held = self._held()

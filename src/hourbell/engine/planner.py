@@ -10,6 +10,7 @@ from hourbell.engine.zone_data import CHECK_EVERY, ZoneData
 from hourbell.store.base import EngineStore
 
 BATCH = 1_000
+_LOCKED_ELSEWHERE = 0.1  # seconds to leave a due job to whoever holds its lock
 _ALONE = timedelta(seconds=1)  # the longest sleep while hints from others do not arrive
 
 
@@ -49,4 +50,5 @@ class Planner:
         longest = self._longest_sleep if self._store.hears_others else min(_ALONE, self._longest_sleep)
         if planned.next_plan_at is None:
             return longest.total_seconds()
-        return max(0.0, min(longest, planned.next_plan_at - self._clock.now()).total_seconds())
+        delay = min(longest, planned.next_plan_at - self._clock.now()).total_seconds()
+        return max(_LOCKED_ELSEWHERE if planned.jobs == 0 else 0.0, delay)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from uuid import UUID
 
 from hourbell.core.job import Definition
@@ -216,10 +217,12 @@ class Runner:
 
     def _wants(self, now: datetime) -> list[Want]:
         free = min(self._slots - len(self._held), MOST_CLAIMED)
-        wants = []
-        for lane in self._lanes.ready(now)[:MOST_LANES]:
+        wants: list[Want] = []
+        for lane in self._lanes.ready(now):
             target = self._target(lane)
-            if target is None or free <= 0:
+            if free <= 0 or len(wants) == MOST_LANES:
+                break
+            if target is None:
                 continue
             most = target.slots(lane)
             take = free if most is None else min(free, most - self._in_lane[lane])
@@ -264,6 +267,7 @@ class Runner:
         for attempting in claimed:
             attempting.definition = definitions[attempting.run.job_id, attempting.run.job_version]
             attempting.task = asyncio.create_task(self._attempt(attempting))
+            attempting.task.add_done_callback(partial(self._settle_unentered, attempting))
         return len(runs)
 
     def _hold(self, run: Run, trusted_until: float) -> Attempting:
@@ -301,6 +305,10 @@ class Runner:
             outcome = Failed(f"the target broke: {error!r}")
         self._settle(attempting, outcome, started_at)
 
+    def _settle_unentered(self, attempting: Attempting, _: asyncio.Task[None]) -> None:
+        """A task that is cancelled before its first step never runs, and its run would be held for ever."""
+        self._settle(attempting, attempting.stop or Interrupted(), self._clock.now())
+
     async def _deliver(self, attempting: Attempting, now: datetime) -> Outcome:
         run, definition = attempting.run, attempting.definition
         if definition is None:
@@ -328,7 +336,6 @@ class Runner:
         """Hand an outcome to the settler, once; what has not begun counts as not started."""
         if attempting.is_settled:
             return
-        attempting.is_settled = True
         run, definition = attempting.run, attempting.definition
         finished_at = self._clock.now()
         attempt = None
@@ -341,6 +348,7 @@ class Runner:
         settlement = settle(run, outcome, finished_at, retry, self._luck())
         name = definition.name if definition is not None else ""
         self._settler.add(Settled(settlement, attempt), name, on_written=lambda: self._release(attempting))
+        attempting.is_settled = True
 
     def _release(self, attempting: Attempting) -> None:
         """Free the slot; where runs of a job go one at a time, the next one may be ready."""

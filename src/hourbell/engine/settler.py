@@ -74,7 +74,17 @@ class Settler:
                 middle = len(batch) // 2
                 return await self._write(batch[:middle]) + await self._write(batch[middle:])
             log.exception("outcome_cannot_be_written", extra={"run": str(batch[0].settled.settlement.run.id)})
-            return await self._store.settle([_plain(batch[0].settled, f"the outcome cannot be written: {error!r}")])
+            return [await self._write_plainly(batch[0], f"the outcome cannot be written: {error!r}")]
+
+    async def _write_plainly(self, waiting: _Waiting, error: str) -> Saved:
+        """Write one outcome without its words; if even that is refused, its lease runs out and another node decides."""
+        try:
+            return (await self._store.settle([_plain(waiting.settled, error)]))[0]
+        except StoreUnavailable:
+            raise
+        except Exception:
+            log.exception("outcome_given_up", extra={"run": str(waiting.settled.settlement.run.id)})
+            return Saved.SUPERSEDED
 
 
 def _plain(settled: Settled, error: str) -> Settled:

@@ -34,13 +34,20 @@ class DatabaseClock:
         """How many samples have agreed with the present course of time."""
         return self._confirmations
 
-    def observe(self, sample: datetime, asked_at: float, answered_at: float) -> timedelta:
-        """Take a sample asked for and answered at these elapsed seconds; by how much it differs from the estimate."""
-        middle = (asked_at + answered_at) / 2
-        drift = timedelta(0)
-        if self._sample is not None:
-            time, at = self._sample
-            drift = sample - (time + timedelta(seconds=middle - at))
+    def drift_of(self, sample: datetime, answered_at: float) -> timedelta:
+        """By how much a sample answered at this elapsed second differs from the estimate."""
+        if self._sample is None:
+            return timedelta(0)
+        time, at = self._sample
+        return sample - (time + timedelta(seconds=answered_at - at))
+
+    def observe(self, sample: datetime, answered_at: float) -> timedelta:
+        """Take a sample answered at this elapsed second; by how much it differs from the estimate.
+
+        However long the answer was under way, it counts from when it came: the estimate may lag behind the database by
+        that much, and is never ahead of it.
+        """
+        drift = self.drift_of(sample, answered_at)
         self._confirmations = 0 if abs(drift) > STEP else self._confirmations + 1
-        self._sample = (sample, middle)
+        self._sample = (sample, answered_at)
         return drift

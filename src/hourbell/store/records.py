@@ -1,7 +1,7 @@
 """What both databases write: values in the order of the statements' parameters, and small decisions on the way."""
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -14,7 +14,7 @@ from hourbell.core.plan import Plan, Skip
 from hourbell.core.policies import rank_of
 from hourbell.core.run import NewRun
 from hourbell.core.settle import Failed
-from hourbell.core.states import Kind
+from hourbell.core.states import WAITING, Kind, RunState
 from hourbell.store.base import Held, Settled, Tzdata
 from hourbell.store.rows import OUTCOMES, Row, RunRow, job_of, result_of
 
@@ -159,6 +159,21 @@ def settlement_values(settled: Settled) -> tuple[Any, ...]:
         attempt.excerpt,
         json.dumps(dict(attempt.phases)) if attempt.phases else None,
     )
+
+
+def with_cancels(settled: Sequence[Settled], cancelled: Collection[UUID]) -> list[Settled]:
+    """Settlements in which a run that somebody wants stopped is not tried again."""
+    return [
+        replace(each, settlement=replace(each.settlement, state=RunState.CANCELLED, reason=None, ready_at=None))
+        if each.settlement.state in WAITING and each.settlement.run.id in cancelled
+        else each
+        for each in settled
+    ]
+
+
+def going_to_wait(settled: Sequence[Settled]) -> list[UUID]:
+    """The runs that are to be tried again."""
+    return [each.settlement.run.id for each in settled if each.settlement.state in WAITING]
 
 
 def late_values(settled: Settled) -> tuple[Any, ...]:

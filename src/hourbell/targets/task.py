@@ -15,6 +15,7 @@ from hourbell.core.settle import Failed, Outcome, Succeeded, Unstarted
 from hourbell.targets.base import Call
 
 _MOST_ERROR = 4_000
+_TIMEOUT = "10m"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,15 @@ class TaskTarget:
         self._tasks = tasks
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="hourbell-task")
         self._free_threads = asyncio.Semaphore(threads)
+        self._most_threads = threads
 
     def lanes(self) -> tuple[str, ...]:
         return tuple(f"task:{name}" for name in self._tasks)
 
-    def slots(self, lane: str) -> int | None:  # noqa: ARG002
-        return None
+    def slots(self, lane: str) -> int | None:
+        """As many as there are threads for an ordinary function: more would only wait here instead of elsewhere."""
+        task = self._tasks.get(lane.removeprefix("task:"))
+        return None if task is None or task.is_async else self._most_threads
 
     async def deliver(self, call: Call) -> Outcome:
         target = call.definition.target
@@ -51,6 +55,8 @@ class TaskTarget:
         arguments = target.get("args") or {}
         if not isinstance(arguments, Mapping):
             return Failed("the target's args are not an object", retryable=False, begun=False)
+        if parse_duration(str(target.get("timeout", _TIMEOUT))) is None:
+            return Failed("the target's timeout is not a duration such as 90s", retryable=False, begun=False)
         if task.is_async:
             return await self._call(task, call, arguments)
         async with self._free_threads:  # what waits for a thread has not begun
@@ -65,9 +71,9 @@ class TaskTarget:
                 return Succeeded(_kept(await self._invoke(task, call, arguments)))
         except TimeoutError:
             if limit.expired():
-                return Failed(f"no end within {target.get('timeout', '10m')}")
+                return Failed(f"no end within {target.get('timeout', _TIMEOUT)}")
             return Failed(_last_words())
-        except Exception:
+        except (Exception, SystemExit):  # a function that calls sys.exit() ends its attempt, not the node
             return Failed(_last_words())
 
     async def close(self) -> None:
@@ -77,18 +83,42 @@ class TaskTarget:
         if task.is_async:
             return await task.function(call, **arguments)
         loop = asyncio.get_running_loop()
-        running = loop.run_in_executor(self._threads, lambda: task.function(call, **arguments))
-        try:
-            return await asyncio.shield(running)
-        except asyncio.CancelledError:
-            # A thread cannot be stopped: the attempt lasts as long as the function does.
-            await asyncio.wait([running])
-            raise
+        running = loop.run_in_executor(self._threads, _in_thread, task.function, call, arguments)
+        stopped: asyncio.CancelledError | None = None
+        while not running.done():  # a thread cannot be stopped: the attempt lasts as long as the function does
+            try:
+                await asyncio.wait([running])
+            except asyncio.CancelledError as error:
+                stopped = error
+        if stopped is not None:
+            raise stopped
+        return running.result().value()
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What a function in a thread came to. Not every exception survives the way through a future."""
+
+    result: object
+    error: BaseException | None = None
+
+    def value(self) -> object:
+        if self.error is None:
+            return self.result
+        if isinstance(self.error, StopIteration):
+            raise RuntimeError("the function raised StopIteration") from self.error
+        raise self.error
+
+
+def _in_thread(function: Callable[..., Any], call: Call, arguments: Mapping[str, object]) -> _Answer:
+    try:
+        return _Answer(function(call, **arguments))
+    except BaseException as error:
+        return _Answer(None, error)
 
 
 def _timeout(target: Mapping[str, object]) -> timedelta:
-    seconds = parse_duration(str(target.get("timeout", "10m")))
-    return timedelta(seconds=seconds or 600)
+    return timedelta(seconds=parse_duration(str(target.get("timeout", _TIMEOUT))) or 0)
 
 
 def _kept(result: object) -> object:

@@ -40,9 +40,10 @@ _POOL_SETTINGS = _SETTINGS | {
 class Connections:
     """A pool that is opened when it is first used and never shared between event loops."""
 
-    def __init__(self, url: str, *, size: int = 5) -> None:
+    def __init__(self, url: str, *, size: int = 5, timeout: float = _STATEMENT_TIMEOUT) -> None:
         self._url = url
         self._size = size
+        self._timeout = timeout
         self._pool: Any = None
         self._opening = asyncio.Lock()
 
@@ -87,7 +88,7 @@ class Connections:
                     min_size=1,
                     max_size=self._size,
                     timeout=10,
-                    command_timeout=_STATEMENT_TIMEOUT,
+                    command_timeout=self._timeout,
                     server_settings=_POOL_SETTINGS,
                     reset=_leave_as_it_is,
                 )

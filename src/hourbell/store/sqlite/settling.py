@@ -11,7 +11,7 @@ from hourbell.core.settle import Failed
 from hourbell.core.states import ENDS, RunState
 from hourbell.store.base import Held, Settled
 from hourbell.store.queries import load_queries
-from hourbell.store.records import held, late_values, settlement_values
+from hourbell.store.records import going_to_wait, held, late_values, settlement_values, with_cancels
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.values import array
 
@@ -38,6 +38,8 @@ class _Tally:
 
 def write_settlements(session: Session, settled: Sequence[Settled]) -> set[Held]:
     """Write settlements with their attempts; those that were written."""
+    if waiting := going_to_wait(settled):
+        settled = with_cancels(settled, {row["run_id"] for row in session.fetch(SQL["cancels_of"], waiting)})
     rows = array(map(settlement_values, settled))
     saved = {Held(row["id"], row["attempt"]) for row in session.fetch(SQL["settle"], rows)}
     ended = [each for each in settled if held(each) in saved]
