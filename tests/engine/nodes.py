@@ -10,7 +10,7 @@ import functools
 import inspect
 import itertools
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field, replace
@@ -27,8 +27,6 @@ from hourbell.engine.engine import Engine, EngineSettings
 from hourbell.metrics import Metrics
 from hourbell.store.base import Run, StoreUnavailable, Wake
 from hourbell.store.sqlite.control import SqliteControlStore
-from hourbell.store.sqlite.engine import SqliteEngineStore
-from hourbell.store.sqlite.hints import Hints
 from hourbell.targets.base import Call, Target
 from tests.engine.virtual import VirtualTime, run_virtually
 from tests.sqlite_database import Row, SqliteDatabase
@@ -133,12 +131,6 @@ class _Store:
         return call
 
 
-class _Hints(Hints):
-    def announce(self, wakes: Iterable[Wake]) -> None:
-        if wakes:  # FIXME(store): an empty hint makes a listener look, which gives another empty hint, for ever
-            super().announce(wakes)
-
-
 @dataclass
 class Called:
     """One call of the scripted target."""
@@ -203,7 +195,7 @@ class Node:
         self._context = copy_context()
         self._context.run(_NODE.set, self)
         self.id = UUID(int=number)
-        self.store: Any = _Store(self, SqliteEngineStore(cluster.runner()))
+        self.store: Any = _Store(self, cluster.database.engine())
         self.metrics = Metrics()
         random = Random(number)
         self.engine = Engine(
@@ -277,8 +269,8 @@ class Cluster:
     def __init__(self, time: VirtualTime, database: SqliteDatabase) -> None:
         self.time = time
         self.database = database
-        self._hints = _Hints()
-        self.control = SqliteControlStore(self.runner())
+        self._runner: Any = database.runner()
+        self.control = SqliteControlStore(self._runner)
         self.settings = EngineSettings()
         self.lanes: tuple[str, ...] = ("task:*",)
         self.lane_slots: dict[str, int] = {}
@@ -296,12 +288,6 @@ class Cluster:
         self._job_numbers = itertools.count(1_000)
         self._periods: dict[UUID, list[_Period]] = {}
         asyncio.get_running_loop().set_task_factory(_make_task)
-
-    def runner(self) -> Any:
-        """A connection of its own to the database, whose hints all nodes hear."""
-        runner: Any = self.database.runner()
-        runner.hints = self._hints
-        return runner
 
     def now(self) -> datetime:
         """The database's time."""
@@ -336,6 +322,14 @@ class Cluster:
             await self.advance(apart)
         return nodes
 
+    async def plan_only(self) -> None:
+        """Let a node that serves no lane plan what is due."""
+        lanes, self.lanes = self.lanes, ("task:of-nobody",)
+        node = await self.start()
+        await self.advance(2 * SECOND)
+        await node.stop()
+        self.lanes = lanes
+
     async def close(self) -> None:
         for node in list(self.alive):
             node.crash()
@@ -356,12 +350,12 @@ class Cluster:
         edited = await self.control.edit_job(
             job.id, lambda found: replace(found.definition, **changes), self.now(), BY, drop_backlog=True
         )
-        self.begin_period(job.id, edited.definition.parsed())
+        self.begin_period(job.id, edited.definition.parsed(), edited.cursor_at)
         return edited
 
-    def begin_period(self, job_id: UUID, schedule: Schedule | None) -> None:
-        """From now on the job has other instants, or none."""
-        self._periods.setdefault(job_id, []).append(_Period(schedule, self.now()))
+    def begin_period(self, job_id: UUID, schedule: Schedule | None, since: datetime | None = None) -> None:
+        """From now on, or from the old version's last instant, the job has other instants, or none."""
+        self._periods.setdefault(job_id, []).append(_Period(schedule, since or self.now()))
 
     async def pause(self, job: Job, **more: Any) -> None:
         options: dict[str, Any] = {"note": "", "until": None, "cancel_waiting": False} | more
@@ -379,7 +373,7 @@ class Cluster:
     async def sql(self, statement: str) -> None:
         """What somebody with a SQL prompt does; a node notices the commit of another process."""
         await self.database.sql(statement)
-        self._hints.announce(set(Wake))
+        self._runner.hints.announce(set(Wake))
 
     async def rows(self, table: str, **where: Any) -> list[Row]:
         found = await self.database.rows(table)

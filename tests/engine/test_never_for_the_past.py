@@ -165,6 +165,17 @@ async def test_a_pause_with_an_end_is_one_skip(cluster: Cluster) -> None:
 
 
 @virtually
+async def test_a_change_just_before_an_instant_does_not_make_it_late(cluster: Cluster) -> None:
+    await cluster.add_job()
+    await cluster.start()
+    await cluster.advance_to(START + MINUTE - SECOND / 50)
+    await cluster.add_job("other", "0 0 29 2 *")
+    await cluster.advance(SECOND)
+
+    assert cluster.calls[0].lateness < SECOND / 100
+
+
+@virtually
 async def test_a_change_is_seen_within_a_second(cluster: Cluster) -> None:
     job = await cluster.add_job(schedule="0 0 29 2 *")
     await cluster.start_many(2)

@@ -26,7 +26,7 @@ async def run_slowly(cluster: Cluster, overlap: Overlap, nodes: int = 1) -> None
     cluster.script["job"] = takes(25 * SECOND)
     await cluster.add_job(schedule="every 10s", overlap=overlap, catch_up=CatchUp.ALL)
     await cluster.start_many(nodes, apart=0.3)
-    await cluster.advance_to(START + 90 * SECOND)
+    await cluster.advance_to(START + 89 * SECOND)
     await cluster.assert_accounted()
 
 
@@ -57,7 +57,7 @@ async def test_skip_leaves_out_what_falls_due_meanwhile(cluster: Cluster) -> Non
     await run_slowly(cluster, Overlap.SKIP)
 
     assert instants(cluster.calls) == [10, 40, 70]
-    assert [row["count"] for row in await cluster.rows("skips")] == [2, 2, 2]
+    assert [row["count"] for row in await cluster.rows("skips")] == [2, 2, 1]
 
 
 @virtually

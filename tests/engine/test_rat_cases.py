@@ -28,7 +28,7 @@ async def test_a_due_schedule_fires(cluster: Cluster) -> None:
     await cluster.advance(MINUTE + SECOND)
 
     assert await cluster.states(job) == ["succeeded"]
-    assert cluster.started() == [cluster.calls[0].scheduled_at]
+    assert cluster.calls[0].lateness < SECOND / 100
     await cluster.assert_accounted()
 
 

@@ -293,12 +293,8 @@ async def plan_suspects(cluster: Cluster, count: int) -> None:
     """Runs under each of which two nodes died."""
     for number in range(count):
         await cluster.add_job(f"suspect-{number}", HOURLY, lane="shared")
-    await just_before_the_hour(cluster)
-    lanes, cluster.lanes = cluster.lanes, ("task:elsewhere",)
-    planning = await cluster.start()
-    await cluster.advance(2 * SECOND)
-    await planning.stop()
-    cluster.lanes = lanes
+    await cluster.advance_to(START + HOUR)
+    await cluster.plan_only()
     await cluster.sql("update hourbell.runs set crashes = 2")
 
 

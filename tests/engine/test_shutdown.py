@@ -1,12 +1,14 @@
 """A stop in order: planner, reaper, runner; what has begun ends or is interrupted, and the rest goes back uncharged."""
 
 import asyncio
+import contextlib
 import logging
 from datetime import timedelta
 
 import pytest
 
 from hourbell.core.policies import CatchUp, Delivery
+from hourbell.core.settle import Outcome
 from hourbell.targets.base import Call
 from tests.engine.nodes import HOUR, LEASE, MINUTE, SECOND, Cluster, Node, hang, takes, virtually
 from tests.engine.virtual import START
@@ -66,6 +68,29 @@ async def test_at_the_limit_attempts_are_interrupted_uncharged_and_ready_at_once
     await cluster.start()
     await cluster.advance(SECOND)
     assert await cluster.states(job) == ["succeeded"]
+
+
+@virtually
+async def test_what_cannot_be_stopped_goes_back_too(cluster: Cluster) -> None:
+    """A function in a thread works on until the process ends."""
+
+    async def ignore_everything(*_: object) -> Outcome:
+        while True:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(3_600)
+
+    cluster.script["job"] = ignore_everything
+    job = await cluster.add_job(schedule=HOURLY)
+    node = await at_the_hour(cluster)
+    before = cluster.now()
+    await node.stop()
+    node.is_dead = node.is_frozen = True
+    for task in node.tasks:
+        task.cancel()
+
+    assert cluster.now() - before < DRAIN + 3 * SECOND
+    [run] = await cluster.runs(job)
+    assert (run["state"], run["failures"], run["crashes"]) == ("retrying", 0, 0)
 
 
 @virtually

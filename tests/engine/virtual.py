@@ -11,9 +11,11 @@ Answer = TypeVar("Answer")
 # Past the clock of any machine that runs this, so that what SQLite writes by itself is never in the future. A Monday.
 START = datetime(2040, 1, 2, tzinfo=UTC)
 
+_MOMENT = 1e-7  # so that a timer that is early by a rounding does not fire for ever
+
 
 class _JumpingSelector(selectors.SelectSelector):
-    """Never waits: what it is asked to wait is added to the virtual time."""
+    """Never waits: what it is asked to wait is added to the virtual time, and a moment for the work in between."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -23,8 +25,7 @@ class _JumpingSelector(selectors.SelectSelector):
         ready = super().select(0)
         if timeout is None and not ready:
             raise RuntimeError("nothing is left to happen")
-        if timeout and not ready:
-            self.seconds += timeout
+        self.seconds += max(_MOMENT, 0.0 if ready or timeout is None else timeout)
         return ready
 
 
@@ -32,7 +33,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._jumping = _JumpingSelector()
         super().__init__(self._jumping)
-        self._clock_resolution = 1e-6  # the default is lost in the rounding of a year's seconds
+        self._clock_resolution = 1e-7  # less than a microsecond, and more than the rounding of a year in seconds
 
     def time(self) -> float:
         return self._jumping.seconds

@@ -1,4 +1,8 @@
-"""Turns due instants into runs, and sleeps until the next one is due."""
+"""Turns due instants into runs, and sleeps until the next one is due.
+
+A pass is one transaction, and each of its jobs may have a backlog to plan. So the first pass after a pause takes few
+jobs, and the next ones as many as make a transaction that nobody has to wait for.
+"""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -7,9 +11,11 @@ from hourbell.core.plan import plan
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.time import DatabaseClock
 from hourbell.engine.zone_data import CHECK_EVERY, ZoneData
-from hourbell.store.base import EngineStore
+from hourbell.store.base import EngineStore, Planned
 
-BATCH = 1_000
+MOST_JOBS = 1_000
+_FIRST_JOBS = 20
+_MOST_RUNS = 2_000
 _LOCKED_ELSEWHERE = 0.1  # seconds to leave a due job to whoever holds its lock
 _ALONE = timedelta(seconds=1)  # the longest sleep while hints from others do not arrive
 
@@ -33,6 +39,7 @@ class Planner:
         self._on_runs = on_runs
         self._zone_data = ZoneData(store, tzdata)
         self._longest_sleep = longest_sleep
+        self._limit = _FIRST_JOBS
 
     async def tick(self) -> float:
         """Plan every due job; return seconds until the next one is due."""
@@ -41,14 +48,25 @@ class Planner:
         now = self._clock.now()
         if not await self._zone_data.may_plan(now):
             return CHECK_EVERY.total_seconds()
-        planned = await self._store.plan_due(now, BATCH, plan)
+        planned = await self._store.plan_due(now, self._limit, plan)
         self._events.planned(planned, now)
         if planned.lanes:
             self._on_runs(planned.lanes)
-        if planned.jobs == BATCH or self._zone_data.is_refreshing:
+        is_full = planned.jobs == self._limit
+        self._limit = self._limit_after(planned)
+        if is_full or self._zone_data.is_refreshing:
             return 0
         longest = self._longest_sleep if self._store.hears_others else min(_ALONE, self._longest_sleep)
         if planned.next_plan_at is None:
             return longest.total_seconds()
         delay = min(longest, planned.next_plan_at - self._clock.now()).total_seconds()
-        return max(_LOCKED_ELSEWHERE if planned.jobs == 0 else 0.0, delay)
+        if delay <= 0 and planned.jobs == 0:
+            return _LOCKED_ELSEWHERE
+        return max(0.0, delay)
+
+    def _limit_after(self, planned: Planned) -> int:
+        """How many jobs the next pass takes."""
+        if planned.jobs < self._limit:
+            return _FIRST_JOBS
+        fitting = self._limit * _MOST_RUNS // max(1, planned.runs)
+        return max(1, min(MOST_JOBS, 2 * self._limit, fitting))

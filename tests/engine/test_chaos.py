@@ -1,0 +1,163 @@
+"""Random trouble from a seed, and then calm: whatever happened, every promise that can be counted still holds."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from random import Random
+
+import pytest
+
+from hourbell.core.job import Job
+from hourbell.core.policies import CatchUp, Delivery, Overlap, RetryPolicy
+from hourbell.core.settle import Failed, Outcome, Succeeded
+from tests.engine.nodes import ENDED, LEASE, MINUTE, SECOND, Cluster, Node, virtually
+
+ACTS = 30
+CALM = 4 * LEASE  # for the last lease to run out, the reaper to warm up and the rest to be done
+
+
+class Trouble:
+    def __init__(self, cluster: Cluster, random: Random) -> None:
+        self._cluster = cluster
+        self._random = random
+        self._jobs: list[Job] = []
+        self.holders: Counter[str] = Counter()
+
+    async def add_jobs(self) -> None:
+        for number, overlap in enumerate(Overlap):
+            await self._add(f"overlap-{number}", overlap=overlap, catch_up=CatchUp.ALL)
+        for number, policy in enumerate(CatchUp):
+            await self._add(f"policy-{number}", catch_up=policy)
+        for number in range(3):
+            await self._add(f"once-{number}", delivery=Delivery.AT_MOST_ONCE, catch_up=CatchUp.ALL)
+
+    async def _add(self, name: str, **more: object) -> None:
+        schedule = self._random.choice(["every 7s", "every 20s", "* * * * *"])
+        retry = RetryPolicy(50, (self._random.choice([0, 1, 10]) * SECOND,))
+        lane = self._random.choice("abc")
+        self._jobs.append(await self._cluster.add_job(name, schedule, lane=lane, retry=retry, **more))
+
+    async def deliver(self, *_: object) -> Outcome:
+        await asyncio.sleep(self._random.choice([0, 0, 0.1, 2, 30]))
+        return Failed("bad luck") if self._random.random() < 0.2 else Succeeded()
+
+    async def act(self) -> None:
+        acts: list[Callable[[], Awaitable[None]]] = [
+            self.crash,
+            self.crash,
+            self.restart,
+            self.freeze,
+            self.cut_off,
+            self.outage,
+            self.step,
+            self.pause,
+            self.edit,
+            self.cancel,
+            self.block,
+        ]
+        await self._random.choice(acts)()
+        await self._cluster.advance(self._random.choice([0.01, 1, 5, 15]))
+
+    def _some_node(self) -> Node | None:
+        well = [node for node in self._cluster.alive if not node.is_frozen]
+        return self._random.choice(well) if well else None
+
+    async def crash(self) -> None:
+        if node := self._some_node():
+            node.crash()
+        await self._cluster.start()
+
+    async def restart(self) -> None:
+        if node := self._some_node():
+            stopping = asyncio.create_task(node.stop())
+            await self._cluster.start()
+            await stopping
+
+    async def freeze(self) -> None:
+        if node := self._some_node():
+            node.freeze()
+            seconds = self._random.choice([0.5, 20, 70, 130])
+            asyncio.get_running_loop().call_later(seconds, lambda: node.is_dead or node.thaw())
+
+    async def cut_off(self) -> None:
+        if node := self._some_node():
+            node.is_cut_off = True
+            asyncio.get_running_loop().call_later(self._random.choice([1, 70]), setattr, node, "is_cut_off", False)
+
+    async def outage(self) -> None:
+        with self._cluster.outage():
+            await self._cluster.advance(self._random.choice([0.05, 3, 40, 130]))
+
+    async def step(self) -> None:
+        self._cluster.step(self._random.choice([-59, -5, 1, 59, 61, 600]) * SECOND)
+
+    async def pause(self) -> None:
+        job = self._random.choice(self._jobs)
+        await self._cluster.pause(job)
+        await self._cluster.advance(self._random.choice([1, 30]))
+        await self._cluster.resume(job, catch_up=self._random.random() < 0.5)
+
+    async def edit(self) -> None:
+        job = self._random.choice(self._jobs)
+        await self._cluster.edit(job, schedule=self._random.choice(["every 5s", "every 30s", "* * * * *"]))
+
+    async def cancel(self) -> None:
+        runs = [run for run in await self._cluster.runs() if run["state"] not in ENDED]
+        if runs:
+            await self._cluster.cancel(self._random.choice(runs)["id"])
+
+    async def block(self) -> None:
+        """Everything stands still, as on a machine that is starved."""
+        self._cluster.time.block(self._random.choice([1, 10, 70]))
+
+
+async def assert_promises(cluster: Cluster) -> None:
+    await cluster.assert_accounted()
+    runs = {run["id"]: run for run in await cluster.runs()}
+    late = cluster.now() - MINUTE
+    waiting = [run for run in runs.values() if run["state"] not in ENDED and run["ready_at"] < late]
+    assert not waiting, f"{len(waiting)} are left, the first is {waiting[0]}"
+    attempts = {(attempt["run_id"], attempt["number"]) for attempt in await cluster.rows("attempts")}
+    for called in cluster.calls:
+        if runs[called.run_id]["state"] in ENDED or called.attempt < runs[called.run_id]["attempt"]:
+            assert (called.run_id, called.attempt) in attempts, f"an attempt left no trace: {called}"
+    again = Counter((called.run_id, called.attempt) for called in cluster.calls)
+    assert not again or max(again.values()) == 1, "an attempt was made twice"
+    once = Counter(called.run_id for called in cluster.calls if called.job.startswith("once"))
+    assert not once or max(once.values()) == 1, "a run at most once began twice"
+    for run in runs.values():
+        assert run["reason"] in (None, "lost", "permanent"), run
+
+
+async def survives(cluster: Cluster, seed: int) -> None:
+    random = Random(seed)
+    cluster.latency = random.choice([0, 0.001, 0.02])
+    cluster.settings = cluster.settings.__class__(slots=random.choice([3, 10, 1_000]), poison_after=1_000)
+    trouble = Trouble(cluster, random)
+    cluster.script["*"] = trouble.deliver
+    await cluster.start_many(3)
+    await trouble.add_jobs()
+    for _ in range(ACTS):
+        await trouble.act()
+    await cluster.advance(2.5 * LEASE)  # until the last frozen node has thawed
+    for job in cluster.made:
+        await cluster.pause(job)
+    await cluster.start()
+
+    async def succeed(*_: object) -> Outcome:
+        return Succeeded()
+
+    cluster.script["*"] = succeed
+    await cluster.advance(CALM)
+    await assert_promises(cluster)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_promise_survives(seed: int) -> None:
+    virtually(survives)(seed=seed)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", range(1_000, 1_200))
+def test_every_promise_survives_at_length(seed: int) -> None:
+    virtually(survives)(seed=seed)
