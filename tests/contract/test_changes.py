@@ -123,13 +123,19 @@ async def test_an_edit_is_a_new_version(store: EngineStore, control: ControlStor
     assert [versions[job.id, number].description for number in (1, 2)] == ["old", "new"]
 
 
-async def test_an_edit_of_anything_else_keeps_the_place_in_time(control: ControlStore) -> None:
-    job = await add_job(control)
+async def test_an_edit_of_anything_else_leaves_what_is_due_to_the_old_version(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_backlog(control)
 
-    after = await edit(control, job, T0 + HOUR, priority=Priority.HIGH, target={"type": "task", "name": "b"})
+    after = await edit(control, job, T0 + 3 * MINUTE, priority=Priority.HIGH, target={"type": "task", "name": "b"})
+    await plan_all(store, T0 + 4 * MINUTE)
 
-    assert (after.cursor_at, after.next_at, after.plan_at) == (job.cursor_at, job.next_at, job.plan_at)
+    assert (after.cursor_at, after.next_at, after.plan_at) == (T0 + 3 * MINUTE, T0 + 4 * MINUTE, T0 + 4 * MINUTE)
     assert after.definition.lane == "task:b"
+    runs = await database.rows("runs", "scheduled_at")
+    assert [run["job_version"] for run in runs] == [1, 1, 1, 2]
+    assert [run["lane"] for run in runs][-2:] == [runs[0]["lane"], "task:b"]
 
 
 async def test_an_edit_of_the_schedule_first_plans_the_old_one(

@@ -121,15 +121,23 @@ def test_an_edit_of_the_planning_of_a_job_up_to_date_fires_nothing(edit: dict[st
     assert (made.runs, made.skips, made.cursor_at) == ((), (), T0 + UP_TO_DATE)
 
 
-@pytest.mark.parametrize("after", [UP_TO_DATE, BEHIND], ids=["up to date", "behind"])
 @pytest.mark.parametrize("edit", OTHER_EDITS, ids=name_of)
-def test_any_other_edit_keeps_the_place_in_time(edit: dict[str, Any], after: timedelta) -> None:
+def test_any_other_edit_keeps_the_next_instant(edit: dict[str, Any]) -> None:
     job = a_job(catch_up=ALL, next_at=T0 + HOUR, plan_at=T0 + HOUR)
-    made = edited(job, changed(job, **edit), T0 + after)
+    made = edited(job, changed(job, **edit), T0 + UP_TO_DATE)
 
     assert (made.runs, made.skips) == ((), ())
-    assert place(made) == (T0, T0 + HOUR, T0 + HOUR)
+    assert place(made) == (T0 + UP_TO_DATE, T0 + HOUR, T0 + HOUR)
     assert made.definition == changed(job, **edit)
+
+
+@pytest.mark.parametrize("edit", OTHER_EDITS, ids=name_of)
+def test_any_other_edit_leaves_what_is_due_to_the_old_version(edit: dict[str, Any]) -> None:
+    job = a_job(catch_up=ALL)
+    made = edited(job, changed(job, **edit), T0 + BEHIND)
+
+    assert fired(made) == [1, 2, 3]
+    assert place(made) == (T0 + BEHIND, T0 + 4 * HOUR, T0 + 4 * HOUR)
 
 
 def test_every_column_of_a_definition_is_one_or_the_other() -> None:
@@ -172,8 +180,18 @@ def test_an_edit_may_drop_what_remains_to_be_planned() -> None:
 
 def test_an_edit_that_leaves_the_planning_alone_never_waits_for_a_backlog() -> None:
     job = backlog()
+    made = edited(job, changed(job, payload=1), T0 + 250 * MINUTE)
 
-    assert edited(job, changed(job, payload=1), T0 + 250 * MINUTE).cursor_at == T0
+    assert fired(made, MINUTE) == list(range(1, 101))
+    assert place(made) == (T0 + 100 * MINUTE, T0 + 101 * MINUTE, T0 + 250 * MINUTE)  # the rest is the new version's
+
+
+def test_an_edit_that_leaves_the_planning_alone_leaves_a_pause_alone() -> None:
+    job = a_job(enabled=False, plan_at=T0 + HOUR, paused_until=T0 + HOUR)
+    made = edited(job, changed(job, payload=1), T0 + BEHIND)
+
+    assert (made.runs, made.skips) == ((), ())
+    assert (made.cursor_at, made.plan_at, made.paused_until) == (T0, T0 + HOUR, T0 + HOUR)
 
 
 @pytest.mark.parametrize("catch_up", CatchUp)

@@ -40,12 +40,20 @@ def created(definition: Definition, now: datetime) -> Change:
 
 
 def edited(job: Job, definition: Definition, now: datetime, *, drop_backlog: bool = False) -> Change:
-    """A new definition: from now on if it changes what is planned from, else with the cursor where it was."""
+    """A new definition, after the old one got what is due; it begins now if it names or treats instants otherwise."""
     if job.error is None and _plan_alike(job.definition, definition):
-        return Change(definition, job.cursor_at, job.next_at, job.plan_at, paused_until=job.paused_until)
+        return _edited_in_place(job, definition, now)
     old = _account(job, now, drop_backlog=drop_backlog)
     change = _from_now(definition, _not_before(job, now), paused_until=job.paused_until)
     return replace(change, runs=old.runs, skips=old.skips, cancels_others=old.cancels_others)
+
+
+def _edited_in_place(job: Job, definition: Definition, now: datetime) -> Change:
+    """The instants stay the same. Of a backlog, what one pass does not plan is the new definition's."""
+    if not definition.enabled or job.cursor_at is None:
+        return Change(definition, job.cursor_at, job.next_at, job.plan_at, paused_until=job.paused_until)
+    old = plan(job, now)
+    return Change(definition, old.cursor_at, old.next_at, old.plan_at, old.runs, old.skips, old.cancels_others)
 
 
 def paused(job: Job, now: datetime, until: datetime | None) -> Change:

@@ -286,9 +286,10 @@ class ControlStore(Protocol):
     ) -> Job:
         """Replace the definition by what `edit` makes of it, as a new version.
 
-        An edit of planning columns first accounts for the old version up to now. While instants remain to be planned
-        it is refused as `job_catching_up`, or with `drop_backlog` they become a skip. `Conflict` if the version is not
-        the expected one, or the new name is taken.
+        What is due belongs to the old version and is planned first. If more is due than one pass plans, an edit of
+        planning columns is refused as `job_catching_up`, or with `drop_backlog` makes a skip of the rest; any other
+        edit leaves the rest to the new version. `Conflict` if the version is not the expected one, or the new name is
+        taken.
         """
 
     async def pause_job(
