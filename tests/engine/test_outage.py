@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections import Counter
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -51,6 +52,27 @@ def test_live_nodes_keep_what_they_hold(outage: timedelta, new_node: bool) -> No
         assert len(cluster.calls) == 20
         assert await cluster.states() == ["succeeded"] * 20
         assert {run["attempt"] for run in await cluster.runs()} == {1}
+
+    test()
+
+
+@pytest.mark.parametrize("lease", [3 * SECOND, 8 * SECOND])
+def test_live_nodes_keep_what_they_hold_under_a_short_lease(lease: timedelta) -> None:
+    @virtually
+    async def test(cluster: Cluster) -> None:
+        cluster.settings = replace(cluster.settings, lease=lease)
+        for number in range(20):
+            await cluster.add_job(f"job-{number}", HOURLY, lane="shared")
+        cluster.script["*"] = takes(10 * MINUTE)
+        await cluster.advance_to(START + HOUR - MINUTE)
+        await cluster.start_many(3)
+        await cluster.advance_to(START + HOUR + 5 * SECOND)
+        for seconds in (20, 23, 27, 31):  # by then every loop waits as long as it ever does
+            with cluster.outage():
+                await cluster.advance(seconds)
+            await cluster.advance(20 * SECOND)
+
+        assert len(cluster.calls) == 20
 
     test()
 

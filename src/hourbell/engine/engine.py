@@ -131,7 +131,7 @@ class Engine:
         self._runner, self._settler, self.heartbeat_loop = (
             looped(self.runner),
             looped(self.settler),
-            looped(self.heartbeat),
+            LoopRunner(self.heartbeat, elapsed=elapsed, luck=luck, longest_backoff=self.heartbeat.longest_backoff),
         )
         self.settler.wake = self._settler.wake.set
         self._tasks: dict[str, asyncio.Task[None]] = {}

@@ -12,6 +12,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from hourbell.engine.leases import Leases
+from hourbell.engine.loop import LONGEST_BACKOFF
 from hourbell.engine.time import STEP, DatabaseClock
 from hourbell.store.base import EngineStore, Held, Node
 
@@ -75,6 +76,11 @@ class Heartbeat:
     def interval(self) -> float:
         """Seconds between beats: a quarter of the lease."""
         return self._leases.duration.total_seconds() / 4
+
+    @property
+    def longest_backoff(self) -> float:
+        """After an outage every live node beats again long before another's reaper acts."""
+        return min(LONGEST_BACKOFF, self.interval / 2)
 
     @property
     def has_settled(self) -> bool:

@@ -9,7 +9,7 @@ from hourbell.store.base import StoreUnavailable
 
 log = logging.getLogger("hourbell.engine")
 
-_LONGEST_BACKOFF = 5.0
+LONGEST_BACKOFF = 5.0
 _PATIENCE = 15.0
 
 
@@ -45,9 +45,17 @@ class Signal:
 class LoopRunner:
     """Runs one loop until it is stopped, whatever its ticks raise."""
 
-    def __init__(self, loop: Loop, *, elapsed: Callable[[], float], luck: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        *,
+        elapsed: Callable[[], float],
+        luck: Callable[[], float],
+        longest_backoff: float = LONGEST_BACKOFF,
+    ) -> None:
         self.wake = Signal()
         self._loop = loop
+        self._longest_backoff = longest_backoff
         self._elapsed = elapsed
         self._luck = luck
         self._stopping = False
@@ -93,5 +101,5 @@ class LoopRunner:
             await self.wake.wait(delay)
 
     def _backoff(self, failures: int) -> float:
-        longest = min(_LONGEST_BACKOFF, 0.1 * float(2 ** min(failures, 10)))
+        longest = min(self._longest_backoff, 0.1 * float(2 ** min(failures, 10)))
         return longest * (0.5 + 0.5 * self._luck())

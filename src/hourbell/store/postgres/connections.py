@@ -10,6 +10,7 @@ import asyncpg
 from hourbell.store.base import StoreUnavailable
 
 _STATEMENT_TIMEOUT = 30  # seconds
+_PATIENCE = 10  # seconds to wait for a connection
 _OUT_OF_REACH = (
     OSError,
     TimeoutError,
@@ -44,6 +45,7 @@ class Connections:
         self._url = url
         self._size = size
         self._timeout = timeout
+        self._patience = min(_PATIENCE, 2 * timeout)
         self._pool: Any = None
         self._opening = asyncio.Lock()
 
@@ -52,7 +54,7 @@ class Connections:
         """A connection of the pool."""
         with _reaching():
             pool = self._pool or await self._open()
-            async with pool.acquire(timeout=10) as connection:
+            async with pool.acquire(timeout=self._patience) as connection:
                 yield connection
 
     @asynccontextmanager
@@ -64,7 +66,7 @@ class Connections:
     async def dedicated(self) -> AsyncIterator[Any]:
         """A connection of its own, outside the pool, without limits on time."""
         with _reaching():
-            connection = await asyncpg.connect(self._url, timeout=10, server_settings=_SETTINGS)
+            connection = await asyncpg.connect(self._url, timeout=_PATIENCE, server_settings=_SETTINGS)
             try:
                 yield connection
             except BaseException:
@@ -85,9 +87,9 @@ class Connections:
             if self._pool is None:
                 self._pool = await asyncpg.create_pool(
                     self._url,
-                    min_size=1,
+                    min_size=0,  # else it logs every failure to keep one open through an outage
                     max_size=self._size,
-                    timeout=10,
+                    timeout=self._patience,
                     command_timeout=self._timeout,
                     server_settings=_POOL_SETTINGS,
                     reset=_leave_as_it_is,
