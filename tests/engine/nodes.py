@@ -16,7 +16,7 @@ from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from hourbell.core.definition_json import lane_of
@@ -88,8 +88,8 @@ def _make_task(loop: Any, coroutine: Any, context: Context | None = None) -> asy
     if node is None:
         return asyncio.Task(coroutine, loop=loop, context=context)
     task = asyncio.Task(_Step(node, coroutine), loop=loop, context=context)
-    node.tasks.add(task)
-    task.add_done_callback(node.tasks.discard)
+    node.tasks[task] = None
+    task.add_done_callback(node.tasks.pop)
     return task
 
 
@@ -115,6 +115,8 @@ class _Store:
                 await asyncio.sleep(cluster.latency)
             if ("before", verb) in self.hooks:
                 await self.hooks["before", verb]()
+            if cluster.watch is not None:
+                await cluster.watch.before(self._node, verb)
             if cluster.is_out or self._node.is_cut_off:
                 raise StoreUnavailable("out of reach")
             cluster.verbs[self._node.number, verb] += 1
@@ -122,6 +124,8 @@ class _Store:
                 answer: Any = cluster.now()
             else:
                 answer = await getattr(self._store, verb)(*arguments, **named)
+            if cluster.watch is not None:
+                await cluster.watch.after(self._node, verb, answer)
             if ("after", verb) in self.hooks and (answer or verb != "claim"):
                 await self.hooks["after", verb]()
             if cluster.is_out or self._node.is_cut_off:
@@ -129,6 +133,15 @@ class _Store:
             return answer
 
         return call
+
+
+class Watch(Protocol):
+    """Sees every verb of every node, and may do worse than look."""
+
+    async def before(self, node: "Node", verb: str) -> None: ...
+
+    async def after(self, node: "Node", verb: str, answer: Any) -> None:
+        """The verb has been committed, and its answer is not back yet."""
 
 
 @dataclass
@@ -189,7 +202,7 @@ class Node:
     def __init__(self, cluster: "Cluster", number: int, settings: EngineSettings, targets: list[Target] | None) -> None:
         self.cluster = cluster
         self.number = number
-        self.tasks: set[asyncio.Task[Any]] = set()
+        self.tasks: dict[asyncio.Task[Any], None] = {}  # in a fixed order
         self.is_frozen = self.is_dead = self.is_cut_off = False
         self._waiting: list[asyncio.Future[None]] = []
         self._context = copy_context()
@@ -206,7 +219,7 @@ class Node:
             host="here",
             tzdata=TZDATA,
             metrics=self.metrics,
-            elapsed=cluster.time.elapsed,
+            elapsed=cluster.clock_of(number),
             luck=random.random,
         )
 
@@ -276,6 +289,8 @@ class Cluster:
         self.lane_slots: dict[str, int] = {}
         self.latency = 0.0  # seconds that each verb takes on its way
         self.is_out = False  # the database answers nobody
+        self.watch: Watch | None = None
+        self.clock_of: Callable[[int], Callable[[], float]] = lambda number: time.elapsed  # noqa: ARG005
         self.script: dict[str, Behaviour] = {}
         self.before_begin: list[Callable[[Node, Call], Awaitable[None]]] = []
         self.calls: list[Called] = []

@@ -4,14 +4,14 @@ import asyncio
 import selectors
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 Answer = TypeVar("Answer")
 
 # Past the clock of any machine that runs this, so that what SQLite writes by itself is never in the future. A Monday.
 START = datetime(2040, 1, 2, tzinfo=UTC)
 
-_MOMENT = 1e-7  # so that a timer that is early by a rounding does not fire for ever
+MOMENT = 1e-7  # so that a timer that is early by a rounding does not fire for ever
 
 
 class _JumpingSelector(selectors.SelectSelector):
@@ -25,7 +25,7 @@ class _JumpingSelector(selectors.SelectSelector):
         ready = super().select(0)
         if timeout is None and not ready:
             raise RuntimeError("nothing is left to happen")
-        self.seconds += max(_MOMENT, 0.0 if ready or timeout is None else timeout)
+        self.seconds += max(MOMENT, 0.0 if ready or timeout is None else timeout)
         return ready
 
 
@@ -33,7 +33,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._jumping = _JumpingSelector()
         super().__init__(self._jumping)
-        self._clock_resolution = 1e-7  # less than a microsecond, and more than the rounding of a year in seconds
+        self._clock_resolution = MOMENT  # less than a microsecond, and more than the rounding of a year in seconds
 
     def time(self) -> float:
         return self._jumping.seconds
@@ -56,10 +56,16 @@ def run_virtually(main: Callable[["VirtualTime"], Coroutine[Any, Any, Answer]]) 
         loop.close()
 
 
+class JumpingLoop(Protocol):
+    def time(self) -> float: ...
+
+    def block(self, seconds: float) -> None: ...
+
+
 class VirtualTime:
     """What the engine is handed in place of clocks. `offset` is the database's own error, to be stepped at will."""
 
-    def __init__(self, loop: VirtualLoop) -> None:
+    def __init__(self, loop: JumpingLoop) -> None:
         self._loop = loop
         self.offset = timedelta(0)
 

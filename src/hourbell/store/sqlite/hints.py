@@ -38,16 +38,16 @@ class Hints:
     """Everybody in this process who wants to know about commits to one database."""
 
     def __init__(self) -> None:
-        self._listeners: frozenset[Listener] = frozenset()
+        self._listeners: tuple[Listener, ...] = ()  # a new one for each change: other threads go through it
 
     @contextmanager
     def listener(self) -> Iterator[Listener]:
         listener = Listener()
-        self._listeners |= {listener}
+        self._listeners += (listener,)
         try:
             yield listener
         finally:
-            self._listeners -= {listener}
+            self._listeners = tuple(each for each in self._listeners if each is not listener)
 
     def announce(self, wakes: Collection[Wake]) -> None:
         if wakes:  # silence must not wake anybody

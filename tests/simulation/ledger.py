@@ -1,0 +1,288 @@
+"""What the tables may show after each commit, whoever made it: the engine's promises, checked one change at a time.
+
+The ledger believes nothing of the engine. It keeps its own copy of every row from the changes themselves, has its own
+table of legal moves and its own instants, and is told who made each commit and what left the process.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid5
+
+from tests.simulation.changes import Changed, Changes, Row
+from tests.simulation.oracle import instants_of
+
+SECOND = 1_000_000
+ENDED = frozenset({"succeeded", "failed", "cancelled"})
+MOVES = {
+    "pending": {"pending", "running", "failed", "cancelled"},
+    "running": {"running", "pending", "retrying", "succeeded", "failed", "cancelled"},
+    "retrying": {"retrying", "running", "failed", "cancelled"},
+}
+PRESETS = {"none": 1, "fixed": 3, "default": 4, "exponential": 8}
+MOST_IN_A_PASS = 100
+MOST_WAITING = 1_000
+
+
+class Violation(AssertionError):
+    """A promise was broken."""
+
+
+@dataclass(frozen=True)
+class Commit:
+    """Who committed, and when by the database's clock."""
+
+    node: UUID | None  # None for a user
+    verb: str
+    at: int
+    knows_the_time: bool  # the database's clock has not been put forward or back of late
+
+
+class Ledger:
+    def __init__(self, changes: Changes, moment: datetime, *, poison_after: int, has_excuse: Callable[[bytes], bool]):
+        self._changes = changes
+        self._moment = moment
+        self._poison_after = poison_after
+        self._has_excuse = has_excuse  # whether a node was unwell, so that its lease may be taken from it
+        self.jobs: dict[bytes, Row] = {}
+        self.runs: dict[bytes, Row] = {}
+        self.attempts: dict[tuple[bytes, int], Row] = {}
+        self.skips: dict[int, Row] = {}
+        self.effects: Counter[tuple[bytes, int]] = Counter()
+        self.claims: dict[tuple[bytes, int], bytes] = {}
+        self._most_attempts: dict[tuple[bytes, int], int] = {}
+        self._instants: set[tuple[bytes, int]] = set()  # every one that ever got a run
+        self._unfinished: defaultdict[bytes, dict[bytes, Row]] = defaultdict(dict)  # of each job
+
+    def commit(self, commit: Commit) -> dict[str, list[Changed]] | None:
+        """Look at what a commit changed, and hold it to every promise."""
+        changes = self._changes.look()
+        if changes is None:
+            return None
+        before = dict(self.jobs)
+        added: defaultdict[bytes, list[Row]] = defaultdict(list)
+        skipped: defaultdict[bytes, list[int]] = defaultdict(list)
+        for change in changes["runs"]:
+            self._run_changed(change, commit, added)
+        for change in changes["skips"]:
+            self._skip_changed(change, before, skipped)
+        for change in changes["attempts"]:
+            self._attempt_changed(change, commit)
+        for change in changes["jobs"]:
+            self._job_changed(change)
+        for job_id in {*added, *skipped, *(change.key for change in changes["jobs"])}:
+            if job_id in before:
+                self._account(before[job_id], added[job_id], skipped[job_id], commit)
+        return changes
+
+    def effect(self, node: UUID, run_id: UUID, attempt: int, *, may_be_late: bool) -> None:
+        """The first byte of an attempt leaves its node."""
+        key = (run_id.bytes, attempt)
+        run = self.runs.get(run_id.bytes)
+        _hold(self.claims.get(key) == node.bytes, f"I10: an effect of {run_id} #{attempt} without a claim of its node")
+        self.effects[key] += 1
+        _hold(self.effects[key] == 1, f"I10: {run_id} #{attempt} began twice")
+        if run is None:
+            return
+        is_holder = run["attempt"] == attempt and run["state"] == "running"
+        _hold(is_holder or may_be_late, f"I5: {run_id} #{attempt} began after it was taken over: {_told(run)}")
+        begun = [number for found, number in self.effects if found == run_id.bytes]
+        _hold(not run["at_most_once"] or len(begun) == 1, f"I21: {run_id}, at most once, began in attempts {begun}")
+
+    def _run_changed(self, change: Changed, commit: Commit, added: dict[bytes, list[Row]]) -> None:
+        row = change.row
+        if change.op == "insert":
+            self._run_added(row)
+            if row["kind"] == "scheduled":
+                added[row["job_id"]].append(row)
+        elif change.op == "delete":
+            was = self.runs.pop(change.key)
+            _hold(was["state"] in ENDED, f"I20: an unfinished run was removed: {_told(was)}")
+            return
+        else:
+            self._run_moved(self.runs[change.key], row, commit)
+        self.runs[change.key] = row
+        if row["state"] in ENDED:
+            self._unfinished[row["job_id"]].pop(change.key, None)
+        else:
+            self._unfinished[row["job_id"]][change.key] = row
+
+    def _run_added(self, row: Row) -> None:
+        _hold(row["state"] == "pending" and row["attempt"] == 0, f"I4: a run begins as {_told(row)}")
+        if row["kind"] != "scheduled":
+            return
+        instant = (row["job_id"], row["scheduled_at"])
+        _hold(instant not in self._instants, f"I1: a second run for {_told(row)}")
+        self._instants.add(instant)
+        derived = uuid5(UUID(bytes=row["job_id"]), str(row["scheduled_at"]))
+        _hold(row["id"] == derived.bytes, f"I9: the id does not follow from job and instant: {_told(row)}")
+
+    def _run_moved(self, was: Row, row: Row, commit: Commit) -> None:
+        story = f"{_told(was)} to {_told(row)} by {commit.verb}"
+        _hold(was["state"] not in ENDED, f"I4: an end was changed: {story}")
+        _hold(row["state"] in MOVES[was["state"]], f"I4: an illegal move: {story}")
+        fixed = ("job_id", "job_version", "kind", "scheduled_at", "planned_at", "expires_at")
+        _hold(all(was[name] == row[name] for name in fixed), f"I4: what never changes was changed: {story}")
+        owner = commit.node.bytes if commit.node else None
+        if row["attempt"] != was["attempt"] or (row["state"] == "running") != (was["state"] == "running"):
+            self._lease_moved(was, row, owner, commit, story)
+        if commit.verb in ("settle", "heartbeat", "begin"):
+            is_holder = was["state"] == "running" and was["lease_owner"] == owner
+            _hold(is_holder, f"I5: written by a node that does not hold it: {story}")
+        if row["reason"] == "poison":
+            _hold(row["crashes"] >= self._poison_after, f"I12: poison too early: {story}")
+        if row["reason"] == "expired":
+            # a retry that would come too late is given up at once, so it may be before the time
+            is_time = commit.at >= row["expires_at"] or commit.verb != "expire" or not commit.knows_the_time
+            _hold(is_time, f"I11: expired too early: {story}")
+        most = self._most_attempts[row["job_id"], row["job_version"]]
+        _hold(row["failures"] <= most, f"I11: more than {most} failures: {story}")
+        _hold(row["crashes"] >= was["crashes"] and row["failures"] >= was["failures"], f"I11: {story}")
+
+    def _lease_moved(self, was: Row, row: Row, owner: bytes | None, commit: Commit, story: str) -> None:
+        if row["state"] == "running":
+            _hold(commit.verb == "claim" and row["lease_owner"] == owner, f"I5: not claimed: {story}")
+            _hold(row["attempt"] == was["attempt"] + 1, f"I5: the attempt is not the next one: {story}")
+            is_ready = row["ready_at"] <= commit.at + SECOND // 10
+            _hold(is_ready or not commit.knows_the_time, f"I8: claimed before it was ready: {story}")
+            self.claims[row["id"], row["attempt"]] = row["lease_owner"]
+            self._claimed(was, row, story)
+            return
+        _hold(row["attempt"] == was["attempt"], f"I5: the attempt changed without a claim: {story}")
+        if commit.verb == "reap":
+            has_run_out = was["lease_until"] <= commit.at + SECOND // 10 or not commit.knows_the_time
+            _hold(has_run_out, f"I3: a lease was taken that had not run out: {story}")
+            _hold(self._has_excuse(was["lease_owner"]), f"I17: a lease was taken from a node that is well: {story}")
+
+    def _claimed(self, was: Row, row: Row, story: str) -> None:
+        if row["exclusive"]:
+            others = [other for other in self._unfinished[row["job_id"]].values() if other["id"] != row["id"]]
+            running = [other for other in others if other["state"] == "running"]
+            _hold(not running, f"I13: another run of its job is running: {story}")
+            older = [other for other in others if _age(other) < _age(row)]
+            _hold(not older, f"I13: an older run of its job is unfinished: {story}")
+        if was["crashes"] >= 2:
+            suspects = [
+                run
+                for runs in self._unfinished.values()
+                for run in runs.values()
+                if run["state"] == "running" and run["lease_owner"] == row["lease_owner"] and run["crashes"] >= 2
+            ]
+            _hold(not suspects, f"I12: a node holds a second suspect: {story}")
+
+    def _skip_changed(self, change: Changed, jobs: dict[bytes, Row], skipped: dict[bytes, list[int]]) -> None:
+        row, job = change.row, jobs.get(change.row["job_id"])
+        if change.op == "delete":
+            del self.skips[change.key]
+            return
+        was = self.skips.get(change.key)
+        self.skips[change.key] = row
+        if job is None:
+            raise Violation(f"I2: a skip of a job that was not there: {row}")
+        after = row["first_at"] - 1 if was is None else was["last_at"]
+        covered = self._instants_of(job, after, row["last_at"])
+        count = row["count"] - (was["count"] if was else 0)
+        _hold(len(covered) == count, f"I2: a skip of {count} instants covers {len(covered)}: {row}")
+        skipped[row["job_id"]] += covered
+
+    def _attempt_changed(self, change: Changed, commit: Commit) -> None:
+        if change.op == "delete":
+            del self.attempts[change.key]
+            return
+        row, was = change.row, self.attempts.get(change.key)
+        if was is None:
+            _hold(self.claims.get(change.key) == row["node"], f"I10: an attempt of nobody's: {row}")
+        else:
+            kept = all(was[name] == row[name] for name in row if name != "late_outcome")
+            _hold(kept, f"I5: an attempt was written again by {commit.verb}: {was} to {row}")
+        self.attempts[change.key] = row
+
+    def _job_changed(self, change: Changed) -> None:
+        if change.op == "delete":
+            del self.jobs[change.key]
+        else:
+            self.jobs[change.key] = job = change.row
+            self._most_attempts[job["id"], job["version"]] = _attempts(json.loads(job["retry"]))
+
+    def _account(self, was: Row, added: list[Row], skipped: list[int], commit: Commit) -> None:
+        """Every instant the cursor passed over has its one place, by the version that was valid."""
+        row = self.jobs.get(was["id"])
+        if row is None:
+            return
+        name = row["name"]
+        places = Counter([*(run["scheduled_at"] for run in added), *skipped])
+        if was["cursor_at"] is None or row["cursor_at"] is None:
+            _hold(not places, f"I2: {name} got runs or skips for the time before it was adopted: {places}")
+            return
+        _hold(row["cursor_at"] >= was["cursor_at"], f"I2: the cursor of {name} moved back in {commit.verb}")
+        due = Counter(self._instants_of(was, was["cursor_at"], row["cursor_at"]))
+        _hold(places == due, f"I2: {name} in {commit.verb}: missing {due - places}, too much {places - due}")
+        versions = {run["job_version"] for run in added}
+        _hold(versions <= {was["version"]}, f"I19: {name} {was['version']} got runs of versions {versions}")
+        _hold(len(added) <= MOST_IN_A_PASS, f"I14: {name} got {len(added)} runs in one pass")
+        if added:
+            waiting = sum(run["state"] != "running" for run in self._unfinished[was["id"]].values())
+            _hold(waiting <= MOST_WAITING, f"I14: {name} has {waiting} runs waiting")
+        if commit.verb == "plan_due" and was["overlap"] == "allow" and was["enabled"] and due:
+            now = added[0]["planned_at"] if added else row["cursor_at"]
+            _hold_catch_up(was, sorted(due), sorted(run["scheduled_at"] for run in added), now)
+
+    def _instants_of(self, job: Row, after: int, until: int) -> list[int]:
+        return instants_of(job["schedule"], job["timezone"], self._moment).between(after, until)
+
+    def close(self, now: int) -> None:
+        """After the calm: nothing is left unfinished, and everything that happened has left its trace."""
+        left = [
+            run for runs in self._unfinished.values() for run in runs.values() if run["ready_at"] < now - 30 * SECOND
+        ]
+        _hold(not left, f"I3: left unfinished: {[_told(run) for run in left[:3]]}")
+        for job in self.jobs.values():
+            is_behind = job["plan_at"] is not None and job["plan_at"] < now - 30 * SECOND and job["deleted_at"] is None
+            _hold(not is_behind, f"I2: {job['name']} is not planned any more, its cursor is at {job['cursor_at']}")
+            _hold(job["error"] is None, f"{job['name']}: {job['error']}")
+        for run_id, attempt in self.effects:
+            run = self.runs.get(run_id)
+            is_over = run is not None and (run["state"] in ENDED or run["attempt"] > attempt)
+            _hold(
+                not is_over or (run_id, attempt) in self.attempts, f"I10: no trace of {UUID(bytes=run_id)} #{attempt}"
+            )
+        for run in self.runs.values():
+            if run["state"] == "succeeded":
+                begun = (run["id"], run["attempt"]) in self.effects
+                _hold(begun, f"I10: succeeded without an effect: {_told(run)}")
+
+
+def _hold_catch_up(job: Row, due: list[int], added: list[int], now: int) -> None:
+    """What is planned of several due instants is what the policy says, where nothing else has a say."""
+    window = job["catch_up_window"]
+    if window is not None:
+        due = [instant for instant in due if now - instant <= window]
+    policy = job["catch_up"]
+    if not due or policy == "all":
+        wanted = due
+    elif policy == "none" and now - due[-1] > job["late_after"]:
+        wanted = []
+    else:
+        wanted = due[:1] if policy == "earliest" else due[-1:]
+    _hold(added == wanted, f"catch-up {policy} of {job['name']} planned {added} of {due}")
+
+
+def _hold(is_so: bool, broken: str) -> None:
+    if not is_so:
+        raise Violation(broken)
+
+
+def _attempts(retry: Any) -> int:
+    return int(retry["attempts"]) if isinstance(retry, dict) else PRESETS[retry]
+
+
+def _age(run: Row) -> tuple[Any, ...]:
+    return run["scheduled_at"], run["id"]
+
+
+def _told(run: Row) -> str:
+    words: Iterable[str] = (f"{name}={run[name]}" for name in ("state", "reason", "attempt", "failures", "crashes"))
+    return f"[{UUID(bytes=run['id'])} at {run['scheduled_at']} {' '.join(words)}]"

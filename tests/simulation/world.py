@@ -1,0 +1,485 @@
+"""Lets a scenario happen to real engines on a real database in memory, and tells its history."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from hashlib import blake2b
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from hourbell.core.definition_json import lane_of
+from hourbell.core.job import Definition
+from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority, RetryPolicy
+from hourbell.core.settle import Failed, Outcome, Succeeded
+from hourbell.engine.engine import EngineSettings
+from hourbell.store.base import StoreUnavailable
+from hourbell.targets.base import Call
+from tests.engine.nodes import Cluster, Node, hang
+from tests.engine.virtual import START, VirtualTime
+from tests.simulation.changes import Changed, Changes
+from tests.simulation.ledger import ENDED, Commit, Ledger, Violation
+from tests.simulation.loop import run_seeded
+from tests.simulation.oracle import microseconds
+from tests.simulation.scenario import LEASE, TROUBLE, Act, JobSpec, Scenario
+from tests.sqlite_database import SqliteDatabase
+
+BY = "simulation"
+CALM = 3 * LEASE  # for the last lease to run out, the reapers to warm up and the rest to be done
+_READS = frozenset({"sample_time", "lanes", "definitions", "backlog"})
+
+
+@dataclass
+class Told:
+    """How a simulation ended, and what happened in it."""
+
+    scenario: Scenario
+    broken: str | None = None
+    history: list[str] = field(default_factory=list)
+    runs: int = 0
+    effects: int = 0
+
+
+@dataclass
+class _Armed:
+    """A fault that waits for the nth call of a verb by a node."""
+
+    act: Act
+    node: Node
+    left: int
+
+    @property
+    def verb(self) -> str:
+        return self.act.words[0]
+
+    @property
+    def fault(self) -> str:
+        return self.act.words[1]
+
+
+def simulate(scenario: Scenario) -> Told:
+    """Let it happen. The same scenario always has the same history, under one PYTHONHASHSEED."""
+    told = Told(scenario)
+    logging.disable(logging.CRITICAL)
+
+    async def main(time: VirtualTime) -> None:
+        time.offset = scenario.moment - START
+        async with SqliteDatabase.in_memory() as database:
+            world = World(scenario, Cluster(time, database), told)
+            try:
+                await world.happen()
+            finally:
+                await world.close()
+
+    try:
+        run_seeded(Random(scenario.seed), main)
+    except Violation as violation:
+        told.broken = str(violation)
+    finally:
+        logging.disable(logging.NOTSET)
+    return told
+
+
+class World:
+    def __init__(self, scenario: Scenario, cluster: Cluster, told: Told) -> None:
+        self.cluster = cluster
+        self._scenario = scenario
+        self._told = told
+        self._changes = Changes(cluster.database.path)
+        self._ledger = Ledger(
+            self._changes,
+            scenario.moment,
+            poison_after=scenario.poison_after,
+            has_excuse=self._has_excuse,
+        )
+        self._armed: list[_Armed] = []
+        self._deliveries: list[tuple[Node, Act]] = []  # faults that wait for the next delivery of a node
+        self._unwell: dict[UUID, float] = {}  # when a node was last known to be so
+        self._stepped_at = self._stepped_forward_at = float("-inf")
+        self._broken: Violation | None = None
+        self._is_calm = False
+        self._started: set[int] = set()
+        self._later: list[asyncio.Task[None]] = []
+        self._context = copy_context()  # of no node: what happens later happens whoever is dead by then
+        cluster.watch = self
+        cluster.latency = scenario.latency
+        cluster.clock_of = self._clock_of
+        cluster.before_begin.append(self._before_begin)
+        cluster.script["*"] = self._deliver
+        cluster.settings = EngineSettings(
+            lease=timedelta(seconds=LEASE),
+            reap_interval=timedelta(seconds=2),
+            drain_timeout=timedelta(seconds=5),
+            retention=timedelta(seconds=scenario.retention),
+            keep_runs=2,
+            prune_interval=timedelta(seconds=10),
+            slots=scenario.slots,
+            poison_after=scenario.poison_after,
+        )
+
+    async def happen(self) -> None:
+        for number in range(self._scenario.nodes):
+            await self._start()
+            await self.cluster.advance(0.1 + 0.7 * number)
+        for spec in self._scenario.jobs:
+            await self.cluster.control.create_job(_definition(spec), _job_id(spec), self.cluster.now(), BY)
+            self._commit("create")
+        begun = self.cluster.time.elapsed()
+        for act in self._scenario.acts:
+            await self.cluster.advance(max(0.0, begun + act.at - self.cluster.time.elapsed()))
+            self._tell("act", str(act))
+            await self._act(act)
+            self._raise()
+        await self.cluster.advance(max(0.0, begun + TROUBLE - self.cluster.time.elapsed()))
+        await self._calm_down()
+
+    async def close(self) -> None:
+        self.cluster.watch = None
+        await self.cluster.close()
+        self._changes.close()
+
+    async def _calm_down(self) -> None:
+        """Everything is mended, no job makes anything new, and everybody has the time to end what there is."""
+        self._tell("calm", "")
+        self._armed.clear()
+        self._deliveries.clear()
+        self._is_calm = True
+        await asyncio.gather(*self._later)
+        self._raise()
+        for node in self.cluster.alive:
+            node.is_cut_off = False
+            node.thaw()
+        for spec in self._scenario.jobs:
+            if await self.cluster.control.get_job(_job_id(spec)) is not None:
+                await self._pause(_job_id(spec))
+        await self._start()
+        await self.cluster.advance(CALM)
+        self._raise()
+        self._ledger.close(microseconds(self.cluster.now()))
+        self._told.runs, self._told.effects = len(self._ledger.runs), len(self._ledger.effects)
+
+    # What the acts do.
+
+    async def _act(self, act: Act) -> None:
+        alive = [node for node in self.cluster.alive if not node.is_frozen]
+        node = alive[act.node % len(alive)] if alive else None
+        job_id = _job_id(self._scenario.jobs[act.job % len(self._scenario.jobs)])
+        on_node: dict[str, Callable[[Node, Act], Any]] = {
+            "crash": self._crash,
+            "restart": self._restart,
+            "freeze": lambda node, act: self._freeze(node, act.seconds),
+            "cut off": self._cut_off,
+            "verb": lambda node, act: self._armed.append(_Armed(act, node, int(act.words[2]))),
+            "delivery": lambda node, act: self._deliveries.append((node, act)),
+        }
+        on_job: dict[str, Callable[[UUID, Act], Any]] = {
+            "pause": self._pause_and_resume,
+            "pause until": self._pause_until,
+            "edit": self._edit,
+            "retarget": self._retarget,
+            "plain sql": self._plain_sql,
+            "trigger": self._trigger,
+            "delete": self._delete,
+        }
+        at_large: dict[str, Callable[[Act], Any]] = {
+            "start": lambda _: self._start(),
+            "outage": self._outage,
+            "step": self._step,
+            "stand still": lambda act: self.cluster.time.block(act.seconds),
+            "cancel": self._cancel,
+        }
+        done: Any = None
+        if act.what in at_large:
+            done = at_large[act.what](act)
+        elif act.what in on_job:
+            if await self.cluster.control.get_job(job_id) is not None:
+                done = on_job[act.what](job_id, act)
+        elif node is not None:
+            done = on_node[act.what](node, act)
+        if asyncio.iscoroutine(done):
+            await done
+
+    def _do_later(self, seconds: float, do: Callable[[], Any]) -> None:
+        async def wait() -> None:
+            await asyncio.sleep(seconds)
+            done = do()
+            if asyncio.iscoroutine(done):
+                await done
+
+        loop = asyncio.get_running_loop()
+        self._later.append(loop.create_task(wait(), context=self._context))
+
+    async def _start(self) -> None:
+        """As a process starts: it tries until the database answers."""
+        node = self.cluster.node()
+        self.cluster.alive.append(node)
+        self._tell(f"node {node.number}", "starts")
+        node.spawn(self._run_up(node))
+        await self.cluster.advance(0)
+
+    async def _run_up(self, node: Node) -> None:
+        while node.number not in self._started:
+            try:
+                await node.engine.start()
+                self._started.add(node.number)
+            except StoreUnavailable:
+                await asyncio.sleep(1.0)
+
+    async def _crash(self, node: Node, act: Act) -> None:
+        self._die(node)
+        self._do_later(act.seconds, self._start)
+
+    def _die(self, node: Node) -> None:
+        if not node.is_dead:
+            self._tell(f"node {node.number}", "dies")
+            node.crash()
+
+    async def _restart(self, node: Node, act: Act) -> None:
+        if node.number not in self._started:
+            return await self._crash(node, act)
+        self._tell(f"node {node.number}", "stops")
+        self._unwell[node.id] = float("inf")  # nobody promises more than to try to hand back
+        node.spawn(_stop(node))
+        return self._do_later(act.seconds, self._start)
+
+    def _freeze(self, node: Node, seconds: float) -> None:
+        self._tell(f"node {node.number}", f"freezes for {seconds:g} s")
+        node.freeze()
+        self._was_unwell(node, seconds)
+        self._do_later(seconds, lambda: node.is_dead or node.thaw())
+
+    def _cut_off(self, node: Node, act: Act) -> None:
+        node.is_cut_off = True
+        self._was_unwell(node, act.seconds)
+        self._do_later(act.seconds, lambda: setattr(node, "is_cut_off", False))
+
+    def _was_unwell(self, node: Node, seconds: float) -> None:
+        until = self.cluster.time.elapsed() + seconds
+        self._unwell[node.id] = max(until, self._unwell.get(node.id, until))
+
+    def _has_excuse(self, owner: bytes) -> bool:
+        """Whether a node is dead or was unwell since it could last renew its leases."""
+        node = next((node for node in self.cluster.alive if node.id.bytes == owner), None)
+        if node is None or node.is_dead:
+            return True
+        return self._unwell.get(node.id, float("-inf")) > self.cluster.time.elapsed() - 2 * LEASE
+
+    async def _outage(self, act: Act) -> None:
+        self.cluster.is_out = True
+        self._do_later(act.seconds, lambda: setattr(self.cluster, "is_out", False))
+
+    def _step(self, act: Act) -> None:
+        self.cluster.step(timedelta(seconds=act.seconds))
+        self._stepped_at = self.cluster.time.elapsed()
+        if act.seconds > 0:
+            self._stepped_forward_at = self._stepped_at
+
+    async def _cancel(self, act: Act) -> None:
+        waiting = sorted(run["id"] for run in self._ledger.runs.values() if run["state"] not in ENDED)
+        if waiting:
+            run_id = UUID(bytes=waiting[int(act.seconds * len(waiting))])
+            await self.cluster.control.cancel_run(run_id, self.cluster.now())
+            self._commit("cancel")
+
+    async def _pause(self, job_id: UUID, **more: Any) -> None:
+        options: dict[str, Any] = {"note": "", "until": None, "cancel_waiting": False} | more
+        await self.cluster.control.pause_job(job_id, self.cluster.now(), BY, **options)
+        self._commit("pause")
+
+    async def _pause_and_resume(self, job_id: UUID, act: Act) -> None:
+        await self._pause(job_id, cancel_waiting=act.words[1] == "cancel waiting")
+
+        async def resume() -> None:
+            if await self.cluster.control.get_job(job_id) is not None:
+                now = self.cluster.now()
+                await self.cluster.control.resume_job(job_id, now, BY, catch_up=act.words[0] == "catch up")
+                self._commit("resume")
+
+        self._do_later(act.seconds, resume)
+
+    async def _pause_until(self, job_id: UUID, act: Act) -> None:
+        await self._pause(job_id, until=self.cluster.now() + timedelta(seconds=act.seconds))
+
+    async def _edit(self, job_id: UUID, act: Act) -> None:
+        schedule, overlap, catch_up = act.words
+        changes = {"schedule": schedule, "overlap": Overlap(overlap), "catch_up": CatchUp(catch_up)}
+        await self._change(job_id, **changes)
+
+    async def _retarget(self, job_id: UUID, act: Act) -> None:
+        target = {"type": "task", "name": act.words[0]}
+        await self._change(job_id, target=target, lane=lane_of(target))
+
+    async def _change(self, job_id: UUID, **changes: Any) -> None:
+        await self.cluster.control.edit_job(
+            job_id, lambda found: replace(found.definition, **changes), self.cluster.now(), BY, drop_backlog=True
+        )
+        self._commit("edit")
+
+    async def _plain_sql(self, job_id: UUID, act: Act) -> None:
+        await self.cluster.sql(f"update hourbell.jobs set schedule = '{act.words[0]}' where id = '{job_id}'")
+        self._commit("plain sql")
+
+    async def _trigger(self, job_id: UUID, act: Act) -> None:
+        run_id = UUID(bytes=_digest("manual", job_id, act.at)[:16])
+        await self.cluster.control.trigger_job(job_id, run_id, self.cluster.now(), None)
+        self._commit("trigger")
+
+    async def _delete(self, job_id: UUID, _: Act) -> None:
+        await self.cluster.control.delete_job(job_id, self.cluster.now(), BY)
+        self._commit("delete")
+
+    # What every verb and every delivery goes through.
+
+    async def before(self, node: Node, verb: str) -> None:
+        armed = self._triggered(node, verb, "before")
+        if armed is not None:
+            await self._break(armed, node)
+
+    async def after(self, node: Node, verb: str, answer: Any) -> None:
+        if verb not in _READS:
+            self._commit(verb, node)
+        armed = self._triggered(node, verb, "after")
+        if armed is not None and (answer or verb not in ("claim", "reap")):
+            await self._break(armed, node)
+
+    def _triggered(self, node: Node, verb: str, point: str) -> _Armed | None:
+        for armed in self._armed:
+            if armed.node is node and armed.verb == verb and armed.fault.endswith(point):
+                armed.left -= 1
+                if armed.left <= 0:
+                    self._armed.remove(armed)
+                    return armed
+        return None
+
+    async def _break(self, armed: _Armed, node: Node) -> None:
+        fault, seconds = armed.fault.split()[0], armed.act.seconds
+        self._tell(f"node {node.number}", f"{armed.verb}: {armed.fault}")
+        self._was_unwell(node, seconds)
+        if fault == "fail":
+            raise StoreUnavailable("as the scenario says")
+        if fault == "die":
+            self._die(node)
+            self._do_later(1.0, self._start)
+            await asyncio.get_running_loop().create_future()
+        if fault == "delay":
+            await asyncio.sleep(seconds)
+        if fault == "freeze":
+            self._freeze(node, seconds)
+            await asyncio.sleep(0)
+
+    async def _before_begin(self, node: Node, call: Call) -> None:
+        await self._meddle(node, call, "before begin")
+
+    async def _deliver(self, node: Node, call: Call) -> Outcome:
+        """Leave the first byte, take a while, and end as the job's behaviour and the run's id say."""
+        run, now = call.run, self.cluster.time.elapsed()
+        self._tell(f"node {node.number}", f"delivers {call.definition.name} {run.scheduled_at:%H:%M:%S} #{run.attempt}")
+        try:
+            self._ledger.effect(node.id, run.id, run.attempt, may_be_late=now - self._stepped_forward_at < 3 * LEASE)
+        except Violation as violation:
+            self._broken = self._broken or violation
+        await self._meddle(node, call, "first byte")
+        behaviour = self._behaviour_of(call.definition.name)
+        if behaviour == "kills" and not self._is_calm:
+            self._die(node)
+            self._do_later(0.5, self._start)
+            return await hang(node, call)
+        luck = _digest(self._scenario.seed, run.id, run.attempt)
+        if not self._is_calm and (behaviour == "slow" or luck[0] < 32):
+            await asyncio.sleep((0.1, 2.0, 8.0, 20.0)[luck[1] % 4])
+        await self._meddle(node, call, "last byte")
+        return Failed("bad luck") if behaviour == "fails" and luck[2] < 128 and not self._is_calm else Succeeded()
+
+    def _behaviour_of(self, name: str) -> str:
+        return next(spec.behaviour for spec in self._scenario.jobs if spec.name == name)
+
+    async def _meddle(self, node: Node, call: Call, point: str) -> None:
+        for waiting in self._deliveries:
+            if waiting[0] is node and waiting[1].words[0] == point:
+                self._deliveries.remove(waiting)
+                break
+        else:
+            return
+        act = waiting[1]
+        fault, seconds = act.words[1], act.seconds
+        self._tell(f"node {node.number}", f"{point} of {call.definition.name}: {fault}")
+        if fault == "raise":
+            raise RuntimeError("as the scenario says")
+        if fault == "die":
+            self._die(node)
+            self._do_later(1.0, self._start)
+            await hang(node, call)
+        if fault == "freeze":
+            self._freeze(node, seconds)
+        await asyncio.sleep(seconds)
+
+    def _commit(self, verb: str, node: Node | None = None) -> None:
+        knows_the_time = self.cluster.time.elapsed() - self._stepped_at > LEASE
+        commit = Commit(node.id if node else None, verb, microseconds(self.cluster.now()), knows_the_time)
+        try:
+            changes = self._ledger.commit(commit)
+        except Violation as violation:
+            self._broken = self._broken or violation
+            self._tell("ledger", str(violation))
+            return
+        if changes is not None and (changes["runs"] or changes["skips"]):
+            self._tell(f"node {node.number}" if node else "user", f"{verb}: {_summary(changes)}")
+
+    def _raise(self) -> None:
+        if self._broken is not None:
+            raise self._broken
+
+    def _tell(self, who: str, what: str) -> None:
+        self._told.history.append(f"{self.cluster.time.elapsed():9.4f}  {who:<8} {what}")
+
+    def _clock_of(self, number: int) -> Callable[[], float]:
+        """A node's own count of seconds: from anywhere, and not quite at the right pace."""
+        drift, origin = self._scenario.drifts[number % len(self._scenario.drifts)], 1_000.0 * number
+        return lambda: origin + self.cluster.time.elapsed() * (1 + drift)
+
+
+async def _stop(node: Node) -> None:
+    await node.engine.stop()
+    await node.engine.retire()
+    if node in node.cluster.alive:
+        node.cluster.alive.remove(node)
+
+
+def _definition(spec: JobSpec) -> Definition:
+    target = {"type": "task", "name": spec.lane}
+    return Definition(
+        spec.name,
+        spec.schedule,
+        target,
+        spec.timezone,
+        lane=lane_of(target),
+        catch_up=CatchUp(spec.catch_up),
+        catch_up_window=None if spec.window is None else timedelta(seconds=spec.window),
+        overlap=Overlap(spec.overlap),
+        delivery=Delivery.AT_MOST_ONCE if spec.at_most_once else Delivery.AT_LEAST_ONCE,
+        retry=RetryPolicy(spec.attempts, (timedelta(seconds=spec.backoff),)),
+        priority=Priority(spec.priority),
+        jitter=timedelta(seconds=spec.jitter),
+        max_age=timedelta(seconds=spec.max_age),
+        late_after=timedelta(seconds=5),
+    )
+
+
+def _job_id(spec: JobSpec) -> UUID:
+    return UUID(bytes=_digest("job", spec.name)[:16])
+
+
+def _digest(*facts: object) -> bytes:
+    return blake2b(repr(facts).encode(), digest_size=16).digest()
+
+
+def _summary(changes: dict[str, list[Changed]]) -> str:
+    runs = [
+        f"{str(UUID(bytes=change.key))[:8]} {change.op} {change.row['state']} #{change.row['attempt']}"
+        for change in changes["runs"]
+    ]
+    skips = [f"skip {change.row['count']} {change.row['reason']}" for change in changes["skips"]]
+    return ", ".join([*runs, *skips])
