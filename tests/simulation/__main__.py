@@ -9,7 +9,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -47,6 +48,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--seed", type=int, help="only this one, with its whole history")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--brief", action="store_true", help="leave out the history of a broken promise")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     return parser.parse_args()
 
@@ -54,21 +56,24 @@ def _arguments() -> argparse.Namespace:
 def _many(seeds: range, arguments: argparse.Namespace) -> int:
     """Every seed; the first that breaks a promise ends it, and is shown as short as it can be made."""
     started, results, broken = time.monotonic(), [], None
-    for result in _results(seeds, arguments.processes):
-        results.append(result)
-        if result.broken is not None:
-            broken = result.seed
-            break
-        if len(results) % 500 == 0:
-            print(f"{len(results)} of {len(seeds)}", file=sys.stderr)
+    with closing(_results(seeds, arguments.processes)) as found:
+        for result in found:
+            results.append(result)
+            if result.broken is not None:
+                broken = result.seed
+                break
+            if len(results) % 500 == 0:
+                print(f"{len(results)} of {len(seeds)}", file=sys.stderr)
     figures = _figures(results, time.monotonic() - started)
     print(", ".join(f"{name.replace('_', ' ')} {value}" for name, value in figures.items()))
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
-    return 0 if broken is None else _show(simulate(scenario_of(broken)))
+    if broken is not None and not arguments.brief:
+        _show(simulate(scenario_of(broken)))
+    return int(broken is not None)
 
 
-def _results(seeds: range, processes: int) -> Iterator[Result]:
+def _results(seeds: range, processes: int) -> Generator[Result, None, None]:
     if processes == 1:
         yield from map(_simulate, seeds)
         return

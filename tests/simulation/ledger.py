@@ -233,11 +233,14 @@ class Ledger:
     def _instants_of(self, job: Row, after: int, until: int) -> list[int]:
         return instants_of(job["schedule"], job["timezone"], self._moment).between(after, until)
 
+    def unfinished(self, until: int) -> list[Row]:
+        """Runs that have not ended and were to be ready by then; a clock that went back leaves some for later."""
+        found = (run for runs in self._unfinished.values() for run in runs.values())
+        return [run for run in found if run["ready_at"] < until]
+
     def close(self, now: int) -> None:
         """After the calm: nothing is left unfinished, and everything that happened has left its trace."""
-        left = [
-            run for runs in self._unfinished.values() for run in runs.values() if run["ready_at"] < now - 30 * SECOND
-        ]
+        left = self.unfinished(now)
         _hold(not left, f"I3: left unfinished: {[_told(run) for run in left[:3]]}")
         for job in self.jobs.values():
             is_behind = job["plan_at"] is not None and job["plan_at"] < now - 30 * SECOND and job["deleted_at"] is None

@@ -11,6 +11,13 @@ from tests.engine.virtual import MOMENT, VirtualTime
 Answer = TypeVar("Answer")
 
 
+_MOST_STEPS = 20_000  # within a second of virtual time
+
+
+class Standstill(Exception):
+    """Somebody is at work for ever while no time passes."""
+
+
 class SeededLoop(asyncio.BaseEventLoop):
     """Tasks that are ready together take their next step in an order drawn from the seed."""
 
@@ -19,6 +26,7 @@ class SeededLoop(asyncio.BaseEventLoop):
         self._random = random
         self._seconds = 0.0
         self._clock_resolution = MOMENT
+        self._second, self._steps = 0, 0
 
     def time(self) -> float:
         return self._seconds
@@ -38,6 +46,7 @@ class SeededLoop(asyncio.BaseEventLoop):
                 raise RuntimeError("nothing is left to happen")
             self._seconds = max(self._seconds, timers[0]._when)
         self._seconds += MOMENT
+        self._look_for_standstill()
         while timers and timers[0]._when <= self._seconds:
             timer = heapq.heappop(timers)
             timer._scheduled = False
@@ -47,6 +56,13 @@ class SeededLoop(asyncio.BaseEventLoop):
         for handle in batch:
             if not handle._cancelled:
                 handle._run()
+
+    def _look_for_standstill(self) -> None:
+        if int(self._seconds) > self._second:
+            self._second, self._steps = int(self._seconds), 0
+        self._steps += 1
+        if self._steps > _MOST_STEPS:
+            raise Standstill(f"no time passes after {self._seconds:.3f} s")
 
     def _permuted(self, batch: list[asyncio.Handle]) -> list[asyncio.Handle]:
         """The steps of tasks in another order; what is not a task's step keeps its place."""

@@ -100,7 +100,7 @@ def _job(random: Random, number: int, moment: datetime) -> JobSpec:
         timezone=BERLIN if is_local else "UTC",
         catch_up=random.choice(["latest", "earliest", "all", "all", "none"]),
         overlap=random.choice(["allow", "allow", "queue_all", "queue_one", "skip", "cancel_running"]),
-        at_most_once=random.random() < 0.2,
+        at_most_once=random.random() < 0.12,
         attempts=random.choice([1, 3, 50, 50]),
         backoff=random.choice([0.0, 1.0, 10.0]),
         lane=random.choice("abc"),
@@ -108,7 +108,7 @@ def _job(random: Random, number: int, moment: datetime) -> JobSpec:
         window=random.choice([None, None, None, 30.0]),
         jitter=random.choice([0.0, 0.0, 3.0]),
         max_age=random.choice([45.0, 86_400.0, 86_400.0]),
-        behaviour="kills" if kills else random.choice(["quick", "quick", "slow", "fails"]),
+        behaviour="kills" if kills else random.choice(["quick", "slow", "slow", "fails"]),
     )
 
 
@@ -127,7 +127,7 @@ _ACTS: dict[str, tuple[int, Sequence[float], Sequence[Sequence[str]]]] = {
     "crash": (3, (0.0, 3.0), ()),
     "restart": (2, (0.0, 2.0), ()),
     "start": (1, _NOW, ()),
-    "freeze": (3, (0.5, 8.0, 14.0, 30.0), ()),
+    "freeze": (4, (0.5, 14.0, 18.0, 24.0), ()),
     "cut off": (2, (1.0, 14.0, 30.0), ()),
     "outage": (2, (0.05, 3.0, 14.0, 36.0), ()),
     "step": (2, (-600.0, -59.0, -5.0, 1.0, 59.0, 61.0, 600.0), ()),

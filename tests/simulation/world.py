@@ -21,14 +21,14 @@ from hourbell.targets.base import Call
 from tests.engine.nodes import Cluster, Node, hang
 from tests.engine.virtual import START, VirtualTime
 from tests.simulation.changes import Changed, Changes
-from tests.simulation.ledger import ENDED, Commit, Ledger, Violation
-from tests.simulation.loop import run_seeded
+from tests.simulation.ledger import ENDED, SECOND, Commit, Ledger, Violation
+from tests.simulation.loop import Standstill, run_seeded
 from tests.simulation.oracle import microseconds
 from tests.simulation.scenario import LEASE, TROUBLE, Act, JobSpec, Scenario
 from tests.sqlite_database import SqliteDatabase
 
 BY = "simulation"
-CALM = 3 * LEASE  # for the last lease to run out, the reapers to warm up and the rest to be done
+CALM = 4 * LEASE  # at most, for the last lease to run out, the reapers to warm up and the rest to be done
 _READS = frozenset({"sample_time", "lanes", "definitions", "backlog"})
 
 
@@ -69,15 +69,18 @@ def simulate(scenario: Scenario) -> Told:
         time.offset = scenario.moment - START
         async with SqliteDatabase.in_memory() as database:
             world = World(scenario, Cluster(time, database), told)
+            happening = asyncio.create_task(world.happen())
             try:
-                await world.happen()
+                await asyncio.wait([happening, world.broken], return_when=asyncio.FIRST_COMPLETED)
+                await (world.broken if world.broken.done() else happening)
             finally:
+                happening.cancel()
                 await world.close()
 
     try:
         run_seeded(Random(scenario.seed), main)
-    except Violation as violation:
-        told.broken = str(violation)
+    except (Violation, Standstill) as broken:
+        told.broken = str(broken)
     finally:
         logging.disable(logging.NOTSET)
     return told
@@ -99,7 +102,7 @@ class World:
         self._deliveries: list[tuple[Node, Act]] = []  # faults that wait for the next delivery of a node
         self._unwell: dict[UUID, float] = {}  # when a node was last known to be so
         self._stepped_at = self._stepped_forward_at = float("-inf")
-        self._broken: Violation | None = None
+        self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._is_calm = False
         self._started: set[int] = set()
         self._later: list[asyncio.Task[None]] = []
@@ -132,7 +135,6 @@ class World:
             await self.cluster.advance(max(0.0, begun + act.at - self.cluster.time.elapsed()))
             self._tell("act", str(act))
             await self._act(act)
-            self._raise()
         await self.cluster.advance(max(0.0, begun + TROUBLE - self.cluster.time.elapsed()))
         await self._calm_down()
 
@@ -148,7 +150,6 @@ class World:
         self._deliveries.clear()
         self._is_calm = True
         await asyncio.gather(*self._later)
-        self._raise()
         for node in self.cluster.alive:
             node.is_cut_off = False
             node.thaw()
@@ -156,9 +157,11 @@ class World:
             if await self.cluster.control.get_job(_job_id(spec)) is not None:
                 await self._pause(_job_id(spec))
         await self._start()
-        await self.cluster.advance(CALM)
-        self._raise()
-        self._ledger.close(microseconds(self.cluster.now()))
+        await self.cluster.advance(LEASE / 2)  # for those who woke up late to do what they still mean to do
+        ends_at = self.cluster.time.elapsed() + CALM
+        while self._ledger.unfinished(self._now() + 15 * SECOND) and self.cluster.time.elapsed() < ends_at:
+            await self.cluster.advance(1.0)
+        self._ledger.close(self._now())
         self._told.runs, self._told.effects = len(self._ledger.runs), len(self._ledger.effects)
 
     # What the acts do.
@@ -380,7 +383,7 @@ class World:
         try:
             self._ledger.effect(node.id, run.id, run.attempt, may_be_late=now - self._stepped_forward_at < 3 * LEASE)
         except Violation as violation:
-            self._broken = self._broken or violation
+            self._break_off(violation)
         await self._meddle(node, call, "first byte")
         behaviour = self._behaviour_of(call.definition.name)
         if behaviour == "kills" and not self._is_calm:
@@ -389,7 +392,7 @@ class World:
             return await hang(node, call)
         luck = _digest(self._scenario.seed, run.id, run.attempt)
         if not self._is_calm and (behaviour == "slow" or luck[0] < 32):
-            await asyncio.sleep((0.1, 2.0, 8.0, 20.0)[luck[1] % 4])
+            await asyncio.sleep((0.1, 4.0, 8.0, 20.0)[luck[1] % 4])
         await self._meddle(node, call, "last byte")
         return Failed("bad luck") if behaviour == "fails" and luck[2] < 128 and not self._is_calm else Succeeded()
 
@@ -418,19 +421,23 @@ class World:
 
     def _commit(self, verb: str, node: Node | None = None) -> None:
         knows_the_time = self.cluster.time.elapsed() - self._stepped_at > LEASE
-        commit = Commit(node.id if node else None, verb, microseconds(self.cluster.now()), knows_the_time)
+        commit = Commit(node.id if node else None, verb, self._now(), knows_the_time)
         try:
             changes = self._ledger.commit(commit)
         except Violation as violation:
-            self._broken = self._broken or violation
-            self._tell("ledger", str(violation))
+            self._break_off(violation)
             return
         if changes is not None and (changes["runs"] or changes["skips"]):
             self._tell(f"node {node.number}" if node else "user", f"{verb}: {_summary(changes)}")
 
-    def _raise(self) -> None:
-        if self._broken is not None:
-            raise self._broken
+    def _now(self) -> int:
+        return microseconds(self.cluster.now())
+
+    def _break_off(self, violation: Violation) -> None:
+        """End the simulation; whoever was at work may take a few more steps."""
+        self._tell("ledger", str(violation))
+        if not self.broken.done():
+            self.broken.set_exception(violation)
 
     def _tell(self, who: str, what: str) -> None:
         self._told.history.append(f"{self.cluster.time.elapsed():9.4f}  {who:<8} {what}")

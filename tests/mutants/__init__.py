@@ -1,0 +1,1 @@
+"""Safeguards taken out one by one, in a copy, to see that the tests notice: `make mutants`."""

@@ -1,0 +1,139 @@
+"""The safeguards, how each is taken out, and which tests are expected to notice."""
+
+from dataclasses import dataclass
+
+_ENGINE = "src/hourbell/engine"
+_STORE = "src/hourbell/store"
+
+SIMULATION = "simulation"  # up to 2,000 seeds, until one breaks a promise
+
+
+@dataclass(frozen=True)
+class Change:
+    """A piece of text that stands once in a file, and what it becomes."""
+
+    path: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Mutant:
+    name: str
+    changes: tuple[Change, ...]
+    tests: tuple[str, ...]  # SIMULATION, or what pytest calls them
+
+
+def _scenario(name: str, backend: str) -> str:
+    return f"tests/faults/test_campaign.py::test_every_promise_holds_under[{name}-{backend}]"
+
+
+MUTANTS = (
+    Mutant(
+        "one run for each instant: the unique index",
+        (
+            Change(f"{_STORE}/postgres/migrations/0001_engine.sql", "unique index runs_once", "index runs_once"),
+            Change(f"{_STORE}/sqlite/migrations/0001_engine.sql", "unique index hourbell_runs_once", "index runs_once"),
+        ),
+        ("tests/contract/test_states.py", "tests/contract/test_doctor.py"),
+    ),
+    Mutant(
+        "the fence: the attempt in settle",
+        (
+            Change(f"{_STORE}/postgres/engine.sql", " and r.attempt = g.attempt and r.state = g.held", ""),
+            Change(
+                f"{_STORE}/sqlite/engine.sql",
+                " and r.attempt = g.attempt and r.state = 'running'\nreturning id, attempt",
+                "\nreturning id, attempt",
+            ),
+        ),
+        (SIMULATION, _scenario("frozen", "postgres"), "tests/contract/test_settling.py"),
+    ),
+    Mutant(
+        "the trust window of a lease",
+        (
+            Change(
+                f"{_ENGINE}/leases.py", 'return self._elapsed() < self._until.get(held, float("-inf"))', "return True"
+            ),
+            Change(f"{_ENGINE}/leases.py", "return self._elapsed() < self._renewed_until", "return True"),
+        ),
+        (SIMULATION, "tests/engine/test_several_nodes.py"),
+    ),
+    Mutant(
+        "the claim that locks what it tests",
+        (
+            Change(
+                f"{_STORE}/postgres/engine.sql",
+                "limit w.free\n                for no key update skip locked",
+                "limit w.free",
+            ),
+        ),
+        ("tests/contract/test_claiming.py", _scenario("kills", "postgres")),
+    ),
+    Mutant(
+        "the reaper's warm-up",
+        (
+            Change(
+                f"{_ENGINE}/heartbeat.py",
+                "return last - first >= 2 * self.interval and self._elapsed() - last < 2 * self.interval",
+                "return True",
+            ),
+        ),
+        (SIMULATION, _scenario("outages", "postgres"), "tests/engine/test_outage.py"),
+    ),
+    Mutant(
+        "the claim is committed before the effect",
+        (
+            Change(
+                f"{_STORE}/postgres/engine.sql",
+                "set state = 'running', attempt = r.attempt + 1, lease_owner = $5,",
+                "set lease_owner = $5,",
+            ),
+            Change(
+                f"{_STORE}/sqlite/engine.sql",
+                "set state = 'running', attempt = attempt + 1, lease_owner = ?2,",
+                "set lease_owner = ?2,",
+            ),
+        ),
+        (SIMULATION, _scenario("kills", "postgres"), "tests/contract/test_claiming.py"),
+    ),
+    Mutant(
+        "the cursor never moves back",
+        (
+            Change(f"{_STORE}/postgres/engine.sql", "greatest(j.cursor_at, g.cursor_at)", "g.cursor_at"),
+            Change(
+                f"{_STORE}/sqlite/engine.sql",
+                "coalesce(max(j.cursor_at, g.cursor_at), j.cursor_at, g.cursor_at)",
+                "g.cursor_at",
+            ),
+            Change(
+                "src/hourbell/core/plan.py",
+                "return _moved(job, schedule, job.cursor_at)\n    room",
+                "return _moved(job, schedule, now)\n    room",
+            ),
+        ),
+        (SIMULATION, "tests/engine/test_clock_steps.py"),
+    ),
+    Mutant(
+        "the database's clock, not the node's",
+        (
+            Change(
+                f"{_ENGINE}/time.py",
+                "return time + timedelta(seconds=self._elapsed() - at)",
+                "from hourbell import clock\n        return clock.now()",
+            ),
+        ),
+        (SIMULATION, _scenario("clocks", "postgres")),
+    ),
+    Mutant(
+        "the id follows from job and instant",
+        (
+            Change(
+                "src/hourbell/core/run.py",
+                "return uuid5(job_id, str(_microseconds(scheduled_at)))",
+                "from uuid import uuid4\n    return uuid4()",
+            ),
+        ),
+        (SIMULATION, _scenario("older_backup", "postgres"), "tests/core/test_run_identity.py"),
+    ),
+)
