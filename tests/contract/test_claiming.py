@@ -197,7 +197,18 @@ async def test_a_run_under_which_nodes_died_is_claimed_only_as_a_suspect(
 
     assert await claim(store, now=now) == []
     [run] = await claim_suspect(store, now=now)
-    assert (run.is_suspect, run.attempt) == (True, 3)
+    assert (run.crashes, run.attempt) == (2, 3)
+
+
+async def test_how_many_deaths_make_a_suspect_is_for_the_caller_to_say(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await a_waiting_job(store, control)
+    await database.sql("update hourbell.runs set crashes = 3")
+    asked = (NODE, T0 + HOUR, T0 + HOUR + MINUTE, [Want("task:a", 10)])
+
+    assert await store.claim(*asked, suspects=True, suspect_after=4) == []
+    assert len(await store.claim(*asked, suspect_after=4)) == 1
 
 
 async def test_just_one_suspect_is_taken(store: EngineStore, control: ControlStore, database: Database) -> None:

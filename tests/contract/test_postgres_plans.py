@@ -60,10 +60,10 @@ STATEMENTS: dict[str, tuple[tuple[Any, ...], set[str]]] = {
     "save_cursors": ((IDS, *([T0] * COUNT for _ in range(3)), *([None] * COUNT, ["a"] * COUNT)), {"jobs_pkey"}),
     "lanes": ((), {"runs_line"}),
     "claim": (
-        (WANTED, [20] * LANES, [2] * LANES, T0 + HOUR, NODE, T0 + 2 * HOUR),
+        (WANTED, [20] * LANES, [2] * LANES, T0 + HOUR, NODE, T0 + 2 * HOUR, 2),
         {"runs_line", "runs_unfinished", "runs_pkey"},
     ),
-    "claim_suspect": ((WANTED, T0 + HOUR, NODE, T0 + 2 * HOUR), {"runs_suspects", "runs_unfinished", "runs_pkey"}),
+    "claim_suspect": ((WANTED, T0 + HOUR, NODE, T0 + 2 * HOUR, 2), {"runs_suspects", "runs_unfinished", "runs_pkey"}),
     "settle": (SETTLE, {"runs_pkey"}),
     "late_outcomes": ((IDS, [1] * COUNT, [NODE] * COUNT, ["failed"] * COUNT), {"runs_pkey", "attempts_pkey"}),
     "expired_leases": ((T0 + MINUTE, 100), {"runs_leases"}),

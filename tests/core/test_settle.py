@@ -23,6 +23,7 @@ from hourbell.core.settle import (
     Unstarted,
     settle,
     settle_lost,
+    suspect_after,
 )
 from hourbell.core.states import ENDS, MOVES, WAITING, Kind, Reason, RunState
 from tests.core.schedule.strategies import examples
@@ -184,8 +185,7 @@ def test_a_run_is_poison_after_as_many_deaths_as_the_operator_says(poison_after:
 
 
 def test_a_run_is_a_suspect_before_it_is_poison() -> None:
-    assert [a_run(crashes=crashes).is_suspect for crashes in range(4)] == [False, False, True, True]
-    assert a_run(crashes=POISON_AFTER - 1).is_suspect
+    assert [suspect_after(deaths) for deaths in (1, 2, POISON_AFTER, 4, 1_000)] == [2, 2, 2, 3, 999]
 
 
 runs = st.builds(

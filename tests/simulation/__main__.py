@@ -9,26 +9,15 @@ import json
 import os
 import sys
 import time
-from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 
+from tests.simulation.batch import Result, results_of
 from tests.simulation.scenario import Scenario, scenario_of
 from tests.simulation.shrink import shrink
 from tests.simulation.world import Told, simulate
 
 HASH_SEED = "0"  # the order of a set of names is part of a history
-
-
-@dataclass(frozen=True)
-class Result:
-    seed: int
-    broken: str | None
-    runs: int
-    effects: int
-    seconds: float
 
 
 def main() -> int:
@@ -56,7 +45,7 @@ def _arguments() -> argparse.Namespace:
 def _many(seeds: range, arguments: argparse.Namespace) -> int:
     """Every seed; the first that breaks a promise ends it, and is shown as short as it can be made."""
     started, results, broken = time.monotonic(), [], None
-    with closing(_results(seeds, arguments.processes)) as found:
+    with closing(results_of(seeds, arguments.processes)) as found:
         for result in found:
             results.append(result)
             if result.broken is not None:
@@ -71,20 +60,6 @@ def _many(seeds: range, arguments: argparse.Namespace) -> int:
     if broken is not None and not arguments.brief:
         _show(simulate(scenario_of(broken)))
     return int(broken is not None)
-
-
-def _results(seeds: range, processes: int) -> Generator[Result, None, None]:
-    if processes == 1:
-        yield from map(_simulate, seeds)
-        return
-    with get_context("spawn").Pool(processes) as pool:
-        yield from pool.imap_unordered(_simulate, seeds, chunksize=8)
-
-
-def _simulate(seed: int) -> Result:
-    started = time.process_time()
-    told = simulate(scenario_of(seed))
-    return Result(seed, told.broken, told.runs, told.effects, time.process_time() - started)
 
 
 def _figures(results: list[Result], seconds: float) -> dict[str, object]:

@@ -46,6 +46,7 @@ class Ledger:
         self._changes = changes
         self._moment = moment
         self._poison_after = poison_after
+        self._suspect_after = max(2, poison_after - 1)
         self._has_excuse = has_excuse  # whether a node was unwell, so that its lease may be taken from it
         self.jobs: dict[bytes, Row] = {}
         self.runs: dict[bytes, Row] = {}
@@ -164,12 +165,12 @@ class Ledger:
             _hold(not running, f"I13: another run of its job is running: {story}")
             older = [other for other in others if _age(other) < _age(row)]
             _hold(not older, f"I13: an older run of its job is unfinished: {story}")
-        if was["crashes"] >= 2:
+        if was["crashes"] >= self._suspect_after:
             suspects = [
                 run
                 for runs in self._unfinished.values()
                 for run in runs.values()
-                if run["state"] == "running" and run["lease_owner"] == row["lease_owner"] and run["crashes"] >= 2
+                if _is_held_by(run, row["lease_owner"]) and run["crashes"] >= self._suspect_after
             ]
             _hold(not suspects, f"I12: a node holds a second suspect: {story}")
 
@@ -280,6 +281,10 @@ def _hold(is_so: bool, broken: str) -> None:
 
 def _attempts(retry: Any) -> int:
     return int(retry["attempts"]) if isinstance(retry, dict) else PRESETS[retry]
+
+
+def _is_held_by(run: Row, owner: bytes) -> bool:
+    return bool(run["state"] == "running" and run["lease_owner"] == owner)
 
 
 def _age(run: Row) -> tuple[Any, ...]:

@@ -65,8 +65,3 @@ class Run:
     started_at: datetime | None = None
     at_most_once: bool = False
     payload: object = None
-
-    @property
-    def is_suspect(self) -> bool:
-        """Two nodes have died under it: a third death, alone, will be its own fault."""
-        return self.crashes >= 2

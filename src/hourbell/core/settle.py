@@ -9,6 +9,7 @@ from hourbell.core.run import Run
 from hourbell.core.states import Reason, RunState
 
 POISON_AFTER = 3
+SUSPECT_AFTER = 2
 LONGEST_RETRY_AFTER = timedelta(hours=1)
 
 
@@ -115,6 +116,11 @@ def settle_lost(run: Run, now: datetime, poison_after: int = POISON_AFTER) -> Se
     if crashes >= poison_after:
         return _ended(run, Lost(), RunState.FAILED, now, Reason.POISON, crashes=crashes)
     return _ready_at_once(run, Lost(), now, crashes)
+
+
+def suspect_after(poison_after: int) -> int:
+    """The deaths from which a run is a suspect: one more, alone, would be its own fault."""
+    return max(SUSPECT_AFTER, poison_after - 1)
 
 
 def _ready_at_once(run: Run, outcome: Outcome, now: datetime, crashes: int) -> Settlement:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from hourbell.core.settle import POISON_AFTER, Cancelled
+from hourbell.core.settle import POISON_AFTER, Cancelled, suspect_after
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.heartbeat import Heartbeat, HeartbeatResult, Pulse
 from hourbell.engine.janitor import Janitor
@@ -86,6 +86,7 @@ class Engine:
             elapsed=elapsed,
             luck=luck,
             slots=settings.slots,
+            suspect_after=suspect_after(settings.poison_after),
         )
         self.heartbeat = Heartbeat(
             heartbeat_store or store,

@@ -92,6 +92,7 @@ class Runner:
         elapsed: Callable[[], float],
         luck: Callable[[], float],
         slots: int,
+        suspect_after: int,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -103,6 +104,7 @@ class Runner:
         self._elapsed = elapsed
         self._luck = luck
         self._slots = slots
+        self._suspect_after = suspect_after
         self._lanes = Lanes()
         self._held: dict[Held, Attempting] = {}
         self._in_lane: Counter[str] = Counter()
@@ -139,7 +141,7 @@ class Runner:
     def _may_look_for_suspect(self) -> bool:
         """Once after each look at the lanes, while this node holds none: a suspect may take its node down."""
         looks, self._looks_for_suspect = self._looks_for_suspect, False
-        return looks and not any(attempting.run.is_suspect for attempting in self._held.values())
+        return looks and not any(attempting.run.crashes >= self._suspect_after for attempting in self._held.values())
 
     def hint(self, lanes: Iterable[str]) -> None:
         """Runs were added to these lanes."""
@@ -253,7 +255,10 @@ class Runner:
     async def _claim(self, wants: list[Want], *, suspects: bool = False) -> int:
         trusted_until = self._leases.trust_from_now()
         now = self._clock.now()
-        runs = await self._store.claim(self._node, now, now + self._leases.duration, wants, suspects=suspects)
+        until = now + self._leases.duration
+        runs = await self._store.claim(
+            self._node, now, until, wants, suspects=suspects, suspect_after=self._suspect_after
+        )
         if not runs:
             return 0
         self._events.claimed(runs)

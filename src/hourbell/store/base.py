@@ -19,7 +19,7 @@ from uuid import UUID
 from hourbell.core.job import Definition, Job
 from hourbell.core.plan import Plan
 from hourbell.core.run import Run
-from hourbell.core.settle import Settlement
+from hourbell.core.settle import SUSPECT_AFTER, Settlement
 
 
 class StoreUnavailable(Exception):
@@ -192,14 +192,21 @@ class EngineStore(Protocol):
         """Every lane with runs waiting, with the moment the first of them is ready."""
 
     async def claim(
-        self, node: UUID, now: datetime, lease_until: datetime, wants: Sequence[Want], *, suspects: bool = False
+        self,
+        node: UUID,
+        now: datetime,
+        lease_until: datetime,
+        wants: Sequence[Want],
+        *,
+        suspects: bool = False,
+        suspect_after: int = SUSPECT_AFTER,
     ) -> list[Run]:
         """Take leases on ready runs, at most as many as wanted in each lane.
 
         A claimed run is running, its attempt one higher, its lease the node's. Lower ranks come first, then the longest
         ready. No run is claimed twice for one attempt, however many nodes ask. Unless its job allows overlap, a run is
         claimed only if no run of its job is running and none older is unfinished. With `suspects`, just one run under
-        which nodes died is taken; without, none.
+        which `suspect_after` nodes died, or more, is taken; without, none such.
         """
 
     async def definitions(self, versions: Collection[tuple[UUID, int]]) -> dict[tuple[UUID, int], Definition]:

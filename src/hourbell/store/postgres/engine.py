@@ -14,7 +14,7 @@ from hourbell.core.definition_json import definition_from_json
 from hourbell.core.job import Definition, Job
 from hourbell.core.plan import Plan
 from hourbell.core.run import Run
-from hourbell.core.settle import Settlement
+from hourbell.core.settle import SUSPECT_AFTER, Settlement
 from hourbell.store.base import (
     Attempt,
     Backlog,
@@ -114,16 +114,23 @@ class PostgresEngineStore:
             return [LaneWork(row["lane"], row["ready_at"]) for row in await connection.fetch(SQL["lanes"])]
 
     async def claim(
-        self, node: UUID, now: datetime, lease_until: datetime, wants: Sequence[Want], *, suspects: bool = False
+        self,
+        node: UUID,
+        now: datetime,
+        lease_until: datetime,
+        wants: Sequence[Want],
+        *,
+        suspects: bool = False,
+        suspect_after: int = SUSPECT_AFTER,
     ) -> list[Run]:
         async with self._connections.connection() as connection:
             try:
                 if suspects:
                     lanes = [want.lane for want in wants if want.free > 0]
-                    rows = await connection.fetch(SQL["claim_suspect"], lanes, now, node, lease_until)
+                    rows = await connection.fetch(SQL["claim_suspect"], lanes, now, node, lease_until, suspect_after)
                 else:
                     arrays = columns(((want.lane, want.free, want.oldest) for want in wants), 3)
-                    rows = await connection.fetch(SQL["claim"], *arrays, now, node, lease_until)
+                    rows = await connection.fetch(SQL["claim"], *arrays, now, node, lease_until, suspect_after)
             except asyncpg.UniqueViolationError:
                 return []  # another node was first with a run of the same job: a lost race
         return [run_of(row) for row in rows]

@@ -141,7 +141,7 @@ with wants as (
                 select r.id, r.rank, r.ready_at
                 from hourbell.runs r
                 where r.lane = w.lane and r.rank = p.rank and r.state in ('pending', 'retrying')
-                  and r.ready_at <= $4 and r.crashes < 2
+                  and r.ready_at <= $4 and r.crashes < $7
                   and (not r.exclusive or not exists (
                       select 1 from hourbell.runs o
                       where o.job_id = r.job_id and o.state in ('pending', 'running', 'retrying')
@@ -170,7 +170,8 @@ order by rank, ready_at, id
 with locked as (
     select r.id
     from hourbell.runs r
-    where r.lane = any($1::text[]) and r.state in ('pending', 'retrying') and r.crashes >= 2 and r.ready_at <= $2
+    where r.lane = any($1::text[]) and r.state in ('pending', 'retrying') and r.ready_at <= $2
+      and r.crashes >= 2 and r.crashes >= $5
       and (not r.exclusive or not exists (
           select 1 from hourbell.runs o
           where o.job_id = r.job_id and o.state in ('pending', 'running', 'retrying')

@@ -10,7 +10,7 @@ from hourbell.core.job import Definition, Job
 from hourbell.core.plan import Plan
 from hourbell.core.policies import Rank
 from hourbell.core.run import Run
-from hourbell.core.settle import Settlement
+from hourbell.core.settle import SUSPECT_AFTER, Settlement
 from hourbell.store.base import (
     Attempt,
     Backlog,
@@ -80,13 +80,21 @@ class SqliteEngineStore:
         return [LaneWork(row["lane"], row["ready_at"]) for row in rows]
 
     async def claim(
-        self, node: UUID, now: datetime, lease_until: datetime, wants: Sequence[Want], *, suspects: bool = False
+        self,
+        node: UUID,
+        now: datetime,
+        lease_until: datetime,
+        wants: Sequence[Want],
+        *,
+        suspects: bool = False,
+        suspect_after: int = SUSPECT_AFTER,
     ) -> list[Run]:
         def claim(session: Session) -> list[Row]:
             if suspects:
-                rows = session.fetch(SQL["suspect"], [want.lane for want in wants if want.free > 0], now)
+                lanes = [want.lane for want in wants if want.free > 0]
+                rows = session.fetch(SQL["suspect"], lanes, now, suspect_after)
             else:
-                rows = [row for want in wants for row in _picked(session, want, now)]
+                rows = [row for want in wants for row in _picked(session, want, now, suspect_after)]
                 rows.sort(key=lambda row: (row["rank"], row["ready_at"], row["id"]))
             if rows:
                 session.execute(SQL["claim"], [row["id"] for row in rows], node, lease_until, now)
@@ -214,13 +222,13 @@ class SqliteEngineStore:
         await self._runner.close()
 
 
-def _picked(session: Session, want: Want, now: datetime) -> list[Row]:
+def _picked(session: Session, want: Want, now: datetime, suspect_after: int) -> list[Row]:
     """The ready runs of a lane that come first: `oldest` of them by age, the others by rank and then by age."""
     line: list[Row] = []
     for rank in Rank:
         enough = min(want.free, max(0, want.free - len(line)) + want.oldest)
         if enough > 0:
-            line += session.fetch(SQL["line"], want.lane, rank, now, enough)
+            line += session.fetch(SQL["line"], want.lane, rank, now, enough, suspect_after)
     if len(line) <= want.free:
         return line
     by_age = sorted(line, key=lambda row: (row["ready_at"], row["id"]))

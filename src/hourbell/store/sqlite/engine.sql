@@ -114,7 +114,7 @@ group by found.lane
 select id, job_id, job_version, kind, scheduled_at, ready_at, expires_at, 'running' as state, lane,
        attempt + 1 as attempt, failures, crashes, coalesce(started_at, ?3) as started_at, at_most_once, payload, rank
 from hourbell_runs as r
-where lane = ?1 and rank = ?2 and state in ('pending', 'retrying') and ready_at <= ?3 and crashes < 2
+where lane = ?1 and rank = ?2 and state in ('pending', 'retrying') and ready_at <= ?3 and crashes < ?5
   and (not exclusive or not exists (
       select 1 from hourbell_runs o
       where o.job_id = r.job_id and o.state in ('pending', 'running', 'retrying')
@@ -127,7 +127,7 @@ select id, job_id, job_version, kind, scheduled_at, ready_at, expires_at, 'runni
        attempt + 1 as attempt, failures, crashes, coalesce(started_at, ?2) as started_at, at_most_once, payload, rank
 from hourbell_runs as r
 where lane in (select value from json_each(?1)) and state in ('pending', 'retrying') and crashes >= 2
-  and ready_at <= ?2
+  and crashes >= ?3 and ready_at <= ?2
   and (not exclusive or not exists (
       select 1 from hourbell_runs o
       where o.job_id = r.job_id and o.state in ('pending', 'running', 'retrying')
