@@ -111,6 +111,7 @@ class Service:
         starting.cancel()  # nothing is claimed yet, and a change of the schema is made whole or not at all
         stopping.cancel()
         log.info("stopped")
+        _ignore_signals()
 
     async def _start(self, stores: Stores) -> _Node:
         settings = self._settings
@@ -172,6 +173,12 @@ class Service:
             app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=_LAST_ANSWERS
         )
         return _Server(config)
+
+
+def _ignore_signals() -> None:
+    """The handlers end with the event loop: a late signal must not make a failure of an orderly end."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 async def _readiness(engine: Engine, stores: Stores) -> Readiness:
