@@ -113,6 +113,7 @@ class Engine:
             may_reap=lambda: self.heartbeat.has_settled,
             on_runs=self._on_runs,
             interval=settings.reap_interval,
+            live_for=leases.live_for,
             poison_after=settings.poison_after,
         )
         janitor = Janitor(
@@ -123,6 +124,7 @@ class Engine:
             keep=settings.keep_runs,
             interval=settings.prune_interval,
             stuck_after=settings.stuck_after,
+            live_for=leases.live_for,
         )
 
         def looped(loop: Planner | Runner | Settler | Heartbeat | Reaper | Janitor) -> LoopRunner:

@@ -26,6 +26,7 @@ class Janitor:
         keep: int,
         interval: timedelta,
         stuck_after: timedelta,
+        live_for: timedelta,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -34,6 +35,7 @@ class Janitor:
         self._keep = keep
         self._interval = interval.total_seconds()
         self._stuck_after = stuck_after
+        self._live_for = live_for
         self._mark: Mark | None = None
 
     async def tick(self) -> float:
@@ -47,7 +49,7 @@ class Janitor:
             log.info("history_pruned", extra={"runs": pruned.removed})
         if pruned.mark is not None:
             return _BETWEEN_BATCHES
-        backlog = await self._store.backlog(now)
+        backlog = await self._store.backlog(now, self._live_for)
         self._metrics.backlog.set(backlog.waiting)
         if backlog.oldest_ready_at is not None and now - backlog.oldest_ready_at > self._stuck_after:
             oldest = int((now - backlog.oldest_ready_at).total_seconds())

@@ -7,7 +7,7 @@ node may have the run, and nothing may start. Elapsed seconds count while the ma
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 
-from hourbell.store.base import Held
+from hourbell.store.base import LIVE_FOR, Held
 
 MARGIN = 5 / 60  # of the lease
 
@@ -18,6 +18,11 @@ class Leases:
         self._elapsed = elapsed
         self._until: dict[Held, float] = {}
         self._renewed_until = float("-inf")
+
+    @property
+    def live_for(self) -> timedelta:
+        """How long after its last heartbeat a node counts as alive; every node is taken to have the same lease."""
+        return max(LIVE_FOR, self.duration)
 
     @property
     def is_renewing(self) -> bool:

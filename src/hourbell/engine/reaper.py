@@ -28,6 +28,7 @@ class Reaper:
         may_reap: Callable[[], bool],
         on_runs: Callable[[frozenset[str]], None],
         interval: timedelta,
+        live_for: timedelta,
         poison_after: int,
     ) -> None:
         self._store = store
@@ -36,6 +37,7 @@ class Reaper:
         self._may_reap = may_reap
         self._on_runs = on_runs
         self._interval = interval.total_seconds()
+        self._live_for = live_for
         self._decide = partial(settle_lost, poison_after=poison_after)
 
     async def tick(self) -> float:
@@ -46,6 +48,6 @@ class Reaper:
         self._events.reaped(settlements)
         if settlements:
             self._on_runs(frozenset(settlement.run.lane for settlement in settlements))
-        expired = await self._store.expire(self._clock.now(), BATCH)
+        expired = await self._store.expire(self._clock.now(), BATCH, self._live_for)
         self._events.expired(len(expired))
         return 0 if BATCH in (len(settlements), len(expired)) else self._interval

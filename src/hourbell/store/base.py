@@ -21,6 +21,8 @@ from hourbell.core.plan import Plan
 from hourbell.core.run import Run
 from hourbell.core.settle import SUSPECT_AFTER, Settlement
 
+LIVE_FOR = timedelta(minutes=1)
+
 
 class StoreUnavailable(Exception):
     """The database cannot be reached, or closed the connection."""
@@ -225,10 +227,11 @@ class EngineStore(Protocol):
     async def reap(self, now: datetime, limit: int, decide: Callable[[Run, datetime], Settlement]) -> list[Settlement]:
         """Settle runs whose lease ran out by what `decide` says, writing the attempt as lost."""
 
-    async def expire(self, now: datetime, limit: int) -> list[UUID]:
+    async def expire(self, now: datetime, limit: int, live_for: timedelta = LIVE_FOR) -> list[UUID]:
         """Fail waiting runs older than their max_age.
 
-        One never attempted is failed only while no live node serves its lane.
+        One never attempted is failed only while no live node serves its lane. A node lives for so long after its
+        last heartbeat.
         """
 
     async def prune(self, now: datetime, age: timedelta, keep: int, limit: int, after: Mark | None = None) -> Pruned:
@@ -238,8 +241,8 @@ class EngineStore(Protocol):
         none, and goes with its last run. Planning does not change.
         """
 
-    async def backlog(self, now: datetime) -> Backlog:
-        """How much waits."""
+    async def backlog(self, now: datetime, live_for: timedelta = LIVE_FOR) -> Backlog:
+        """How much waits. A node lives for so long after its last heartbeat."""
 
     async def check_tzdata(self, version: str) -> Tzdata:
         """Record the node's time-zone data, which only rises, and tell how it stands to what jobs are planned by."""

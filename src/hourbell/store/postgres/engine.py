@@ -16,6 +16,7 @@ from hourbell.core.plan import Plan
 from hourbell.core.run import Run
 from hourbell.core.settle import SUSPECT_AFTER, Settlement
 from hourbell.store.base import (
+    LIVE_FOR,
     Attempt,
     Backlog,
     Beat,
@@ -40,7 +41,6 @@ from hourbell.store.records import held as held_by
 from hourbell.store.records import refreshed, serves, standing
 from hourbell.store.rows import Batch, Due, columns, run_of
 
-_LIVE = timedelta(minutes=1)
 _FORGET = timedelta(days=1)
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _NOBODY = UUID(int=0)
@@ -165,9 +165,9 @@ class PostgresEngineStore:
                 await connection.execute(SQL["wake"], Wake.RUNS)
         return [each.settlement for each in lost]
 
-    async def expire(self, now: datetime, limit: int) -> list[UUID]:
+    async def expire(self, now: datetime, limit: int, live_for: timedelta = LIVE_FOR) -> list[UUID]:
         async with self._connections.connection() as connection:
-            return [row["id"] for row in await connection.fetch(SQL["expire"], now, now - _LIVE, limit)]
+            return [row["id"] for row in await connection.fetch(SQL["expire"], now, now - live_for, limit)]
 
     async def prune(self, now: datetime, age: timedelta, keep: int, limit: int, after: Mark | None = None) -> Pruned:
         mark = after or Mark(_LONG_AGO, _NOBODY)
@@ -188,11 +188,11 @@ class PostgresEngineStore:
         last = rows[-1] if len(rows) == limit else None
         return Pruned(len(gone), None if last is None else Mark(last["finished_at"], last["id"]))
 
-    async def backlog(self, now: datetime) -> Backlog:
+    async def backlog(self, now: datetime, live_for: timedelta = LIVE_FOR) -> Backlog:
         async with self._connections.connection() as connection:
             row = await connection.fetchrow(SQL["backlog"], now)
             lanes = [work["lane"] for work in await connection.fetch(SQL["lanes"])]
-            served = [node["served"] for node in await connection.fetch(SQL["served_lanes"], now - _LIVE)]
+            served = [node["served"] for node in await connection.fetch(SQL["served_lanes"], now - live_for)]
         return Backlog(row["waiting"], row["oldest"], tuple(lane for lane in lanes if not serves(served, lane)))
 
     async def check_tzdata(self, version: str) -> Tzdata:

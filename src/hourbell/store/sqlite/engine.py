@@ -12,6 +12,7 @@ from hourbell.core.policies import Rank
 from hourbell.core.run import Run
 from hourbell.core.settle import SUSPECT_AFTER, Settlement
 from hourbell.store.base import (
+    LIVE_FOR,
     Attempt,
     Backlog,
     Beat,
@@ -38,7 +39,6 @@ from hourbell.store.sqlite.settling import count_expired, note_late, write_settl
 from hourbell.store.sqlite.values import EPOCH
 from hourbell.store.sqlite.writer import Runner
 
-_LIVE = timedelta(minutes=1)
 _FORGET = timedelta(days=1)
 _NOBODY = UUID(int=0)
 
@@ -133,9 +133,9 @@ class SqliteEngineStore:
 
         return [each.settlement for each in await self._runner.write(reap)]
 
-    async def expire(self, now: datetime, limit: int) -> list[UUID]:
+    async def expire(self, now: datetime, limit: int, live_for: timedelta = LIVE_FOR) -> list[UUID]:
         def expire(session: Session) -> list[UUID]:
-            rows = session.fetch(SQL["too_old"], now, now - _LIVE, limit)
+            rows = session.fetch(SQL["too_old"], now, now - live_for, limit)
             ids = [row["id"] for row in rows]
             if ids:
                 session.execute(SQL["expire"], ids, now)
@@ -162,11 +162,11 @@ class SqliteEngineStore:
 
         return await self._runner.write(prune)
 
-    async def backlog(self, now: datetime) -> Backlog:
+    async def backlog(self, now: datetime, live_for: timedelta = LIVE_FOR) -> Backlog:
         def look(session: Session) -> Backlog:
             [row] = session.fetch(SQL["backlog"], now)
             lanes = [work["lane"] for work in session.fetch(SQL["lanes"])]
-            served = [node["served"] for node in session.fetch(SQL["served_lanes"], now - _LIVE)]
+            served = [node["served"] for node in session.fetch(SQL["served_lanes"], now - live_for)]
             unserved = tuple(lane for lane in lanes if not serves(served, lane))
             return Backlog(row["waiting"], row["oldest_at"], unserved)
 
