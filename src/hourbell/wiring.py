@@ -14,7 +14,8 @@ from hourbell.library.scheduler import Scheduler
 from hourbell.metrics import Metrics
 from hourbell.settings import Settings
 from hourbell.store.base import ControlStore, EngineStore, StoreUnavailable
-from hourbell.store.migrations import Migration
+from hourbell.store.doctor import DoctorStore, Examined, Expectations, compare_clocks, examine
+from hourbell.store.migrations import Migration, load_migrations
 from hourbell.targets.base import Target
 from hourbell.targets.task import TaskTarget
 
@@ -87,6 +88,38 @@ def _open_sqlite(settings: Settings) -> Stores:
         status=lambda: status(writer),
         close=writer.close,
     )
+
+
+def open_doctor(settings: Settings) -> DoctorStore:
+    """The doctor's store on the database of the settings, which it only reads. Nothing is connected yet."""
+    if settings.database.kind == "sqlite":
+        from hourbell.store.sqlite.doctor import SqliteDoctorStore
+
+        return SqliteDoctorStore(settings.database.location)
+    from hourbell.store.postgres.connections import Connections
+    from hourbell.store.postgres.doctor import PostgresDoctorStore
+
+    return PostgresDoctorStore(Connections(settings.database.location, size=1))
+
+
+async def examine_database(settings: Settings) -> Examined:
+    """Everything the doctor finds in the database of the settings."""
+    store = open_doctor(settings)
+    package = "sqlite" if settings.database.kind == "sqlite" else "postgres"
+    expected = Expectations(
+        migrations=load_migrations(f"hourbell.store.{package}"),
+        tzdata=TZDATA_VERSION,
+        retention=settings.retention,
+        lease=settings.lease,
+        stuck_after=settings.reconcile_threshold,
+    )
+    try:
+        now, faults = await _told(compare_clocks(store, clock.now))
+        examined = await _told(examine(store, now, expected))
+        examined.findings.add(faults)
+        return examined
+    finally:
+        await store.close()
 
 
 def build_engine(settings: Settings, stores: Stores, targets: Sequence[Target], metrics: Metrics) -> Engine:

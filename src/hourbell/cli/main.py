@@ -25,6 +25,9 @@ class Entry(NamedTuple):
 COMMANDS = {
     "cron": Entry("hourbell.cli.cron", "What a schedule means and when it fires. Needs no server."),
     "db": Entry("hourbell.cli.db", "The database: bring its schema up to date, or look at it."),
+    "doctor": Entry(
+        "hourbell.cli.doctor", "Look for what is wrong in a database, while nodes run, and say how to repair it."
+    ),
     "serve": Entry("hourbell.cli.serve", "Start a node: planner, runner and a small HTTP server."),
 }
 

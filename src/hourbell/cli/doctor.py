@@ -1,0 +1,122 @@
+"""`hourbell doctor`: what is wrong in a database, how much of it, and how to repair it."""
+
+import asyncio
+import json
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from hourbell.cli.command import ExampleCommand
+from hourbell.settings import Settings, SettingsError, load_settings
+
+if TYPE_CHECKING:
+    from hourbell.core.doctor.findings import Finding
+    from hourbell.store.doctor import Examined
+
+FAILED = 1
+_COLOURS = {"error": "red", "warning": "yellow"}
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples="""
+    hourbell doctor
+    hourbell doctor --database-url postgresql://hourbell@db.example.com/hourbell
+    hourbell doctor --json | jq '.findings[] | select(.severity == "error") | .check'
+    """,
+)
+@click.option("--database-url", metavar="URL", help="postgresql://… or sqlite:///file.db, instead of DATABASE_URL.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(database_url: str | None, as_json: bool) -> None:
+    """Look for what is wrong in a database: lost or doubled runs, impossible rows, stuck work, clocks, the schema.
+
+    It only reads, and may be run while nodes work. Exit code 0 if there is no error (there may be warnings), 1 if
+    there is one or the database is out of reach, 2 for a bad setting.
+    """
+    settings = _settings(database_url)
+    examined = _examine(settings)
+    findings = list(examined.findings)
+    if as_json:
+        click.echo(json.dumps(_body(examined, findings), indent=2, ensure_ascii=False))
+    else:
+        for finding in findings:
+            _show(finding)
+        click.echo(_summary(settings, examined, findings), err=True)
+    if any(finding.is_error for finding in findings):
+        sys.exit(FAILED)
+
+
+def _show(finding: "Finding") -> None:
+    check = finding.check
+    label = click.style(check.severity, fg=_COLOURS[check.severity])
+    click.echo(f"{label} {check.name} ({finding.count:,}): {check.message}")
+    for row in finding.rows:
+        click.echo(f"  {row}")
+    if finding.count > len(finding.rows):
+        click.echo("  …")
+    click.echo(f"  {click.style('repair', bold=True)}: {check.repair}")
+    for statement in finding.sql:
+        click.echo(f"    {statement};")
+    click.echo()
+
+
+def _summary(settings: Settings, examined: "Examined", findings: "list[Finding]") -> str:
+    errors = sum(finding.is_error for finding in findings)
+    kinds = f"{_number(errors, 'error')}, {_number(len(findings) - errors, 'warning')}"
+    looked = f"{_number(examined.jobs, 'job')} and {_number(examined.runs, 'run')}"
+    return f"{kinds} in {settings.database}; looked at {looked}"
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _body(examined: "Examined", findings: "list[Finding]") -> dict[str, Any]:
+    return {
+        "healthy": not any(finding.is_error for finding in findings),
+        "jobs": examined.jobs,
+        "runs": examined.runs,
+        "findings": [
+            {
+                "check": finding.check.name,
+                "severity": finding.check.severity,
+                "message": finding.check.message,
+                "count": finding.count,
+                "rows": finding.rows,
+                "repair": finding.check.repair,
+                "sql": finding.sql,
+            }
+            for finding in findings
+        ],
+    }
+
+
+def _settings(database_url: str | None) -> Settings:
+    try:
+        return load_settings({"database_url": database_url})
+    except SettingsError as error:
+        _fail(str(error), exit_code=error.exit_code)
+
+
+def _examine(settings: Settings) -> "Examined":
+    from hourbell.store.base import StoreUnavailable
+    from hourbell.wiring import examine_database
+
+    try:
+        return asyncio.run(examine_database(settings))
+    except StoreUnavailable as error:
+        origin = settings.origins["database_url"]
+        which = "the default database URL" if origin == "default" else f"the database URL in {origin}"
+        _fail(
+            f"the database is out of reach: {settings.database}",
+            str(error),
+            f"check that it can be reached from here and that {which} is right",
+        )
+
+
+def _fail(what: str, *more: str, exit_code: int = FAILED) -> NoReturn:
+    click.echo(f"{click.style('error', fg='red')}: {what}", err=True)
+    for line in more:
+        click.echo(f"  {line}", err=True)
+    sys.exit(exit_code)

@@ -1,0 +1,233 @@
+"""Every kind of fault the doctor knows: how grave it is, what is wrong, and what to do about it."""
+
+from hourbell.core.doctor.findings import Check, Severity
+
+CHECKS: dict[str, Check] = {}
+
+
+def _error(name: str, message: str, repair: str) -> Check:
+    return CHECKS.setdefault(name, Check(name, Severity.ERROR, message, repair))
+
+
+def _warning(name: str, message: str, repair: str) -> Check:
+    return CHECKS.setdefault(name, Check(name, Severity.WARNING, message, repair))
+
+
+# The schema
+MIGRATION_PENDING = _error(
+    "migration_pending", "the schema is older than this release", "Run: hourbell db migrate. Nothing else was checked."
+)
+SCHEMA_NEWER = _error(
+    "schema_newer",
+    "the schema is newer than this release",
+    "Upgrade Hourbell on this machine and run the doctor again. Nothing else was checked.",
+)
+MIGRATION_CHANGED = _error(
+    "migration_changed",
+    "a migration was changed after it was run",
+    "Install the release that ran it; the schema is not the one this release expects. Nothing else was checked.",
+)
+OBJECT_MISSING = _error(
+    "object_missing",
+    "a table, index or trigger of the schema is missing",
+    "Make it again with its `create` statement, which `hourbell db sql` prints. If a unique index cannot be made, the "
+    "rows it names are there twice: repair those first. A missing table must come back from a backup.",
+)
+TRIGGER_DISABLED = _error(
+    "trigger_disabled", "a trigger of the schema is switched off", "Switch it on again with the statement below."
+)
+INDEX_INVALID = _error(
+    "index_invalid",
+    "an index is invalid: PostgreSQL does not use it, and it guards nothing",
+    "Build it anew with the statement below, which locks nobody out.",
+)
+
+# The database
+DATABASE_DAMAGED = _error(
+    "database_damaged",
+    "SQLite finds damage in the file",
+    "Stop every node, copy the file with its -wal and -shm files to a safe place, and restore the last good backup. "
+    "Without one, the sqlite3 program's `.recover` saves what can be read.",
+)
+JOURNAL_MODE = _warning(
+    "journal_mode",
+    "the file is not in WAL mode, so that readers and writers wait for each other",
+    "Start a node: `hourbell serve` switches the file to WAL. If it stays so, the file system does not support WAL "
+    "(a network share, for instance): move the file to a local disk.",
+)
+SETTING_UNSAFE = _warning(
+    "setting_unsafe",
+    "PostgreSQL may lose or damage what it acknowledged when its machine crashes",
+    "Unless this database may be lost, run the statement below as a superuser. If the value was set for the role or "
+    "the database, take it back there (`alter role … reset`, `alter database … reset`).",
+)
+
+# Nodes and clocks
+NO_LIVE_NODE = _warning(
+    "no_live_node",
+    "no node is running: nothing is planned and nothing runs",
+    "Start one: hourbell serve, with --app module:scheduler if it is to run your functions.",
+)
+CLOCK_OFFSET = _warning(
+    "clock_offset",
+    "this machine's clock differs from the database's",
+    "Nodes decide by the database's time, so nothing fires wrongly. Set the clocks right (NTP, chrony), the database's "
+    "first.",
+)
+BEAT_IN_FUTURE = _warning(
+    "beat_in_future",
+    "a node's last heartbeat lies in the future: the database's clock went back, or the node takes it for another time",
+    "Look at the clock of the database's machine. If it is right, restart the node.",
+)
+CURSOR_AHEAD = _warning(
+    "cursor_ahead",
+    "a job is planned ahead of the time it is now: the database's clock went back",
+    "Look at the clock of the database's machine. If it is right, nothing is to do: the job fires again once the time "
+    "below has passed.",
+)
+TZDATA_MIXED = _warning(
+    "tzdata_mixed",
+    "nodes have different time-zone data; those with older data plan nothing",
+    "Install the newest `tzdata` package for every node and restart those below.",
+)
+TZDATA_UNFINISHED = _warning(
+    "tzdata_unfinished",
+    "jobs are still planned by older time-zone data than the database has seen",
+    "It passes while a node with the newer data runs. If none does, install the newest `tzdata` package for one and "
+    "restart it.",
+)
+TZDATA_HERE = _warning(
+    "tzdata_here",
+    "this machine has other time-zone data than the nodes, so the instants of jobs outside UTC were not checked",
+    "Install the same `tzdata` package here and run the doctor again.",
+)
+
+# Jobs
+JOB_IN_ERROR = _error(
+    "job_in_error",
+    "a job cannot be planned and does not fire",
+    "Mend its definition; it is adopted from then on. `hourbell cron check EXPR` says what is wrong with a schedule. "
+    "To stop it instead, set enabled to false.",
+)
+JOB_OVERDUE = _error(
+    "job_overdue",
+    "a job is long due, nodes are running, and none plans it",
+    "Look for `tick_failed` and `tzdata_outdated` in the log of the nodes, then restart them one by one. If the "
+    "database's clock was put forward a moment ago, run the doctor again in a minute.",
+)
+JOB_NEVER_PLANNED = _error(
+    "job_never_planned",
+    "the planner never looks at an enabled job again, though its schedule goes on",
+    "Have it looked at with the statement below. What fell due since then follows the job's catch-up policy.",
+)
+
+# Instants
+INSTANT_LOST = _error(
+    "instant_lost",
+    "a due instant has neither a run nor a skip",
+    "Nothing makes up for it by itself. For each instant, the first statement runs it now; or, if it must not run any "
+    "more, the second puts it on record as missed. Use one of the two.",
+)
+INSTANT_TWICE = _error(
+    "instant_twice",
+    "a due instant is accounted for twice",
+    "What happened, happened: look at the runs and skips of the job at this time. It harms no further planning.",
+)
+RUN_OUTSIDE = _error(
+    "run_outside_schedule",
+    "a run stands for an instant that its schedule does not name",
+    "If it has not ended, cancel it with the statement below. One that ended is history, which retention removes.",
+)
+SKIP_MISCOUNTED = _error(
+    "skip_miscounted",
+    "a skip does not fit the instants of its schedule",
+    "Somebody changed the row. Only the account of the past is wrong: set its count with the statement below, or "
+    "first_at and last_at to the first and last instant that were skipped.",
+)
+
+# Runs
+RUN_ID_WRONG = _error(
+    "run_id_wrong",
+    "a run's id is not the one that its job and instant give, so that this instant may run again",
+    "A run that waits can be cancelled with the statement below. One that ended is history, which retention removes.",
+)
+RUN_TWICE = _error(
+    "run_twice",
+    "an instant of a job has two runs",
+    "Delete the one that did not run, by its id, from runs and attempts. The index runs_once, which forbids it, must "
+    "be missing: see object_missing.",
+)
+RUN_WITHOUT_LEASE = _error(
+    "run_without_lease",
+    "a run is running, but nobody holds it",
+    "Let its lease end now with the statement below; a node then takes the run over within seconds.",
+)
+RUN_UNCLAIMED = _error(
+    "run_running_unclaimed",
+    "a run is running, but was never claimed",
+    "Let its lease end now with the statement below; a node then takes the run over within seconds.",
+)
+WAITING_WITH_TRACES = _error(
+    "waiting_with_traces",
+    "a run waits, but carries the lease or the end of an attempt",
+    "Clear what does not belong there with the statement below; the run stays in its place.",
+)
+ENDED_WITHOUT_TIME = _error(
+    "ended_without_time",
+    "a run ended, but nobody knows when, and retention never removes it",
+    "It does no other harm. To remove it with its attempts, run the statement below.",
+)
+ENDED_WITH_LEASE = _error(
+    "ended_with_lease",
+    "a run ended, but carries a lease",
+    "It does no harm, and retention removes it. Somebody changed the row behind the trigger runs_moves: see that it is "
+    "there.",
+)
+REASON_WRONG = _error(
+    "reason_wrong",
+    "a run's reason does not go with its state",
+    "It does no harm, and retention removes it. Somebody changed the row behind the trigger runs_moves: see that it is "
+    "there.",
+)
+ATTEMPT_AHEAD = _error(
+    "attempt_ahead",
+    "a run has an attempt on record that it has not come to",
+    "For a run that has not ended, set its attempt with the statement below. One that ended is history.",
+)
+ATTEMPT_MISSING = _error(
+    "attempt_missing",
+    "a run ended, but the attempt that ended it is not on record",
+    "Somebody deleted rows of the attempts. The run itself needs nothing; what it did is lost unless a backup has it.",
+)
+RUN_WITHOUT_JOB = _error(
+    "run_without_job",
+    "a run has not ended, but its job is gone",
+    "Cancel it with the statement below if it waits; if it runs, let it end. Jobs must not be deleted by SQL.",
+)
+RUN_WITHOUT_VERSION = _error(
+    "run_without_version",
+    "a run has not ended, but the definition it was planned by is gone, so that no node can run it",
+    "Cancel it with the statement below if it waits. The row of job_versions can come back from a backup.",
+)
+EXCLUSIVE_TWICE = _error(
+    "exclusive_twice",
+    "two runs of a job are running that must not overlap",
+    "Ask one of them to stop with the statement below. The index runs_exclusive must be missing: see object_missing.",
+)
+LEASE_EXPIRED = _error(
+    "lease_expired",
+    "a lease ran out, nodes are running, and none takes the run over",
+    "Look for `tick_failed` in the log of the nodes, then restart them one by one. If the database's clock was put "
+    "forward a moment ago, run the doctor again in a minute.",
+)
+LANE_UNSERVED = _warning(
+    "lane_unserved",
+    "runs wait in a lane that no live node serves",
+    "Start a node that has this task or target: hourbell serve --app module:scheduler. Runs that nobody serves fail as "
+    "expired when they are older than their job's max_age.",
+)
+RUNS_STUCK = _warning(
+    "runs_stuck",
+    "runs have been ready for long and are not taken",
+    "Start more nodes, or raise HOURBELL_SLOTS. If the nodes have nothing to do, look for `tick_failed` in their log.",
+)

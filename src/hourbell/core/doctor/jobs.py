@@ -1,0 +1,50 @@
+"""What is wrong with a job's place in time."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from hourbell.core.doctor import catalog
+from hourbell.core.doctor.facts import JobFacts
+from hourbell.core.doctor.findings import Fault
+from hourbell.core.doctor.repairs import Dialect
+from hourbell.core.plan import first_instant
+from hourbell.core.schedule import ScheduleError
+from hourbell.core.schedule.zones import load_zone
+from hourbell.core.states import SkipReason
+
+OVERDUE = timedelta(minutes=5)
+AHEAD = timedelta(minutes=1)
+
+
+def check_job(
+    facts: JobFacts, now: datetime, dialect: Dialect, *, is_planned: bool, knows_zones: bool
+) -> Iterator[Fault]:
+    """`is_planned` tells whether a node has been alive for long enough to plan whatever is overdue."""
+    job = facts.job
+    definition, row = job.definition, f"job {job.definition.name}"
+    if job.error is not None and definition.enabled:
+        yield Fault(catalog.JOB_IN_ERROR, f"{row}: {job.error}")
+    if job.error is None and job.plan_at is not None and is_planned and job.plan_at < now - OVERDUE:
+        yield Fault(catalog.JOB_OVERDUE, f"{row}, since {job.plan_at.isoformat()}")
+    if job.error is None and job.plan_at is None and definition.enabled and _goes_on(facts, knows_zones=knows_zones):
+        yield Fault(catalog.JOB_NEVER_PLANNED, row, (dialect.plan_now(job.id),))
+    if job.cursor_at is not None and job.cursor_at > now + AHEAD and not _was_moved_there(facts, job.cursor_at):
+        yield Fault(catalog.CURSOR_AHEAD, f"{row}, {job.cursor_at.isoformat()}")
+
+
+def _goes_on(facts: JobFacts, *, knows_zones: bool) -> bool:
+    """Whether the job has an instant to come, or was not adopted yet."""
+    job = facts.job
+    if job.cursor_at is None:
+        return True
+    try:
+        schedule = job.definition.parsed()
+    except ScheduleError:
+        return False
+    judged = knows_zones or load_zone(job.definition.timezone).is_utc
+    return judged and first_instant(job.definition, schedule, job.cursor_at) is not None
+
+
+def _was_moved_there(facts: JobFacts, cursor_at: datetime) -> bool:
+    """Newer time-zone data may account for an instant before it comes, because its local time was served."""
+    return any(skip.reason == SkipReason.TZDATA and skip.last_at == cursor_at for skip in facts.skips)

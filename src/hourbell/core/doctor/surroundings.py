@@ -1,0 +1,136 @@
+"""What is wrong around the jobs: the schema, the database's settings, nodes, clocks, time-zone data and lanes."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from hourbell.core.doctor import catalog
+from hourbell.core.doctor.facts import Cluster, HeldRun, LaneFacts, NodeFacts, Schema
+from hourbell.core.doctor.findings import Fault
+
+LARGEST_OFFSET = timedelta(seconds=5)
+UNSERVED = timedelta(minutes=1)
+_MADE = re.compile(
+    r"^create (?:unique )?(table|index|trigger) (?:concurrently )?(?:if not exists )?(?:hourbell\.)?(\w+)", re.M
+)
+_DROPPED = re.compile(r"^drop (table|index|trigger) (?:concurrently )?(?:if exists )?(?:hourbell\.)?(\w+)", re.M)
+
+
+def check_migrations(applied: Mapping[int, str], known: Mapping[int, str]) -> Iterator[Fault]:
+    """Both are checksums by number. Any fault here means that the other tables cannot be judged."""
+    for number in sorted(applied.keys() - known.keys()):
+        yield Fault(catalog.SCHEMA_NEWER, f"migration {number:04}")
+    for number in sorted(known):
+        if number not in applied:
+            yield Fault(catalog.MIGRATION_PENDING, f"migration {number:04}")
+        elif applied[number] != known[number]:
+            yield Fault(catalog.MIGRATION_CHANGED, f"migration {number:04}")
+
+
+def objects_of(migrations: Iterable[str]) -> frozenset[tuple[str, str]]:
+    """What the SQL of migrations leaves behind, as (kind, name)."""
+    objects: set[tuple[str, str]] = set()
+    for sql in migrations:
+        objects -= set(_DROPPED.findall(sql))
+        objects |= set(_MADE.findall(sql))
+    return frozenset(objects)
+
+
+def check_schema(schema: Schema, expected: frozenset[tuple[str, str]]) -> Iterator[Fault]:
+    for kind, name in sorted(expected - schema.objects):
+        yield Fault(catalog.OBJECT_MISSING, f"{kind} {name}")
+    for name in schema.invalid_indexes:
+        yield Fault(catalog.INDEX_INVALID, f"index {name}", (f"reindex index concurrently hourbell.{name}",))
+    for table, name in schema.disabled_triggers:
+        sql = f"alter table hourbell.{table} enable trigger {name}"
+        yield Fault(catalog.TRIGGER_DISABLED, f"trigger {name} of {table}", (sql,))
+
+
+def check_settings(schema: Schema) -> Iterator[Fault]:
+    for name, value in (schema.settings or {}).items():
+        if name == "journal_mode":
+            if value not in ("wal", "memory"):
+                yield Fault(catalog.JOURNAL_MODE, f"journal_mode is {value}")
+        elif value == "off":
+            sql = f"alter system set {name} = on; select pg_reload_conf()"
+            yield Fault(catalog.SETTING_UNSAFE, f"{name} is off", (sql,))
+
+
+def check_damage(lines: Iterable[str]) -> Iterator[Fault]:
+    for line in lines:
+        yield Fault(catalog.DATABASE_DAMAGED, line)
+
+
+def check_nodes(cluster: Cluster, alive: Sequence[NodeFacts], now: datetime) -> Iterator[Fault]:
+    if not alive:
+        newest = max((node.beat_at for node in cluster.nodes), default=None)
+        row = "there is none on the list" if newest is None else f"the last heartbeat was at {newest.isoformat()}"
+        yield Fault(catalog.NO_LIVE_NODE, row)
+    for node in cluster.nodes:
+        if node.beat_at > now + LARGEST_OFFSET:
+            yield Fault(catalog.BEAT_IN_FUTURE, f"{_shown(node)}: {node.beat_at.isoformat()}")
+
+
+def check_clock(offset: timedelta, uncertainty: timedelta) -> Iterator[Fault]:
+    """`offset` is this machine's clock less the database's, known up to the time the question took."""
+    if abs(offset) > LARGEST_OFFSET + uncertainty:
+        seconds = offset.total_seconds()
+        yield Fault(
+            catalog.CLOCK_OFFSET, f"this machine is {abs(seconds):.1f} s {'ahead' if seconds > 0 else 'behind'}"
+        )
+
+
+def knows_zones(cluster: Cluster, here: str) -> bool:
+    """Whether every job is planned by the same time-zone data as this machine's."""
+    return cluster.planned_by_tzdata in (here, None) and cluster.tzdata in (here, None)
+
+
+def check_tzdata(cluster: Cluster, alive: Sequence[NodeFacts], here: str) -> Iterator[Fault]:
+    newest = max([node.tzdata for node in alive] + ([cluster.tzdata] if cluster.tzdata else []), default=here)
+    for node in alive:
+        if node.tzdata != newest:
+            yield Fault(catalog.TZDATA_MIXED, f"{_shown(node)} has {node.tzdata}, the newest is {newest}")
+    if cluster.tzdata is not None and cluster.planned_by_tzdata != cluster.tzdata:
+        row = f"planned by {cluster.planned_by_tzdata or 'none yet'}, seen {cluster.tzdata}"
+        yield Fault(catalog.TZDATA_UNFINISHED, row)
+    if not knows_zones(cluster, here):
+        yield Fault(catalog.TZDATA_HERE, f"here {here}, there {cluster.planned_by_tzdata or cluster.tzdata}")
+
+
+def check_lanes(
+    lanes: Iterable[LaneFacts], alive: Sequence[NodeFacts], now: datetime, stuck_after: timedelta
+) -> Iterator[Fault]:
+    """Runs that wait for a node. Where no node is alive at all, that is told once, elsewhere."""
+    if not alive:
+        return
+    for lane in lanes:
+        row = f"lane {lane.lane}: {lane.waiting}, the oldest since {lane.oldest_ready_at.isoformat()}"
+        if not any(_serves(node, lane.lane) for node in alive):
+            if lane.oldest_ready_at < now - UNSERVED:
+                yield Fault(catalog.LANE_UNSERVED, row, count=lane.waiting)
+        elif lane.oldest_ready_at < now - stuck_after:
+            yield Fault(catalog.RUNS_STUCK, row, count=lane.waiting)
+
+
+def check_leases(expired: Iterable[HeldRun], *, is_reaped: bool) -> Iterator[Fault]:
+    """`is_reaped` tells whether a node has been alive for long enough to take over what expired."""
+    for run in expired if is_reaped else ():
+        until = run.lease_until.isoformat() if run.lease_until else ""
+        yield Fault(catalog.LEASE_EXPIRED, f"run {run.id} of job {run.job_id}, until {until}")
+
+
+def lives_since(alive: Sequence[NodeFacts], before: datetime) -> bool:
+    """Whether some live node has been there since then."""
+    return any(node.started_at < before for node in alive)
+
+
+def table_names(expected: frozenset[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+    return frozenset(each for each in expected if each[0] == "table")
+
+
+def _serves(node: NodeFacts, lane: str) -> bool:
+    return any(lane == each or (each.endswith("*") and lane.startswith(each[:-1])) for each in node.lanes)
+
+
+def _shown(node: NodeFacts) -> str:
+    return f"node {node.id} on {node.host}"

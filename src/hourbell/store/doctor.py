@@ -1,0 +1,186 @@
+"""What the doctor asks of a store, and the examination itself: facts are read in small batches and judged in `core`.
+
+Nothing is ever written. Every read is short, so that no node waits for it and no old row versions pile up; what must
+be seen together, a job with its runs and skips, is seen at one moment.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+from uuid import UUID
+
+from hourbell.core.doctor.facts import Cluster, HeldRun, JobFacts, LaneFacts, RunFacts, RunMark, Schema, SkipMark
+from hourbell.core.doctor.findings import Fault, Findings
+from hourbell.core.doctor.instants import check_instants
+from hourbell.core.doctor.jobs import OVERDUE, check_job
+from hourbell.core.doctor.repairs import Dialect
+from hourbell.core.doctor.runs import check_overlapping, check_run
+from hourbell.core.doctor.surroundings import (
+    check_clock,
+    check_damage,
+    check_lanes,
+    check_leases,
+    check_migrations,
+    check_nodes,
+    check_schema,
+    check_settings,
+    check_tzdata,
+    knows_zones,
+    lives_since,
+    objects_of,
+    table_names,
+)
+from hourbell.core.job import Definition, Job
+from hourbell.store.migrations import Migration
+from hourbell.store.rows import Row, job_of
+
+LOOK_BACK = 10_000  # runs, and skips, that are read of one job
+JOBS_AT_ONCE = 500
+RUNS_AT_ONCE = 5_000
+_SHORTEST_LIFE = timedelta(minutes=1)  # how long a node counts as alive after a heartbeat
+_SHORTEST_GRACE = timedelta(minutes=2)
+
+
+class DoctorStore(Protocol):
+    """Reads what the doctor judges. Each verb is short and changes nothing."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """In which SQL repairs are written."""
+
+    async def sample_time(self) -> datetime:
+        """The database's own time."""
+
+    async def schema(self) -> Schema:
+        """What is there of ours; in a database that has not seen Hourbell, nothing."""
+
+    async def damage(self) -> list[str]:
+        """What the database finds wrong with its own file, if it can look for that."""
+
+    async def cluster(self) -> Cluster:
+        """The nodes on the list, and the time-zone data seen."""
+
+    async def lanes(self, now: datetime) -> list[LaneFacts]:
+        """Lanes with runs that are ready and that no other run of their job holds up."""
+
+    async def expired(self, before: datetime) -> list[HeldRun]:
+        """Running runs whose lease ran out before that, at most ten thousand."""
+
+    async def overlapping(self) -> list[tuple[HeldRun, ...]]:
+        """Running runs of one job, two or more, none of which may overlap."""
+
+    def runs(self) -> AsyncIterator[Sequence[RunFacts]]:
+        """Every run, in batches. One that is added or removed meanwhile may or may not be seen."""
+
+    def histories(self) -> AsyncIterator[Sequence[JobFacts]]:
+        """Every job that is not deleted, in batches, each job with its newest runs and skips as of one moment."""
+
+    async def close(self) -> None:
+        """Give back every connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expectations:
+    """What the settings and this release say should be so."""
+
+    migrations: Sequence[Migration]
+    tzdata: str
+    retention: timedelta
+    lease: timedelta
+    stuck_after: timedelta
+
+
+@dataclass(slots=True)
+class Examined:
+    """What was found, and how much was looked at."""
+
+    findings: Findings = field(default_factory=Findings)
+    jobs: int = 0
+    runs: int = 0
+
+
+async def compare_clocks(store: DoctorStore, clock: Callable[[], datetime]) -> tuple[datetime, list[Fault]]:
+    """The database's time, and whether this machine's differs."""
+    before = clock()
+    sample = await store.sample_time()
+    took = clock() - before
+    return sample, list(check_clock(before + took / 2 - sample, took / 2))
+
+
+async def examine(store: DoctorStore, now: datetime, expected: Expectations) -> Examined:
+    """Check everything there is to check, by the database's time. What cannot be read any more is not gone into."""
+    examined = Examined()
+    found = examined.findings
+    schema = await store.schema()
+    objects = objects_of(migration.sql for migration in expected.migrations)
+    found.add(check_migrations(schema.applied, {each.number: each.checksum for each in expected.migrations}))
+    found.add(check_settings(schema))
+    found.add(check_damage(await store.damage()))
+    if any(finding.check.name.startswith(("migration_", "schema_")) for finding in found):
+        return examined
+    found.add(check_schema(schema, objects))
+    if not table_names(objects) <= schema.objects:
+        return examined
+    await _examine_work(store, now, expected, examined)
+    return examined
+
+
+async def _examine_work(store: DoctorStore, now: datetime, expected: Expectations, examined: Examined) -> None:
+    found = examined.findings
+    cluster = await store.cluster()
+    alive = cluster.alive(now - max(_SHORTEST_LIFE, expected.lease))
+    grace = max(_SHORTEST_GRACE, 2 * expected.lease)
+    found.add(check_nodes(cluster, alive, now))
+    found.add(check_tzdata(cluster, alive, expected.tzdata))
+    found.add(check_lanes(await store.lanes(now), alive, now, expected.stuck_after))
+    found.add(check_leases(await store.expired(now - grace), is_reaped=lives_since(alive, now - grace)))
+    found.add(check_overlapping(await store.overlapping(), store.dialect))
+    async for runs in store.runs():
+        examined.runs += len(runs)
+        for run in runs:
+            found.add(check_run(run, store.dialect))
+    zones, is_planned = knows_zones(cluster, expected.tzdata), lives_since(alive, now - OVERDUE)
+    async for jobs in store.histories():
+        examined.jobs += len(jobs)
+        for facts in jobs:
+            found.add(check_job(facts, now, store.dialect, is_planned=is_planned, knows_zones=zones))
+            found.add(check_instants(facts, now, expected.retention, store.dialect, knows_zones=zones))
+
+
+def groups_of(weights: Iterable[tuple[UUID, int]]) -> Iterator[list[UUID]]:
+    """Jobs that are read together, so that their runs and skips fit into memory. One with too many stands alone."""
+    group: list[UUID] = []
+    total = 0
+    for job_id, weight in weights:
+        if group and total + weight >= LOOK_BACK:
+            yield group
+            group, total = [], 0
+        group.append(job_id)
+        total += weight
+    if group:
+        yield group
+
+
+def _job_of(row: Row) -> Job:
+    """The job, or as much of it as can be read if somebody got nonsense past the rules of the table."""
+    try:
+        return job_of(row)
+    except ValueError as error:
+        definition = Definition(row["name"], row["schedule"], {}, enabled=bool(row["enabled"]))
+        return Job(row["id"], row["version"], definition, plan_at=row["plan_at"], error=row["error"] or str(error))
+
+
+def job_facts(row: Row, runs: Sequence[Sequence[Any]], skips: Sequence[Sequence[Any]]) -> JobFacts:
+    """A job's row with its runs and skips, which come newest first."""
+    return JobFacts(
+        job=_job_of(row),
+        adopted_at=row["adopted_at"],
+        adopted_by=row["adopted_by"],
+        earlier_at=row["earlier_at"],
+        is_by_users=bool(row["is_by_users"]),
+        ended_ever=row["ended_ever"],
+        runs=tuple(RunMark._make(run) for run in reversed(runs)),
+        skips=tuple(SkipMark._make(skip) for skip in reversed(skips)),
+        is_whole=len(runs) < LOOK_BACK and len(skips) < LOOK_BACK,
+    )

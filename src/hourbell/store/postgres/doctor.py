@@ -1,0 +1,114 @@
+"""What the doctor reads, on PostgreSQL. A batch is one transaction that cannot write and sees one moment."""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+from uuid import UUID
+
+from hourbell.core.doctor.facts import Cluster, HeldRun, JobFacts, LaneFacts, NodeFacts, RunFacts, Schema
+from hourbell.core.doctor.repairs import Dialect
+from hourbell.store.doctor import JOBS_AT_ONCE, LOOK_BACK, RUNS_AT_ONCE, groups_of, job_facts
+from hourbell.store.postgres.connections import Connections
+from hourbell.store.queries import load_queries
+
+SQL = load_queries("hourbell.store.postgres", "doctor.sql")
+_NOBODY = UUID(int=0)
+
+
+class PostgresDoctorStore:
+    dialect = Dialect.POSTGRESQL
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    async def sample_time(self) -> datetime:
+        async with self._reading() as connection:
+            time: datetime = await connection.fetchval(SQL["sample_time"])
+            return time
+
+    async def schema(self) -> Schema:
+        async with self._reading() as connection:
+            has_migrations = await connection.fetchval("select to_regclass('hourbell.migrations')") is not None
+            return Schema(
+                applied=dict(await connection.fetch(SQL["applied"])) if has_migrations else {},
+                objects=frozenset(tuple(row) for row in await connection.fetch(SQL["objects"])),
+                invalid_indexes=tuple(row[0] for row in await connection.fetch(SQL["invalid_indexes"])),
+                disabled_triggers=tuple(tuple(row) for row in await connection.fetch(SQL["disabled_triggers"])),
+                settings=dict(await connection.fetch(SQL["settings"])),
+            )
+
+    async def damage(self) -> list[str]:
+        return []  # PostgreSQL's own tools (amcheck, checksums) need more rights than a node has
+
+    async def cluster(self) -> Cluster:
+        async with self._reading() as connection:
+            nodes = await connection.fetch(SQL["nodes"])
+            meta: dict[str, str] = dict(await connection.fetch(SQL["meta"]))
+        return Cluster(tuple(map(_node, nodes)), meta.get("tzdata"), meta.get("planned_by_tzdata"))
+
+    async def lanes(self, now: datetime) -> list[LaneFacts]:
+        async with self._reading() as connection:
+            return [LaneFacts(*row) for row in await connection.fetch(SQL["lanes"], now)]
+
+    async def expired(self, before: datetime) -> list[HeldRun]:
+        async with self._reading() as connection:
+            return [HeldRun(*row) for row in await connection.fetch(SQL["expired"], before)]
+
+    async def overlapping(self) -> list[tuple[HeldRun, ...]]:
+        async with self._reading() as connection:
+            runs = [HeldRun(*row) for row in await connection.fetch(SQL["overlapping"])]
+        return [tuple(group) for _, group in groupby(runs, key=lambda run: run.job_id)]
+
+    async def runs(self) -> AsyncIterator[Sequence[RunFacts]]:
+        after = _NOBODY
+        while True:
+            async with self._reading() as connection:
+                found = [RunFacts._make(row) for row in await connection.fetch(SQL["runs"], after, RUNS_AT_ONCE)]
+            yield found
+            if len(found) < RUNS_AT_ONCE:
+                return
+            after = found[-1].id
+
+    async def histories(self) -> AsyncIterator[Sequence[JobFacts]]:
+        after = _NOBODY
+        while True:
+            async with self._reading() as connection:
+                weights = await connection.fetch(SQL["weights"], after, JOBS_AT_ONCE, LOOK_BACK)
+            for group in groups_of(tuple(row) for row in weights):
+                yield await self._histories_of(group)
+            if len(weights) < JOBS_AT_ONCE:
+                return
+            after = weights[-1][0]
+
+    async def _histories_of(self, ids: list[UUID]) -> list[JobFacts]:
+        async with self._reading() as connection:
+            jobs = await connection.fetch(SQL["jobs"], ids)
+            runs = _by_job(await connection.fetch(SQL["newest_runs"], ids, LOOK_BACK))
+            skips = _by_job(await connection.fetch(SQL["newest_skips"], ids, LOOK_BACK))
+        return [job_facts(row, runs.get(row["id"], ()), skips.get(row["id"], ())) for row in jobs]
+
+    async def close(self) -> None:
+        await self._connections.close()
+
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[Any]:
+        async with (
+            self._connections.connection() as connection,
+            connection.transaction(isolation="repeatable_read", readonly=True),
+        ):
+            yield connection
+
+
+def _node(row: Any) -> NodeFacts:
+    lanes = tuple(row["lanes"])
+    return NodeFacts(row["id"], row["host"], row["started_at"], row["beat_at"], lanes, row["tzdata"])
+
+
+def _by_job(rows: Iterable[Any]) -> dict[UUID, list[tuple[Any, ...]]]:
+    """What follows the job's id in each row, by job, in the order it came."""
+    found: dict[UUID, list[tuple[Any, ...]]] = {}
+    for job_id, *values in rows:
+        found.setdefault(job_id, []).append(tuple(values))
+    return found

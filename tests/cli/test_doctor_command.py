@@ -1,0 +1,170 @@
+"""`hourbell doctor`: what it prints, and how it exits."""
+
+import asyncio
+import json
+import re
+from pathlib import Path
+
+import apsw
+import pytest
+from click.testing import CliRunner, Result
+from tests.database import PostgresDatabase
+
+from hourbell.cli.db import command as db
+from hourbell.cli.doctor import command
+from hourbell.core.doctor.catalog import CHECKS
+
+PAGE = Path(__file__).parents[2] / "docs" / "doctor.md"
+BROKEN_JOB = """
+insert into {}jobs (name, schedule, target, error, plan_at)
+values ('nightly-report', '0 25 * * *', '{{"type":"task","name":"a"}}', 'hour field, column 3: 25 is not in 0-23', null)
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory, and an environment without settings."""
+    monkeypatch.chdir(tmp_path)
+    for variable in ("DATABASE_URL", "HOURBELL_DATABASE_URL", "HOURBELL_REQUIRE_DATABASE"):
+        monkeypatch.delenv(variable, raising=False)
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(command, arguments)
+
+
+def migrate() -> None:
+    assert CliRunner().invoke(db, ["migrate"]).exit_code == 0
+
+
+def sql(statement: str) -> None:
+    connection = apsw.Connection("hourbell.db")
+    connection.execute(statement).fetchall()
+    connection.close()
+
+
+def test_warnings_alone_exit_with_0(folder: Path) -> None:
+    migrate()
+    result = run()
+
+    assert result.exit_code == 0
+    assert result.stdout.startswith("warning no_live_node (1): no node is running")
+    assert result.stderr == f"0 errors, 1 warning in {folder}/hourbell.db; looked at 0 jobs and 0 runs\n"
+
+
+def test_the_page_shows_what_is_printed_and_an_error_exits_with_1(folder: Path) -> None:
+    migrate()
+    sql(BROKEN_JOB.format("hourbell_"))
+    result = run()
+
+    [session] = re.findall(r"^```\n\$ hourbell doctor [^\n]*\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert result.exit_code == 1
+    assert (result.stdout + result.stderr).replace(str(folder), "/var/lib/hourbell") == session
+
+
+def test_the_page_lists_every_finding_with_its_severity() -> None:
+    listed = dict(re.findall(r"^\| `(\w+)` \| (error|warning) \|", PAGE.read_text(), re.MULTILINE))
+
+    assert listed == {name: str(check.severity) for name, check in CHECKS.items()}
+
+
+def test_json_is_for_scripts() -> None:
+    migrate()
+    sql(BROKEN_JOB.format("hourbell_"))
+    result = run("--json")
+    body = json.loads(result.stdout)
+
+    assert (result.exit_code, result.stderr) == (1, "")
+    assert (body["healthy"], body["jobs"], body["runs"]) == (False, 1, 0)
+    assert [(found["check"], found["severity"]) for found in body["findings"]] == [
+        ("job_in_error", "error"),
+        ("no_live_node", "warning"),
+    ]
+    assert set(body["findings"][0]) == {"check", "severity", "message", "count", "rows", "repair", "sql"}
+
+
+def test_statements_that_repair_are_there_to_be_copied() -> None:
+    migrate()
+    sql(
+        BROKEN_JOB.format("hourbell_")
+        .replace("25 *", "2 *")
+        .replace("'hour field, column 3: 25 is not in 0-23'", "null")
+    )
+    before = run()
+    [statement] = re.findall(r"^    (update .*;)$", before.stdout, re.MULTILINE)
+    sql(statement)
+
+    assert (before.exit_code, run().exit_code) == (1, 0)
+
+
+def test_a_database_that_is_not_migrated_says_how_to(folder: Path) -> None:
+    apsw.Connection(str(folder / "hourbell.db")).execute("create table another (id)").fetchall()
+    result = run()
+
+    assert result.exit_code == 1
+    assert result.stdout.startswith("error migration_pending (1): ")
+    assert "Run: hourbell db migrate." in result.stdout
+
+
+def test_looking_makes_no_file_and_leaves_none(folder: Path) -> None:
+    missing = run()
+    made = list(folder.iterdir())
+    migrate()
+    run()
+
+    assert (missing.exit_code, made) == (1, [])
+    assert missing.stderr.startswith(f"error: the database is out of reach: {folder}/hourbell.db\n")
+    assert [path.name for path in folder.iterdir()] == ["hourbell.db"]
+
+
+def test_a_file_that_is_no_database_is_told(folder: Path) -> None:
+    (folder / "hourbell.db").write_text("a letter, and not a short one. " * 200)
+    result = run()
+
+    assert result.exit_code == 1
+    assert "file is not a database" in result.stderr
+
+
+def test_a_database_out_of_reach_is_told_without_its_password() -> None:
+    result = run("--database-url", "postgresql://u:hunter2@127.0.0.1:1/jobs")
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: the database is out of reach: postgresql://u:***@127.0.0.1:1/jobs\n")
+    assert "hunter2" not in result.output
+
+
+def test_bad_settings_exit_with_2_and_a_malformed_url_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    malformed = run("--database-url", "mysql://localhost")
+    unknown = run("--fast")
+    monkeypatch.setenv("HOURBELL_RETENTION", "soon")
+
+    assert (malformed.exit_code, unknown.exit_code, run().exit_code) == (1, 2, 2)
+
+
+def test_help_starts_with_examples() -> None:
+    assert run("--help").stdout.startswith("Examples:\n  hourbell doctor\n")
+
+
+@pytest.mark.anyio
+async def test_postgresql_is_examined_the_same_way() -> None:
+    async with PostgresDatabase.made() as database:
+        url = ("--database-url", database.url)
+        healthy = await asyncio.to_thread(run, "--json", *url)
+        await database.sql(BROKEN_JOB.format("hourbell."))
+        broken = await asyncio.to_thread(run, "--json", *url)
+
+    assert (healthy.exit_code, broken.exit_code) == (0, 1)
+    assert "no_live_node" in {found["check"] for found in json.loads(healthy.stdout)["findings"]}
+    assert json.loads(broken.stdout)["findings"][0]["check"] == "job_in_error"
+
+
+@pytest.mark.anyio
+async def test_a_database_that_has_not_seen_hourbell_and_one_that_is_not_there_are_told() -> None:
+    async with PostgresDatabase.made(migrated=False) as database:
+        new = await asyncio.to_thread(run, "--database-url", database.url)
+        gone = await asyncio.to_thread(run, "--database-url", database.url.replace("hourbell_test_", "no_such_"))
+
+    assert (new.exit_code, gone.exit_code) == (1, 1)
+    assert "migration_pending" in new.stdout
+    assert "does not exist" in gone.stderr
