@@ -9,7 +9,7 @@ BENCH_READY := $(BENCH_VENV)/ready
 PIP_QUIET := -qq --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test check sweep bench format lock clean
+.PHONY: help setup serve test check sweep campaign simulate mutants bench format lock clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -29,6 +29,15 @@ check: $(READY) ## style, types and layers
 
 sweep: $(READY) ## every transition of every time zone, 2000 to 2040 (minutes)
 	@$(BIN)/pytest -n auto -m sweep
+
+campaign: $(READY) ## real faults at full size, under 15 minutes: make campaign SEED=1 SCALE=1 ONLY=kills,frozen
+	@$(BIN)/python -m tests.faults --seed $(or $(SEED),1) --scale $(or $(SCALE),1) --only "$(ONLY)" --json campaign.json
+
+simulate: $(READY) ## the engine under virtual time and random trouble: make simulate SEEDS=10000
+	@$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),1000)
+
+mutants: $(READY) ## take out each safeguard in a copy, and see which tests notice
+	@$(BIN)/python -m tests.mutants
 
 bench: $(BENCH_READY) ## speed beside the peers; one alone: make bench ONLY=schedule
 	@$(BENCH_VENV)/bin/python -m bench $(ONLY)

@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,7 +28,8 @@ _SETTINGS = {
 # Outlives pytest by two seconds at most, whatever ends it.
 _WATCHER = """(
 while kill -0 "$(cat "$0/pytest")"; do sleep 2; done
-kill -QUIT "$(head -1 "$0/data/postmaster.pid")" && rm -rf "$0"
+kill -QUIT "$(head -1 "$0/data/postmaster.pid")"
+rm -rf "$0"
 ) &"""
 
 
@@ -52,7 +53,7 @@ def server_url() -> str:
 def remove_server() -> None:
     place = Path(os.environ.pop(PLACE))
     if (place / "data" / "postmaster.pid").exists():
-        _run(place, "pg_ctl", "-D", place / "data", "-m", "immediate", "-w", "stop")
+        crash(place)
     shutil.rmtree(place, ignore_errors=True)
 
 
@@ -65,23 +66,41 @@ def locked(place: Path) -> Iterator[None]:
 
 
 def _start(place: Path) -> None:
+    make_data(place)
+    start(place, _SETTINGS)
+    watch(place)
+
+
+def make_data(place: Path, *options: str) -> None:
+    """The data of a new server, in a folder that is there already."""
     if os.geteuid() == 0:
         place.chmod(0o755)
         (place / "data").mkdir()
         shutil.chown(place, "nobody")
         shutil.chown(place / "data", "nobody")
-    _run(
-        place, "initdb", "-D", place / "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"
-    )
-    settings = "".join(f" -c {name}='{value}'" for name, value in _SETTINGS.items())
-    options = f"-k '{place}'{settings}"
-    _run(place, "pg_ctl", "-D", place / "data", "-l", place / "log", "-w", "-o", options, "start")
+    how = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+    run_program(place, "initdb", "-D", place / "data", *how, *options)
+
+
+def start(place: Path, settings: Mapping[str, str]) -> None:
+    """Start the server of a folder, whose socket is in it too; it accepts connections when this returns."""
+    options = f"-k '{place}'" + "".join(f" -c {name}='{value}'" for name, value in settings.items())
+    run_program(place, "pg_ctl", "-D", place / "data", "-l", place / "log", "-w", "-o", options, "start")
+
+
+def crash(place: Path) -> None:
+    """End the server of a folder at once, as a power cut would."""
+    run_program(place, "pg_ctl", "-D", place / "data", "-m", "immediate", "-w", "stop")
+
+
+def watch(place: Path) -> None:
+    """See to it that the server ends and the folder goes when the process named in its file `pytest` is gone."""
     quiet = subprocess.DEVNULL
     watcher = ["sh", "-c", _WATCHER, str(place)]
     subprocess.run(watcher, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True, check=True)
 
 
-def _run(place: Path, program: str, *arguments: str | Path) -> None:
+def run_program(place: Path, program: str, *arguments: str | Path) -> None:
     """Run one of the wheel's programs, never as root: PostgreSQL refuses that."""
     who: dict[str, Any] = {}
     if os.geteuid() == 0:

@@ -16,8 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.database import PostgresDatabase
 from tests.faults.process import Server
-from tests.server import PLACE, remove_server, reserve_place, server_url
-from tests.server import _run as run_program
+from tests.server import PLACE, remove_server, reserve_place, run_program, server_url
 
 Serve = Callable[..., Server]
 
@@ -107,7 +106,7 @@ def test_the_log_of_the_first_minute_says_nothing_more(serve: Serve) -> None:
 
     time.sleep(60)
 
-    assert server.names == ["database_chosen", "migration_applied", "engine_started", "serving"]
+    assert server.names == ["database_chosen", "migration_applied", "engine_started", "no_tasks", "serving"]
 
 
 def test_an_idle_node_is_idle(serve: Serve) -> None:

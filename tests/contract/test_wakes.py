@@ -14,9 +14,9 @@ from hourbell.store.base import ControlStore, EngineStore, StoreUnavailable, Wak
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.control import PostgresControlStore
 from hourbell.store.postgres.engine import PostgresEngineStore
-from tests.contract.proxy import Proxy
 from tests.contract.steps import HOUR, MINUTE, PASS, T0, a_waiting_job, add_job, claim, lose
 from tests.database import Database, PostgresDatabase
+from tests.faults.proxy import Proxy
 
 pytestmark = pytest.mark.anyio
 
@@ -132,14 +132,14 @@ async def test_a_server_that_was_never_there_is_unavailable() -> None:
 
 
 async def test_a_server_that_goes_is_unavailable_until_it_is_back(postgres: PostgresDatabase) -> None:
-    async with Proxy(postgres.url) as proxy:
+    with Proxy(postgres.url) as proxy:
         connections = Connections(proxy.url)
         store, control = PostgresEngineStore(connections), PostgresControlStore(connections)
         await add_job(control)
-        await proxy.cut()
+        proxy.drop()
         assert await every_verb(store, control) == []
 
-        await proxy.mend()
+        proxy.mend()
         assert (await store.plan_due(T0 + MINUTE, PASS, plan)).runs == 1
         await connections.close()
 

@@ -1,0 +1,109 @@
+"""A PostgreSQL server of its own, which keeps what it has acknowledged, and may be crashed, copied and put back."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import asyncpg
+
+from tests.database import PostgresDatabase
+from tests.server import crash, make_data, run_program, start, watch
+
+# What a durable database has, said aloud: a crash must find everything that was committed.
+_DURABLE = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on"}
+_SMALL = {"listen_addresses": "", "max_wal_size": "512MB"}  # besides short segments: a copy is quickly made
+
+
+class ClusterDatabase(PostgresDatabase):
+    """The one database of a cluster."""
+
+    async def close(self) -> None:
+        for each in self._opened:
+            await each.close()
+        await self.connection.close()
+
+
+class Cluster:
+    """Runs while its context is open. It ends and its folder goes then, also if this process is killed."""
+
+    def __init__(self, **settings: str) -> None:
+        self._settings = _DURABLE | _SMALL | settings
+        self._place = Path(tempfile.mkdtemp(prefix="hourbell-cluster-"))
+        (self._place / "pytest").write_text(str(os.getpid()))
+
+    def __enter__(self) -> Self:
+        try:
+            make_data(self._place, "--wal-segsize=1")
+            watch(self._place)
+            self.start()
+        except BaseException:
+            self._remove()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._remove()
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://postgres@/postgres?host={self._place}"
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[ClusterDatabase]:
+        """Its tables. A crash closes this view, too."""
+        connection = await asyncpg.connect(self.url)
+        await connection.set_type_codec("jsonb", schema="pg_catalog", encoder=json.dumps, decoder=json.loads)
+        database = ClusterDatabase(self.url, connection)
+        try:
+            yield database
+        finally:
+            await database.close()
+
+    @property
+    def log(self) -> str:
+        return (self._place / "log").read_text("utf-8", errors="replace")
+
+    @property
+    def is_running(self) -> bool:
+        return (self._data / "postmaster.pid").exists()
+
+    def start(self) -> None:
+        """Accepts connections when this returns: what a crash left half done is repaired by then."""
+        start(self._place, self._settings)
+
+    def crash(self) -> None:
+        """Every session ends at once, and nothing more is written."""
+        crash(self._place)
+
+    def back_up(self, name: str) -> None:
+        """Copy the database as it is at this moment, while it is at work."""
+        copy = self._place / name
+        how = ("--checkpoint=fast", "--wal-method=stream", "--no-sync")
+        run_program(self._place, "pg_basebackup", "-h", self._place, "-U", "postgres", "-D", copy, *how)
+
+    def restore(self, name: str) -> None:
+        """Crash, and come back as the copy was: what was committed since has never happened. The copy is used up."""
+        if self.is_running:
+            self.crash()
+        self._data.rename(self._place / f"before-{name}")  # removing it takes seconds, and the nodes wait
+        (self._place / name).rename(self._data)
+        self.start()
+
+    @property
+    def _data(self) -> Path:
+        return self._place / "data"
+
+    def _remove(self) -> None:
+        try:
+            if self.is_running:
+                self.crash()
+        finally:
+            shutil.rmtree(self._place, ignore_errors=True)

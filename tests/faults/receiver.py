@@ -1,0 +1,111 @@
+"""The effect of a run in the campaign: lines in a file that only grows and is synced line by line.
+
+`Load` says what the application of every node does. The file is written by many processes at once and read by nobody
+but the campaign, so it tells what really happened, whatever the database says.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, NamedTuple
+from uuid import UUID
+
+RETRY = {"attempts": 20, "backoff": [0]}  # out of the way: what fails for good here is a fault of ours
+
+_APP = """
+import asyncio, os, time
+from hourbell import Scheduler
+from hourbell.clock import elapsed
+
+scheduler = Scheduler()
+received = os.open(os.environ["RECEIVED"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+member = os.environ["MEMBER"]
+
+def note(what, call):
+    run = call.run
+    facts = (what, run.id, run.job_id, run.scheduled_at.isoformat(), run.attempt, run.job_version, member, elapsed())
+    os.write(received, (" ".join(map(str, facts)) + "\\n").encode())
+    os.fdatasync(received)
+
+async def receive(call, seconds):
+    note("begun", call)
+    await asyncio.sleep(seconds)
+    note("ended", call)
+
+async def work(call, seconds):
+    note("begun", call)
+    time.sleep(0.005)
+    await asyncio.sleep(seconds)
+    note("ended", call)
+
+async def block(call, seconds):
+    note("begun", call)
+    if call.run.attempt == 1:
+        time.sleep(seconds)
+    note("ended", call)
+
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What the application of every node does: so many jobs, when they fire, and how long a delivery lasts.
+
+    `options` go to `Scheduler.job`. A delivery may `receive` and wait; `work`, which keeps the event loop for 5 ms at
+    its beginning, so that of many claims some wait for their turn; or `block` the loop all the time the first time.
+    """
+
+    jobs: int = 100
+    schedule: str = "* * * * * *"
+    seconds: float = 0.1
+    options: Mapping[str, object] = field(default_factory=dict)
+    prefix: str = "job"
+    way: Literal["receive", "work", "block"] = "receive"
+
+    @property
+    def source(self) -> str:
+        options = {"catch_up": "all", "retry": RETRY, "args": {"seconds": self.seconds}, **self.options}
+        return (
+            f"for number in range({self.jobs}):\n"
+            f"    scheduler.job({self.schedule!r}, name=f'{self.prefix}-{{number:03}}', **{options!r})({self.way})\n"
+        )
+
+
+def application(*loads: Load) -> str:
+    """The text of the module `app` with its `scheduler`."""
+    return _APP + "".join(load.source for load in loads)
+
+
+class Line(NamedTuple):
+    """What a delivery left behind. `at` is in elapsed seconds of this machine, the same for every process."""
+
+    what: Literal["begun", "ended"]
+    run_id: UUID
+    job_id: UUID
+    scheduled_at: datetime
+    attempt: int
+    version: int
+    member: str
+    at: float
+
+    @property
+    def key(self) -> tuple[UUID, int]:
+        return self.run_id, self.attempt
+
+
+def read_lines(received: Path, offset: int = 0) -> list[Line]:
+    """Every whole line from this byte on."""
+    if not received.exists():
+        return []
+    with received.open("rb") as file:
+        file.seek(offset)
+        text = file.read().decode()
+    return [_line(row) for row in text.rpartition("\n")[0].splitlines()]
+
+
+def _line(text: str) -> Line:
+    what, run_id, job_id, scheduled_at, attempt, version, member, at = text.split()
+    assert what in ("begun", "ended")
+    when = datetime.fromisoformat(scheduled_at)
+    return Line(what, UUID(run_id), UUID(job_id), when, int(attempt), int(version), member, float(at))  # type: ignore[arg-type]
