@@ -14,6 +14,7 @@ from uuid import UUID, uuid5
 
 from tests.simulation.changes import Changed, Changes, Row
 from tests.simulation.oracle import instants_of
+from tests.simulation.scenario import LEASE
 
 SECOND = 1_000_000
 ENDED = frozenset({"succeeded", "failed", "cancelled"})
@@ -23,6 +24,7 @@ MOVES = {
     "retrying": {"retrying", "running", "failed", "cancelled"},
 }
 PRESETS = {"none": 1, "fixed": 3, "default": 4, "exponential": 8}
+LONGEST_LEASE = int(LEASE) * SECOND
 MOST_IN_A_PASS = 100
 MOST_WAITING = 1_000
 
@@ -235,9 +237,18 @@ class Ledger:
         return instants_of(job["schedule"], job["timezone"], self._moment).between(after, until)
 
     def unfinished(self, until: int) -> list[Row]:
-        """Runs that have not ended and were to be ready by then; a clock that went back leaves some for later."""
-        found = (run for runs in self._unfinished.values() for run in runs.values())
-        return [run for run in found if run["ready_at"] < until]
+        """Runs that have not ended and were to be ready by then.
+
+        A clock that went back leaves some for later, and lets the lease of a node that died since last for as long as
+        it went back; it keeps the runs of its job that must not overlap waiting, too.
+        """
+        return [
+            run
+            for runs in self._unfinished.values()
+            if not any(_ends_far_ahead(run, until) for run in runs.values())
+            for run in runs.values()
+            if run["ready_at"] < until
+        ]
 
     def close(self, now: int) -> None:
         """After the calm: nothing is left unfinished, and everything that happened has left its trace."""
@@ -281,6 +292,11 @@ def _hold(is_so: bool, broken: str) -> None:
 
 def _attempts(retry: Any) -> int:
     return int(retry["attempts"]) if isinstance(retry, dict) else PRESETS[retry]
+
+
+def _ends_far_ahead(run: Row, now: int) -> bool:
+    """Whether a lease lasts longer than any that is given."""
+    return bool(run["state"] == "running" and run["lease_until"] > now + 2 * LONGEST_LEASE)
 
 
 def _is_held_by(run: Row, owner: bytes) -> bool:
