@@ -1,16 +1,16 @@
-"""Random trouble from a seed, and then calm: whatever happened, every promise that can be counted still holds."""
+"""Random trouble from a seed, for tests that look at what it leaves behind.
+
+`tests/simulation` is what holds the engine to its promises.
+"""
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from random import Random
-
-import pytest
 
 from hourbell.core.job import Job
 from hourbell.core.policies import CatchUp, Delivery, Overlap, RetryPolicy
 from hourbell.core.settle import Failed, Outcome, Succeeded
-from tests.engine.nodes import ENDED, LEASE, MINUTE, SECOND, Cluster, Node, virtually
+from tests.engine.nodes import ENDED, LEASE, SECOND, Cluster, Node
 
 ACTS = 30
 CALM = 4 * LEASE  # for the last lease to run out, the reaper to warm up and the rest to be done
@@ -21,7 +21,6 @@ class Trouble:
         self._cluster = cluster
         self._random = random
         self._jobs: list[Job] = []
-        self.holders: Counter[str] = Counter()
 
     async def add_jobs(self) -> None:
         for number, overlap in enumerate(Overlap):
@@ -109,55 +108,3 @@ class Trouble:
     async def block(self) -> None:
         """Everything stands still, as on a machine that is starved."""
         self._cluster.time.block(self._random.choice([1, 10, 70]))
-
-
-async def assert_promises(cluster: Cluster) -> None:
-    await cluster.assert_accounted()
-    runs = {run["id"]: run for run in await cluster.runs()}
-    late = cluster.now() - MINUTE
-    waiting = [run for run in runs.values() if run["state"] not in ENDED and run["ready_at"] < late]
-    assert not waiting, f"{len(waiting)} are left, the first is {waiting[0]}"
-    attempts = {(attempt["run_id"], attempt["number"]) for attempt in await cluster.rows("attempts")}
-    for called in cluster.calls:
-        if runs[called.run_id]["state"] in ENDED or called.attempt < runs[called.run_id]["attempt"]:
-            assert (called.run_id, called.attempt) in attempts, f"an attempt left no trace: {called}"
-    again = Counter((called.run_id, called.attempt) for called in cluster.calls)
-    assert not again or max(again.values()) == 1, "an attempt was made twice"
-    once = Counter(called.run_id for called in cluster.calls if called.job.startswith("once"))
-    assert not once or max(once.values()) == 1, "a run at most once began twice"
-    for run in runs.values():
-        assert run["reason"] in (None, "lost", "permanent"), run
-
-
-async def survives(cluster: Cluster, seed: int) -> None:
-    random = Random(seed)
-    cluster.latency = random.choice([0, 0.001, 0.02])
-    cluster.settings = cluster.settings.__class__(slots=random.choice([3, 10, 1_000]), poison_after=1_000)
-    trouble = Trouble(cluster, random)
-    cluster.script["*"] = trouble.deliver
-    await cluster.start_many(3)
-    await trouble.add_jobs()
-    for _ in range(ACTS):
-        await trouble.act()
-    await cluster.advance(2.5 * LEASE)  # until the last frozen node has thawed
-    for job in cluster.made:
-        await cluster.pause(job)
-    await cluster.start()
-
-    async def succeed(*_: object) -> Outcome:
-        return Succeeded()
-
-    cluster.script["*"] = succeed
-    await cluster.advance(CALM)
-    await assert_promises(cluster)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_every_promise_survives(seed: int) -> None:
-    virtually(survives)(seed=seed)
-
-
-@pytest.mark.sweep
-@pytest.mark.parametrize("seed", range(1_000, 1_200))
-def test_every_promise_survives_at_length(seed: int) -> None:
-    virtually(survives)(seed=seed)

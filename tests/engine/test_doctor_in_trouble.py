@@ -9,7 +9,7 @@ from hourbell.store.doctor import Expectations, examine
 from hourbell.store.migrations import load_migrations
 from hourbell.store.sqlite.doctor import SqliteDoctorStore
 from tests.engine.nodes import DAY, LEASE, MINUTE, TZDATA, Cluster, virtually
-from tests.engine.test_chaos import ACTS, CALM, Trouble
+from tests.engine.trouble import ACTS, CALM, Trouble
 
 EXPECTED = Expectations(
     migrations=load_migrations("hourbell.store.sqlite"),
