@@ -35,7 +35,7 @@ MUTANTS = (
             Change(f"{_STORE}/postgres/migrations/0001_engine.sql", "unique index runs_once", "index runs_once"),
             Change(f"{_STORE}/sqlite/migrations/0001_engine.sql", "unique index hourbell_runs_once", "index runs_once"),
         ),
-        ("tests/contract/test_states.py", "tests/contract/test_doctor.py"),
+        ("tests/contract/test_planning.py", "tests/contract/test_doctor.py"),
     ),
     Mutant(
         "the fence: the attempt in settle",
@@ -79,7 +79,7 @@ MUTANTS = (
                 "return True",
             ),
         ),
-        (SIMULATION, _scenario("outages", "postgres"), "tests/engine/test_outage.py"),
+        (SIMULATION, "tests/engine/test_outage.py"),
     ),
     Mutant(
         "the claim is committed before the effect",
@@ -112,7 +112,7 @@ MUTANTS = (
                 "return _moved(job, schedule, now)\n    room",
             ),
         ),
-        (SIMULATION, "tests/engine/test_clock_steps.py"),
+        (SIMULATION, "tests/contract/test_planning.py"),
     ),
     Mutant(
         "the database's clock, not the node's",

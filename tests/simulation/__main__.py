@@ -57,9 +57,12 @@ def _many(seeds: range, arguments: argparse.Namespace) -> int:
     print(", ".join(f"{name.replace('_', ' ')} {value}" for name, value in figures.items()))
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
-    if broken is not None and not arguments.brief:
-        _show(simulate(scenario_of(broken)))
-    return int(broken is not None)
+    if broken is None:
+        return 0
+    if arguments.brief:
+        print(f"seed {broken} breaks a promise")
+        return 1
+    return _show(simulate(scenario_of(broken)))
 
 
 def _figures(results: list[Result], seconds: float) -> dict[str, object]:

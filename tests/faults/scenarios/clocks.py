@@ -5,6 +5,7 @@ product knows nothing of it. What it decides must be what it decides with right 
 """
 
 import asyncio
+import os
 import time
 from datetime import datetime
 from pathlib import Path
@@ -79,7 +80,8 @@ async def _observed(setting: Setting, name: str, errors: tuple[int, ...], second
     (folder / "clock").mkdir(parents=True)
     (folder / "clock" / "sitecustomize.py").write_text(SITECUSTOMIZE)
     async with database_for(setting.backend) as database:
-        with Fleet(folder, url_of(database), LOAD, PYTHONPATH=str(folder / "clock")) as fleet:
+        path = os.pathsep.join([str(folder / "clock"), *filter(None, [os.environ.get("PYTHONPATH")])])
+        with Fleet(folder, url_of(database), LOAD, PYTHONPATH=path) as fleet:
             members = [fleet.start(CLOCK_WRONG_BY=str(error)) for error in errors]
             for member in members:
                 await member.ready()
