@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
+from typing import Any
 from uuid import UUID
 
 from hourbell.core.job import Job
@@ -98,11 +99,15 @@ class _User:
         if self._switches and random.random() < 0.5:
             self.made["pause"] += 1
             return await self._control.pause_job(self.job_id, now, BY, note="", until=None, cancel_waiting=False)
+        if random.random() < 0.3:
+            self.made["edit of the payload"] += 1
+            return await self._edit(now, payload=random.random())
         schedule = random.choice([text for text in (SAME if self._switches else RATES) if text != last.schedule])
-        self.made["edit"] += 1
-        return await self._control.edit_job(
-            self.job_id, lambda job: replace(job.definition, schedule=schedule), now, BY
-        )
+        self.made["edit of the schedule"] += 1
+        return await self._edit(now, schedule=schedule)
+
+    async def _edit(self, now: datetime, **changes: Any) -> Job:
+        return await self._control.edit_job(self.job_id, lambda job: replace(job.definition, **changes), now, BY)
 
 
 def _check_books(verdict: Verdict, books: Books, histories: Mapping[UUID, History]) -> None:

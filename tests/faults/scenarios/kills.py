@@ -25,7 +25,7 @@ async def run(setting: Setting) -> Verdict:
     verdict = Verdict("kills", setting.backend)
     kills, wanted = setting.sized(KILLS, least=6), setting.sized(RUNS, least=500)
     async with database_for(setting.backend) as database:
-        load = Load(jobs=setting.sized(JOBS, least=80), seconds=0.06, options=SPREAD)
+        load = Load(jobs=setting.sized(JOBS, least=80), seconds=0.15, options=SPREAD)
         with Fleet(setting.folder, url_of(database), load) as fleet:
             await fleet.start_all(NODES)
             for _ in range(kills):

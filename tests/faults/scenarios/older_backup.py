@@ -16,7 +16,7 @@ from tests.faults.receiver import Load
 from tests.faults.verdict import Setting, Verdict
 
 NODES = 3
-ROUNDS = 4
+ROUNDS = 3
 BEFORE, BEHIND = 1.0, (1.5, 3.5)  # seconds of work before the backup, and what is lost with the restore
 RESUMED = 10  # seconds from the database's return to the next delivery, at most
 LOAD = Load(jobs=60, seconds=0.2, options={"jitter": "1s"})

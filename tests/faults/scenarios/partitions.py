@@ -17,7 +17,7 @@ from tests.faults.proxy import Proxy
 from tests.faults.receiver import Line, Load
 from tests.faults.verdict import Setting, Verdict
 
-ROUNDS = 2
+ROUNDS = 1
 CUT = LEASE + REAP + 3  # seconds: long enough for others to take over and begin
 GRACE = 2  # seconds for taking over, beyond lease and reap
 HEALED = 10  # seconds from the line's return to the node's next delivery, at most
