@@ -420,8 +420,7 @@ class World:
         await asyncio.sleep(seconds)
 
     def _commit(self, verb: str, node: Node | None = None) -> None:
-        knows_the_time = self.cluster.time.elapsed() - self._stepped_at > LEASE
-        commit = Commit(node.id if node else None, verb, self._now(), knows_the_time)
+        commit = Commit(node.id if node else None, verb, self._now(), self._knows_the_time(node))
         try:
             changes = self._ledger.commit(commit)
         except Violation as violation:
@@ -429,6 +428,12 @@ class World:
             return
         if changes is not None and (changes["runs"] or changes["skips"]):
             self._tell(f"node {node.number}" if node else "user", f"{verb}: {_summary(changes)}")
+
+    def _knows_the_time(self, node: Node | None) -> bool:
+        """Whether a node that is well has had the time to ask the database since its clock was put forward or back."""
+        known_since = max(self._stepped_at, float("-inf") if node is None else self._unwell.get(node.id, float("-inf")))
+        has_stepped = self._stepped_at > float("-inf")
+        return not has_stepped or self.cluster.time.elapsed() - known_since > LEASE
 
     def _now(self) -> int:
         return microseconds(self.cluster.now())
