@@ -177,7 +177,9 @@ class Service:
 
 def _ignore_signals() -> None:
     """The handlers end with the event loop: a late signal must not make a failure of an orderly end."""
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
+        loop.remove_signal_handler(number)  # else the loop puts back the default when it closes
         signal.signal(number, signal.SIG_IGN)
 
 
@@ -185,7 +187,7 @@ async def _readiness(engine: Engine, stores: Stores) -> Readiness:
     loops = tuple(LoopAge(loop.name, loop.age, loop.longest_age) for loop in engine.loops)
     now = engine.clock.now()
     try:
-        backlog = await stores.engine.backlog(now)
+        backlog = await stores.engine.backlog(now, engine.live_for)
     except StoreUnavailable:
         return Readiness(database_reachable=False, loops=loops)
     oldest = None if backlog.oldest_ready_at is None else (now - backlog.oldest_ready_at).total_seconds()

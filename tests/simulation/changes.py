@@ -6,8 +6,8 @@ from typing import Any
 
 import apsw
 
-TABLES = ("jobs", "runs", "skips", "attempts")
-_KEYS = {"jobs": ("id",), "runs": ("id",), "skips": ("id",), "attempts": ("run_id", "number")}
+TABLES = ("jobs", "runs", "skips", "attempts", "cancels")
+_KEYS = {"jobs": ("id",), "runs": ("id",), "skips": ("id",), "attempts": ("run_id", "number"), "cancels": ("run_id",)}
 
 Row = dict[str, Any]
 

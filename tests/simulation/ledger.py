@@ -13,6 +13,7 @@ from typing import Any
 from uuid import UUID, uuid5
 
 from tests.simulation.changes import Changed, Changes, Row
+from tests.simulation.expected import runs_of, wrong_reason
 from tests.simulation.oracle import instants_of
 from tests.simulation.scenario import LEASE
 
@@ -57,6 +58,9 @@ class Ledger:
         self.effects: Counter[tuple[bytes, int]] = Counter()
         self.claims: dict[tuple[bytes, int], bytes] = {}
         self._most_attempts: dict[tuple[bytes, int], int] = {}
+        self._ended_well: dict[tuple[bytes, int], bool] = {}
+        self._cancels: set[bytes] = set()  # runs that somebody wanted stopped
+        self._has_stepped_back = False
         self._instants: set[tuple[bytes, int]] = set()  # every one that ever got a run
         self._unfinished: defaultdict[bytes, dict[bytes, Row]] = defaultdict(dict)  # of each job
 
@@ -66,6 +70,11 @@ class Ledger:
         if changes is None:
             return None
         before = dict(self.jobs)
+        unfinished = {
+            job_id: sum(run["kind"] == "scheduled" for run in runs.values())
+            for job_id, runs in self._unfinished.items()
+        }
+        self._cancels |= {change.key for change in changes["cancels"]}
         added: defaultdict[bytes, list[Row]] = defaultdict(list)
         skipped: defaultdict[bytes, list[int]] = defaultdict(list)
         for change in changes["runs"]:
@@ -78,8 +87,16 @@ class Ledger:
             self._job_changed(change)
         for job_id in {*added, *skipped, *(change.key for change in changes["jobs"])}:
             if job_id in before:
-                self._account(before[job_id], added[job_id], skipped[job_id], commit)
+                self._account(before[job_id], added[job_id], skipped[job_id], commit, unfinished.get(job_id, 0))
         return changes
+
+    def ended(self, run_id: UUID, attempt: int, *, well: bool) -> None:
+        """An attempt came to its end, and this is what it will say."""
+        self._ended_well[run_id.bytes, attempt] = well
+
+    def stepped_back(self) -> None:
+        """The database's clock was put back: leases given before may last longer than any."""
+        self._has_stepped_back = True
 
     def effect(self, node: UUID, run_id: UUID, attempt: int, *, may_be_late: bool) -> None:
         """The first byte of an attempt leaves its node."""
@@ -135,15 +152,33 @@ class Ledger:
         if commit.verb in ("settle", "heartbeat", "begin"):
             is_holder = was["state"] == "running" and was["lease_owner"] == owner
             _hold(is_holder, f"I5: written by a node that does not hold it: {story}")
-        if row["reason"] == "poison":
-            _hold(row["crashes"] >= self._poison_after, f"I12: poison too early: {story}")
-        if row["reason"] == "expired":
-            # a retry that would come too late is given up at once, so it may be before the time
-            is_time = commit.at >= row["expires_at"] or commit.verb != "expire" or not commit.knows_the_time
-            _hold(is_time, f"I11: expired too early: {story}")
         most = self._most_attempts[row["job_id"], row["job_version"]]
         _hold(row["failures"] <= most, f"I11: more than {most} failures: {story}")
+        if row["state"] in ENDED:
+            self._hold_end(was, row, most, commit, story)
+        if row["lease_until"] != was["lease_until"] and row["state"] == "running" and commit.knows_the_time:
+            is_a_lease = row["lease_until"] <= commit.at + LONGEST_LEASE + SECOND
+            _hold(is_a_lease, f"I3: a lease that lasts too long: {story}")
         _hold(row["crashes"] >= was["crashes"] and row["failures"] >= was["failures"], f"I11: {story}")
+
+    def _hold_end(self, was: Row, row: Row, most_attempts: int, commit: Commit, story: str) -> None:
+        """A run ends for a reason that can be seen: a failed one that had attempts left would be lost."""
+        if row["state"] == "succeeded":
+            _hold(
+                self._ended_well.get((row["id"], row["attempt"]), False),
+                f"succeeded, its target did not say so: {story}",
+            )
+        elif row["state"] == "failed":
+            at = commit.at if commit.knows_the_time else row["expires_at"]
+            wrong = wrong_reason(
+                row, most_attempts=most_attempts, poison_after=self._poison_after, verb=commit.verb, at=at
+            )
+            _hold(wrong is None, f"I11: failed, though {wrong}: {story}")
+        elif commit.verb in ("plan_due", "edit", "pause") and was["state"] != "running":
+            gives_way = self.jobs[row["job_id"]]["overlap"] == "cancel_running" or commit.verb == "pause"
+            _hold(gives_way, f"cancelled, its job does not say so: {story}")
+        elif commit.node is not None:
+            _hold(row["id"] in self._cancels, f"cancelled, nobody asked for it: {story}")
 
     def _lease_moved(self, was: Row, row: Row, owner: bytes | None, commit: Commit, story: str) -> None:
         if row["state"] == "running":
@@ -156,6 +191,8 @@ class Ledger:
             return
         _hold(row["attempt"] == was["attempt"], f"I5: the attempt changed without a claim: {story}")
         if commit.verb == "reap":
+            is_set_aside = row["crashes"] < self._poison_after or row["state"] == "failed"
+            _hold(is_set_aside, f"I12: it is tried again although {row['crashes']} nodes died: {story}")
             has_run_out = was["lease_until"] <= commit.at + SECOND // 10 or not commit.knows_the_time
             _hold(has_run_out, f"I3: a lease was taken that had not run out: {story}")
             is_delivering = (was["id"], was["attempt"]) in self.effects  # else the answer to its claim may be lost
@@ -212,7 +249,7 @@ class Ledger:
             self.jobs[change.key] = job = change.row
             self._most_attempts[job["id"], job["version"]] = _attempts(json.loads(job["retry"]))
 
-    def _account(self, was: Row, added: list[Row], skipped: list[int], commit: Commit) -> None:
+    def _account(self, was: Row, added: list[Row], skipped: list[int], commit: Commit, unfinished: int) -> None:
         """Every instant the cursor passed over has its one place, by the version that was valid."""
         row = self.jobs.get(was["id"])
         if row is None:
@@ -231,9 +268,15 @@ class Ledger:
         if added:
             waiting = sum(run["state"] != "running" for run in self._unfinished[was["id"]].values())
             _hold(waiting <= MOST_WAITING, f"I14: {name} has {waiting} runs waiting")
-        if commit.verb == "plan_due" and was["overlap"] == "allow" and was["enabled"] and due:
+        if was["enabled"] and commit.verb in ("plan_due", "edit", "pause"):
             now = added[0]["planned_at"] if added else row["cursor_at"]
-            _hold_catch_up(was, sorted(due), sorted(run["scheduled_at"] for run in added), now)
+            wanted = runs_of(was, sorted(due), now, unfinished)
+            got = sorted(run["scheduled_at"] for run in added)
+            _hold(
+                got == wanted[:MOST_IN_A_PASS], f"{name}, {was['catch_up']}, {was['overlap']}: {got} of {sorted(due)}"
+            )
+        if commit.verb == "edit" and was["enabled"] and len(added) < MOST_IN_A_PASS:
+            _hold(row["cursor_at"] >= commit.at, f"I19: {name}: an edit left what was due to the new version")
 
     def _instants_of(self, job: Row, after: int, until: int) -> list[int]:
         return instants_of(job["schedule"], job["timezone"], self._moment).between(after, until)
@@ -247,10 +290,23 @@ class Ledger:
         return [
             run
             for runs in self._unfinished.values()
-            if not any(_ends_far_ahead(run, until) for run in runs.values())
             for run in runs.values()
-            if run["ready_at"] < until
+            if run["ready_at"] < until and not self._waits_for_a_long_lease(run, runs.values(), until)
         ]
+
+    def _waits_for_a_long_lease(self, run: Row, of_its_job: Iterable[Row], now: int) -> bool:
+        if not self._has_stepped_back:
+            return False
+        return _ends_far_ahead(run, now) or (
+            bool(run["exclusive"]) and any(_ends_far_ahead(other, now) for other in of_its_job)
+        )
+
+    def hold_planned(self, now: int) -> None:
+        """While nothing is wrong, no job waits to be planned."""
+        for job in self.jobs.values():
+            is_active = job["enabled"] and job["deleted_at"] is None and job["plan_at"] is not None
+            is_behind = is_active and job["plan_at"] < now - 10 * SECOND
+            _hold(not is_behind, f"I2: {job['name']} is not planned, its cursor is at {job['cursor_at']}")
 
     def close(self, now: int) -> None:
         """After the calm: nothing is left unfinished, and everything that happened has left its trace."""
@@ -270,21 +326,6 @@ class Ledger:
             if run["state"] == "succeeded":
                 begun = (run["id"], run["attempt"]) in self.effects
                 _hold(begun, f"I10: succeeded without an effect: {_told(run)}")
-
-
-def _hold_catch_up(job: Row, due: list[int], added: list[int], now: int) -> None:
-    """What is planned of several due instants is what the policy says, where nothing else has a say."""
-    window = job["catch_up_window"]
-    if window is not None:
-        due = [instant for instant in due if now - instant <= window]
-    policy = job["catch_up"]
-    if not due or policy == "all":
-        wanted = due
-    elif policy == "none" and now - due[-1] > job["late_after"]:
-        wanted = []
-    else:
-        wanted = due[:1] if policy == "earliest" else due[-1:]
-    _hold(added == wanted, f"catch-up {policy} of {job['name']} planned {added} of {due}")
 
 
 def _hold(is_so: bool, broken: str) -> None:

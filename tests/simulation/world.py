@@ -29,6 +29,7 @@ from tests.sqlite_database import SqliteDatabase
 
 BY = "simulation"
 CALM = 4 * LEASE  # at most, for the last lease to run out, the reapers to warm up and the rest to be done
+PLANNED = 8.0  # seconds after which no job is behind: longer than any loop backs off
 _READS = frozenset({"sample_time", "lanes", "definitions", "backlog"})
 
 
@@ -153,10 +154,12 @@ class World:
         for node in self.cluster.alive:
             node.is_cut_off = False
             node.thaw()
+        await self._start()
+        await self.cluster.advance(PLANNED)
+        self._ledger.hold_planned(self._now())
         for spec in self._scenario.jobs:
             if await self.cluster.control.get_job(_job_id(spec)) is not None:
                 await self._pause(_job_id(spec))
-        await self._start()
         await self.cluster.advance(LEASE / 2)  # for those who woke up late to do what they still mean to do
         ends_at = self.cluster.time.elapsed() + CALM
         while self._ledger.unfinished(self._now() + 15 * SECOND) and self.cluster.time.elapsed() < ends_at:
@@ -277,6 +280,8 @@ class World:
     def _step(self, act: Act) -> None:
         self.cluster.step(timedelta(seconds=act.seconds))
         self._stepped_at = self.cluster.time.elapsed()
+        if act.seconds < 0:
+            self._ledger.stepped_back()
         if act.seconds > 0:
             self._stepped_forward_at = self._stepped_at
 
@@ -394,7 +399,9 @@ class World:
         if not self._is_calm and (behaviour == "slow" or luck[0] < 32):
             await asyncio.sleep((0.1, 4.0, 8.0, 20.0)[luck[1] % 4])
         await self._meddle(node, call, "last byte")
-        return Failed("bad luck") if behaviour == "fails" and luck[2] < 128 and not self._is_calm else Succeeded()
+        fails = behaviour == "fails" and luck[2] < 128 and not self._is_calm
+        self._ledger.ended(run.id, run.attempt, well=not fails)
+        return Failed("bad luck") if fails else Succeeded()
 
     def _behaviour_of(self, name: str) -> str:
         return next(spec.behaviour for spec in self._scenario.jobs if spec.name == name)
@@ -423,8 +430,8 @@ class World:
         commit = Commit(node.id if node else None, verb, self._now(), self._knows_the_time(node))
         try:
             changes = self._ledger.commit(commit)
-        except Violation as violation:
-            self._break_off(violation)
+        except Exception as error:  # whatever it is, the engine's own loops must not swallow it
+            self._break_off(error if isinstance(error, Violation) else Violation(f"the ledger broke: {error!r}"))
             return
         if changes is not None and (changes["runs"] or changes["skips"]):
             self._tell(f"node {node.number}" if node else "user", f"{verb}: {_summary(changes)}")

@@ -53,6 +53,8 @@ def _edited_in_place(job: Job, definition: Definition, now: datetime) -> Change:
     if not definition.enabled or job.cursor_at is None:
         return Change(definition, job.cursor_at, job.next_at, job.plan_at, paused_until=job.paused_until)
     old = plan(job, now)
+    if old.error is not None:  # the planner will find it, too, and say so
+        return Change(definition, job.cursor_at, job.next_at, job.plan_at)
     return Change(definition, old.cursor_at, old.next_at, old.plan_at, old.runs, old.skips, old.cancels_others)
 
 

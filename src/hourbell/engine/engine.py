@@ -140,6 +140,11 @@ class Engine:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     @property
+    def live_for(self) -> timedelta:
+        """How long after its last heartbeat a node counts as alive."""
+        return self._leases.live_for
+
+    @property
     def loops(self) -> tuple[LoopRunner, ...]:
         return (self._planner, self._runner, self._settler, self.heartbeat_loop, self._reaper, self._janitor)
 

@@ -141,6 +141,7 @@ async def _examine_work(store: DoctorStore, now: datetime, expected: Expectation
         for run in runs:
             found.add(check_run(run, store.dialect))
     zones, is_planned = knows_zones(cluster, expected.tzdata), lives_since(alive, now - OVERDUE)
+    now = max(now, await store.sample_time())  # many runs take their time to look at
     async for jobs in store.histories():
         examined.jobs += len(jobs)
         for facts in jobs:
@@ -180,7 +181,15 @@ def job_facts(row: Row, runs: Sequence[Sequence[Any]], skips: Sequence[Sequence[
         earlier_at=row["earlier_at"],
         is_by_users=bool(row["is_by_users"]),
         ended_ever=row["ended_ever"],
-        runs=tuple(RunMark._make(run) for run in reversed(runs)),
+        runs=_since_skips([RunMark._make(run) for run in reversed(runs)], skips),
         skips=tuple(SkipMark._make(skip) for skip in reversed(skips)),
         is_whole=len(runs) < LOOK_BACK and len(skips) < LOOK_BACK,
     )
+
+
+def _since_skips(runs: Sequence[RunMark], skips: Sequence[Sequence[Any]]) -> tuple[RunMark, ...]:
+    """Where not every skip was read, only the runs since the oldest one that was: what lies before cannot be told."""
+    if len(skips) < LOOK_BACK:
+        return tuple(runs)
+    oldest = SkipMark._make(skips[-1])
+    return tuple(run for run in runs if run.scheduled_at > oldest.last_at)

@@ -149,7 +149,8 @@ SKIP_MISCOUNTED = _error(
 RUN_ID_WRONG = _error(
     "run_id_wrong",
     "a run's id is not the one that its job and instant give, so that this instant may run again",
-    "A run that waits can be cancelled with the statement below. One that ended is history, which retention removes.",
+    "Left alone, a run that waits runs once, as it should. Cancelled with the statement below it never does: its "
+    "instant is not planned again. One that ended is history, which retention removes.",
 )
 RUN_TWICE = _error(
     "run_twice",

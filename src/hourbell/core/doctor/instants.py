@@ -188,7 +188,10 @@ class _Walk:
     def _one_lost(self, instant: datetime) -> Fault:
         job, dialect = self.facts.job, self.dialect
         local = local_time_at(job.definition.timezone, instant)[0]
-        sql = (dialect.run_instant(job.id, instant, local), dialect.skip_instant(job.id, instant))
+        sql = (
+            dialect.run_instant(job.id, instant, local),
+            f"-- or, to leave it out: {dialect.skip_instant(job.id, instant)}",
+        )
         return Fault(catalog.INSTANT_LOST, f"job {job.definition.name}, {instant.isoformat()}", sql)
 
     def _twice(self, instant: datetime) -> Fault:

@@ -37,7 +37,9 @@ class Dialect(StrEnum):
 
     def end_lease(self, run: UUID) -> str:
         owner = "randomblob(16)" if self.is_sqlite else "gen_random_uuid()"
-        return self._update("runs", run, f"lease_owner = coalesce(lease_owner, {owner}), lease_until = {self.now}")
+        broken = " and state = 'running' and (lease_owner is null or lease_until is null or attempt < 1)"
+        values = f"lease_owner = coalesce(lease_owner, {owner}), lease_until = {self.now}"
+        return self._update("runs", run, values, broken)
 
     def cancel(self, run: UUID) -> str:
         waiting = " and state in ('pending', 'retrying')"
@@ -53,7 +55,7 @@ class Dialect(StrEnum):
         return self._update("runs", run, "lease_owner = null, lease_until = null, finished_at = null", waiting)
 
     def set_attempt(self, run: UUID, attempt: int) -> str:
-        return self._update("runs", run, f"attempt = {attempt}")
+        return self._update("runs", run, f"attempt = {attempt}", f" and attempt < {attempt}")
 
     def delete_run(self, run: UUID) -> str:
         attempts = f"delete from {self.table('attempts')} where run_id = {self.id(run)}"
