@@ -7,13 +7,14 @@ from pathlib import Path
 import apsw
 import pytest
 
+from hourbell.core.doctor.facts import RunMark
 from hourbell.core.doctor.findings import Finding
 from hourbell.core.policies import CatchUp, Overlap
 from hourbell.core.refresh import refresh
 from hourbell.core.schedule import TZDATA_VERSION
 from hourbell.core.settle import Failed
 from hourbell.store.base import ControlStore, EngineStore, Node, Want
-from hourbell.store.doctor import DoctorStore, Expectations, examine
+from hourbell.store.doctor import LOOK_BACK, DoctorStore, Expectations, examine, since_skips
 from hourbell.store.migrations import load_migrations
 from hourbell.store.postgres.doctor import PostgresDoctorStore
 from hourbell.store.sqlite.doctor import SqliteDoctorStore
@@ -28,6 +29,7 @@ from tests.contract.steps import (
     OTHER_NODE,
     PASS,
     SECOND,
+    T0,
     add_backlog,
     add_job,
     changed,
@@ -489,3 +491,14 @@ async def test_sqlite_tells_when_readers_and_writers_would_wait_for_each_other(t
     await store.close()
 
     assert found == ["journal_mode", "no_live_node"]
+
+
+def test_runs_older_than_the_skips_that_were_read_are_not_judged() -> None:
+    def run(number: int) -> RunMark:
+        at = T0 + number * MINUTE
+        return RunMark(at, at.replace(tzinfo=None), 1, "scheduled", at, at)
+
+    skips = [(T0 + number * MINUTE, T0 + number * MINUTE, 1, "missed") for number in range(LOOK_BACK + 5, 5, -1)]
+
+    assert since_skips([run(1), run(20_000)], skips) == (run(20_000),)
+    assert since_skips([run(1), run(20_000)], skips[1:]) == (run(1), run(20_000))

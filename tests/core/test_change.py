@@ -262,6 +262,14 @@ def test_a_broken_schedule_nobody_has_noticed_can_be_mended(enabled: bool) -> No
     assert (made.runs, made.skips, made.cursor_at) == ((), (), T0 + BEHIND)
 
 
+def test_an_edit_beside_a_broken_schedule_leaves_it_to_the_planner_to_say_so() -> None:
+    job = a_job(BROKEN, next_at=T0 + HOUR, plan_at=T0 + HOUR)
+    made = edited(job, changed(job, payload=1), T0 + BEHIND)
+
+    assert (made.runs, made.skips) == ((), ())
+    assert place(made) == (T0, T0 + HOUR, T0 + HOUR)
+
+
 def test_an_edit_while_paused_leaves_one_skip_and_the_job_paused() -> None:
     job = a_job(enabled=False)
     made = edited(job, changed(job, schedule=HALF_PAST), T0 + BEHIND)

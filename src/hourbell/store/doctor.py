@@ -181,14 +181,14 @@ def job_facts(row: Row, runs: Sequence[Sequence[Any]], skips: Sequence[Sequence[
         earlier_at=row["earlier_at"],
         is_by_users=bool(row["is_by_users"]),
         ended_ever=row["ended_ever"],
-        runs=_since_skips([RunMark._make(run) for run in reversed(runs)], skips),
+        runs=since_skips([RunMark._make(run) for run in reversed(runs)], skips),
         skips=tuple(SkipMark._make(skip) for skip in reversed(skips)),
         is_whole=len(runs) < LOOK_BACK and len(skips) < LOOK_BACK,
     )
 
 
-def _since_skips(runs: Sequence[RunMark], skips: Sequence[Sequence[Any]]) -> tuple[RunMark, ...]:
-    """Where not every skip was read, only the runs since the oldest one that was: what lies before cannot be told."""
+def since_skips(runs: Sequence[RunMark], skips: Sequence[Sequence[Any]]) -> tuple[RunMark, ...]:
+    """Skips come newest first, and not all may have been read: before the oldest that was, nothing can be told."""
     if len(skips) < LOOK_BACK:
         return tuple(runs)
     oldest = SkipMark._make(skips[-1])
