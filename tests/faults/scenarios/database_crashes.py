@@ -11,7 +11,7 @@ from tests.faults.receiver import Load
 from tests.faults.verdict import Setting, Verdict
 
 NODES = 3
-CRASHES = 12
+CRASHES = 10
 PAUSE = (0.5, 2.5)  # seconds from one resumption to the next crash
 AWAY = (0.0, 1.5)  # seconds the server stays down
 RESUMED = 10  # seconds from the server's return to the next delivery, at most
