@@ -275,7 +275,7 @@ class Ledger:
             _hold(
                 got == wanted[:MOST_IN_A_PASS], f"{name}, {was['catch_up']}, {was['overlap']}: {got} of {sorted(due)}"
             )
-        if commit.verb == "edit" and was["enabled"] and len(added) < MOST_IN_A_PASS:
+        if commit.verb == "edit" and was["enabled"] and due.total() < MOST_IN_A_PASS:
             _hold(row["cursor_at"] >= commit.at, f"I19: {name}: an edit left what was due to the new version")
 
     def _instants_of(self, job: Row, after: int, until: int) -> list[int]:
