@@ -1,10 +1,12 @@
 """People with a SQL prompt: their jobs are adopted, never fire by surprise, and block nobody."""
 
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
 
 from hourbell.core.plan import plan
+from hourbell.core.policies import Overlap
 from hourbell.store.base import ControlStore, EngineStore, Planned
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, PASS, T0, a_waiting_job, add_job, claim
 from tests.database import Database, Row
@@ -93,6 +95,38 @@ async def test_a_change_of_planning_columns_is_adopted_from_now(
     assert (changed["version"], changed["cursor_at"], changed["next_at"]) == (2, None, None)
     assert (planned.runs, await database.rows("skips"), adopted["cursor_at"]) == (0, [], now)
     assert [row["version"] for row in await database.rows("job_versions", "version")] == [1, 2]
+
+
+@pytest.mark.parametrize("overlap", [Overlap.ALLOW, Overlap.SKIP], ids=["the newest is a run", "the newest is a skip"])
+async def test_a_job_adopted_by_a_clock_that_is_behind_plans_no_instant_again(
+    store: EngineStore, control: ControlStore, database: Database, overlap: Overlap
+) -> None:
+    await add_job(control, overlap=overlap)
+    await store.plan_due(T0 + MINUTE, PASS, plan)
+    await store.plan_due(T0 + 3 * MINUTE, PASS, plan)
+    await database.sql("update hourbell.jobs set dst = 'wall'")
+    await database.sql("update hourbell.jobs set plan_at = created_at")
+    before = (await database.rows("runs"), await database.rows("skips"))
+
+    await store.plan_due(T0 + 2 * MINUTE, PASS, plan)
+
+    assert (await the_job(database))["cursor_at"] == T0 + 3 * MINUTE
+    await store.plan_due(T0 + 3 * MINUTE, PASS, plan)
+    assert (await database.rows("runs"), await database.rows("skips")) == before
+
+
+async def test_a_job_edited_by_a_clock_that_is_behind_plans_no_instant_again(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_job(control)
+    await store.plan_due(T0 + 3 * MINUTE, PASS, plan)
+    await database.sql("update hourbell.jobs set dst = 'wall'")
+
+    edited = await control.edit_job(
+        job.id, lambda old: replace(old.definition, timezone="Asia/Tokyo"), T0 + 2 * MINUTE, BY
+    )
+
+    assert (edited.cursor_at, edited.next_at) == (T0 + 3 * MINUTE, T0 + 4 * MINUTE)
 
 
 async def test_a_change_of_other_columns_keeps_the_cursor(

@@ -377,6 +377,14 @@ def test_a_job_adopted_at_its_very_instant_fires_at_the_next() -> None:
     assert (made.runs, made.next_at) == ((), T0 + HOUR)
 
 
+@pytest.mark.parametrize("paused", [{}, {"enabled": False, "paused_until": T0}], ids=["running", "end of a pause"])
+def test_a_job_adopted_anew_by_a_clock_that_is_behind_plans_no_instant_again(paused: dict[str, object]) -> None:
+    made = plan(a_job(cursor_at=None, newest_at=T0 + 2 * HOUR, **paused), T0 + HOUR)
+
+    assert (made.runs, made.skips) == ((), ())
+    assert place(made) == (T0 + 2 * HOUR, T0 + 3 * HOUR, T0 + 3 * HOUR)
+
+
 @pytest.mark.parametrize("now", [T0, T0 - MICROSECOND, T0 - DAY], ids=["stands still", "1 us back", "a day back"])
 def test_a_clock_that_went_back_moves_nothing(now: datetime) -> None:
     made = plan(a_job(catch_up=ALL), now)

@@ -18,7 +18,7 @@ HOURLY, MINUTELY = "0 * * * *", "* * * * *"
 BROKEN = "61 * * * *"
 Skipped = tuple[str, int, int, int]  # reason, first and last instant in steps after T0, how many
 
-_OF_JOB = ("cursor_at", "next_at", "plan_at", "error", "paused_until", "waiting", "unfinished")
+_OF_JOB = ("cursor_at", "next_at", "plan_at", "error", "paused_until", "waiting", "unfinished", "newest_at")
 
 
 def a_definition(schedule: str = HOURLY, **more: Any) -> Definition:

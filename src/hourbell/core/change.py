@@ -44,7 +44,7 @@ def edited(job: Job, definition: Definition, now: datetime, *, drop_backlog: boo
     if job.error is None and _plan_alike(job.definition, definition):
         return _edited_in_place(job, definition, now)
     old = _account(job, now, drop_backlog=drop_backlog)
-    change = _from_now(definition, _not_before(job, now), paused_until=job.paused_until)
+    change = _from_now(definition, job.from_now(now), paused_until=job.paused_until)
     return replace(change, runs=old.runs, skips=old.skips, cancels_others=old.cancels_others)
 
 
@@ -84,18 +84,13 @@ def resumed(job: Job, now: datetime, *, catch_up: bool) -> Change:
     if catch_up and job.cursor_at is not None:
         return Change(definition, job.cursor_at, first_instant(definition, definition.parsed(), job.cursor_at), now)
     skips = skip_range(job.definition, job.cursor_at or now, now, SkipReason.PAUSED)
-    return replace(_from_now(definition, _not_before(job, now)), skips=tuple(skips))
+    return replace(_from_now(definition, job.from_now(now)), skips=tuple(skips))
 
 
 def _plan_alike(old: Definition, new: Definition) -> bool:
     """Whether both name the same instants and treat them the same. A name matters where the schedule hashes it."""
     same = all(getattr(old, name) == getattr(new, name) for name in PLANNING)
     return same and (old.name == new.name or new.parsed().name is None)
-
-
-def _not_before(job: Job, now: datetime) -> datetime:
-    """Now, or the cursor if the clock went back since: what is accounted for stays so."""
-    return now if job.cursor_at is None else max(now, job.cursor_at)
 
 
 def _from_now(definition: Definition, now: datetime, paused_until: datetime | None = None) -> Change:

@@ -49,8 +49,8 @@ class Definition:
 class Job:
     """A stored job with its place in time.
 
-    All instants up to `cursor_at` are accounted for; None means it is not adopted yet. `next_at` is the next
-    instant, None if it never fires again. `plan_at` is when the planner looks next.
+    All instants up to `cursor_at` are accounted for; None means it is not adopted yet, or is to be adopted anew.
+    `next_at` is the next instant, None if it never fires again. `plan_at` is when the planner looks next.
     """
 
     id: UUID
@@ -63,6 +63,11 @@ class Job:
     paused_until: datetime | None = None
     waiting: int = field(default=0, compare=False)  # runs that are pending or retrying
     unfinished: int = field(default=0, compare=False)  # scheduled runs that have not ended
+    newest_at: datetime | None = field(default=None, compare=False)  # its newest instant on record; without a cursor
+
+    def from_now(self, now: datetime) -> datetime:
+        """Where planning begins anew: now, or where it stands if the clock is behind. Nothing is planned twice."""
+        return max(filter(None, (now, self.cursor_at, self.newest_at)))
 
 
 def default_catch_up(schedule: Schedule) -> CatchUp:

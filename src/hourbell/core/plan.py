@@ -60,7 +60,7 @@ def plan(job: Job, now: datetime) -> Plan:
     if not definition.enabled:
         return _plan_paused(job, schedule, now)
     if job.cursor_at is None:
-        return _moved(job, schedule, now)  # seen for the first time: from now on, nothing for the past
+        return _moved(job, schedule, job.from_now(now))  # seen for the first time: nothing for the past
     if now <= job.cursor_at:
         return _moved(job, schedule, job.cursor_at)
     room = min(MOST_PER_PASS, MOST_WAITING - job.waiting)
@@ -87,7 +87,7 @@ def _plan_paused(job: Job, schedule: Schedule, now: datetime) -> Plan:
     if job.paused_until is None or now < job.paused_until:
         return Plan(job, job.cursor_at, job.next_at, job.paused_until)
     if job.cursor_at is None:
-        return replace(_moved(job, schedule, now), resumes=True)
+        return replace(_moved(job, schedule, job.from_now(now)), resumes=True)
     skips = skip_range(job.definition, job.cursor_at, job.paused_until, SkipReason.PAUSED)
     ended = _moved(job, schedule, max(job.cursor_at, job.paused_until))
     return replace(ended, skips=tuple(skips), resumes=True)

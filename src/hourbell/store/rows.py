@@ -69,12 +69,35 @@ def _definition(row: Row, target: Json, lane: str, retry: RetryPolicy) -> Defini
     )
 
 
-def job_of(row: Row, waiting: int = 0, unfinished: int = 0) -> Job:
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the runs and skips of a job say about it."""
+
+    waiting: int = 0
+    unfinished: int = 0
+    newest_at: datetime | None = None
+
+
+def progress_by_job(unfinished: Iterable[Row], newest: Iterable[Row]) -> dict[UUID, Progress]:
+    """The progress of each job that has made some, from its unfinished runs and its newest instant."""
+    newest_of = {row["job_id"]: row["newest_at"] for row in newest}
+    found = {
+        row["job_id"]: Progress(row["waiting"], row["unfinished"], newest_of.get(row["job_id"])) for row in unfinished
+    }
+    return {job_id: Progress(newest_at=at) for job_id, at in newest_of.items()} | found
+
+
+def without_cursor(rows: Iterable[Row]) -> list[UUID]:
+    """The jobs to adopt. Only for them does it matter how far they got before."""
+    return [row["id"] for row in rows if row["cursor_at"] is None]
+
+
+def job_of(row: Row, progress: Progress | None = None) -> Job:
     """The job in a row, also if it cannot be planned: people must be able to see, mend and delete it."""
-    return _job(row, _definition_as_far_as_it_goes(row), waiting, unfinished)
+    return _job(row, _definition_as_far_as_it_goes(row), progress or Progress())
 
 
-def _job(row: Row, definition: Definition, waiting: int, unfinished: int) -> Job:
+def _job(row: Row, definition: Definition, progress: Progress) -> Job:
     return Job(
         id=row["id"],
         version=row["version"],
@@ -84,8 +107,9 @@ def _job(row: Row, definition: Definition, waiting: int, unfinished: int) -> Job
         plan_at=row["plan_at"],
         error=row["error"],
         paused_until=row["paused_until"],
-        waiting=waiting,
-        unfinished=unfinished,
+        waiting=progress.waiting,
+        unfinished=progress.unfinished,
+        newest_at=progress.newest_at,
     )
 
 
@@ -167,11 +191,11 @@ class Due:
     unsaved: frozenset[UUID]  # whose version nobody wrote down yet
 
     @classmethod
-    def of(cls, rows: Iterable[Row], unfinished: Mapping[UUID, tuple[int, int]]) -> "Due":
+    def of(cls, rows: Iterable[Row], progress: Mapping[UUID, Progress]) -> "Due":
         jobs, broken, unsaved = [], [], set()
         for row in rows:
             try:
-                jobs.append(_job(row, definition_of(row), *unfinished.get(row["id"], (0, 0))))
+                jobs.append(_job(row, definition_of(row), progress.get(row["id"], Progress())))
             except ValueError as error:
                 broken.append(Broken.of(row["id"], row["name"], error))
             if row["saved_version"] != row["version"]:

@@ -16,7 +16,7 @@ from hourbell.core.run import Run
 from hourbell.store.base import Conflict, Wake
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.planning import SQL as ENGINE_SQL
-from hourbell.store.postgres.planning import insert_runs, write_batch
+from hourbell.store.postgres.planning import insert_runs, progress_of, write_batch
 from hourbell.store.queries import load_queries
 from hourbell.store.records import job_values, manual_run, new_version, old_version, with_lane
 from hourbell.store.rows import Batch, RunRow, definition_text, job_of, run_of
@@ -118,8 +118,7 @@ class PostgresControlStore:
         row = await connection.fetchrow(SQL["lock_job"], job_id)
         if row is None:
             raise Conflict("no_such_job", "there is no such job")
-        counts = await connection.fetchrow(ENGINE_SQL["unfinished_of_jobs"], [job_id])
-        return job_of(row, *((counts["waiting"], counts["unfinished"]) if counts else (0, 0))), row
+        return job_of(row, (await progress_of(connection, [row])).get(job_id)), row
 
     async def _apply(
         self,

@@ -35,7 +35,7 @@ from hourbell.store.base import (
     Want,
 )
 from hourbell.store.postgres.connections import Connections
-from hourbell.store.postgres.planning import SQL, write_plans
+from hourbell.store.postgres.planning import SQL, progress_of, write_plans
 from hourbell.store.postgres.settling import note_late, write_settlements
 from hourbell.store.records import held as held_by
 from hourbell.store.records import refreshed, serves, standing
@@ -86,7 +86,7 @@ class PostgresEngineStore:
         self, connection: Any, now: datetime, limit: int, decide: Callable[[Job, datetime], Plan]
     ) -> Planned:
         rows = await connection.fetch(SQL["due_jobs"], now, limit)
-        due = Due.of(rows, await self._unfinished(connection, [row["id"] for row in rows]))
+        due = Due.of(rows, await progress_of(connection, rows))
         plans, broken = due.decided(now, decide)
         written, lanes, refused = await write_plans(connection, plans, due.unsaved, now)
         broken += refused
@@ -104,10 +104,6 @@ class PostgresEngineStore:
             lanes=frozenset(lanes),
             next_plan_at=await connection.fetchval(SQL["next_plan_at"]),
         )
-
-    async def _unfinished(self, connection: Any, ids: list[UUID]) -> dict[UUID, tuple[int, int]]:
-        rows = await connection.fetch(SQL["unfinished_of_jobs"], ids) if ids else []
-        return {row["job_id"]: (row["waiting"], row["unfinished"]) for row in rows}
 
     async def lanes(self, now: datetime) -> list[LaneWork]:  # noqa: ARG002
         async with self._connections.connection() as connection:

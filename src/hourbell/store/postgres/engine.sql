@@ -22,6 +22,13 @@ from hourbell.runs
 where job_id = any($1::uuid[]) and state in ('pending', 'running', 'retrying')
 group by job_id
 
+-- name: newest_of_jobs
+select j.id as job_id, greatest(
+    (select r.scheduled_at from hourbell.runs r
+     where r.job_id = j.id and r.kind = 'scheduled' order by r.scheduled_at desc limit 1),
+    (select max(s.last_at) from hourbell.skips s where s.job_id = j.id)) as newest_at
+from unnest($1::uuid[]) as j(id)
+
 -- name: insert_runs
 insert into hourbell.runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank, lane,
                            exclusive, at_most_once, planned_at, payload)

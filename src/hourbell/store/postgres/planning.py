@@ -10,7 +10,7 @@ import asyncpg
 from hourbell.core.plan import Plan
 from hourbell.store.queries import load_queries
 from hourbell.store.records import cursor_values, run_values, skip_values
-from hourbell.store.rows import Batch, Broken, RunRow, columns
+from hourbell.store.rows import Batch, Broken, Progress, Row, RunRow, columns, progress_by_job, without_cursor
 
 SQL = load_queries("hourbell.store.postgres", "engine.sql")
 # What a statement says about the data it was given, as opposed to the state of the database.
@@ -20,6 +20,15 @@ _REFUSED = (
     asyncpg.exceptions.PLPGSQLError,
     asyncpg.exceptions.ProgramLimitExceededError,
 )
+
+
+async def progress_of(connection: Any, rows: Sequence[Row]) -> dict[UUID, Progress]:
+    """What the runs and skips of these jobs say about them."""
+    if not rows:
+        return {}
+    unfinished = await connection.fetch(SQL["unfinished_of_jobs"], [row["id"] for row in rows])
+    unadopted = without_cursor(rows)
+    return progress_by_job(unfinished, await connection.fetch(SQL["newest_of_jobs"], unadopted) if unadopted else [])
 
 
 async def write_plans(

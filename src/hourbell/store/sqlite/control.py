@@ -16,7 +16,7 @@ from hourbell.store.rows import Batch, Row, RunRow, definition_text, job_of, run
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.planning import SQL as ENGINE_SQL
 from hourbell.store.sqlite.planning import cancel_waiting as cancel_waiting_of
-from hourbell.store.sqlite.planning import insert_runs, unfinished_of, write_batch
+from hourbell.store.sqlite.planning import insert_runs, progress_of, write_batch
 from hourbell.store.sqlite.settling import count_cancelled
 from hourbell.store.sqlite.writer import Runner
 
@@ -127,7 +127,7 @@ def _locked(session: Session, job_id: UUID) -> tuple[Job, Row]:
     row = session.fetch_one(SQL["job_by_id"], job_id)
     if row is None:
         raise Conflict("no_such_job", "there is no such job")
-    return job_of(row, *unfinished_of(session, [job_id]).get(job_id, (0, 0))), row
+    return job_of(row, progress_of(session, [row]).get(job_id)), row
 
 
 def _refuse_taken_name(session: Session, name: str, job_id: UUID) -> None:

@@ -20,6 +20,19 @@ from hourbell_runs indexed by hourbell_runs_unfinished
 where job_id in (select unhex(value) from json_each(?)) and state in ('pending', 'running', 'retrying')
 group by job_id
 
+-- name: newest_of_jobs
+select job_id, max(at) as newest_at
+from (
+    select unhex(value) as job_id,
+           (select r.scheduled_at from hourbell_runs r
+            where r.job_id = unhex(value) and r.kind = 'scheduled' order by r.scheduled_at desc limit 1) as at
+    from json_each(?1)
+    union all
+    select unhex(value), (select max(s.last_at) from hourbell_skips s where s.job_id = unhex(value))
+    from json_each(?1)
+)
+group by job_id
+
 -- name: insert_runs
 insert into hourbell_runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank, lane,
                            exclusive, at_most_once, payload, planned_at)

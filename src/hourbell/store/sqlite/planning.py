@@ -11,7 +11,7 @@ from hourbell.core.plan import Plan
 from hourbell.store.base import Planned, Refreshed, Wake
 from hourbell.store.queries import load_queries
 from hourbell.store.records import cursor_values, refreshed, run_values, skip_values
-from hourbell.store.rows import Batch, Broken, Due, RunRow
+from hourbell.store.rows import Batch, Broken, Due, Progress, Row, RunRow, progress_by_job, without_cursor
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.settling import count_cancelled
 from hourbell.store.sqlite.values import array
@@ -26,14 +26,16 @@ def next_plan_at(session: Session) -> datetime | None:
     return None if row is None else row["plan_at"]
 
 
-def unfinished_of(session: Session, ids: list[UUID]) -> dict[UUID, tuple[int, int]]:
-    """How many runs of each job wait, and how many scheduled ones have not ended."""
-    return {row["job_id"]: (row["waiting"], row["unfinished"]) for row in session.fetch(SQL["unfinished_of_jobs"], ids)}
+def progress_of(session: Session, rows: Sequence[Row]) -> dict[UUID, Progress]:
+    """What the runs and skips of these jobs say about them."""
+    unfinished = session.fetch(SQL["unfinished_of_jobs"], [row["id"] for row in rows])
+    unadopted = without_cursor(rows)
+    return progress_by_job(unfinished, session.fetch(SQL["newest_of_jobs"], unadopted) if unadopted else [])
 
 
 def plan_due(session: Session, now: datetime, limit: int, decide: Callable[[Job, datetime], Plan]) -> Planned:
     rows = session.fetch(SQL["due_jobs"], now, limit)
-    due = Due.of(rows, unfinished_of(session, [row["id"] for row in rows]))
+    due = Due.of(rows, progress_of(session, rows))
     plans, broken = due.decided(now, decide)
     written, lanes, refused = _write_plans(session, plans, due.unsaved, now)
     broken += refused
