@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench import idle, schedule, start
+from bench import idle, schedule, start, webhooks
 from bench.machine import describe_run
 from bench.report import Benchmark
 
@@ -14,6 +14,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "idle": idle.BENCHMARK,
     "schedule": schedule.BENCHMARK,
     "start": start.BENCHMARK,
+    "webhooks": webhooks.BENCHMARK,
 }
 RESULTS = Path(__file__).parent / "results"
 

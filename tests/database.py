@@ -19,6 +19,8 @@ from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.control import PostgresControlStore
 from hourbell.store.postgres.engine import PostgresEngineStore
 from hourbell.store.postgres.migrate import PACKAGE, migrate
+from hourbell.store.postgres.secrets import PostgresSecretStore
+from hourbell.store.secrets import SecretStore
 from tests.server import server_url
 from tests.sqlite_database import SqliteDatabase
 
@@ -30,6 +32,8 @@ class Database(Protocol):
         """Another node's store on this database, closed with it."""
 
     def control(self) -> ControlStore: ...
+
+    def secrets(self) -> SecretStore: ...
 
     async def rows(self, table: str, order: str = "1") -> list[Row]:
         """A table's rows, with ids as UUIDs, instants as datetimes and JSON as values."""
@@ -75,6 +79,9 @@ class PostgresDatabase:
 
     def control(self) -> PostgresControlStore:
         return PostgresControlStore(self.connections())
+
+    def secrets(self) -> PostgresSecretStore:
+        return PostgresSecretStore(self.connections())
 
     async def migrate(self) -> list[Migration]:
         return await migrate(self.connections())

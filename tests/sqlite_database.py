@@ -14,6 +14,7 @@ from hourbell.store.migrations import Migration
 from hourbell.store.sqlite.control import SqliteControlStore
 from hourbell.store.sqlite.engine import SqliteEngineStore
 from hourbell.store.sqlite.migrate import migrate
+from hourbell.store.sqlite.secrets import SqliteSecretStore
 from hourbell.store.sqlite.values import rows_of
 from hourbell.store.sqlite.writer import Inline, Runner, Threaded
 
@@ -69,6 +70,9 @@ class SqliteDatabase:
 
     def control(self) -> SqliteControlStore:
         return SqliteControlStore(self.runner())
+
+    def secrets(self) -> SqliteSecretStore:
+        return SqliteSecretStore(self.runner())
 
     async def migrate(self) -> list[Migration]:
         return await migrate(self.runner())

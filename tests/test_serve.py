@@ -89,8 +89,9 @@ def test_the_log_of_a_start_and_a_stop_is_short_and_calm(serve: Serve) -> None:
     assert server.names == [
         "database_chosen",
         "migration_applied",
+        "migration_applied",
+        "networks_allowed",
         "engine_started",
-        "no_tasks",
         "serving",
         "stopping",
         "engine_stopping",
@@ -106,7 +107,14 @@ def test_the_log_of_the_first_minute_says_nothing_more(serve: Serve) -> None:
 
     time.sleep(60)
 
-    assert server.names == ["database_chosen", "migration_applied", "engine_started", "no_tasks", "serving"]
+    assert server.names == [
+        "database_chosen",
+        "migration_applied",
+        "migration_applied",
+        "networks_allowed",
+        "engine_started",
+        "serving",
+    ]
 
 
 def test_an_idle_node_is_idle(serve: Serve) -> None:
@@ -134,7 +142,7 @@ def test_a_second_start_finds_its_jobs_and_changes_none(serve: Serve, tmp_path: 
 
     second = serve(app=TICKING).wait_until_serving()
 
-    assert second.names == ["database_chosen", "engine_started", "serving"]
+    assert second.names == ["database_chosen", "networks_allowed", "engine_started", "serving"]
     assert _rows(tmp_path, "select version from hourbell_jobs") == [(1,)]
 
 

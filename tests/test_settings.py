@@ -1,5 +1,6 @@
 """Where settings come from, how they are written, and what is said of a bad one."""
 
+import base64
 from collections.abc import Mapping
 from dataclasses import fields
 from datetime import timedelta
@@ -16,10 +17,12 @@ from hourbell.settings import (
     load_settings,
     masked,
     parse_database_url,
+    servers_of,
     variables_of,
 )
 
 ROOT = Path(__file__).parents[1]
+KEY = base64.b64encode(b"k" * 32).decode()
 
 
 def load(
@@ -318,13 +321,90 @@ def test_no_password_is_shown_however_the_url_is_written(url: str, shown: str) -
 
 
 def test_errors_and_representations_hold_no_password() -> None:
-    settings = load({"DATABASE_URL": "postgresql://u:secret@h/d", "REDIS_URL": "redis://:secret@h"})
+    settings = load(
+        {
+            "DATABASE_URL": "postgresql://u:canary@h/d",
+            "REDIS_URL": "redis://:canary@h",
+            "HOURBELL_SQL_DATABASE_URL": "postgresql://f:canary@h/d",
+            "HOURBELL_SQL_DATABASES": "a=postgresql://f:canary@h/d",
+            "HOURBELL_SECRET_KEY": KEY,
+        }
+    )
 
-    assert "secret" not in repr(settings) + repr(settings.database) + str(settings.database)
-    assert "secret" not in complaint({"DATABASE_URL": "postgresql://u:secret@h:x/d"})
+    shown = repr(settings) + repr(settings.database) + str(settings.database)
+    assert "canary" not in shown
+    assert KEY not in shown
+    assert "canary" not in complaint({"DATABASE_URL": "postgresql://u:canary@h:x/d"})
 
 
 def test_every_setting_is_on_its_page_with_its_variable() -> None:
     page = (ROOT / "docs" / "settings.md").read_text()
 
     assert [name for name in READERS if f"| `{variables_of(name)[-1]}` |" not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "name", "value"),
+    [
+        ("HOURBELL_ALLOW_NETWORKS", "10.0.0.0/8, ::1", "allow_networks", "10.0.0.0/8 ::1/128"),
+        ("HOURBELL_ALLOW_PORTS", "8080, 9000-9002", "allow_ports", "8080 9000 9001 9002"),
+        (
+            "HOURBELL_ALLOW_FUNCTIONS",
+            "app.f(integer, text); reports:public.g()",
+            "allow_functions",
+            "app.f(integer, text) reports:public.g()",
+        ),
+        ("HOURBELL_SQL_DATABASES", "a=postgresql://h/d, b=postgres://h/e", "sql_databases", "a b"),
+    ],
+)
+def test_lists_are_written_with_commas(variable: str, text: str, name: str, value: str) -> None:
+    found = getattr(load({variable: text}), name)
+    assert " ".join(map(str, sorted(found) if isinstance(found, frozenset) else found)) == value
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "hint"),
+    [
+        ("HOURBELL_ALLOW_NETWORKS", "10.0.0.0/33", "write networks as in 10.0.0.0/8"),
+        ("HOURBELL_ALLOW_PORTS", "0", "write numbers from 1 to 65535"),
+        ("HOURBELL_ALLOW_FUNCTIONS", "app.f", "write functions with their types"),
+        ("HOURBELL_ALLOW_FUNCTIONS", "app.f(integer", "write functions with their types"),
+        ("HOURBELL_SQL_DATABASES", "canary", "write name=postgresql://"),
+        ("HOURBELL_SQL_DATABASES", "default=postgresql://u:canary@h/d", "write name=postgresql://"),
+        ("HOURBELL_SQL_DATABASES", "a=sqlite:///canary.db", "only PostgreSQL has functions"),
+        ("HOURBELL_SQL_DATABASE_URL", "sqlite:///x.db", "write postgresql://"),
+        ("HOURBELL_SECRET_KEY", "canary", "openssl rand -base64 32"),
+        ("HOURBELL_CONTACT", "a\nb", "200 ASCII characters"),
+        ("HOURBELL_LANE_SLOTS", "0", "write a number from 1"),
+    ],
+)
+def test_a_bad_list_is_told_how_to_be_written_and_shows_no_secret(variable: str, text: str, hint: str) -> None:
+    told = complaint({variable: text})
+    assert told.startswith(f"{variable} is ")
+    assert hint in told
+    assert "canary" not in told
+
+
+@pytest.mark.parametrize(
+    ("url", "servers"),
+    [
+        ("postgresql://u:p@db.example.com:5433/d", [("db.example.com", 5433)]),
+        ("postgresql://db.example.com/d", [("db.example.com", 5432)]),
+        ("postgresql://u@one:1,two/d", [("one", 1), ("two", 5432)]),
+        ("postgresql://[::1]:5433/d", [("[::1]", 5433)]),
+        ("postgresql://u@/d?host=/var/run/postgresql", []),
+        ("postgresql://u@/d?host=db.example.com&port=6000", [("db.example.com", 6000)]),
+        ("sqlite:///hourbell.db", []),
+        ("redis://:p@cache.example.com/0", [("cache.example.com", 6379)]),
+    ],
+)
+def test_the_servers_of_a_url_are_known(url: str, servers: list[tuple[str, int]]) -> None:
+    assert servers_of(url) == servers
+
+
+@pytest.mark.parametrize(
+    ("address", "loopback"),
+    [("127.0.0.1:80", True), ("[::1]:80", True), ("localhost:80", True), (":80", False), ("10.0.0.1:80", False)],
+)
+def test_an_address_that_only_this_machine_reaches_is_known(address: str, loopback: bool) -> None:
+    assert load({"HTTP_ADDR": address}).http_addr.is_loopback is loopback

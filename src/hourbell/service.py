@@ -15,15 +15,16 @@ import uvicorn
 
 from hourbell import clock
 from hourbell.api.health import LoopAge, Readiness, health_app
+from hourbell.control.secrets import check_keys
 from hourbell.engine.engine import Engine
 from hourbell.engine.heartbeat import HeartbeatResult
 from hourbell.library.scheduler import Scheduler
 from hourbell.library.sync import sync_jobs
 from hourbell.metrics import Metrics
-from hourbell.settings import Address, Settings
+from hourbell.settings import DEFAULT, Address, Settings
 from hourbell.store.base import StoreUnavailable
 from hourbell.targets.base import Target
-from hourbell.wiring import Stores, build_engine, build_targets, open_stores
+from hourbell.wiring import Stores, allowed_networks, build_engine, build_targets, load_keys, open_stores
 
 log = logging.getLogger("hourbell.service")
 
@@ -121,8 +122,11 @@ class Service:
         for migration in await stores.migrate():
             log.info("migration_applied", extra={"migration": f"{migration.number:04}_{migration.name}"})
         await sync_jobs(stores.control, self._scheduler.jobs, await stores.engine.sample_time(), uuid4)
+        keys = load_keys(settings)
+        await check_keys(stores.secrets, keys)
         metrics = Metrics(with_job_names=settings.metrics_job_names)
-        targets = build_targets(settings, self._scheduler)
+        targets = build_targets(settings, self._scheduler, keys)
+        _tell_of_networks(settings)
         engine = build_engine(settings, stores, targets, metrics)
         heartbeat = HeartbeatThread(engine)
         heartbeat.start()
@@ -133,8 +137,6 @@ class Service:
         """Answer until the signal; then stop in order, with the HTTP server last: a drain can be watched."""
         server = self._server(node.engine, stores, node.metrics)
         serving = asyncio.create_task(server.serve(sockets=[listening]))
-        if not any(target.lanes() for target in node.targets):
-            log.info("no_tasks", extra={"hint": "this node plans but runs nothing; add --app module:scheduler"})
         log.info("serving", extra={"http": f"http://{Address(*listening.getsockname()[:2])}"})
         await self._stopping.wait()
         await node.engine.stop()
@@ -173,6 +175,15 @@ class Service:
             app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=_LAST_ANSWERS
         )
         return _Server(config)
+
+
+def _tell_of_networks(settings: Settings) -> None:
+    """Say where webhooks may go besides the public internet, and why."""
+    networks = allowed_networks(settings)
+    if networks:
+        given = settings.origins["allow_networks"]
+        why = "the server listens on loopback only" if given == DEFAULT else given
+        log.info("networks_allowed", extra={"networks": [str(network) for network in networks], "because": why})
 
 
 def _ignore_signals() -> None:

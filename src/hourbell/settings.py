@@ -10,12 +10,15 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
+from hourbell.core.networks import Network, parse_networks, parse_ports
 from hourbell.core.schedule.forms import parse_duration
+from hourbell.sealing import parse_keys
 
 FILE = "hourbell.toml"
 PREFIX = "HOURBELL_"
@@ -47,6 +50,14 @@ class Address(NamedTuple):
     host: str
     port: int
 
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
@@ -76,6 +87,22 @@ def parse_database_url(url: str) -> Database:
         _check_postgresql(parts)
         return Database("postgresql", url)
     raise ValueError("write postgresql://user:password@host/database or sqlite:///file.db")
+
+
+def servers_of(url: str) -> list[tuple[str, int]]:
+    """The hosts and ports that a database or broker URL names; none for a file or a socket."""
+    parts = urlsplit(url)
+    usual = {"redis": 6379, "rediss": 6379}.get(parts.scheme, 5432)
+    found = []
+    for host in parts.netloc.rpartition("@")[2].split(","):
+        match = _HOST.fullmatch(host)
+        name = host.removesuffix(f":{match[1]}") if match and match[1] is not None else host
+        if name and match:
+            found.append((unquote(name), int(match[1] or usual)))
+    query = parse_qs(parts.query)
+    ports = [int(port) for port in ",".join(query.get("port", [])).split(",") if port.isdecimal()]
+    names = [name for name in ",".join(query.get("host", [])).split(",") if name and not name.startswith("/")]
+    return found + [(name, ports[0] if ports else usual) for name in names]
 
 
 def masked(url: str) -> str:
@@ -153,6 +180,43 @@ def _switch(text: str) -> bool:
     return text.lower() in _YES
 
 
+def _databases(text: str) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, mark, url = part.partition("=")
+        if not mark or re.fullmatch(r"[A-Za-z0-9_-]{1,63}", name.strip(), re.ASCII) is None or name.strip() == DEFAULT:
+            raise ValueError("write name=postgresql://user:password@host/database, with commas between several")
+        if parse_database_url(url.strip()).kind != "postgresql":
+            raise ValueError("only PostgreSQL has functions to call; write name=postgresql://…")
+        found[name.strip()] = url.strip()
+    return MappingProxyType(found)
+
+
+def _postgresql_url(text: str) -> str:
+    if parse_database_url(text).kind != "postgresql":
+        raise ValueError("write postgresql://user:password@host/database")
+    return text
+
+
+def _signatures(text: str) -> tuple[str, ...]:
+    """Functions such as app.cleanup(integer, text), with commas or semicolons between them."""
+    found = re.findall(r"[^,;()]+\([^()]*\)", text)
+    if re.sub(r"[,;\s]", "", text) != re.sub(r"[,;\s]", "", "".join(found)):
+        raise ValueError("write functions with their types, as in app.cleanup(integer, text), app.report()")
+    return tuple(each.strip() for each in found)
+
+
+def _keys(text: str) -> str:
+    parse_keys(text)
+    return text
+
+
+def _contact(text: str) -> str:
+    if not text.isascii() or not text.isprintable() or len(text) > 200 or set("()") & set(text):
+        raise ValueError("write an address or URL of at most 200 ASCII characters")
+    return text
+
+
 def _one_of(*words: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text.lower() not in words:
@@ -181,8 +245,20 @@ class Settings:
     reap_interval: timedelta = timedelta(seconds=5)
     drain_timeout: timedelta = timedelta(seconds=30)
     slots: int = 1_000
+    lane_slots: int = 100
     sync_threads: int = 32
+    sql_connections: int = 10
     poison_after: int = 3
+    allow_networks: tuple[Network, ...] = ()
+    deny_networks: tuple[Network, ...] = ()
+    allow_ports: frozenset[int] = frozenset()
+    ca_file: Path | None = None
+    contact: str = ""
+    secret_key: str | None = field(default=None, repr=False)
+    secret_key_file: Path | None = None
+    allow_functions: tuple[str, ...] = ()
+    sql_database_url: str | None = field(default=None, repr=False)
+    sql_databases: Mapping[str, str] = field(default_factory=dict, repr=False)
     retention: timedelta = timedelta(days=30)
     keep_runs: int = 20
     reconcile_enabled: bool = True
@@ -210,8 +286,20 @@ READERS: Mapping[str, Callable[[str], object]] = {
     "reap_interval": _duration(1),
     "drain_timeout": _duration(0),
     "slots": _number(1, 100_000),
+    "lane_slots": _number(1, 100_000),
     "sync_threads": _number(1, 10_000),
+    "sql_connections": _number(1, 1_000),
     "poison_after": _number(1, 1_000),
+    "allow_networks": parse_networks,
+    "deny_networks": parse_networks,
+    "allow_ports": parse_ports,
+    "ca_file": Path,
+    "contact": _contact,
+    "secret_key": _keys,
+    "secret_key_file": Path,
+    "allow_functions": _signatures,
+    "sql_database_url": _postgresql_url,
+    "sql_databases": _databases,
     "retention": _duration(0),
     "keep_runs": _number(0, 1_000_000),
     "reconcile_enabled": _switch,
@@ -223,7 +311,8 @@ READERS: Mapping[str, Callable[[str], object]] = {
     "log_format": _one_of("console", "json"),
     "log_level": _one_of("debug", "info", "warning", "error"),
 }
-SECRETS = frozenset({"database_url", "redis_url"})  # shown masked
+SECRETS = frozenset({"database_url", "redis_url", "sql_database_url"})  # shown masked
+HIDDEN = frozenset({"secret_key", "sql_databases"})  # not shown at all
 _WITHOUT_PREFIX = ("database_url", "http_addr", "tick_interval", "reconcile_", "redis_url")
 
 
@@ -275,7 +364,7 @@ def _read(name: str, origin: str, text: str) -> object:
         return READERS[name](text.strip())
     except ValueError as error:
         place = f"{name} in {FILE}" if origin == FILE else origin
-        shown = ascii(masked(text) if name in SECRETS else text)
+        shown = "***" if name in HIDDEN else ascii(masked(text) if name in SECRETS else text)
         shown = shown if len(shown) <= 80 else f"{shown[:76]}…{shown[-1]}"
         raise (DatabaseUrlError if name == "database_url" else SettingsError)(f"{place} is {shown}; {error}") from None
 

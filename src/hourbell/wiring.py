@@ -1,25 +1,35 @@
 """Builds everything from the settings. The only module that names concrete classes."""
 
+import os
 import random
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
 
-from hourbell import clock
+from hourbell import __version__, clock
+from hourbell.control.secrets import Secrets, WrongKeys
+from hourbell.core.networks import LOOPBACK, Network
 from hourbell.core.schedule import TZDATA_VERSION
 from hourbell.engine.engine import Engine, EngineSettings
 from hourbell.library.scheduler import Scheduler
 from hourbell.metrics import Metrics
-from hourbell.settings import Settings
-from hourbell.store.base import ControlStore, EngineStore, StoreUnavailable
+from hourbell.sealing import KeyRing, key_in_file, parse_keys
+from hourbell.settings import DEFAULT, Settings, SettingsError, servers_of
+from hourbell.store.base import ControlStore, EngineStore, StoreUnavailable, TransactionStore
 from hourbell.store.doctor import DoctorStore, Examined, Expectations, compare_clocks, examine
 from hourbell.store.migrations import Migration, load_migrations
+from hourbell.store.secrets import SecretStore
 from hourbell.targets.base import Target
 from hourbell.targets.task import TaskTarget
 
 T = TypeVar("T")
+
+_LOOK_UP_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +39,8 @@ class Stores:
     engine: EngineStore
     heartbeat: EngineStore
     control: ControlStore
+    secrets: SecretStore
+    transactions: TransactionStore | None
     migrate: Callable[[], Awaitable[list[Migration]]]
     status: Callable[[], Awaitable[list[tuple[Migration, bool]]]]
     close: Callable[[], Awaitable[None]]
@@ -43,11 +55,21 @@ def _open_postgres(settings: Settings) -> Stores:
     from hourbell.store.postgres.connections import Connections
     from hourbell.store.postgres.control import PostgresControlStore
     from hourbell.store.postgres.engine import PostgresEngineStore
+    from hourbell.store.postgres.function_connections import FunctionConnections
     from hourbell.store.postgres.migrate import migrate, status
+    from hourbell.store.postgres.secrets import PostgresSecretStore
+    from hourbell.store.postgres.transactions import PostgresTransactionStore, SeparateLogin
 
     engine, control = Connections(settings.database.location, size=6), Connections(settings.database.location, size=4)
 
+    separate = SeparateLogin(engine, lambda: os.urandom(32)) if settings.sql_database_url else None
+    functions = PostgresTransactionStore(
+        FunctionConnections(settings.sql_database_url or settings.database.location, size=settings.sql_connections),
+        separate=separate,
+    )
+
     async def close() -> None:
+        await functions.close()
         await engine.close()
         await control.close()
 
@@ -57,6 +79,8 @@ def _open_postgres(settings: Settings) -> Stores:
             Connections(settings.database.location, size=1, timeout=settings.lease.total_seconds() / 8)
         ),
         control=PostgresControlStore(control),
+        secrets=PostgresSecretStore(control),
+        transactions=functions,
         migrate=lambda: _told(migrate(control)),
         status=lambda: _told(status(control)),
         close=close,
@@ -77,6 +101,7 @@ def _open_sqlite(settings: Settings) -> Stores:
     from hourbell.store.sqlite.control import SqliteControlStore
     from hourbell.store.sqlite.engine import SqliteEngineStore
     from hourbell.store.sqlite.migrate import migrate, status
+    from hourbell.store.sqlite.secrets import SqliteSecretStore
     from hourbell.store.sqlite.writer import Threaded
 
     writer = Threaded(settings.database.location)
@@ -84,6 +109,8 @@ def _open_sqlite(settings: Settings) -> Stores:
         engine=SqliteEngineStore(writer),
         heartbeat=SqliteEngineStore(Threaded(settings.database.location)),
         control=SqliteControlStore(writer),
+        secrets=SqliteSecretStore(writer),
+        transactions=None,
         migrate=lambda: migrate(writer),
         status=lambda: status(writer),
         close=writer.close,
@@ -122,6 +149,38 @@ async def examine_database(settings: Settings) -> Examined:
         await store.close()
 
 
+def load_keys(settings: Settings) -> KeyRing | None:
+    """The keys that seal secrets: of the settings, or on SQLite those of a file beside the database."""
+    if settings.secret_key is not None:
+        keys = parse_keys(settings.secret_key)
+    elif settings.secret_key_file is not None:
+        try:
+            keys = parse_keys(settings.secret_key_file.read_text())
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            raise SettingsError(f"HOURBELL_SECRET_KEY_FILE is {str(settings.secret_key_file)!r}; {why}") from None
+    elif settings.database.kind == "sqlite":
+        keys = (key_in_file(Path(f"{settings.database.location}.key"), os.urandom),)
+    else:
+        return None
+    return KeyRing(keys, os.urandom)
+
+
+@asynccontextmanager
+async def open_secrets(settings: Settings) -> AsyncIterator[tuple[Secrets, datetime]]:
+    """The secrets of jobs in the database of the settings, and its time."""
+    keys = load_keys(settings)
+    if keys is None:
+        raise WrongKeys("set HOURBELL_SECRET_KEY to base64 of 32 random bytes, as `openssl rand -base64 32` makes")
+    stores = open_stores(settings)
+    try:
+        await stores.migrate()
+        secrets = Secrets(stores.secrets, stores.control, keys, new_id=uuid4, random_bytes=os.urandom)
+        yield secrets, await stores.engine.sample_time()
+    finally:
+        await stores.close()
+
+
 def build_engine(settings: Settings, stores: Stores, targets: Sequence[Target], metrics: Metrics) -> Engine:
     return Engine(
         stores.engine,
@@ -145,8 +204,62 @@ def build_engine(settings: Settings, stores: Stores, targets: Sequence[Target], 
         elapsed=clock.elapsed,
         luck=random.random,
         heartbeat_store=stores.heartbeat,
+        transactions=stores.transactions,
     )
 
 
-def build_targets(settings: Settings, scheduler: Scheduler) -> list[Target]:
-    return [TaskTarget(scheduler.tasks, threads=settings.sync_threads)]
+def build_targets(settings: Settings, scheduler: Scheduler, keys: KeyRing | None) -> list[Target]:
+    tasks = TaskTarget(scheduler.tasks, threads=settings.sync_threads)
+    return [tasks, _http_target(settings, keys), _sql_target(settings)]
+
+
+def allowed_networks(settings: Settings) -> tuple[Network, ...]:
+    """Where webhooks may go besides the public internet. A server for this machine alone may reach this machine."""
+    if settings.origins["allow_networks"] == DEFAULT and settings.http_addr.is_loopback:
+        return LOOPBACK
+    return settings.allow_networks
+
+
+def _http_target(settings: Settings, keys: KeyRing | None) -> Target:
+    from hourbell.targets.http.addresses import Guard, kept_for_a_minute, own_addresses
+    from hourbell.targets.http.client import AiohttpTransport
+    from hourbell.targets.http.dial import tls_context
+    from hourbell.targets.http.resolver import Gate, OwnServers, SystemResolver
+    from hourbell.targets.http.target import HttpTarget
+
+    resolver = SystemResolver(timeout=_LOOK_UP_SECONDS)
+    urls = [settings.database_url, settings.redis_url, settings.sql_database_url, *settings.sql_databases.values()]
+    hosts = [server for url in urls if url for server in servers_of(url)]
+    servers = OwnServers([*hosts, ("127.0.0.1", settings.http_addr.port)], resolver, elapsed=clock.elapsed)
+    guard = Guard(
+        allow_networks=allowed_networks(settings),
+        allow_ports=settings.allow_ports,
+        deny_networks=settings.deny_networks,
+        own_servers=servers,
+        own_addresses=kept_for_a_minute(own_addresses, clock.elapsed),
+    )
+    try:
+        tls = tls_context(settings.ca_file)
+    except OSError as error:
+        raise SettingsError(f"HOURBELL_CA_FILE is {str(settings.ca_file)!r}; {error.strerror or error}") from None
+    contact = f" ({settings.contact})" if settings.contact else ""
+    return HttpTarget(
+        AiohttpTransport(Gate(resolver, guard, servers), tls, elapsed=clock.elapsed),
+        keys=keys,
+        user_agent=f"Hourbell/{__version__}{contact}",
+        slots=settings.lane_slots,
+        elapsed=clock.elapsed,
+    )
+
+
+def _sql_target(settings: Settings) -> Target:
+    from hourbell.store.postgres.function_connections import FunctionConnections
+    from hourbell.targets.sql.target import SqlTarget
+
+    databases = {
+        name: FunctionConnections(url, size=settings.sql_connections) for name, url in settings.sql_databases.items()
+    }
+    lends = settings.database.kind == "postgresql"
+    return SqlTarget(
+        databases, own_slots=settings.sql_connections if lends else None, allow=frozenset(settings.allow_functions)
+    )

@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
-from hourbell.core.definition_json import lane_of
 from hourbell.core.job import Definition, Job
 from hourbell.core.plan import Plan, plan
 from hourbell.core.policies import CatchUp, Rank
 from hourbell.core.run import NewRun, Run
 from hourbell.core.settle import Failed, Outcome, Settlement, Succeeded, settle, settle_lost
+from hourbell.core.target import lane_of
 from hourbell.store.base import Attempt, ControlStore, EngineStore, Node, Saved, Settled, Want
 from hourbell.store.rows import OUTCOMES
 

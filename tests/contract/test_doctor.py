@@ -422,7 +422,7 @@ async def test_a_database_that_has_not_seen_hourbell_is_told_in_one_finding(empt
     [
         (
             "insert into hourbell.migrations (number, name, checksum, applied_at) "
-            "select 9999, 'later', 'x', applied_at from hourbell.migrations",
+            "select 9999, 'later', 'x', max(applied_at) from hourbell.migrations",
             "schema_newer",
         ),
         ("update hourbell.migrations set checksum = 'x'", "migration_changed"),

@@ -55,7 +55,7 @@ async def test_a_failure_waits_and_is_claimed_again_when_ready(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     [run] = await claimed(store, control)
-    await finish(store, [run], Failed("HTTP 500", status_code=500), T0 + HOUR)
+    await finish(store, [run], Failed("HTTP 500"), T0 + HOUR)
 
     [row] = await database.rows("runs")
     assert (row["state"], row["failures"], row["finished_at"]) == ("retrying", 1, None)

@@ -1,4 +1,4 @@
-"""Definitions as JSON, there and back; retry policies as people write them; the lane of every target."""
+"""Definitions as JSON, there and back; retry policies as people write them."""
 
 import json
 from datetime import UTC, timedelta
@@ -8,13 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.definition_json import (
-    definition_from_json,
-    definition_to_json,
-    lane_of,
-    retry_from_json,
-    retry_to_json,
-)
+from hourbell.core.definition_json import definition_from_json, definition_to_json, retry_from_json, retry_to_json
 from hourbell.core.job import Definition
 from hourbell.core.policies import RETRY_PRESETS, CatchUp, Delivery, Overlap, Priority, RetryPolicy
 from tests.core.schedule.strategies import examples
@@ -179,51 +173,3 @@ def test_a_policy_of_ones_own_has_attempts_and_waits(body: object, policy: Retry
 def test_a_bad_retry_value_is_told_how_to_be_written(body: object) -> None:
     with pytest.raises(ValueError, match=r"retry is one of default, fixed, exponential, none, or attempts \(1-100\)"):
         retry_from_json(body)
-
-
-@pytest.mark.parametrize(
-    ("target", "lane"),
-    [
-        ({"type": "http", "url": "https://example.com/hook"}, "https://example.com:443"),
-        ({"type": "http", "url": "http://example.com"}, "http://example.com:80"),
-        ({"type": "http", "url": "HTTPS://Example.COM:8443/a?b#c"}, "https://example.com:8443"),
-        ({"type": "http", "url": "https://user:secret@example.com/"}, "https://example.com:443"),
-        ({"type": "http", "url": "http://[::1]:8080/"}, "http://[::1]:8080"),
-        ({"type": "sql", "function": "public.f"}, "sql:default"),
-        ({"type": "sql", "function": "public.f", "database": "reports"}, "sql:reports"),
-        ({"type": "sql", "function": "public.f", "database": None}, "sql:default"),
-        ({"type": "task", "name": "reports.weekly"}, "task:reports.weekly"),
-        ({"type": "queue", "queue": "celery", "task": "reports.weekly"}, "queue:celery"),
-    ],
-)
-def test_a_lane_is_what_shares_a_targets_fate(target: dict[str, Any], lane: str) -> None:
-    assert lane_of(target) == lane
-
-
-@pytest.mark.parametrize(
-    "target",
-    [
-        None,
-        [],
-        "task",
-        {},
-        {"type": "smoke"},
-        {"type": "http"},
-        {"type": "sql", "database": "default"},
-        {"type": "task", "name": ""},
-        {"type": "task", "name": {"a": 1}},
-        {"type": "queue", "task": "a"},
-    ],
-    ids=repr,
-)
-def test_a_target_that_makes_no_sense_is_told_what_it_needs(target: object) -> None:
-    with pytest.raises(ValueError, match="target needs a type: http with url, sql with function"):
-        lane_of(target)
-
-
-@pytest.mark.parametrize(
-    "url", ["", "example.com", "/hook", "https://", "ftp://example.com:21", "http://example.com:port", "http://[::1"]
-)
-def test_a_url_that_is_none_is_told_how_to_look(url: str) -> None:
-    with pytest.raises(ValueError, match="an http target needs a url such as"):
-        lane_of({"type": "http", "url": url})

@@ -111,7 +111,11 @@ def test_an_outcome_decides_the_next_state(outcome: Outcome, run: dict[str, Any]
 def test_what_must_happen_at_most_once_is_not_tried_again_once_it_may_have_begun(
     outcome: Outcome, expected: object
 ) -> None:
-    assert decided(settle(a_run(at_most_once=True), outcome, NOW, DEFAULT)) == expected
+    assert decided(settle(a_run(at_most_once=True, begun=True), outcome, NOW, DEFAULT)) == expected
+
+
+def test_what_must_happen_at_most_once_and_was_lost_before_it_began_is_tried_again() -> None:
+    assert decided(settle(a_run(at_most_once=True), Lost(), NOW, DEFAULT)) == (RETRYING, None, timedelta(0), 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -194,6 +198,7 @@ runs = st.builds(
     failures=st.integers(0, 10),
     crashes=st.integers(0, 4),
     at_most_once=st.booleans(),
+    begun=st.booleans(),
     expires_at=st.timedeltas(-DAY, 2 * DAY).map(lambda left: NOW + left),
 )
 outcomes = st.one_of(
@@ -242,4 +247,5 @@ def test_what_is_tried_again_is_within_its_bounds(run: Run, outcome: Outcome, re
         assert NOW <= settlement.ready_at < run.expires_at
         assert settlement.crashes < POISON_AFTER or not isinstance(outcome, Lost)
         assert settlement.failures < retry.attempts or not isinstance(outcome, Failed)
-    assert not (tried and run.at_most_once) or outcome == Failed("no", retry_after=outcome.retry_after, begun=False)
+    if tried and run.at_most_once:
+        assert not run.begun if isinstance(outcome, Lost) else isinstance(outcome, Failed) and not outcome.begun

@@ -19,10 +19,10 @@ from random import Random
 from typing import Any, Protocol
 from uuid import UUID
 
-from hourbell.core.definition_json import lane_of
 from hourbell.core.job import Definition, Job
 from hourbell.core.schedule import Schedule
 from hourbell.core.settle import Failed, Outcome, Succeeded, Unstarted
+from hourbell.core.target import lane_of
 from hourbell.engine.engine import Engine, EngineSettings
 from hourbell.metrics import Metrics
 from hourbell.store.base import Run, StoreUnavailable, Wake
@@ -163,6 +163,8 @@ class Called:
 
 class ScriptedTarget:
     """Does what the cluster's script says about the job of a call; without a word, it succeeds at once."""
+
+    reads_secrets = False
 
     def __init__(self, node: "Node", lanes: tuple[str, ...], slots: dict[str, int]) -> None:
         self._node = node
@@ -351,10 +353,15 @@ class Cluster:
         await self.advance(0)
 
     async def add_job(
-        self, name: str = "job", schedule: str = "* * * * *", lane: str | None = None, **more: Any
+        self,
+        name: str = "job",
+        schedule: str = "* * * * *",
+        lane: str | None = None,
+        target: dict[str, Any] | None = None,
+        **more: Any,
     ) -> Job:
-        """A job from now on; a task of its own name unless it shares a lane."""
-        target = {"type": "task", "name": lane or name}
+        """A job from now on; a task of its own name unless it shares a lane or has a target."""
+        target = target or {"type": "task", "name": lane or name}
         definition = Definition(name, schedule, target, lane=lane_of(target), **more)
         job = await self.control.create_job(definition, UUID(int=next(self._job_numbers)), self.now(), BY)
         self._periods[job.id] = [_Period(definition.parsed(), self.now())]

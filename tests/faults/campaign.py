@@ -17,12 +17,15 @@ from tests.faults.scenarios import (
     disk_full,
     edits,
     frozen,
+    functions,
+    isolation,
     kills,
     older_backup,
     outages,
     partitions,
     rolling,
     swallowed_commits,
+    webhooks,
 )
 from tests.faults.verdict import Backend, Scenario, Setting, Verdict
 
@@ -50,6 +53,9 @@ SCENARIOS: dict[str, Entry] = {
     "swallowed_commits": Entry(swallowed_commits.run, ("postgres",)),
     "older_backup": Entry(older_backup.run, ("postgres",)),
     "connections": Entry(connections.run, ("postgres",)),
+    "webhooks": Entry(webhooks.run),
+    "isolation": Entry(isolation.run, ("postgres",)),
+    "functions": Entry(functions.run, ("postgres",)),
 }
 
 

@@ -114,6 +114,7 @@ class Fleet:
         """Start another process and do not wait for it; with a URL or settings of its own, if given."""
         name = f"node-{len(self.members):03}"
         own = {"DATABASE_URL": database_url or self._url, "RECEIVED": str(self.received), "MEMBER": name}
+        own |= {"HOURBELL_CONTACT": name}  # in the User-Agent of its webhooks
         settings = SETTINGS | own | self._environment | environment
         self.members.append(Member(name, Server(self._folder, "--app", "app:scheduler", name=name, **settings)))
         return self.members[-1]

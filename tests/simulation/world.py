@@ -11,10 +11,10 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from hourbell.core.definition_json import lane_of
 from hourbell.core.job import Definition
 from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority, RetryPolicy
 from hourbell.core.settle import Failed, Outcome, Succeeded
+from hourbell.core.target import lane_of
 from hourbell.engine.engine import EngineSettings
 from hourbell.store.base import StoreUnavailable
 from hourbell.targets.base import Call

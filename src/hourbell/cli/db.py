@@ -1,34 +1,18 @@
 """`hourbell db`: bring the schema up to date, and see what that means before."""
 
-import asyncio
 import json
 import sys
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from hourbell.cli.command import ExampleCommand, ExampleGroup
-from hourbell.settings import Settings, SettingsError, load_settings
+from hourbell.cli.database import FAILED, ask, database_option, json_option, settings_for
+from hourbell.settings import Settings
 
 if TYPE_CHECKING:
     from hourbell.store.migrations import Migration
-
-T = TypeVar("T")
-Function = Callable[..., None]
-
-FAILED = 1
-
-
-def _database_option(function: Function) -> Function:
-    return click.option(
-        "--database-url", metavar="URL", help="postgresql://… or sqlite:///file.db, instead of DATABASE_URL."
-    )(function)
-
-
-def _json_option(function: Function) -> Function:
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
 
 
 @click.group(
@@ -50,12 +34,12 @@ def command() -> None:
     hourbell db migrate --database-url sqlite:////var/lib/hourbell/hourbell.db
     """,
 )
-@_database_option
-@_json_option
+@database_option
+@json_option
 def migrate(database_url: str | None, as_json: bool) -> None:
     """Bring the schema up to date, and list what was run. Many nodes may do so at once."""
-    settings = _settings(database_url)
-    done = _ask(settings, _migrate(settings))
+    settings = settings_for(database_url)
+    done = ask(settings, _migrate(settings))
     if as_json:
         _print_json([_row(migration, applied=True) for migration in done])
         return
@@ -72,12 +56,12 @@ def migrate(database_url: str | None, as_json: bool) -> None:
     hourbell db status --json || hourbell db migrate
     """,
 )
-@_database_option
-@_json_option
+@database_option
+@json_option
 def status(database_url: str | None, as_json: bool) -> None:
     """List every migration, applied or pending. Exit code 1 if some are pending."""
-    settings = _settings(database_url)
-    found = _ask(settings, _status(settings))
+    settings = settings_for(database_url)
+    found = ask(settings, _status(settings))
     if as_json:
         _print_json([_row(migration, applied=applied) for migration, applied in found])
     else:
@@ -97,19 +81,43 @@ def status(database_url: str | None, as_json: bool) -> None:
     hourbell db sql --pending --database-url postgresql://hourbell@db.example.com/hourbell
     """,
 )
-@_database_option
+@database_option
 @click.option("--pending", is_flag=True, help="Only what the database has not seen yet.")
 def sql(database_url: str | None, pending: bool) -> None:
     """Print the SQL of the migrations, for review. `hourbell db migrate` runs it and keeps a record."""
-    settings = _settings(database_url)
+    settings = settings_for(database_url)
     if pending:
-        wanted = [migration for migration, applied in _ask(settings, _status(settings)) if not applied]
+        wanted = [migration for migration, applied in ask(settings, _status(settings)) if not applied]
     else:
         wanted = _known(settings)
     for migration in wanted:
         click.echo(f"-- migration {_title(migration)}, sha256 {migration.checksum}\n{migration.sql}")
     if not wanted:
         click.echo(f"the schema is up to date: {settings.database}", err=True)
+
+
+@command.command(
+    cls=ExampleCommand,
+    examples="""
+    HOURBELL_SECRET_KEY=$NEW,$OLD hourbell db rotate-keys
+    """,
+)
+@database_option
+def rotate_keys(database_url: str | None) -> None:
+    """Seal the secrets of all jobs with the first key of HOURBELL_SECRET_KEY. Nodes may go on working meanwhile.
+
+    Give every node both keys first, the new one in front; afterwards the old one can go.
+    """
+    settings = settings_for(database_url)
+    count = ask(settings, _rotate_keys(settings))
+    click.echo(f"{count} {'secret' if count == 1 else 'secrets'} sealed anew", err=True)
+
+
+async def _rotate_keys(settings: Settings) -> int:
+    from hourbell.wiring import open_secrets
+
+    async with open_secrets(settings) as (secrets, _):
+        return await secrets.rotate_keys()
 
 
 async def _migrate(settings: Settings) -> "list[Migration]":
@@ -139,43 +147,6 @@ def _known(settings: Settings) -> "list[Migration]":
     from hourbell.store.migrations import load_migrations
 
     return load_migrations(f"hourbell.store.{'sqlite' if settings.database.kind == 'sqlite' else 'postgres'}")
-
-
-def _settings(database_url: str | None) -> Settings:
-    try:
-        return load_settings({"database_url": database_url})
-    except SettingsError as error:
-        _fail(str(error), exit_code=error.exit_code)
-
-
-def _ask(settings: Settings, work: Coroutine[None, None, T]) -> T:
-    """Run it; what the database refuses is told in words."""
-    from asyncpg import PostgresError
-
-    from hourbell.store.base import StoreUnavailable
-    from hourbell.store.migrations import MigrationError
-
-    try:
-        return asyncio.run(work)
-    except StoreUnavailable as error:
-        origin = settings.origins["database_url"]
-        which = "the default database URL" if origin == "default" else f"the database URL in {origin}"
-        _fail(
-            f"the database is out of reach: {settings.database}",
-            str(error),
-            f"check that it can be reached from here and that {which} is right",
-        )
-    except PostgresError as error:
-        _fail(f"the database refuses: {settings.database}", str(error))
-    except MigrationError as error:
-        _fail(str(error))
-
-
-def _fail(what: str, *more: str, exit_code: int = FAILED) -> NoReturn:
-    click.echo(f"{click.style('error', fg='red')}: {what}", err=True)
-    for line in more:
-        click.echo(f"  {line}", err=True)
-    sys.exit(exit_code)
 
 
 def _title(migration: "Migration") -> str:

@@ -1,20 +1,19 @@
 """`hourbell doctor`: what is wrong in a database, how much of it, and how to repair it."""
 
-import asyncio
 import json
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hourbell.cli.command import ExampleCommand
-from hourbell.settings import Settings, SettingsError, load_settings
+from hourbell.cli.database import FAILED, ask, database_option, json_option, settings_for
+from hourbell.settings import Settings
 
 if TYPE_CHECKING:
     from hourbell.core.doctor.findings import Finding
     from hourbell.store.doctor import Examined
 
-FAILED = 1
 _COLOURS = {"error": "red", "warning": "yellow"}
 
 
@@ -26,16 +25,18 @@ _COLOURS = {"error": "red", "warning": "yellow"}
     hourbell doctor --json | jq '.findings[] | select(.severity == "error") | .check'
     """,
 )
-@click.option("--database-url", metavar="URL", help="postgresql://… or sqlite:///file.db, instead of DATABASE_URL.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@database_option
+@json_option
 def command(database_url: str | None, as_json: bool) -> None:
     """Look for what is wrong in a database: lost or doubled runs, impossible rows, stuck work, clocks, the schema.
 
     It only reads, and may be run while nodes work. Exit code 0 if there is no error (there may be warnings), 1 if
     there is one or the database is out of reach, 2 for a bad setting.
     """
-    settings = _settings(database_url)
-    examined = _examine(settings)
+    from hourbell.wiring import examine_database
+
+    settings = settings_for(database_url)
+    examined = ask(settings, examine_database(settings))
     findings = list(examined.findings)
     if as_json:
         click.echo(json.dumps(_body(examined, findings), indent=2, ensure_ascii=False))
@@ -90,33 +91,3 @@ def _body(examined: "Examined", findings: "list[Finding]") -> dict[str, Any]:
             for finding in findings
         ],
     }
-
-
-def _settings(database_url: str | None) -> Settings:
-    try:
-        return load_settings({"database_url": database_url})
-    except SettingsError as error:
-        _fail(str(error), exit_code=error.exit_code)
-
-
-def _examine(settings: Settings) -> "Examined":
-    from hourbell.store.base import StoreUnavailable
-    from hourbell.wiring import examine_database
-
-    try:
-        return asyncio.run(examine_database(settings))
-    except StoreUnavailable as error:
-        origin = settings.origins["database_url"]
-        which = "the default database URL" if origin == "default" else f"the database URL in {origin}"
-        _fail(
-            f"the database is out of reach: {settings.database}",
-            str(error),
-            f"check that it can be reached from here and that {which} is right",
-        )
-
-
-def _fail(what: str, *more: str, exit_code: int = FAILED) -> NoReturn:
-    click.echo(f"{click.style('error', fg='red')}: {what}", err=True)
-    for line in more:
-        click.echo(f"  {line}", err=True)
-    sys.exit(exit_code)

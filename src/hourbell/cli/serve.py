@@ -50,6 +50,7 @@ def command(app: str | None, **flags: str | None) -> None:
 
 
 def _serve(settings: Settings, scheduler: Scheduler) -> int:
+    from hourbell.control.secrets import WrongKeys
     from hourbell.service import CannotListen, Service
     from hourbell.store.base import StoreUnavailable
     from hourbell.store.migrations import MigrationError
@@ -68,6 +69,9 @@ def _serve(settings: Settings, scheduler: Scheduler) -> int:
         return _failed(f"the database {settings.database} is out of reach: {error}")
     except MigrationError as error:
         return _failed(f"the database {settings.database} cannot be used: {error}")
+    except (SettingsError, WrongKeys) as error:
+        click.echo(f"error: {error}", err=True)
+        return USAGE
     except CannotListen as error:
         return _failed(f"cannot listen on {settings.http_addr}: {error}")
     return 0
@@ -92,7 +96,8 @@ def _exit(status: int) -> NoReturn:
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """uvloop where there is one."""
+    """uvloop where there is one. It looks up names in a few threads, in which slow ones would hold up all others."""
+    os.environ.setdefault("UV_THREADPOOL_SIZE", "64")
     try:
         import uvloop
     except ImportError:

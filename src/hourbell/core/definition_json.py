@@ -14,7 +14,6 @@ _DURATIONS = ("catch_up_window", "max_age", "late_after", "jitter")
 _INSTANTS = ("starts_at", "ends_at")
 _NAMES = tuple(field.name for field in fields(Definition))
 _REQUIRED = tuple(field.name for field in fields(Definition) if field.default is MISSING)
-_PORTS = {"http": 80, "https": 443}
 
 
 def definition_to_json(definition: Definition) -> dict[str, Any]:
@@ -102,30 +101,3 @@ def _makes_sense(policy: RetryPolicy) -> bool:
     is_count = type(policy.attempts) is int and 1 <= policy.attempts <= 100
     has_waits = bool(policy.backoff) and min(policy.backoff) >= timedelta(0)
     return is_count and has_waits and 0 <= policy.spread <= 1
-
-
-def lane_of(target: Any) -> str:
-    """The lane of a target: what shares its fate when the receiver is slow."""
-    match target:
-        case {"type": "task", "name": str(name)} if name:
-            return f"task:{name}"
-        case {"type": "sql", "function": str(function)} if function:
-            return f"sql:{target.get('database') or 'default'}"
-        case {"type": "queue", "queue": str(queue)} if queue:
-            return f"queue:{queue}"
-        case {"type": "http", "url": str(url)}:
-            return _origin(url)
-    raise ValueError("target needs a type: http with url, sql with function, task with name, or queue with queue")
-
-
-def _origin(url: str) -> str:
-    from urllib.parse import urlsplit
-
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port or _PORTS.get(parts.scheme)
-    except ValueError:
-        host, port = None, None
-    if not host or port is None or parts.scheme not in _PORTS:
-        raise ValueError("an http target needs a url such as https://example.com/hook")
-    return f"{parts.scheme}://[{host}]:{port}" if ":" in host else f"{parts.scheme}://{host}:{port}"

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from uuid import UUID, uuid5
 
+from hourbell.core.job import Definition
 from hourbell.core.policies import Rank
 from hourbell.core.states import Kind, RunState
 
@@ -64,4 +65,14 @@ class Run:
     crashes: int
     started_at: datetime | None = None
     at_most_once: bool = False
+    begun: bool = False  # the effect of this attempt may have begun; noted only of at_most_once
     payload: object = None
+
+
+def trigger_of(run: Run, definition: Definition) -> str:
+    """Why a run exists, for people: `schedule:0 3 * * *`, `catch_up:0 3 * * *` if it was planned late, or its kind."""
+    if run.kind is not Kind.SCHEDULED:
+        return run.kind.value
+    planned_at = run.expires_at - definition.max_age
+    is_late = planned_at - run.scheduled_at > definition.late_after
+    return f"{'catch_up' if is_late else 'schedule'}:{definition.schedule}"

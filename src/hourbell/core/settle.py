@@ -1,6 +1,7 @@
 """What an attempt's outcome does to its run. Success, failure, lost lease and cancel all come through here."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import assert_never
 
@@ -14,8 +15,18 @@ LONGEST_RETRY_AFTER = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """What a receiver answered, kept with the attempt for people."""
+
+    status_code: int | None = None
+    excerpt: str | None = None
+    phases: Mapping[str, float] = field(default_factory=dict)  # seconds
+
+
+@dataclass(frozen=True, slots=True)
 class Succeeded:
     result: object = None
+    answer: Answer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +36,10 @@ class Failed:
     error: str
     retryable: bool = True
     retry_after: timedelta | None = None
-    status_code: int | None = None
     result: object = None
     begun: bool = True  # False if nothing can have happened yet: no address, no connection
+    answer: Answer | None = None
+    pauses_job: str | None = None  # why the job should not go on: its receiver is gone for good
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +121,12 @@ def _retried(run: Run, outcome: Failed, now: datetime, retry: RetryPolicy, luck:
 
 
 def settle_lost(run: Run, now: datetime, poison_after: int = POISON_AFTER) -> Settlement:
-    """Decide for a run whose lease ran out: charged to crashes, not to failures, and ready again at once."""
+    """Decide for a run whose lease ran out: charged to crashes, not to failures, and ready again at once.
+
+    One that may happen at most once is over if its effect may have begun.
+    """
     crashes = run.crashes + 1
-    if run.at_most_once:
+    if run.at_most_once and run.begun:
         return _ended(run, Lost(), RunState.FAILED, now, Reason.LOST, crashes=crashes)
     if crashes >= poison_after:
         return _ended(run, Lost(), RunState.FAILED, now, Reason.POISON, crashes=crashes)

@@ -23,7 +23,7 @@ from hourbell.engine.runner import Runner
 from hourbell.engine.settler import Settler
 from hourbell.engine.time import DatabaseClock
 from hourbell.metrics import Metrics
-from hourbell.store.base import EngineStore, Node, StoreUnavailable, Wake
+from hourbell.store.base import EngineStore, Node, StoreUnavailable, TransactionStore, Wake
 from hourbell.targets.base import Target
 
 log = logging.getLogger("hourbell.engine")
@@ -61,6 +61,7 @@ class Engine:
         elapsed: Callable[[], float],
         luck: Callable[[], float],
         heartbeat_store: EngineStore | None = None,
+        transactions: TransactionStore | None = None,
     ) -> None:
         self._store = store
         self._targets = tuple(targets)
@@ -87,6 +88,7 @@ class Engine:
             luck=luck,
             slots=settings.slots,
             suspect_after=suspect_after(settings.poison_after),
+            transactions=transactions,
         )
         self.heartbeat = Heartbeat(
             heartbeat_store or store,

@@ -9,24 +9,35 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from hourbell.core.job import Definition
 from hourbell.core.policies import RETRY_PRESETS, Overlap
 from hourbell.core.run import Run
-from hourbell.core.settle import Failed, Interrupted, Outcome, Unstarted, settle
+from hourbell.core.settle import Failed, Interrupted, Outcome, Succeeded, Unstarted, settle
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.leases import Leases
 from hourbell.engine.settler import Settler
 from hourbell.engine.time import DatabaseClock
-from hourbell.store.base import Attempt, EngineStore, Held, Settled, StoreUnavailable, Want
+from hourbell.sealing import Sealed
+from hourbell.store.base import (
+    Attempt,
+    EngineStore,
+    Held,
+    OpenTransaction,
+    Settled,
+    StoreUnavailable,
+    TransactionStore,
+    Want,
+)
 from hourbell.store.rows import OUTCOMES
-from hourbell.targets.base import Call, Target
+from hourbell.targets.base import Call, Target, Transaction
 
 log = logging.getLogger("hourbell.engine")
 
@@ -46,6 +57,7 @@ class Attempting:
     run: Run
     target: Target
     definition: Definition | None = None
+    secrets: tuple[Sealed, ...] = ()
     task: asyncio.Task[None] | None = None
     stop: Outcome | None = None  # what to settle it as when it is stopped from outside
     begun: bool = False
@@ -93,6 +105,7 @@ class Runner:
         luck: Callable[[], float],
         slots: int,
         suspect_after: int,
+        transactions: TransactionStore | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -105,6 +118,7 @@ class Runner:
         self._luck = luck
         self._slots = slots
         self._suspect_after = suspect_after
+        self._transactions = transactions
         self._lanes = Lanes()
         self._held: dict[Held, Attempting] = {}
         self._in_lane: Counter[str] = Counter()
@@ -265,12 +279,14 @@ class Runner:
         claimed = [self._hold(run, trusted_until) for run in runs]
         try:
             definitions = await self._definitions_of(runs)
+            secrets = await self._secrets_of(claimed)
         except BaseException:
             for attempting in claimed:
                 self._settle(attempting, Unstarted(), now)  # else its lease would be renewed for ever
             raise
         for attempting in claimed:
             attempting.definition = definitions[attempting.run.job_id, attempting.run.job_version]
+            attempting.secrets = secrets.get(attempting.run.job_id, ())
             attempting.task = asyncio.create_task(self._attempt(attempting))
             attempting.task.add_done_callback(partial(self._settle_unentered, attempting))
         return len(runs)
@@ -299,6 +315,11 @@ class Runner:
                         self._definitions |= await self._store.definitions({version})
         return {version: self._definitions.get(version) for version in wanted}
 
+    async def _secrets_of(self, claimed: list[Attempting]) -> dict[UUID, tuple[Sealed, ...]]:
+        """The sealed secrets of the jobs whose targets read them: asked for each time, so that a change counts."""
+        jobs = {attempting.run.job_id for attempting in claimed if attempting.target.reads_secrets}
+        return await self._store.secrets(jobs, self._clock.now()) if jobs else {}
+
     async def _attempt(self, attempting: Attempting) -> None:
         started_at = self._clock.now()
         try:
@@ -321,8 +342,22 @@ class Runner:
         if not self._may_begin(attempting):
             return Unstarted()
         self._events.started(run, definition, now)
-        call = Call(run, definition, now, begin=lambda: self._begin(attempting))
+        call = Call(
+            run,
+            definition,
+            now,
+            begin=lambda: self._begin(attempting),
+            transaction=lambda: self._transaction(attempting, now),
+            secrets=attempting.secrets,
+        )
         return await attempting.target.deliver(call)
+
+    @asynccontextmanager
+    async def _transaction(self, attempting: Attempting, started_at: datetime) -> AsyncIterator[Transaction]:
+        if self._transactions is None:
+            raise RuntimeError("this node's database lends no transactions")
+        async with self._transactions.transaction(attempting.held) as opened:
+            yield _Transaction(opened, lambda outcome: self._settled(attempting, outcome, started_at))
 
     def _may_begin(self, attempting: Attempting) -> bool:
         return self._accepts and self._leases.is_trusted(attempting.held)
@@ -341,19 +376,21 @@ class Runner:
         """Hand an outcome to the settler, once; what has not begun counts as not started."""
         if attempting.is_settled:
             return
-        run, definition = attempting.run, attempting.definition
+        settled = self._settled(attempting, outcome, started_at)
+        name = attempting.definition.name if attempting.definition is not None else ""
+        self._settler.add(settled, name, on_written=lambda: self._release(attempting))
+        attempting.is_settled = True
+
+    def _settled(self, attempting: Attempting, outcome: Outcome, started_at: datetime) -> Settled:
+        """What an outcome makes of the run, with the attempt that is written down; none if nothing has begun."""
         finished_at = self._clock.now()
         attempt = None
         if attempting.begun or not isinstance(outcome, (Unstarted, Interrupted)):
-            error = outcome.error if isinstance(outcome, Failed) else None
-            attempt = Attempt(self._node, started_at, finished_at, OUTCOMES[type(outcome)], error)
+            attempt = _attempt_of(self._node, started_at, finished_at, outcome)
         else:
             outcome = Unstarted()
-        retry = definition.retry if definition is not None else _NEVER
-        settlement = settle(run, outcome, finished_at, retry, self._luck())
-        name = definition.name if definition is not None else ""
-        self._settler.add(Settled(settlement, attempt), name, on_written=lambda: self._release(attempting))
-        attempting.is_settled = True
+        retry = attempting.definition.retry if attempting.definition is not None else _NEVER
+        return Settled(settle(attempting.run, outcome, finished_at, retry, self._luck()), attempt)
 
     def _release(self, attempting: Attempting) -> None:
         """Free the slot; where runs of a job go one at a time, the next one may be ready."""
@@ -363,6 +400,30 @@ class Runner:
         self._in_lane[attempting.run.lane] -= 1
         if attempting.definition is not None and attempting.definition.overlap is not Overlap.ALLOW:
             self.hint([attempting.run.lane])
+
+
+@dataclass(frozen=True, slots=True)
+class _Transaction:
+    """The store's transaction, as a target sees it: it speaks of outcomes."""
+
+    opened: OpenTransaction
+    settled: Callable[[Outcome], Settled]
+
+    @property
+    def connection(self) -> Any:
+        return self.opened.connection
+
+    async def settle(self, outcome: Outcome) -> bool:
+        return await self.opened.settle(self.settled(outcome))
+
+
+def _attempt_of(node: UUID, started_at: datetime, finished_at: datetime, outcome: Outcome) -> Attempt:
+    error = outcome.error if isinstance(outcome, Failed) else None
+    answer = outcome.answer if isinstance(outcome, (Succeeded, Failed)) else None
+    if answer is None:
+        return Attempt(node, started_at, finished_at, OUTCOMES[type(outcome)], error)
+    facts = (answer.status_code, answer.excerpt, answer.phases)
+    return Attempt(node, started_at, finished_at, OUTCOMES[type(outcome)], error, *facts)
 
 
 def _stopped_by_whom() -> Outcome:

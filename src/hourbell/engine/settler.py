@@ -7,7 +7,9 @@ because a slot is free only when its settlement is written.
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import NamedTuple
+from uuid import UUID
 
 from hourbell.core.settle import Failed, Succeeded
 from hourbell.engine.events import EngineEvents
@@ -26,6 +28,16 @@ class _Waiting(NamedTuple):
     on_written: Callable[[], None]
 
 
+class _Gone(NamedTuple):
+    """A job whose receiver is gone for good."""
+
+    job_id: UUID
+    version: int
+    at: datetime
+    note: str
+    name: str
+
+
 class Settler:
     name = "settler"
 
@@ -35,6 +47,7 @@ class Settler:
         self._events = events
         self._on_slots = on_slots
         self._waiting: list[_Waiting] = []
+        self._gone: list[_Gone] = []
         self._gathered = False
 
     def add(self, settled: Settled, name: str, on_written: Callable[[], None]) -> None:
@@ -44,10 +57,11 @@ class Settler:
 
     @property
     def is_idle(self) -> bool:
-        return not self._waiting
+        return not self._waiting and not self._gone
 
     async def tick(self) -> float:
         """Write what waits; return at once if there is more."""
+        await self._pause_gone()
         if not self._waiting:
             return _IDLE
         if len(self._waiting) < BATCH and not self._gathered:
@@ -60,8 +74,17 @@ class Settler:
         for each in batch:
             each.on_written()
         self._events.settled([each.settled for each in batch], saved, [each.name for each in batch])
+        self._gone += _gone_of(batch, saved)
         self._on_slots()
-        return 0 if self._waiting else _IDLE
+        return 0 if self._waiting or self._gone else _IDLE
+
+    async def _pause_gone(self) -> None:
+        """Pause the jobs whose receivers are gone for good; if it fails, the next tick tries again."""
+        while self._gone:
+            gone = self._gone[0]
+            if await self._store.pause_gone(gone.job_id, gone.version, gone.at, gone.note):
+                log.warning("job_paused", extra={"job": gone.name, "note": gone.note})
+            del self._gone[0]
 
     async def _write(self, batch: Sequence[_Waiting]) -> list[Saved]:
         """Write outcomes together; if one cannot be written, in halves, until it stands alone and loses its words."""
@@ -85,6 +108,18 @@ class Settler:
         except Exception:
             log.exception("outcome_given_up", extra={"run": str(waiting.settled.settlement.run.id)})
             return Saved.SUPERSEDED
+
+
+def _gone_of(batch: Sequence[_Waiting], saved: Sequence[Saved]) -> list[_Gone]:
+    """The jobs not to go on with, once each."""
+    gone = {}
+    for each, answer in zip(batch, saved, strict=True):
+        settlement = each.settled.settlement
+        note = settlement.outcome.pauses_job if isinstance(settlement.outcome, Failed) else None
+        if note is not None and answer is not Saved.SUPERSEDED:
+            run = settlement.run
+            gone[run.job_id] = _Gone(run.job_id, run.job_version, settlement.at, note, each.name)
+    return list(gone.values())
 
 
 def _plain(settled: Settled, error: str) -> Settled:

@@ -8,11 +8,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from hourbell.core.definition_json import lane_of, retry_from_json
+from hourbell.core.definition_json import retry_from_json
 from hourbell.core.job import Definition, default_catch_up
 from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority
 from hourbell.core.schedule import Schedule
 from hourbell.core.schedule.forms import parse_duration
+from hourbell.core.target import lane_of
 from hourbell.targets.task import Task
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -10,16 +10,18 @@ verb may be repeated.
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from hourbell.core.job import Definition, Job
 from hourbell.core.plan import Plan
 from hourbell.core.run import Run
 from hourbell.core.settle import SUSPECT_AFTER, Settlement
+from hourbell.sealing import Sealed
 
 LIVE_FOR = timedelta(minutes=1)
 
@@ -166,6 +168,42 @@ class Backlog:
     unserved: tuple[str, ...]  # lanes with work that no live node serves
 
 
+@dataclass(frozen=True, slots=True)
+class FailedRun:
+    """A dead letter: what failed, why, and what was said last."""
+
+    id: UUID
+    job_id: UUID
+    job_name: str | None  # None if the job is gone
+    scheduled_at: datetime
+    finished_at: datetime
+    reason: str | None
+    attempt: int
+    error: str | None
+
+
+class OpenTransaction(Protocol):
+    """A transaction in which somebody's work and the settlement of its attempt are written, both or neither."""
+
+    @property
+    def connection(self) -> Any:
+        """What the driver calls a connection."""
+
+    async def settle(self, settled: Settled) -> bool:
+        """Write the settlement with its attempt. False if the attempt is no longer the run's: nothing was written,
+        and the caller must leave the transaction with an exception."""
+
+
+class TransactionStore(Protocol):
+    """Lends transactions of the engine's own database to targets that work in it."""
+
+    def transaction(self, held: Held) -> AbstractAsyncContextManager[OpenTransaction]:
+        """Commits at the end of the block; an exception rolls everything back."""
+
+    async def close(self) -> None:
+        """Give back every connection."""
+
+
 class EngineStore(Protocol):
     """What plans, claims and settles. Who wants to understand Hourbell reads this."""
 
@@ -213,6 +251,12 @@ class EngineStore(Protocol):
 
     async def definitions(self, versions: Collection[tuple[UUID, int]]) -> dict[tuple[UUID, int], Definition]:
         """The definitions of job versions."""
+
+    async def secrets(self, jobs: Collection[UUID], now: datetime) -> dict[UUID, tuple[Sealed, ...]]:
+        """The sealed secrets of jobs that are valid now, the newest of each field first."""
+
+    async def pause_gone(self, job_id: UUID, version: int, now: datetime, note: str) -> bool:
+        """Pause a job whose receiver is gone, if it is still at that version. What is due is planned first."""
 
     async def begin(self, held: Held) -> bool:
         """Note that the effect of an `at_most_once` attempt begins. False if the attempt is no longer the run's."""
@@ -303,9 +347,20 @@ class ControlStore(Protocol):
         """
 
     async def pause_job(
-        self, job_id: UUID, now: datetime, by: str, *, note: str, until: datetime | None, cancel_waiting: bool
+        self,
+        job_id: UUID,
+        now: datetime,
+        by: str,
+        *,
+        note: str,
+        until: datetime | None,
+        cancel_waiting: bool,
+        expect_version: int | None = None,
     ) -> Job:
-        """Stop planning. Due instants are planned first; runs already planned go on unless they are cancelled too."""
+        """Stop planning. Due instants are planned first; runs already planned go on unless they are cancelled too.
+
+        `Conflict` if the version is not the expected one.
+        """
 
     async def resume_job(self, job_id: UUID, now: datetime, by: str, *, catch_up: bool) -> Job:
         """Plan again from now on: what the pause swallowed is one skip, or with `catch_up` is planned as missed."""
@@ -315,6 +370,16 @@ class ControlStore(Protocol):
 
     async def trigger_job(self, job_id: UUID, run_id: UUID, now: datetime, payload: object) -> Run:
         """Add a manual run, or return the one of that id. The cursor does not move."""
+
+    async def failed_runs(self, limit: int, before: Mark | None = None) -> list[FailedRun]:
+        """The dead letters, newest first, past the mark."""
+
+    async def replay_run(self, run_id: UUID, new_id: UUID, now: datetime, by: str) -> Run:
+        """Run again what has ended or waits: a new run with the original payload and the job's current target.
+
+        One that waits is cancelled first. The same `new_id` again returns the run it made. `Conflict` if there is no
+        such run, it is running, or its job is gone or in error.
+        """
 
     async def cancel_run(self, run_id: UUID, now: datetime) -> None:
         """Cancel a waiting run, or ask the node that runs it to stop."""

@@ -2,21 +2,24 @@
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from hourbell.core.change import Change
-from hourbell.core.definition_json import lane_of, retry_to_json
+from hourbell.core.definition_json import retry_to_json
 from hourbell.core.job import Definition, Job
 from hourbell.core.plan import Plan, Skip
-from hourbell.core.policies import rank_of
+from hourbell.core.policies import Delivery, Overlap, rank_of
 from hourbell.core.run import NewRun
 from hourbell.core.settle import Failed
 from hourbell.core.states import WAITING, Kind, RunState
-from hourbell.store.base import Held, Settled, Tzdata
+from hourbell.core.target import lane_of
+from hourbell.store.base import Conflict, ControlStore, FailedRun, Held, Mark, Settled, Tzdata
 from hourbell.store.rows import OUTCOMES, Row, RunRow, job_of, result_of
+
+NEWEST = Mark(datetime(9999, 1, 1, tzinfo=UTC), UUID(int=0))
 
 
 def serves(served: Collection[str], lane: str) -> bool:
@@ -43,6 +46,39 @@ def manual_run(job: Job, run_id: UUID, now: datetime) -> NewRun:
         rank=rank_of(job.definition.priority, is_late=False),
         kind=Kind.MANUAL,
     )
+
+
+def refuse_replay(run: Row | None) -> Row:
+    """The run to replay, or a Conflict that says why it cannot be."""
+    if run is None:
+        raise Conflict("no_such_run", "there is no such run")
+    if run["state"] == RunState.RUNNING:
+        raise Conflict("run_is_running", "the run is running; wait for its end, or cancel it first")
+    return run
+
+
+def replay_values(job: Job, run: Row, run_id: UUID, new_id: UUID, now: datetime) -> tuple[Any, ...]:
+    """The columns of a replay: the instant and payload of the run, everything else of the job as it is now."""
+    definition = job.definition
+    return (
+        new_id,
+        job.id,
+        job.version,
+        run["scheduled_at"],
+        run["local_at"],
+        now,
+        now + definition.max_age,
+        rank_of(definition.priority, is_late=False),
+        definition.lane,
+        definition.overlap is not Overlap.ALLOW,
+        definition.delivery is Delivery.AT_MOST_ONCE,
+        run["payload"],
+        run_id,
+    )
+
+
+def failed_run_of(row: Row) -> FailedRun:
+    return FailedRun(**{field.name: row[field.name] for field in fields(FailedRun)})
 
 
 def old_version(job: Job, change: Change) -> Plan:
@@ -102,6 +138,22 @@ def job_values(change: Change) -> tuple[Any, ...]:
         change.next_at,
         change.plan_at,
     )
+
+
+def check_version(job: Row, expected: int | None) -> None:
+    if expected is not None and job["version"] != expected:
+        raise Conflict("version_mismatch", f"the job is at version {job['version']}, not {expected}")
+
+
+async def pause_if_unchanged(control: ControlStore, job_id: UUID, version: int, now: datetime, note: str) -> bool:
+    """Pause a job for the engine, unless somebody changed, paused or deleted it since."""
+    try:
+        await control.pause_job(
+            job_id, now, "engine", note=note, until=None, cancel_waiting=False, expect_version=version
+        )
+    except Conflict:
+        return False
+    return True
 
 
 def run_values(row: RunRow) -> tuple[Any, ...]:

@@ -7,13 +7,15 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from hourbell.core.definition_json import definition_to_json, lane_of, retry_from_json
+from hourbell.core.definition_json import definition_to_json, retry_from_json
 from hourbell.core.job import Definition, Job, Json
 from hourbell.core.plan import Plan, Skip
 from hourbell.core.policies import RETRY_PRESETS, CatchUp, Delivery, Overlap, Priority, RetryPolicy
 from hourbell.core.run import NewRun, Run
 from hourbell.core.settle import Cancelled, Failed, Interrupted, Lost, Outcome, Succeeded, Unstarted
 from hourbell.core.states import Kind, RunState
+from hourbell.core.target import lane_of
+from hourbell.sealing import Sealed
 
 Row = Mapping[str, Any]
 
@@ -129,8 +131,21 @@ def run_of(row: Row) -> Run:
         crashes=row["crashes"],
         started_at=row["started_at"],
         at_most_once=bool(row["at_most_once"]),
+        begun=row["begun_attempt"] == row["attempt"],
         payload=None if row["payload"] is None else json.loads(row["payload"]),
     )
+
+
+def secrets_of(rows: Iterable[Row]) -> dict[UUID, tuple[Sealed, ...]]:
+    """Secrets by job, in the order of the rows."""
+    found: dict[UUID, list[Sealed]] = {}
+    for row in rows:
+        found.setdefault(row["job_id"], []).append(sealed_of(row))
+    return {job_id: tuple(secrets) for job_id, secrets in found.items()}
+
+
+def sealed_of(row: Row) -> Sealed:
+    return Sealed(row["id"], row["job_id"], row["field"], row["key_id"], bytes(row["sealed"]))
 
 
 def result_of(outcome: Outcome) -> str | None:

@@ -33,6 +33,8 @@ class Task:
 class TaskTarget:
     """Calls the functions of this process. A node without a function never sees its runs."""
 
+    reads_secrets = False
+
     def __init__(self, tasks: Mapping[str, Task], *, threads: int = 32) -> None:
         self._tasks = tasks
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="hourbell-task")

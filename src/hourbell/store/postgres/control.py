@@ -13,12 +13,23 @@ from hourbell.core.change import Change, StillCatchingUp, created, edited, pause
 from hourbell.core.definition_json import definition_to_json
 from hourbell.core.job import Definition, Job
 from hourbell.core.run import Run
-from hourbell.store.base import Conflict, Wake
+from hourbell.store.base import Conflict, FailedRun, Mark, Wake
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.planning import SQL as ENGINE_SQL
 from hourbell.store.postgres.planning import insert_runs, progress_of, write_batch
 from hourbell.store.queries import load_queries
-from hourbell.store.records import job_values, manual_run, new_version, old_version, with_lane
+from hourbell.store.records import (
+    NEWEST,
+    check_version,
+    failed_run_of,
+    job_values,
+    manual_run,
+    new_version,
+    old_version,
+    refuse_replay,
+    replay_values,
+    with_lane,
+)
 from hourbell.store.rows import Batch, RunRow, definition_text, job_of, run_of
 
 SQL = load_queries("hourbell.store.postgres", "control.sql")
@@ -54,9 +65,7 @@ class PostgresControlStore:
         drop_backlog: bool = False,
     ) -> Job:
         async with self._writing() as connection:
-            job, row = await self._lock(connection, job_id)
-            if expect_version is not None and job.version != expect_version:
-                raise Conflict("version_mismatch", f"the job is at version {job.version}, not {expect_version}")
+            job, row = await self._lock(connection, job_id, expect_version)
             try:
                 change = edited(job, with_lane(edit(job)), now, drop_backlog=drop_backlog)
             except StillCatchingUp:
@@ -66,10 +75,18 @@ class PostgresControlStore:
             return await self._apply(connection, row, job, change, now, by, "job.edit", *pause)
 
     async def pause_job(
-        self, job_id: UUID, now: datetime, by: str, *, note: str, until: datetime | None, cancel_waiting: bool
+        self,
+        job_id: UUID,
+        now: datetime,
+        by: str,
+        *,
+        note: str,
+        until: datetime | None,
+        cancel_waiting: bool,
+        expect_version: int | None = None,
     ) -> Job:
         async with self._writing() as connection:
-            job, row = await self._lock(connection, job_id)
+            job, row = await self._lock(connection, job_id, expect_version)
             after = await self._apply(connection, row, job, paused(job, now, until), now, by, "job.pause", note, by)
             if cancel_waiting:
                 await connection.execute(ENGINE_SQL["cancel_waiting_of_jobs"], [job_id], now, True, [])
@@ -90,15 +107,30 @@ class PostgresControlStore:
     async def trigger_job(self, job_id: UUID, run_id: UUID, now: datetime, payload: object) -> Run:
         async with self._writing() as connection:
             job, row = await self._lock(connection, job_id)
-            definition = job.definition
-            if not definition.lane:
-                raise Conflict("job_in_error", job.error or "the job's target makes no sense")
-            if row["saved_version"] != row["version"]:
-                await self._save_version(connection, job_id, job.version, definition, now, "sql")
+            await self._save_current(connection, job, row, now)
             new = manual_run(job, run_id, now)
             await insert_runs(connection, [RunRow.of(job, new, payload)], now)
             await connection.execute(ENGINE_SQL["wake"], Wake.RUNS)
             return run_of(await connection.fetchrow(SQL["run_by_id"], run_id))
+
+    async def failed_runs(self, limit: int, before: Mark | None = None) -> list[FailedRun]:
+        mark = before or NEWEST
+        async with self._connections.connection() as connection:
+            rows = await connection.fetch(SQL["failed_runs"], limit, mark.finished_at, mark.run_id)
+        return [failed_run_of(row) for row in rows]
+
+    async def replay_run(self, run_id: UUID, new_id: UUID, now: datetime, by: str) -> Run:
+        async with self._writing() as connection:
+            if await connection.fetchrow(SQL["run_by_id"], new_id) is None:  # else it was made before, by a lost answer
+                old = refuse_replay(await connection.fetchrow(SQL["run_to_replay"], run_id))
+                job, row = await self._lock(connection, old["job_id"])
+                await self._save_current(connection, job, row, now)
+                await connection.fetchval(SQL["cancel_waiting_run"], run_id, now)
+                await connection.execute(SQL["insert_replay"], *replay_values(job, old, run_id, new_id, now))
+                made = json.dumps({"run": str(new_id)})
+                await connection.execute(SQL["insert_audit"], now, by, "run.replay", str(run_id), None, made)
+                await connection.execute(ENGINE_SQL["wake"], Wake.RUNS)
+            return run_of(await connection.fetchrow(SQL["run_by_id"], new_id))
 
     async def cancel_run(self, run_id: UUID, now: datetime) -> None:
         async with self._writing() as connection:
@@ -114,10 +146,11 @@ class PostgresControlStore:
         except asyncpg.UniqueViolationError as error:
             raise Conflict("name_taken", "another job has this name") from error
 
-    async def _lock(self, connection: Any, job_id: UUID) -> tuple[Job, Any]:
+    async def _lock(self, connection: Any, job_id: UUID, expect_version: int | None = None) -> tuple[Job, Any]:
         row = await connection.fetchrow(SQL["lock_job"], job_id)
         if row is None:
             raise Conflict("no_such_job", "there is no such job")
+        check_version(row, expect_version)
         return job_of(row, (await progress_of(connection, [row])).get(job_id)), row
 
     async def _apply(
@@ -143,6 +176,13 @@ class PostgresControlStore:
         if lanes:
             await connection.execute(ENGINE_SQL["wake"], Wake.RUNS)
         return new_version(job, change)
+
+    async def _save_current(self, connection: Any, job: Job, row: Any, now: datetime) -> None:
+        """Make sure that the job can run, and that the version it is at is written down."""
+        if not job.definition.lane:
+            raise Conflict("job_in_error", job.error or "the job's target makes no sense")
+        if row["saved_version"] != row["version"]:
+            await self._save_version(connection, job.id, job.version, job.definition, now, "sql")
 
     async def _save_version(
         self, connection: Any, job_id: UUID, version: int, definition: Definition, now: datetime, by: str

@@ -15,6 +15,7 @@ from hourbell.core.job import Definition, Job
 from hourbell.core.plan import Plan
 from hourbell.core.run import Run
 from hourbell.core.settle import SUSPECT_AFTER, Settlement
+from hourbell.sealing import Sealed
 from hourbell.store.base import (
     LIVE_FOR,
     Attempt,
@@ -35,11 +36,12 @@ from hourbell.store.base import (
     Want,
 )
 from hourbell.store.postgres.connections import Connections
+from hourbell.store.postgres.control import PostgresControlStore
 from hourbell.store.postgres.planning import SQL, progress_of, write_plans
 from hourbell.store.postgres.settling import note_late, write_settlements
 from hourbell.store.records import held as held_by
-from hourbell.store.records import refreshed, serves, standing
-from hourbell.store.rows import Batch, Due, columns, run_of
+from hourbell.store.records import pause_if_unchanged, refreshed, serves, standing
+from hourbell.store.rows import Batch, Due, columns, run_of, secrets_of
 
 _FORGET = timedelta(days=1)
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
@@ -135,6 +137,13 @@ class PostgresEngineStore:
         async with self._connections.connection() as connection:
             rows = await connection.fetch(SQL["definitions"], *columns(versions, 2))
         return {(row["job_id"], row["version"]): definition_from_json(json.loads(row["definition"])) for row in rows}
+
+    async def secrets(self, jobs: Collection[UUID], now: datetime) -> dict[UUID, tuple[Sealed, ...]]:
+        async with self._connections.connection() as connection:
+            return secrets_of(await connection.fetch(SQL["secrets_of_jobs"], list(jobs), now))
+
+    async def pause_gone(self, job_id: UUID, version: int, now: datetime, note: str) -> bool:
+        return await pause_if_unchanged(PostgresControlStore(self._connections), job_id, version, now, note)
 
     async def begin(self, held: Held) -> bool:
         async with self._connections.connection() as connection:

@@ -169,7 +169,7 @@ with wants as (
     returning r.*
 )
 select id, job_id, job_version, kind, scheduled_at, ready_at, expires_at, state, lane, attempt, failures, crashes,
-       started_at, at_most_once, payload::text
+       started_at, at_most_once, begun_attempt, payload::text
 from claimed
 order by rank, ready_at, id
 
@@ -191,12 +191,18 @@ update hourbell.runs r
 set state = 'running', attempt = r.attempt + 1, lease_owner = $3, lease_until = $4
 where r.id = any(array(select id from locked))
 returning r.id, r.job_id, r.job_version, r.kind, r.scheduled_at, r.ready_at, r.expires_at, r.state, r.lane, r.attempt,
-          r.failures, r.crashes, r.started_at, r.at_most_once, r.payload::text
+          r.failures, r.crashes, r.started_at, r.at_most_once, r.begun_attempt, r.payload::text
 
 -- name: definitions
 select v.job_id, v.version, v.definition::text
 from hourbell.job_versions v
 join unnest($1::uuid[], $2::int[]) as g(job_id, version) on v.job_id = g.job_id and v.version = g.version
+
+-- name: secrets_of_jobs
+select id, job_id, field, key_id, sealed
+from hourbell.secrets
+where job_id = any($1::uuid[]) and (valid_until is null or valid_until > $2)
+order by job_id, field, created_at desc, id
 
 -- name: begin
 update hourbell.runs
@@ -277,7 +283,7 @@ where (a.node = g.node and a.outcome = g.outcome)
 
 -- name: expired_leases
 select r.id, r.job_id, r.job_version, r.kind, r.scheduled_at, r.ready_at, r.expires_at, r.state, r.lane, r.attempt,
-       r.failures, r.crashes, r.started_at, r.at_most_once, r.payload::text, r.lease_owner
+       r.failures, r.crashes, r.started_at, r.at_most_once, r.begun_attempt, r.payload::text, r.lease_owner
 from hourbell.runs r
 where r.state = 'running' and r.lease_until < $1
 order by r.lease_until

@@ -9,14 +9,25 @@ from hourbell.core.change import Change, StillCatchingUp, created, edited, pause
 from hourbell.core.definition_json import definition_to_json
 from hourbell.core.job import Definition, Job
 from hourbell.core.run import Run
-from hourbell.store.base import Conflict, Wake
+from hourbell.store.base import Conflict, FailedRun, Mark, Wake
 from hourbell.store.queries import load_queries
-from hourbell.store.records import job_values, manual_run, new_version, old_version, with_lane
+from hourbell.store.records import (
+    NEWEST,
+    check_version,
+    failed_run_of,
+    job_values,
+    manual_run,
+    new_version,
+    old_version,
+    refuse_replay,
+    replay_values,
+    with_lane,
+)
 from hourbell.store.rows import Batch, Row, RunRow, definition_text, job_of, run_of
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.planning import SQL as ENGINE_SQL
 from hourbell.store.sqlite.planning import cancel_waiting as cancel_waiting_of
-from hourbell.store.sqlite.planning import insert_runs, progress_of, write_batch
+from hourbell.store.sqlite.planning import insert_runs, progress_of, refuse_functions, write_batch
 from hourbell.store.sqlite.settling import count_cancelled
 from hourbell.store.sqlite.writer import Runner
 
@@ -28,7 +39,7 @@ class SqliteControlStore:
         self._runner = runner
 
     async def create_job(self, definition: Definition, job_id: UUID, now: datetime, by: str) -> Job:
-        change = created(with_lane(definition), now)
+        change = created(refuse_functions(with_lane(definition)), now)
 
         def create(session: Session) -> Job:
             _refuse_taken_name(session, change.definition.name, job_id)
@@ -57,11 +68,9 @@ class SqliteControlStore:
         drop_backlog: bool = False,
     ) -> Job:
         def apply(session: Session) -> Job:
-            job, row = _locked(session, job_id)
-            if expect_version is not None and job.version != expect_version:
-                raise Conflict("version_mismatch", f"the job is at version {job.version}, not {expect_version}")
+            job, row = _locked(session, job_id, expect_version)
             try:
-                change = edited(job, with_lane(edit(job)), now, drop_backlog=drop_backlog)
+                change = edited(job, refuse_functions(with_lane(edit(job))), now, drop_backlog=drop_backlog)
             except StillCatchingUp:
                 message = "the job is still catching up; wait, or drop the backlog"
                 raise Conflict("job_catching_up", message) from None
@@ -71,10 +80,18 @@ class SqliteControlStore:
         return await self._runner.write(apply)
 
     async def pause_job(
-        self, job_id: UUID, now: datetime, by: str, *, note: str, until: datetime | None, cancel_waiting: bool
+        self,
+        job_id: UUID,
+        now: datetime,
+        by: str,
+        *,
+        note: str,
+        until: datetime | None,
+        cancel_waiting: bool,
+        expect_version: int | None = None,
     ) -> Job:
         def pause(session: Session) -> Job:
-            job, row = _locked(session, job_id)
+            job, row = _locked(session, job_id, expect_version)
             after = _apply(session, row, job, paused(job, now, until), now, by, "job.pause", note, by)
             if cancel_waiting:
                 cancel_waiting_of(session, [job_id], now, every_kind=True)
@@ -101,15 +118,35 @@ class SqliteControlStore:
     async def trigger_job(self, job_id: UUID, run_id: UUID, now: datetime, payload: object) -> Run:
         def trigger(session: Session) -> Run:
             job, row = _locked(session, job_id)
-            if not job.definition.lane:
-                raise Conflict("job_in_error", job.error or "the job's target makes no sense")
-            if row["saved_version"] != row["version"]:
-                _save_version(session, job_id, job.version, job.definition, now, "sql")
+            _save_current(session, job, row, now)
             insert_runs(session, [RunRow.of(job, manual_run(job, run_id, now), payload)], now)
             [run] = session.fetch(SQL["run_by_id"], run_id)
             return run_of(run)
 
         return await self._runner.write(trigger)
+
+    async def failed_runs(self, limit: int, before: Mark | None = None) -> list[FailedRun]:
+        mark = before or NEWEST
+        rows = await self._runner.read(
+            lambda session: session.fetch(SQL["failed_runs"], limit, mark.finished_at, mark.run_id)
+        )
+        return [failed_run_of(row) for row in rows]
+
+    async def replay_run(self, run_id: UUID, new_id: UUID, now: datetime, by: str) -> Run:
+        def replay(session: Session) -> Run:
+            if not session.fetch(SQL["run_by_id"], new_id):  # else it was made before, by a lost answer
+                old = refuse_replay(session.fetch_one(SQL["run_to_replay"], run_id))
+                job, row = _locked(session, old["job_id"])
+                _save_current(session, job, row, now)
+                if cancelled := session.fetch(SQL["cancel_waiting_run"], run_id, now):
+                    count_cancelled(session, [row["job_id"] for row in cancelled])
+                session.execute(SQL["insert_replay"], *replay_values(job, old, run_id, new_id, now))
+                _audit_run(session, now, by, "run.replay", run_id, new_id)
+                session.wakes.add(Wake.RUNS)
+            [run] = session.fetch(SQL["run_by_id"], new_id)
+            return run_of(run)
+
+        return await self._runner.write(replay)
 
     async def cancel_run(self, run_id: UUID, now: datetime) -> None:
         def cancel(session: Session) -> None:
@@ -122,11 +159,12 @@ class SqliteControlStore:
         await self._runner.write(cancel)
 
 
-def _locked(session: Session, job_id: UUID) -> tuple[Job, Row]:
+def _locked(session: Session, job_id: UUID, expect_version: int | None = None) -> tuple[Job, Row]:
     """A job to change. The transaction holds the only write lock there is."""
     row = session.fetch_one(SQL["job_by_id"], job_id)
     if row is None:
         raise Conflict("no_such_job", "there is no such job")
+    check_version(row, expect_version)
     return job_of(row, progress_of(session, [row]).get(job_id)), row
 
 
@@ -160,8 +198,20 @@ def _apply(
     return after
 
 
+def _save_current(session: Session, job: Job, row: Row, now: datetime) -> None:
+    """Make sure that the job can run, and that the version it is at is written down."""
+    if not job.definition.lane:
+        raise Conflict("job_in_error", job.error or "the job's target makes no sense")
+    if row["saved_version"] != row["version"]:
+        _save_version(session, job.id, job.version, job.definition, now, "sql")
+
+
 def _save_version(session: Session, job_id: UUID, version: int, definition: Definition, now: datetime, by: str) -> None:
     session.execute(ENGINE_SQL["insert_versions"], [(job_id, version, definition_text(definition))], now, by)
+
+
+def _audit_run(session: Session, now: datetime, by: str, action: str, run_id: UUID, new_id: UUID) -> None:
+    session.execute(SQL["insert_audit"], now, by, action, str(run_id), None, json.dumps({"run": str(new_id)}))
 
 
 def _audit(

@@ -31,7 +31,7 @@ update hourbell_jobs set deleted_at = ?2, plan_at = null, updated_at = ?2 where 
 
 -- name: run_by_id
 select id, job_id, job_version, kind, scheduled_at, ready_at, expires_at, state, lane, attempt, failures, crashes,
-       started_at, at_most_once, payload
+       started_at, at_most_once, begun_attempt, payload
 from hourbell_runs where id = ?
 
 -- name: cancel_waiting_run
@@ -46,3 +46,25 @@ on conflict do nothing
 
 -- name: insert_audit
 insert into hourbell_audit (at, actor, action, subject, before, after) values (?, ?, ?, ?, ?, ?)
+
+-- name: failed_runs
+select r.id, r.job_id, j.name as job_name, r.scheduled_at, r.finished_at, r.reason, r.attempt, a.error
+from hourbell_runs r
+left join hourbell_jobs j on j.id = r.job_id
+left join hourbell_attempts a on a.run_id = r.id and a.number = r.attempt
+where r.state = 'failed' and (r.finished_at, r.id) < (?2, ?3)
+order by r.finished_at desc, r.id desc
+limit ?1
+
+-- name: run_to_replay
+select r.job_id, r.state, r.scheduled_at, r.local_at,
+       coalesce(r.payload, v.definition -> 'payload') as payload
+from hourbell_runs r
+left join hourbell_job_versions v on v.job_id = r.job_id and v.version = r.job_version
+where r.id = ?1
+
+-- name: insert_replay
+insert into hourbell_runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank, lane, exclusive,
+                     at_most_once, planned_at, payload, replay_of)
+values (?1, ?2, ?3, 'replay', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?6, ?12, ?13)
+on conflict do nothing

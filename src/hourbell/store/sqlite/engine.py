@@ -11,6 +11,7 @@ from hourbell.core.plan import Plan
 from hourbell.core.policies import Rank
 from hourbell.core.run import Run
 from hourbell.core.settle import SUSPECT_AFTER, Settlement
+from hourbell.sealing import Sealed
 from hourbell.store.base import (
     LIVE_FOR,
     Attempt,
@@ -31,9 +32,10 @@ from hourbell.store.base import (
     Want,
 )
 from hourbell.store.records import held as held_by
-from hourbell.store.records import serves, standing
-from hourbell.store.rows import Row, run_of
+from hourbell.store.records import pause_if_unchanged, serves, standing
+from hourbell.store.rows import Row, run_of, secrets_of
 from hourbell.store.sqlite.connection import Session
+from hourbell.store.sqlite.control import SqliteControlStore
 from hourbell.store.sqlite.planning import SQL, next_plan_at, plan_due, refresh
 from hourbell.store.sqlite.settling import count_expired, note_late, write_settlements
 from hourbell.store.sqlite.values import EPOCH
@@ -105,6 +107,13 @@ class SqliteEngineStore:
     async def definitions(self, versions: Collection[tuple[UUID, int]]) -> dict[tuple[UUID, int], Definition]:
         rows = await self._runner.read(lambda session: session.fetch(SQL["definitions"], list(versions)))
         return {(row["job_id"], row["version"]): definition_from_json(json.loads(row["definition"])) for row in rows}
+
+    async def secrets(self, jobs: Collection[UUID], now: datetime) -> dict[UUID, tuple[Sealed, ...]]:
+        wanted = list(jobs)
+        return await self._runner.read(lambda session: secrets_of(session.fetch(SQL["secrets_of_jobs"], wanted, now)))
+
+    async def pause_gone(self, job_id: UUID, version: int, now: datetime, note: str) -> bool:
+        return await pause_if_unchanged(SqliteControlStore(self._runner), job_id, version, now, note)
 
     async def begin(self, held: Held) -> bool:
         return bool(await self._runner.write(lambda session: session.fetch(SQL["begin"], held.run_id, held.attempt)))

@@ -125,7 +125,8 @@ group by found.lane
 
 -- name: line
 select id, job_id, job_version, kind, scheduled_at, ready_at, expires_at, 'running' as state, lane,
-       attempt + 1 as attempt, failures, crashes, coalesce(started_at, ?3) as started_at, at_most_once, payload, rank
+       attempt + 1 as attempt, failures, crashes, coalesce(started_at, ?3) as started_at, at_most_once,
+       begun_attempt, payload, rank
 from hourbell_runs as r
 where lane = ?1 and rank = ?2 and state in ('pending', 'retrying') and ready_at <= ?3 and crashes < ?5
   and (not exclusive or not exists (
@@ -137,7 +138,8 @@ limit ?4
 
 -- name: suspect
 select id, job_id, job_version, kind, scheduled_at, ready_at, expires_at, 'running' as state, lane,
-       attempt + 1 as attempt, failures, crashes, coalesce(started_at, ?2) as started_at, at_most_once, payload, rank
+       attempt + 1 as attempt, failures, crashes, coalesce(started_at, ?2) as started_at, at_most_once,
+       begun_attempt, payload, rank
 from hourbell_runs as r
 where lane in (select value from json_each(?1)) and state in ('pending', 'retrying') and crashes >= 2
   and crashes >= ?3 and ready_at <= ?2
@@ -157,6 +159,12 @@ where id in (select unhex(value) from json_each(?1))
 select v.job_id, v.version, v.definition
 from json_each(?) as g
 join hourbell_job_versions v on v.job_id = unhex(g.value ->> 0) and v.version = g.value ->> 1
+
+-- name: secrets_of_jobs
+select id, job_id, field, key_id, sealed
+from hourbell_secrets
+where job_id in (select unhex(value) from json_each(?1)) and (valid_until is null or valid_until > ?2)
+order by job_id, field, created_at desc, id
 
 -- name: begin
 update hourbell_runs
@@ -226,7 +234,7 @@ where (a.node = g.node and a.outcome = g.outcome)
 
 -- name: expired_leases
 select id, job_id, job_version, kind, scheduled_at, ready_at, expires_at, state, lane, attempt, failures, crashes,
-       started_at, at_most_once, payload, lease_owner
+       started_at, at_most_once, begun_attempt, payload, lease_owner
 from hourbell_runs
 where state = 'running' and lease_until < ?
 order by lease_until

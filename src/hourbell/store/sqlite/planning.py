@@ -6,8 +6,9 @@ from uuid import UUID
 
 import apsw
 
-from hourbell.core.job import Job
+from hourbell.core.job import Definition, Job
 from hourbell.core.plan import Plan
+from hourbell.core.target import OWN_DATABASE, TargetError
 from hourbell.store.base import Planned, Refreshed, Wake
 from hourbell.store.queries import load_queries
 from hourbell.store.records import cursor_values, refreshed, run_values, skip_values
@@ -19,6 +20,23 @@ from hourbell.store.sqlite.values import array
 SQL = load_queries("hourbell.store.sqlite", "engine.sql")
 # What a statement says about the data it was given, as opposed to the state of the database.
 _REFUSED = (apsw.ConstraintError, apsw.MismatchError, apsw.RangeError, apsw.TooBigError, OverflowError, UnicodeError)
+
+
+def refuse_functions(definition: Definition) -> Definition:
+    """The definition, or a TargetError if it wants a function of this database."""
+    if definition.lane == f"sql:{OWN_DATABASE}":
+        raise TargetError(
+            [
+                "SQLite has no functions to call; name a PostgreSQL database of HOURBELL_SQL_DATABASES as the target's "
+                "database, or keep the jobs in PostgreSQL"
+            ]
+        )
+    return definition
+
+
+def _callable(job: Job) -> Job:
+    refuse_functions(job.definition)
+    return job
 
 
 def next_plan_at(session: Session) -> datetime | None:
@@ -36,7 +54,7 @@ def progress_of(session: Session, rows: Sequence[Row]) -> dict[UUID, Progress]:
 def plan_due(session: Session, now: datetime, limit: int, decide: Callable[[Job, datetime], Plan]) -> Planned:
     rows = session.fetch(SQL["due_jobs"], now, limit)
     due = Due.of(rows, progress_of(session, rows))
-    plans, broken = due.decided(now, decide)
+    plans, broken = due.decided(now, lambda job, at: decide(_callable(job), at))
     written, lanes, refused = _write_plans(session, plans, due.unsaved, now)
     broken += refused
     if broken:

@@ -1,0 +1,92 @@
+"""Processes beside this one, and the CPU seconds they have used. Linux only: the figures are those of `/proc`."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+Parts = Mapping[str, Callable[[], float]]
+"""CPU seconds so far, by name."""
+
+
+class Peer:
+    """A module of `bench.limits` in a process of its own: it writes a line of JSON when it is ready and one for each
+    line it is sent, and ends when there are no more."""
+
+    def __init__(self, module: str, **settings: Any) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", f"bench.limits.{module}", json.dumps(settings)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.pid = self._process.pid
+        self.told = self._line()  # what it says when it is ready
+
+    def ask(self) -> Any:
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        return self._line()
+
+    def stop(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _line(self) -> Any:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"a process of the benchmark ended with status {self._process.wait()}")
+        return json.loads(line)
+
+
+def cpu_of(pid: int) -> float:
+    """What a process has used, in all its threads."""
+    return _seconds(_facts(f"/proc/{pid}/stat")[11:13])
+
+
+def cpu_of_main_thread(pid: int) -> float:
+    return _seconds(_facts(f"/proc/{pid}/task/{pid}/stat")[11:13])
+
+
+def cpu_of_family(pid: int) -> float:
+    """What a process has used with its children, those that have ended included."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text("utf-8").split()
+    living = [facts[11:13] for child in children if (facts := _facts(f"/proc/{child}/stat"))]
+    return _seconds([*_facts(f"/proc/{pid}/stat")[11:15], *(ticks for each in living for ticks in each)])
+
+
+def cpu_of_machine() -> float:
+    """What everybody has used, on all cores."""
+    user, nice, system, _, _, *interrupts = map(int, Path("/proc/stat").read_text("utf-8").splitlines()[0].split()[1:9])
+    return (user + nice + system + sum(interrupts)) / _TICKS
+
+
+def spent(parts: Parts, work: Callable[[], float]) -> tuple[float, dict[str, float]]:
+    """What work answers, and the CPU seconds of each part meanwhile."""
+    before = {name: cpu() for name, cpu in parts.items()}
+    answer = work()
+    return answer, {name: cpu() - before[name] for name, cpu in parts.items()}
+
+
+def _facts(path: str) -> list[str]:
+    """The fields of a `stat` file after the command; none if the process has ended."""
+    try:
+        return Path(path).read_text("utf-8").rpartition(")")[2].split()
+    except FileNotFoundError:
+        return []
+
+
+def _seconds(ticks: list[str]) -> float:
+    return sum(map(int, ticks)) / _TICKS

@@ -1,0 +1,62 @@
+"""What commands that work on the database directly have in common: how they find it, and what they say if not."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine
+from typing import NoReturn, TypeVar
+
+import click
+
+from hourbell.settings import Settings, SettingsError, load_settings
+
+T = TypeVar("T")
+Function = Callable[..., None]
+
+FAILED, USAGE = 1, 2
+
+
+def database_option(function: Function) -> Function:
+    return click.option(
+        "--database-url", metavar="URL", help="postgresql://… or sqlite:///file.db, instead of DATABASE_URL."
+    )(function)
+
+
+def json_option(function: Function) -> Function:
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
+
+
+def settings_for(database_url: str | None) -> Settings:
+    try:
+        return load_settings({"database_url": database_url})
+    except SettingsError as error:
+        fail(str(error), exit_code=error.exit_code)
+
+
+def ask(settings: Settings, work: Coroutine[None, None, T]) -> T:
+    """Run it; what the database refuses is told in words."""
+    from asyncpg import PostgresError
+
+    from hourbell.store.base import Conflict, StoreUnavailable
+    from hourbell.store.migrations import MigrationError
+
+    try:
+        return asyncio.run(work)
+    except StoreUnavailable as error:
+        origin = settings.origins["database_url"]
+        which = "the default database URL" if origin == "default" else f"the database URL in {origin}"
+        fail(
+            f"the database is out of reach: {settings.database}",
+            str(error),
+            f"check that it can be reached from here and that {which} is right",
+        )
+    except PostgresError as error:
+        fail(f"the database refuses: {settings.database}", str(error))
+    except (MigrationError, Conflict) as error:
+        fail(str(error))
+
+
+def fail(what: str, *more: str, exit_code: int = FAILED) -> NoReturn:
+    click.echo(f"{click.style('error', fg='red')}: {what}", err=True)
+    for line in more:
+        click.echo(f"  {line}", err=True)
+    sys.exit(exit_code)

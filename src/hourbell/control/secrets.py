@@ -1,0 +1,129 @@
+"""The secrets of jobs: made, replaced and taken away. One is shown once, to the one who makes it, and never again."""
+
+import base64
+import binascii
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from hourbell.core.job import Job
+from hourbell.core.signing import SECRET_BYTES, new_secret, secret_bytes
+from hourbell.core.target import HttpCall, TargetError, check_header, parse_target
+from hourbell.sealing import CannotOpen, KeyRing, Plain, Sealed
+from hourbell.store.base import Conflict, ControlStore
+from hourbell.store.secrets import SecretRow, SecretStore
+
+SIGNING = "signing"
+HEADER = "header:"
+KEEP_OLD = timedelta(hours=24)
+_NOBODY = UUID(int=0)
+_CANARY_FIELD = "canary"
+_BATCH = 500
+
+
+class WrongKeys(Exception):
+    """The secrets of this database were sealed with a key this process does not have."""
+
+
+class Secrets:
+    def __init__(
+        self,
+        secrets: SecretStore,
+        jobs: ControlStore,
+        keys: KeyRing,
+        *,
+        new_id: Callable[[], UUID],
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
+        self._secrets = secrets
+        self._jobs = jobs
+        self._keys = keys
+        self._new_id = new_id
+        self._random_bytes = random_bytes
+
+    async def create(self, ref: str, now: datetime, by: str) -> Plain:
+        """Make a job sign its webhooks; the new secret. `Conflict` if it does so already."""
+        job = await self._job(ref)
+        if any(row.field == SIGNING for row in await self._secrets.list_secrets(job.id, now)):
+            raise Conflict("secret_exists", "the job has a signing secret; rotate it to replace it")
+        return await self._sign_anew(job, now, by, old_until=now)
+
+    async def rotate(self, ref: str, now: datetime, by: str, *, keep_old: timedelta = KEEP_OLD) -> Plain:
+        """Replace the signing secret. For so long the old one signs as well, so that either verifies."""
+        return await self._sign_anew(await self._job(ref), now, by, old_until=now + keep_old)
+
+    async def put(self, ref: str, field: str, plain: Plain, now: datetime, by: str) -> None:
+        """Set a secret somebody brings: `signing`, or `header:Name`, which is sent with each request."""
+        job = await self._job(ref)
+        if field == SIGNING:
+            secret_bytes(plain.reveal())
+        elif field.startswith(HEADER):
+            fault = check_header(field.removeprefix(HEADER), plain.reveal())
+            if fault:
+                raise ValueError(fault)
+        else:
+            raise ValueError(f"write {SIGNING}, or {HEADER} and the name of a header, as in {HEADER}Authorization")
+        await self._put(job, field, plain, now, by, old_until=now)
+
+    async def remove(self, ref: str, field: str, now: datetime, by: str) -> None:
+        """Take a secret away at once. `Conflict` if there is none."""
+        if not await self._secrets.remove_secret((await self._job(ref)).id, field, now, by):
+            raise Conflict("no_such_secret", f"the job has no secret {field!r}")
+
+    async def list(self, ref: str, now: datetime) -> list[SecretRow]:
+        """Which secrets a job has, not what they say."""
+        return await self._secrets.list_secrets((await self._job(ref)).id, now)
+
+    async def rotate_keys(self) -> int:
+        """Seal everything with the newest key of the ring, in batches; how many there were."""
+        await check_keys(self._secrets, self._keys)
+        done = 0
+        while count := await self._secrets.reseal(self._keys.newest, _BATCH, self._seal_again):
+            done += count
+        await self._secrets.set_canary(_canary(self._keys))
+        return done
+
+    def _seal_again(self, sealed: Sealed) -> Sealed:
+        return self._keys.seal(self._keys.open(sealed), sealed.id, sealed.job_id, sealed.field)
+
+    async def _sign_anew(self, job: Job, now: datetime, by: str, *, old_until: datetime) -> Plain:
+        plain = Plain(new_secret(self._random_bytes(SECRET_BYTES)))
+        await self._put(job, SIGNING, plain, now, by, old_until=old_until)
+        return plain
+
+    async def _put(self, job: Job, field: str, plain: Plain, now: datetime, by: str, *, old_until: datetime) -> None:
+        try:
+            if not isinstance(parse_target(job.definition.target), HttpCall):
+                raise Conflict("not_a_webhook", "only a job with an http target has secrets")
+        except TargetError as error:
+            raise Conflict("job_in_error", str(error)) from None
+        await check_keys(self._secrets, self._keys)
+        if await self._secrets.canary() is None:
+            await self._secrets.set_canary(_canary(self._keys))
+        sealed = self._keys.seal(plain, self._new_id(), job.id, field)
+        await self._secrets.put_secret(sealed, now, by, old_until=old_until)
+
+    async def _job(self, ref: str) -> Job:
+        job = await self._jobs.get_job(ref)
+        if job is None:
+            raise Conflict("no_such_job", f"there is no job named {ref!r}")
+        return job
+
+
+async def check_keys(secrets: SecretStore, keys: KeyRing | None) -> None:
+    """Raise WrongKeys if the database has secrets that this process could not open."""
+    canary = await secrets.canary()
+    if canary is None:
+        return
+    if keys is None:
+        raise WrongKeys("this database holds secrets of jobs; set HOURBELL_SECRET_KEY to the key that sealed them")
+    key_id, _, text = canary.partition(":")
+    try:
+        keys.open(Sealed(_NOBODY, _NOBODY, _CANARY_FIELD, key_id, base64.b64decode(text)))
+    except (CannotOpen, binascii.Error):
+        raise WrongKeys("HOURBELL_SECRET_KEY does not hold the key that sealed this database's secrets") from None
+
+
+def _canary(keys: KeyRing) -> str:
+    sealed = keys.seal(Plain(_CANARY_FIELD), _NOBODY, _NOBODY, _CANARY_FIELD)
+    return f"{sealed.key_id}:{base64.b64encode(sealed.sealed).decode()}"

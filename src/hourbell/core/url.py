@@ -1,0 +1,164 @@
+"""A webhook's URL, parsed once and for all: what cannot be read in exactly one way is refused.
+
+Different parsers read odd URLs differently, and an attacker lives in the difference. So the whole product uses this one
+and it takes only what is plain: what the address guard promises rests on it.
+"""
+
+import re
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
+from urllib.parse import quote
+
+PORTS = {"http": 80, "https": 443}
+_LONGEST = 2_048
+_LONGEST_NAME, _LONGEST_LABEL = 253, 63
+_URL = re.compile(r"(https?)://([^/?]*)(.*)", re.ASCII | re.IGNORECASE)
+_AUTHORITY = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*)(?::([^:]*))?")
+_PORT = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
+_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?", re.ASCII)
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
+_LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})", re.ASCII)
+_KEPT = "/?:@!$&'()*+,;=%"  # what RFC 3986 lets a path and a query hold besides letters, digits and -._~
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """`host` is a lower-case ASCII name without a final dot, or a canonical address; `path` begins with a slash and
+    has the query with it, encoded as it is sent."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @property
+    def authority(self) -> str:
+        """What the Host header says: the port only where it is not the scheme's own."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port, always written out: the lane of its runs."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
+
+    @property
+    def is_address(self) -> bool:
+        """Whether the host is an address and not a name. No top-level domain is a number."""
+        return ":" in self.host or self.host.rpartition(".")[2].isdigit()
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.authority}{self.path}"
+
+
+def parse_url(text: object) -> Url:
+    """Read a URL, or raise a ValueError that says how to write one. What it gives is read as itself again.
+
+    No message repeats more than the host: a password or a token may stand in the rest.
+    """
+    if not isinstance(text, str) or not text:
+        raise ValueError("write a URL, as in https://example.com/hook")
+    _check_length(text)
+    if " " in text or "\\" in text or not text.isprintable():
+        raise ValueError("a URL has no spaces, control characters or backslashes; percent-encode them")
+    if "#" in text:
+        raise ValueError("a fragment is never sent; leave out the # and what follows, or write %23")
+    found = _URL.fullmatch(text)
+    if found is None:
+        raise ValueError("a URL begins with https:// or http://, as in https://example.com/hook")
+    scheme = found[1].lower()
+    host, port = _authority(found[2])
+    url = Url(scheme, host, port or PORTS[scheme], _path(found[3]))
+    _check_length(str(url))
+    return url
+
+
+def _check_length(text: str) -> None:
+    if len(text) > _LONGEST:
+        raise ValueError(f"the URL has {len(text):,} characters with all it encodes; at most {_LONGEST:,} are taken")
+
+
+def _authority(text: str) -> tuple[str, int | None]:
+    if "@" in text:
+        raise ValueError("a URL holds no user and no password; send them in a header")
+    found = _AUTHORITY.fullmatch(text)
+    if found is None:
+        raise ValueError("the host cannot be read; write a name, an IPv4 address, or an IPv6 address in brackets")
+    host, port = found[1], found[2]
+    if port is not None and (_PORT.fullmatch(port) is None or int(port) > 65_535):
+        raise ValueError("a port is a number from 1 to 65535; correct it, or leave it out with its colon")
+    return _host(host), None if port is None else int(port)
+
+
+def _host(text: str) -> str:
+    if not text or text == "[]":
+        raise ValueError("there is no host; write one, as in https://example.com/hook")
+    if text.startswith("["):
+        return _ipv6(text[1:-1])
+    if "%" in text:
+        raise ValueError("the host is percent-encoded; write it in plain characters")
+    labels = [_label(label, text) for label in text.removesuffix(".").split(".")]
+    # Resolvers take 127.1, 0x7f000001 and 017700000001 for addresses, each its own way: a number last is an address.
+    if _NUMBER.fullmatch(labels[-1]):
+        return _ipv4(text)
+    name = ".".join(labels)
+    if len(name) > _LONGEST_NAME:
+        raise ValueError(f"the host name is too long; at most {_LONGEST_NAME} characters are a name")
+    return name
+
+
+def _label(label: str, host: str) -> str:
+    plain = label.encode().lower().decode()  # only ASCII: the lower case of a Kelvin sign would be an ASCII k
+    if len(plain) <= _LONGEST_LABEL and (not plain.isascii() or plain.startswith("xn--")):
+        plain = _international(plain, host)
+    if len(plain) > _LONGEST_LABEL:
+        raise ValueError(f"{_shown(host)} has a part of over {_LONGEST_LABEL} characters, which no name has")
+    if _LABEL.fullmatch(plain) is None:
+        raise ValueError(f"{_shown(host)} is not a host name; write letters, digits and hyphens between single dots")
+    return plain
+
+
+def _international(label: str, host: str) -> str:
+    """IDNA 2008 without any mapping, so that ①, fullwidth letters and ideographic dots stand for nothing else."""
+    import idna  # only a few hosts need its tables
+
+    try:
+        return idna.alabel(label).decode()
+    except idna.IDNAError:
+        raise ValueError(
+            f"{_shown(host)} is not an international name; write it in lower case, as in bücher.example"
+        ) from None
+
+
+def _ipv4(text: str) -> str:
+    try:
+        return str(IPv4Address(text))
+    except ValueError:
+        raise ValueError(f"{_shown(text)} is not an IPv4 address; write four numbers, as in 192.0.2.1") from None
+
+
+def _ipv6(text: str) -> str:
+    if "%" in text:
+        raise ValueError(
+            "an address with a zone means something else on every machine; leave out the % and what follows"
+        )
+    try:
+        address = IPv6Address(text)
+    except ValueError:
+        raise ValueError(f"{_shown(text)} is not an IPv6 address; write one, as in [2001:db8::1]") from None
+    # Python releases write this one differently, and it is part of a lane's name.
+    return f"::ffff:{address.ipv4_mapped}" if address.ipv4_mapped else str(address)
+
+
+def _path(text: str) -> str:
+    # Receivers read a bare % in different ways, and encoding it would guess what was meant: a typing error in %2F, too.
+    if _LONE_PERCENT.search(text):
+        raise ValueError("a % stands before two hexadecimal digits; write %25 for a percent sign")
+    path, _, query = text.partition("?")
+    return quote(f"{path or '/'}?{query}" if query else path or "/", safe=_KEPT)
+
+
+def _shown(host: str) -> str:
+    text = ascii(host)
+    return text if len(text) <= 80 else f"{text[:76]}…{text[-1]}"

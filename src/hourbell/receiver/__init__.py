@@ -1,0 +1,22 @@
+"""For those who receive Hourbell's webhooks: verify the signature, handle each run once, answer well.
+
+This package stands alone. It imports the standard library and nothing else, not even the rest of Hourbell.
+"""
+
+from hourbell.receiver.dedupe import CREATE_TABLE, forget, forget_async, once, once_async
+from hourbell.receiver.exchange import Answer
+from hourbell.receiver.signature import Verifier
+from hourbell.receiver.webhook import InvalidWebhook, Reason, Webhook
+
+__all__ = [
+    "CREATE_TABLE",
+    "Answer",
+    "InvalidWebhook",
+    "Reason",
+    "Verifier",
+    "Webhook",
+    "forget",
+    "forget_async",
+    "once",
+    "once_async",
+]

@@ -1,0 +1,117 @@
+"""Secrets at rest: sealed with AES-256-GCM and bound to their row, so that one moved to another row does not open.
+
+A key ring holds the keys of the settings, the newest first: it seals with the first and opens with whichever key a
+secret names. Plain secrets are wrapped, so that neither a log line nor a traceback shows one.
+"""
+
+import base64
+import contextlib
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+KEY_BYTES = 32
+_NONCE_BYTES = 12
+
+
+class CannotOpen(Exception):
+    """The key is not in the ring, or the secret is not the one that was sealed for this place."""
+
+
+class Plain:
+    """A secret in the clear, which never shows itself."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        return self._value
+
+    def __repr__(self) -> str:
+        return "Plain(***)"
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A secret of a job as it is stored. Only the key ring can open it, and only in its place."""
+
+    id: UUID
+    job_id: UUID
+    field: str
+    key_id: str
+    sealed: bytes
+
+    def place(self) -> bytes:
+        return "|".join(("secrets", str(self.id), str(self.job_id), self.field, self.key_id)).encode()
+
+
+class KeyRing:
+    """`random_bytes` is asked for a nonce with each secret that is sealed."""
+
+    def __init__(self, keys: Sequence[bytes], random_bytes: Callable[[int], bytes]) -> None:
+        if not keys or any(len(key) != KEY_BYTES for key in keys):
+            raise ValueError(f"a key ring needs keys of {KEY_BYTES} bytes")
+        self._ciphers = {key_id(key): AESGCM(key) for key in keys}
+        self._newest = key_id(keys[0])
+        self._random_bytes = random_bytes
+
+    @property
+    def newest(self) -> str:
+        """The id of the key that seals."""
+        return self._newest
+
+    def seal(self, plain: Plain, secret_id: UUID, job_id: UUID, field: str) -> Sealed:
+        empty = Sealed(secret_id, job_id, field, self._newest, b"")
+        nonce = self._random_bytes(_NONCE_BYTES)
+        text = self._ciphers[self._newest].encrypt(nonce, plain.reveal().encode(), empty.place())
+        return Sealed(secret_id, job_id, field, self._newest, nonce + text)
+
+    def open(self, sealed: Sealed) -> Plain:
+        cipher = self._ciphers.get(sealed.key_id)
+        if cipher is None:
+            raise CannotOpen(f"no key {sealed.key_id} in HOURBELL_SECRET_KEY; add the one that sealed it")
+        nonce, text = sealed.sealed[:_NONCE_BYTES], sealed.sealed[_NONCE_BYTES:]
+        try:
+            return Plain(cipher.decrypt(nonce, text, sealed.place()).decode())
+        except (InvalidTag, ValueError):
+            raise CannotOpen("it was changed, or sealed for another row") from None
+
+
+def key_id(key: bytes) -> str:
+    """The name of a key, which tells nothing about it."""
+    return hashlib.sha256(b"hourbell key id" + key).hexdigest()[:16]
+
+
+def key_in_file(path: Path, random_bytes: Callable[[int], bytes]) -> bytes:
+    """The key in a file that only its owner may read, made if there is none; several processes get the same one."""
+    if not path.exists():
+        draft = path.with_name(f"{path.name}.{random_bytes(4).hex()}")
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(base64.b64encode(random_bytes(KEY_BYTES)).decode() + "\n")
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)  # whole or not at all, and the first one wins
+        draft.unlink()
+    [key] = parse_keys(path.read_text())
+    return key
+
+
+def parse_keys(text: str) -> tuple[bytes, ...]:
+    """Keys as the settings hold them: base64 of 32 bytes each, with commas between, the newest first."""
+    keys = []
+    for part in text.split(","):
+        try:
+            key = base64.b64decode(part.strip(), validate=True)
+        except ValueError:
+            key = b""
+        if len(key) != KEY_BYTES:
+            raise ValueError("write base64 of 32 random bytes, as `openssl rand -base64 32` makes; several with commas")
+        keys.append(key)
+    return tuple(keys)

@@ -1,0 +1,178 @@
+"""Connections on which people's functions are called: a pool of its own, whose sessions are as new for every call.
+
+A function may leave anything in its session: settings, another role, temporary objects, prepared statements, cursors,
+locks. So nothing of ours is prepared under a name, which a function could drop or replace; a session is cleaned by
+DISCARD ALL after every call; and one that does not roll back when told to is ended on the server.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any
+
+import asyncpg
+
+from hourbell.store.base import StoreUnavailable
+
+_PATIENCE = 10  # seconds to wait for a connection
+_HOUSEKEEPING = 30  # seconds for a statement of ours
+_TO_ROLL_BACK = 2  # seconds
+_TERMINATE = "select pg_catalog.pg_terminate_backend($1, 1000)"  # and wait a second for its end
+_LOST = (
+    OSError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.exceptions.AdminShutdownError,
+    asyncpg.exceptions.CrashShutdownError,
+    asyncpg.exceptions.CannotConnectNowError,
+    asyncpg.exceptions.DatabaseDroppedError,
+    asyncpg.exceptions.IdleSessionTimeoutError,
+    asyncpg.exceptions.IdleInTransactionSessionTimeoutError,
+)
+# Without the last one, a server that is busy with a function does not notice that whoever called it is gone.
+_SETTINGS = {
+    "application_name": "hourbell functions",
+    "statement_timeout": f"{_HOUSEKEEPING}s",
+    "idle_in_transaction_session_timeout": "60s",
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "4",
+    "client_connection_check_interval": "5s",
+}
+
+
+class ConnectionLost(StoreUnavailable, ConnectionError):
+    """The database cannot be reached, or closed the connection; whether a commit took place is then unknown.
+
+    A `ConnectionError`, too: whoever calls functions knows nothing of stores.
+    """
+
+
+class FunctionConnections:
+    """A pool that is opened when it is first used and never shared between event loops."""
+
+    def __init__(self, url: str, *, size: int = 10) -> None:
+        self.size = size
+        self._url = url
+        self._pool: Any = None
+        self._opening = asyncio.Lock()
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Any]:
+        """A connection in a transaction that commits at the end of the block; an exception rolls it back.
+
+        Raises `ConnectionLost`; what the server has against the commit is raised as the server says it.
+        """
+        with _reaching():
+            pool, connection = await self._acquire()
+            try:
+                await connection.execute("begin isolation level read committed read write")
+                yield connection
+                await _commit(connection)
+            except BaseException:
+                await self._roll_back(connection)
+                raise
+            finally:
+                await _give_back(pool, connection)
+
+    async def close(self) -> None:
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            try:
+                await asyncio.wait_for(pool.close(), 5)
+            except _LOST:
+                pool.terminate()
+
+    async def _acquire(self) -> tuple[Any, Any]:
+        try:
+            pool = self._pool or await self._open()
+            return pool, await pool.acquire(timeout=_PATIENCE)
+        except asyncpg.PostgresError as error:  # no such role or database, too many connections
+            raise ConnectionLost(str(error)) from error
+
+    async def _open(self) -> Any:
+        async with self._opening:
+            if self._pool is None:
+                self._pool = await asyncpg.create_pool(
+                    self._url,
+                    min_size=0,
+                    max_size=self.size,
+                    timeout=_PATIENCE,
+                    command_timeout=_HOUSEKEEPING,
+                    server_settings=_SETTINGS,
+                    statement_cache_size=0,  # every statement is unnamed
+                    reset=_leave_as_it_is,
+                )
+            return self._pool
+
+    async def _roll_back(self, connection: Any) -> None:
+        """Undo the transaction. A statement still at work has been asked to stop; if it does not, its session ends."""
+        try:
+            async with asyncio.timeout(_TO_ROLL_BACK):
+                await connection.execute("rollback")
+        except (*_LOST, asyncpg.PostgresError):
+            if not _is_closed(connection):
+                await self._end(connection)
+        except BaseException:
+            _close(connection)
+            raise
+
+    async def _end(self, connection: Any) -> None:
+        """End a session on the server: a function may refuse to be cancelled, and would work on for nobody."""
+        try:
+            with suppress(*_LOST, asyncpg.PostgresError):
+                async with asyncio.timeout(_PATIENCE):
+                    other = await asyncpg.connect(self._url, server_settings=_SETTINGS)
+                    try:
+                        await other.fetchval(_TERMINATE, connection.get_server_pid())
+                    finally:
+                        other.terminate()
+        finally:
+            _close(connection)
+
+
+async def _commit(connection: Any) -> None:
+    if await connection.execute("commit") != "COMMIT":
+        raise ConnectionLost("the transaction had failed and was rolled back")
+
+
+async def _give_back(pool: Any, connection: Any) -> None:
+    """Clean the session, or close it. What was committed stays so, whatever happens here."""
+    try:
+        await connection.execute("discard all", timeout=_TO_ROLL_BACK)
+    except (*_LOST, asyncpg.PostgresError):
+        _close(connection)
+    except BaseException:
+        _close(connection)
+        raise
+    finally:
+        await pool.release(connection)
+
+
+def _is_closed(connection: Any) -> bool:
+    """A connection that was closed from the other side is the pool's already, and answers no question."""
+    try:
+        return bool(connection.is_closed())
+    except asyncpg.InterfaceError:
+        return True
+
+
+def _close(connection: Any) -> None:
+    with suppress(asyncpg.InterfaceError):
+        connection.terminate()
+
+
+@contextmanager
+def _reaching() -> Iterator[None]:
+    """Whatever says that the connection is lost becomes ConnectionLost."""
+    try:
+        yield
+    except ConnectionLost:
+        raise
+    except _LOST as error:
+        raise ConnectionLost(str(error) or type(error).__name__) from error
+
+
+async def _leave_as_it_is(_: Any) -> None:
+    """The session was cleaned before it was given back."""

@@ -1,0 +1,67 @@
+"""The secrets of jobs on PostgreSQL."""
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from hourbell.sealing import Sealed
+from hourbell.store.base import Conflict
+from hourbell.store.postgres.connections import Connections
+from hourbell.store.queries import load_queries
+from hourbell.store.rows import sealed_of
+from hourbell.store.secrets import CANARY, SecretRow
+
+SQL = load_queries("hourbell.store.postgres", "secrets.sql")
+
+
+class PostgresSecretStore:
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    async def put_secret(self, secret: Sealed, now: datetime, by: str, *, old_until: datetime) -> None:
+        async with self._connections.transaction() as connection:
+            if await connection.fetchval(SQL["lock_job"], secret.job_id) is None:
+                raise Conflict("no_such_job", "there is no such job")
+            await connection.execute(SQL["end_secrets"], secret.job_id, secret.field, old_until)
+            await connection.execute(SQL["delete_ended"], now)
+            values = (secret.id, secret.job_id, secret.field, secret.key_id, secret.sealed, now)
+            await connection.execute(SQL["insert_secret"], *values)
+            await _audit(connection, now, by, "secret.put", secret.job_id, secret.field)
+
+    async def remove_secret(self, job_id: UUID, field: str, now: datetime, by: str) -> bool:
+        async with self._connections.transaction() as connection:
+            if await connection.execute(SQL["end_secrets"], job_id, field, now) == "UPDATE 0":
+                return False
+            await connection.execute(SQL["delete_ended"], now)
+            await _audit(connection, now, by, "secret.remove", job_id, field)
+            return True
+
+    async def list_secrets(self, job_id: UUID, now: datetime) -> list[SecretRow]:
+        async with self._connections.connection() as connection:
+            rows = await connection.fetch(SQL["list_secrets"], job_id, now)
+        return [
+            SecretRow(row["id"], row["field"], row["key_id"], row["created_at"], row["valid_until"]) for row in rows
+        ]
+
+    async def reseal(self, newest: str, limit: int, seal_again: Callable[[Sealed], Sealed]) -> int:
+        async with self._connections.transaction() as connection:
+            rows = await connection.fetch(SQL["sealed_otherwise"], newest, limit)
+            again = [seal_again(sealed_of(row)) for row in rows]
+            values = [(each.id, each.key_id, each.sealed) for each in again]
+            await connection.executemany(SQL["reseal"], values)
+            return len(again)
+
+    async def canary(self) -> str | None:
+        async with self._connections.connection() as connection:
+            found: str | None = await connection.fetchval(SQL["meta"], CANARY)
+            return found
+
+    async def set_canary(self, text: str) -> None:
+        async with self._connections.connection() as connection:
+            await connection.execute(SQL["set_meta"], CANARY, text)
+
+
+async def _audit(connection: Any, now: datetime, by: str, action: str, job_id: UUID, field: str) -> None:
+    await connection.execute(SQL["insert_audit"], now, by, action, str(job_id), json.dumps({"field": field}))

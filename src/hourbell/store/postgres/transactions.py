@@ -1,0 +1,96 @@
+"""Transactions of the engine's own database, lent to functions: their work and the settlement, both or neither.
+
+With a login of their own, functions have no right to any table of ours. The settlement then goes through
+`hourbell.settle_run`, which acts with its owner's rights and demands a nonce. The node writes the nonce's digest with
+its own login before the function begins, and says the nonce only when the function has returned. What the operator
+grants to that login stands in the migration `0002_delivery.sql`.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from hourbell.store.base import Held, OpenTransaction, Settled, StoreUnavailable
+from hourbell.store.postgres.connections import Connections
+from hourbell.store.postgres.function_connections import ConnectionLost, FunctionConnections
+from hourbell.store.postgres.settling import write_settlements
+from hourbell.store.queries import load_queries
+from hourbell.store.records import held as held_by
+from hourbell.store.records import settlement_values
+
+_SQL = load_queries("hourbell.store.postgres", "transactions.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class SeparateLogin:
+    """What is needed when functions run under another login than the engine's: the engine's connections, and nonces
+    that nobody can guess."""
+
+    engine: Connections
+    nonce: Callable[[], bytes]
+
+
+class PostgresTransactionStore:
+    def __init__(self, functions: FunctionConnections, *, separate: SeparateLogin | None = None) -> None:
+        self._functions = functions
+        self._separate = separate
+
+    @asynccontextmanager
+    async def transaction(self, held: Held) -> AsyncIterator[OpenTransaction]:
+        if self._separate is None:
+            async with self._functions.transaction() as connection:
+                yield _OwnLogin(connection)
+            return
+        async with _nonce_for(held, self._separate) as nonce, self._functions.transaction() as connection:
+            yield _OtherLogin(connection, nonce)
+
+    async def close(self) -> None:
+        await self._functions.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnLogin:
+    connection: Any
+
+    async def settle(self, settled: Settled) -> bool:
+        await self.connection.execute(_SQL["step_back"])
+        return held_by(settled) in await write_settlements(self.connection, [settled])
+
+
+@dataclass(slots=True)
+class _Nonce:
+    value: bytes
+    is_said: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _OtherLogin:
+    connection: Any
+    nonce: _Nonce
+
+    async def settle(self, settled: Settled) -> bool:
+        await self.connection.execute(_SQL["step_back"])
+        self.nonce.is_said = True
+        return bool(await self.connection.fetchval(_SQL["settle_run"], self.nonce.value, *settlement_values(settled)))
+
+
+@asynccontextmanager
+async def _nonce_for(held: Held, separate: SeparateLogin) -> AsyncIterator[_Nonce]:
+    """A nonce for one attempt. One that is never said is taken back; if that fails, or the node dies, it goes with
+    the run's next attempt or with the run."""
+    nonce = _Nonce(separate.nonce())
+    fence = (held.run_id, held.attempt)
+    try:
+        async with separate.engine.connection() as connection:
+            await connection.execute(_SQL["note_call"], *fence, sha256(nonce.value).digest())
+    except StoreUnavailable as error:
+        raise ConnectionLost(str(error)) from error
+    try:
+        yield nonce
+    finally:
+        if not nonce.is_said:
+            with suppress(StoreUnavailable):
+                async with separate.engine.connection() as connection:
+                    await connection.execute(_SQL["forget_call"], *fence)

@@ -1,0 +1,69 @@
+"""The secrets of jobs on SQLite."""
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from uuid import UUID
+
+from hourbell.sealing import Sealed
+from hourbell.store.base import Conflict
+from hourbell.store.queries import load_queries
+from hourbell.store.rows import sealed_of
+from hourbell.store.secrets import CANARY, SecretRow
+from hourbell.store.sqlite.connection import Session
+from hourbell.store.sqlite.writer import Runner
+
+SQL = load_queries("hourbell.store.sqlite", "secrets.sql")
+
+
+class SqliteSecretStore:
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+
+    async def put_secret(self, secret: Sealed, now: datetime, by: str, *, old_until: datetime) -> None:
+        def put(session: Session) -> None:
+            if session.fetch_one(SQL["lock_job"], secret.job_id) is None:
+                raise Conflict("no_such_job", "there is no such job")
+            session.execute(SQL["end_secrets"], secret.job_id, secret.field, old_until)
+            session.execute(SQL["delete_ended"], now)
+            values = (secret.id, secret.job_id, secret.field, secret.key_id, secret.sealed, now)
+            session.execute(SQL["insert_secret"], *values)
+            _audit(session, now, by, "secret.put", secret.job_id, secret.field)
+
+        await self._runner.write(put)
+
+    async def remove_secret(self, job_id: UUID, field: str, now: datetime, by: str) -> bool:
+        def remove(session: Session) -> bool:
+            if not session.execute(SQL["end_secrets"], job_id, field, now):
+                return False
+            session.execute(SQL["delete_ended"], now)
+            _audit(session, now, by, "secret.remove", job_id, field)
+            return True
+
+        return await self._runner.write(remove)
+
+    async def list_secrets(self, job_id: UUID, now: datetime) -> list[SecretRow]:
+        rows = await self._runner.read(lambda session: session.fetch(SQL["list_secrets"], job_id, now))
+        return [
+            SecretRow(row["id"], row["field"], row["key_id"], row["created_at"], row["valid_until"]) for row in rows
+        ]
+
+    async def reseal(self, newest: str, limit: int, seal_again: Callable[[Sealed], Sealed]) -> int:
+        def reseal(session: Session) -> int:
+            again = [seal_again(sealed_of(row)) for row in session.fetch(SQL["sealed_otherwise"], newest, limit)]
+            for each in again:
+                session.execute(SQL["reseal"], each.id, each.key_id, each.sealed)
+            return len(again)
+
+        return await self._runner.write(reseal)
+
+    async def canary(self) -> str | None:
+        row = await self._runner.read(lambda session: session.fetch_one(SQL["meta"], CANARY))
+        return None if row is None else row["value"]
+
+    async def set_canary(self, text: str) -> None:
+        await self._runner.write(lambda session: session.execute(SQL["set_meta"], CANARY, text))
+
+
+def _audit(session: Session, now: datetime, by: str, action: str, job_id: UUID, field: str) -> None:
+    session.execute(SQL["insert_audit"], now, by, action, str(job_id), json.dumps({"field": field}))

@@ -1,0 +1,36 @@
+-- The statements behind the secrets of jobs.
+
+-- name: lock_job
+select id from hourbell_jobs where id = ? and deleted_at is null
+
+-- name: end_secrets
+update hourbell_secrets
+set valid_until = min(coalesce(valid_until, ?3), ?3)
+where job_id = ?1 and field = ?2
+
+-- name: insert_secret
+insert into hourbell_secrets (id, job_id, field, key_id, sealed, created_at) values (?, ?, ?, ?, ?, ?)
+
+-- name: list_secrets
+select id, job_id, field, key_id, created_at, valid_until
+from hourbell_secrets
+where job_id = ?1 and (valid_until is null or valid_until > ?2)
+order by field, created_at desc, id
+
+-- name: sealed_otherwise
+select id, job_id, field, key_id, sealed from hourbell_secrets where key_id <> ? order by id limit ?
+
+-- name: reseal
+update hourbell_secrets set key_id = ?2, sealed = ?3 where id = ?1
+
+-- name: delete_ended
+delete from hourbell_secrets where valid_until <= ?
+
+-- name: meta
+select value from hourbell_meta where key = ?
+
+-- name: set_meta
+insert into hourbell_meta (key, value) values (?1, ?2) on conflict (key) do update set value = excluded.value
+
+-- name: insert_audit
+insert into hourbell_audit (at, actor, action, subject, after) values (?, ?, ?, ?, ?)

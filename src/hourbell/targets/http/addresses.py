@@ -1,0 +1,174 @@
+"""The address guard: which addresses a webhook may connect to.
+
+It decides about the address itself and never about a name, so nothing that a name server says can talk it round. Only
+addresses of the public internet are open; more is opened by the operator's settings alone.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_network
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from hourbell.core.networks import Network
+
+Address = IPv4Address | IPv6Address
+T = TypeVar("T")
+
+_PORTS = frozenset({80, 443})
+_MINUTE = 60.0
+_HINT = "HOURBELL_ALLOW_NETWORKS may name its network"
+_LAN = tuple(ip_network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"))
+_GLOBAL_IPV6 = IPv6Network("2000::/3")  # all of IPv6 that has been given out for the public internet
+# What `is_global` lets pass, in one Python release or another, and what is no receiver's all the same.
+_CLOSED: tuple[tuple[Network, str], ...] = tuple(
+    (ip_network(network), words)
+    for network, words in (
+        ("::/96", "an IPv4-compatible address"),
+        ("64:ff9b::/96", "a NAT64 address"),
+        ("64:ff9b:1::/48", "a NAT64 address"),
+        ("2002::/16", "a 6to4 address"),
+        ("2001::/32", "a Teredo address"),
+        ("fec0::/10", "a site-local address"),
+        ("5f00::/16", "a segment routing address"),
+        ("3fff::/20", "a documentation address"),
+        ("192.0.0.0/24", "an address kept for protocols"),
+        ("192.88.99.0/24", "a 6to4 relay address"),
+        ("168.63.129.16/32", "a cloud provider's internal address"),
+    )
+)
+_LEAF = re.compile(r"\|-- ([0-9.]+)", re.ASCII)
+
+
+class Server(NamedTuple):
+    """An address and port that Hourbell itself works with: its database or its broker."""
+
+    address: Address
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """The rules of one process. `own_servers` and `own_addresses` are asked each time, because they change."""
+
+    allow_networks: tuple[Network, ...] = ()
+    allow_ports: frozenset[int] = frozenset()
+    deny_networks: tuple[Network, ...] = ()
+    own_servers: Callable[[], Iterable[Server]] = frozenset
+    own_addresses: Callable[[], frozenset[Address]] = frozenset
+
+    def forbids(self, address: Address, port: int) -> str | None:
+        """Why no webhook may connect there, in plain words; None if it may.
+
+        1. Our own servers are closed, whatever is allowed.
+        2. The operator's networks are open, on any port.
+        3. Of the rest, only the public internet is open, and of that nothing that leads back to this machine,
+        4. on ports 80, 443 and those of the operator.
+        """
+        address = plain(address)
+        if any(self._leads_to(server, address, port) for server in self.own_servers()):
+            return f"{address} port {port} leads to Hourbell's own database or broker, which no webhook may reach"
+        if _is_in(address, self.allow_networks):
+            return None
+        if _is_in(address, self.deny_networks):
+            return f"{address} is in a network that the operator has closed to webhooks"
+        if address in self.own_addresses():
+            return f"{address} is an address of the machine that Hourbell runs on; {_HINT}"
+        if (kind := _kind_if_closed(address)) is not None:
+            return f"{address} is {kind}; {_HINT}"
+        if port not in _PORTS | self.allow_ports:
+            return f"port {port} is closed to webhooks; HOURBELL_ALLOW_PORTS may name it"
+        return None
+
+    def _leads_to(self, server: Server, address: Address, port: int) -> bool:
+        closed = plain(server.address)
+        if self._is_here(address) and self._is_here(closed):
+            # A server that listens on all interfaces answers at each of them; other ports here are not that server,
+            # and on a developer's machine they are the receivers.
+            return port == server.port
+        return closed in _readings(address)
+
+    def _is_here(self, address: Address) -> bool:
+        return address.is_loopback or address.is_unspecified or address in self.own_addresses()
+
+
+def plain(address: Address) -> Address:
+    """The address that a packet is sent to: IPv4 out of its IPv6 wrapping, and no zone."""
+    if isinstance(address, IPv4Address):
+        return address
+    return address.ipv4_mapped or IPv6Address(int(address))
+
+
+def _readings(address: Address) -> tuple[Address, ...]:
+    """The address, and what a translator in an allowed network would make of it: its last 32 bits, or those of 6to4."""
+    if isinstance(address, IPv4Address):
+        return (address,)
+    last = IPv4Address(int(address) & 0xFFFF_FFFF)
+    return (address, last, address.sixtofour or last)
+
+
+def _is_in(address: Address, networks: Iterable[Network]) -> bool:
+    return any(address in network for network in networks)
+
+
+def _kind_if_closed(address: Address) -> str | None:
+    if address.is_unspecified:
+        return "the unspecified address"
+    if address.is_loopback:
+        return "a loopback address"
+    if address.is_link_local:
+        return "a link-local address"
+    if address.is_multicast:
+        return "a multicast address"
+    if _is_in(address, _LAN):
+        return "a private address"
+    for network, words in _CLOSED:
+        if address in network:
+            return words
+    if address.is_global and (isinstance(address, IPv4Address) or address in _GLOBAL_IPV6):
+        return None
+    return "not an address of the public internet"
+
+
+def own_addresses(folder: Path = Path("/proc/net")) -> frozenset[Address]:
+    """The addresses of this machine's interfaces, as Linux tells them; none where it does not.
+
+    It reads files and not netlink, which is often forbidden to a service, and not the host's name, which often means
+    loopback only.
+    """
+    return frozenset([*_read(folder / "fib_trie", _ipv4_here), *_read(folder / "if_inet6", _ipv6_here)])
+
+
+def _read(path: Path, parse: Callable[[str], list[Address]]) -> list[Address]:
+    try:
+        return parse(path.read_text())
+    except (OSError, ValueError):
+        return []
+
+
+def _ipv4_here(table: str) -> list[Address]:
+    found: list[Address] = []
+    leaf = ""
+    for line in table.splitlines():
+        if match := _LEAF.search(line):
+            leaf = match[1]
+        elif line.strip() == "/32 host LOCAL":
+            found.append(IPv4Address(leaf))
+    return found
+
+
+def _ipv6_here(table: str) -> list[Address]:
+    return [IPv6Address(bytes.fromhex(line[:32])) for line in table.splitlines()]
+
+
+def kept_for_a_minute(read: Callable[[], T], elapsed: Callable[[], float]) -> Callable[[], T]:
+    """The same answer as `read`, at most a minute old."""
+    kept: list[tuple[float, T]] = []
+
+    def answer() -> T:
+        if not kept or elapsed() - kept[0][0] >= _MINUTE:
+            kept[:] = [(elapsed(), read())]
+        return kept[0][1]
+
+    return answer

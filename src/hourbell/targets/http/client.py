@@ -1,0 +1,187 @@
+"""The transport on aiohttp's HTTP: one request, once, over a connection the gate allows, within one deadline.
+
+aiohttp's writer and parser put the request on the wire and take the answer from it. Its session is not used: looking
+names up, following redirects, sending again on a new connection, cookies and proxies from the environment are what must
+never happen here, so there is no code for them on the way, nor anything to switch off.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+
+from aiohttp import ClientError, EofStream
+from aiohttp.http import HttpProcessingError, RawResponseMessage, StreamWriter
+from multidict import CIMultiDict
+
+from hourbell.core.url import Url
+from hourbell.targets.http import failures
+from hourbell.targets.http.addresses import Address
+from hourbell.targets.http.dial import Dialler, Gate
+from hourbell.targets.http.idle import IdleWires
+from hourbell.targets.http.phases import Stopwatch
+from hourbell.targets.http.transport import MOST_HEADERS, MOST_READ, NotBegun, Request, Response, TransportError
+from hourbell.targets.http.wire import Exchange, Wire
+
+Begin = Callable[[], Awaitable[bool]]
+
+
+class AiohttpTransport:
+    """Needs no event loop until the first `send`; after `close` it sends nothing more."""
+
+    def __init__(
+        self,
+        gate: Gate,
+        tls: ssl.SSLContext,
+        *,
+        elapsed: Callable[[], float],
+        most_idle: int = 100,
+        most_idle_per_host: int = 10,
+    ) -> None:
+        self._gate = gate
+        self._dialler = Dialler(gate, tls)
+        self._elapsed = elapsed
+        self._idle = IdleWires(most_idle, most_idle_per_host)
+        self._busy: set[Wire] = set()
+        self._is_closed = False
+
+    async def send(self, request: Request, begin: Begin) -> Response:
+        watch = Stopwatch(self._elapsed)
+        body: list[bytes] = []
+        exchange: Exchange | None = None
+        answer: RawResponseMessage | None = None
+        is_whole = False
+        deadline = asyncio.timeout(request.timeout)
+        try:
+            async with deadline:
+                exchange = await self._reach(request.url, begin, watch)
+                watch.start("wait")
+                answer = await _ask(request, exchange)
+                watch.start("read")
+                is_whole = await _read(exchange, body)
+        except TransportError as error:
+            error.phases = watch.phases()
+            raise
+        except TimeoutError as error:
+            if not deadline.expired():
+                raise
+            if answer is None:
+                message = failures.of_deadline(watch.phase, request.timeout)
+                raise TransportError(message, begun=watch.phase == "wait", phases=watch.phases()) from error
+        finally:
+            if exchange is not None:
+                self._end(exchange, may_keep=is_whole)
+        headers = tuple((_text(name), _text(value)) for name, value in answer.raw_headers)
+        return Response(answer.code, headers, b"".join(body)[:MOST_READ], is_whole, watch.phases())
+
+    async def close(self) -> None:
+        self._is_closed = True
+        self._idle.close()
+        for wire in self._busy:
+            wire.abort()
+        await asyncio.sleep(0)  # their sockets are closed in the loop's next round
+
+    async def _reach(self, url: Url, begin: Begin, watch: Stopwatch) -> Exchange:
+        """A connection that may carry the request now, with leave to send it."""
+        watch.start("dns")
+        addresses = await self._gate.addresses_of(url)
+        reused = self._reuse(url, addresses)
+        exchange = reused or await self._open(url, addresses, watch)
+        watch.start(None)
+        try:
+            if not await begin():
+                raise NotBegun
+            if exchange is reused and not exchange.wire.is_quiet():
+                # The receiver hung up meanwhile. Nothing has been sent, so a new connection does as well.
+                self._end(exchange, may_keep=False)
+                exchange = await self._open(url, addresses, watch)
+        except BaseException:
+            self._end(exchange, may_keep=False)
+            raise
+        return exchange
+
+    def _reuse(self, url: Url, addresses: Sequence[Address]) -> Exchange | None:
+        while (wire := self._idle.take(url.origin, addresses)) is not None:
+            if self._gate.forbids(wire.address, url.port) is None:
+                return self._begin(wire)
+            wire.abort()
+        return None
+
+    async def _open(self, url: Url, addresses: Sequence[Address], watch: Stopwatch) -> Exchange:
+        self._must_be_open()
+        wire = await self._dialler.open(url, addresses, watch)
+        try:
+            self._must_be_open()
+        except TransportError:
+            wire.abort()
+            raise
+        return self._begin(wire)
+
+    def _must_be_open(self) -> None:
+        if self._is_closed:
+            raise TransportError(failures.STOPPED, begun=False)
+
+    def _begin(self, wire: Wire) -> Exchange:
+        self._busy.add(wire)
+        return wire.begin_exchange()
+
+    def _end(self, exchange: Exchange, *, may_keep: bool) -> None:
+        wire = exchange.wire
+        self._busy.discard(wire)
+        if may_keep and not self._is_closed and wire.is_quiet():
+            self._idle.keep(wire)
+        else:
+            wire.abort()  # a polite end would wait for the receiver
+
+
+async def _ask(request: Request, exchange: Exchange) -> RawResponseMessage:
+    """Send the request and wait for the last header of its answer."""
+    wire = exchange.wire
+    headers = CIMultiDict(request.headers)
+    headers["Host"] = request.url.authority
+    headers["Accept-Encoding"] = "identity"
+    if request.body or request.method not in ("GET", "HEAD"):
+        headers["Content-Length"] = str(len(request.body))
+    wire.set_response_params(
+        skip_payload=request.method == "HEAD",
+        read_until_eof=True,
+        auto_decompress=False,
+        read_bufsize=MOST_READ,
+        max_line_size=MOST_HEADERS,
+        max_field_size=MOST_HEADERS,
+        max_headers=MOST_HEADERS,
+    )
+    writer = StreamWriter(wire, asyncio.get_running_loop())
+    try:
+        await writer.write_headers(f"{request.method} {request.url.path} HTTP/1.1", headers)
+    except ValueError as error:
+        raise TransportError(failures.UNSENDABLE, begun=False) from error
+    try:
+        await writer.write(request.body, drain=False)  # its answer may come before it is all sent
+        answer, _ = await wire.read()
+    except (HttpProcessingError, ClientError, EofStream, OSError) as error:
+        raise TransportError(failures.of_exchange(error, exchange), begun=True) from error
+    if answer.code == 101:
+        raise TransportError(failures.SWITCHED, begun=True)
+    return answer
+
+
+async def _read(exchange: Exchange, body: list[bytes]) -> bool:
+    """Add what comes to the body until it is whole or longer than it may be; tell whether it is whole."""
+    content = exchange.body
+    assert content is not None
+    size = 0
+    while size <= MOST_READ:
+        try:
+            block = await content.readany()
+        except (ClientError, OSError, RuntimeError):
+            body.extend(content._buffer)  # it came, but a reader that has failed gives nothing more
+            return False
+        if not block:
+            return not exchange.is_cut
+        body.append(block)
+        size += len(block)
+    return False
+
+
+def _text(header: bytes) -> str:
+    return header.decode("utf-8", "replace")

@@ -1,0 +1,107 @@
+"""Why an attempt has no answer, in one plain sentence.
+
+Only what the network, TLS and the receiver's address tell goes in: never the request, its headers or its path, for they
+may hold secrets, and never the text of an exception.
+"""
+
+import errno
+import ssl
+from collections.abc import Sequence
+
+from aiohttp.http import HttpProcessingError
+
+from hourbell.targets.http.addresses import Address
+from hourbell.targets.http.phases import Phase
+from hourbell.targets.http.transport import MOST_HEADERS
+from hourbell.targets.http.wire import Exchange
+
+CLOSED = "the connection was closed before an answer came"
+RESET = "the connection was reset before an answer came"
+NOT_HTTP = "the answer is not HTTP"
+SWITCHED = "the answer switches to another protocol, which was not asked for"
+TOO_LONG = f"the answer's headers are longer than {MOST_HEADERS // 1024} KiB"
+UNSENDABLE = "the request has a method or a header that HTTP cannot carry"
+STOPPED = "this node is stopping and sends nothing more"
+
+_CONNECTING = {
+    errno.ECONNREFUSED: "connection refused by {place}",
+    errno.ECONNRESET: "connection reset by {place}",
+    errno.ENETUNREACH: "there is no route to {place}",
+    errno.EHOSTUNREACH: "there is no route to {place}",
+    errno.EADDRNOTAVAIL: "there is no route to {place}",
+    errno.EAFNOSUPPORT: "there is no route to {place}",
+    errno.EACCES: "this machine does not allow connections to {place}",
+    errno.EPERM: "this machine does not allow connections to {place}",
+    errno.EMFILE: "this machine has too many open files to connect to {place}",
+    errno.ENFILE: "this machine has too many open files to connect to {place}",
+}
+
+# https://docs.openssl.org/master/man3/X509_STORE_CTX_get_error/
+_CERTIFICATE = {
+    9: "the certificate is not valid yet",
+    10: "the certificate has expired",
+    18: "the certificate is not trusted (self-signed)",
+    19: "the certificate is not trusted (self-signed authority)",
+    20: "the certificate is not trusted (unknown authority)",
+    21: "the certificate is not trusted (unknown authority)",
+    23: "the certificate has been revoked",
+    62: "the certificate is for another name",
+    64: "the certificate is for another address",
+}
+
+_HANDSHAKE = {
+    "WRONG_VERSION_NUMBER": "the receiver does not speak TLS on this port",
+    "HTTP_REQUEST": "the receiver does not speak TLS on this port",
+    "PACKET_LENGTH_TOO_LONG": "the receiver does not speak TLS on this port",
+    "RECORD_LAYER_FAILURE": "the receiver does not speak TLS on this port",
+    "UNSUPPORTED_PROTOCOL": "the receiver speaks no TLS from version 1.2 on",
+    "TLSV1_ALERT_PROTOCOL_VERSION": "the receiver speaks no TLS from version 1.2 on",
+}
+
+_DEADLINE: dict[Phase | None, str] = {
+    "dns": "the name was not looked up within {seconds:g} s",
+    "connect": "no connection within {seconds:g} s",
+    "tls": "the TLS handshake did not end within {seconds:g} s",
+    "wait": "no answer within {seconds:g} s",
+    None: "the {seconds:g} s of the attempt were over before the request was sent",
+}
+
+
+def of_connecting(error: OSError, address: Address, port: int) -> str:
+    place = f"{address} port {port}"
+    if isinstance(error, TimeoutError):
+        return f"no connection to {place} in time"
+    return _CONNECTING.get(error.errno or 0, "no connection to {place}").format(place=place)
+
+
+def joined(problems: Sequence[str]) -> str:
+    """One sentence for all the addresses that were tried."""
+    if not problems:
+        return "the name has no address"
+    return "; ".join(problems[:3]) + ("; and so on for the other addresses" if len(problems) > 3 else "")
+
+
+def of_handshake(error: OSError, seconds: float) -> str:
+    match error:
+        case ssl.SSLCertVerificationError():
+            return _CERTIFICATE.get(error.verify_code, "the certificate is not trusted")
+        case ssl.SSLEOFError() | ssl.SSLZeroReturnError() | ConnectionResetError() | BrokenPipeError():
+            return "the connection was closed during the TLS handshake"
+        case ssl.SSLError():
+            return _HANDSHAKE.get(error.reason, "the TLS handshake failed")
+        case ConnectionAbortedError():  # what asyncio raises at the handshake's own limit
+            return f"the TLS handshake did not end within {seconds:g} s"
+        case _:
+            return "the TLS handshake failed"
+
+
+def of_deadline(phase: Phase | None, seconds: float) -> str:
+    return _DEADLINE[phase].format(seconds=seconds)
+
+
+def of_exchange(error: Exception, exchange: Exchange) -> str:
+    if exchange.is_too_long:
+        return TOO_LONG
+    if isinstance(error, HttpProcessingError):
+        return NOT_HTTP
+    return RESET if getattr(error, "errno", None) == errno.ECONNRESET else CLOSED

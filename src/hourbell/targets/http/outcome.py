@@ -1,0 +1,69 @@
+"""What an answer means: 2xx is done, a busy or broken receiver is asked again, everything else is final."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+
+from hourbell.core.settle import Answer, Failed, Outcome, Succeeded
+from hourbell.targets.http.transport import Response
+
+_ASK_AGAIN = frozenset({408, 425, 429})
+_GONE = 410
+_MOST_EXCERPT = 4_096
+_LONGEST_WAIT = timedelta(days=1)
+# What an answer may carry that nobody should read in a history.
+_HIDDEN = frozenset({"set-cookie", "set-cookie2", "authorization", "proxy-authorization", "www-authenticate", "cookie"})
+
+
+def outcome_of(response: Response, now: datetime, hidden: Iterable[str] = ()) -> Outcome:
+    """What an answer makes of the attempt. The texts in `hidden` do not appear in what is kept."""
+    answer = Answer(response.status, excerpt_of(response, hidden), response.phases)
+    status = response.status
+    if 200 <= status <= 299:
+        return Succeeded(answer=answer)
+    said = f"HTTP {status}{_phrase(status)}"
+    if status in _ASK_AGAIN or status >= 500:
+        return Failed(said, retry_after=retry_after(response, now), answer=answer)
+    if status == _GONE:
+        note = "the receiver answered 410 Gone; resume the job when its url is right again"
+        return Failed(f"{said}: the job is paused", retryable=False, answer=answer, pauses_job=note)
+    if 300 <= status <= 399:
+        said += ": redirects are not followed; let the job's url name the place itself"
+    return Failed(said, retryable=False, answer=answer)
+
+
+def retry_after(response: Response, now: datetime) -> timedelta | None:
+    """How long the receiver wants to be left alone: seconds, or a date. What cannot be read says nothing."""
+    text = next((value.strip() for name, value in response.headers if name.lower() == "retry-after"), "")
+    if text.isascii() and text.isdecimal():
+        return _LONGEST_WAIT if len(text) > 9 else min(timedelta(seconds=int(text)), _LONGEST_WAIT)
+    try:
+        until = parsedate_to_datetime(text)
+    except (ValueError, IndexError, TypeError):
+        return None
+    until = until.replace(tzinfo=UTC) if until.tzinfo is None else until
+    return min(max(until - now, timedelta(0)), _LONGEST_WAIT)
+
+
+def excerpt_of(response: Response, hidden: Iterable[str] = ()) -> str:
+    """The head of an answer as text for people, without what is secret."""
+    lines = [
+        f"{name}: {'***' if name.lower() in _HIDDEN else value}" for name, value in response.headers if name.strip()
+    ]
+    coding = next((value for name, value in response.headers if name.lower() == "content-encoding"), "identity")
+    if coding.lower() != "identity" and response.body:
+        text = f"({len(response.body)} bytes, {coding})"
+    else:
+        text = response.body[:_MOST_EXCERPT].decode(errors="replace")
+    excerpt = "\n".join([*lines, "", text]) if text else "\n".join(lines)
+    for secret in hidden:
+        excerpt = excerpt.replace(secret, "***")
+    return "".join(char if char in "\n\t" or char.isprintable() else "�" for char in excerpt[:_MOST_EXCERPT])
+
+
+def _phrase(status: int) -> str:
+    try:
+        return f" {HTTPStatus(status).phrase}"
+    except ValueError:
+        return ""

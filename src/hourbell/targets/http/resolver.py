@@ -1,0 +1,157 @@
+"""From a URL to the addresses its connection may use: the look-up, and the gate that asks the address guard about it.
+
+One forbidden address among a name's answers closes the whole name, and what the gate gives holds for one attempt only:
+the next one looks the name up again, so an answer that changes is judged again.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable, Iterable
+from ipaddress import ip_address
+from typing import Protocol
+
+from hourbell.core.url import Url
+from hourbell.targets.http.addresses import Address, Guard, Server, plain
+from hourbell.targets.http.transport import Refused, TransportError
+
+_MINUTE = 60.0
+_NO_SUCH_NAME = {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)}
+
+
+class Resolver(Protocol):
+    async def resolve(self, host: str, port: int, /) -> tuple[Address, ...]:
+        """Every address of a name, once, in the order to try them; none if there is no such name.
+
+        A TransportError says that the look-up failed.
+        """
+
+
+class SystemResolver:
+    """Asks the operating system.
+
+    Its look-ups take threads, of which there are few, and cannot be stopped. So there is one at a time for a name and
+    port: who asks meanwhile shares its answer, and a slow name holds up no more than one thread.
+    """
+
+    def __init__(self, *, timeout: float) -> None:
+        self._timeout = timeout
+        self._open: dict[tuple[str, int], asyncio.Task[tuple[Address, ...]]] = {}
+
+    async def resolve(self, host: str, port: int) -> tuple[Address, ...]:
+        task = self._open.get((host, port))
+        if task is None:
+            task = self._open[host, port] = asyncio.ensure_future(_ask(host, port))
+            task.add_done_callback(lambda done: self._forget((host, port), done))
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await asyncio.shield(task)
+        except TimeoutError:
+            raise TransportError(f"{host} could not be looked up within {self._timeout:g} s", begun=False) from None
+
+    def _forget(self, name: tuple[str, int], done: asyncio.Task[tuple[Address, ...]]) -> None:
+        del self._open[name]
+        if not done.cancelled():
+            done.exception()  # nobody may be waiting any more, and asyncio would complain
+
+
+async def _ask(host: str, port: int) -> tuple[Address, ...]:
+    try:
+        answers = await asyncio.get_running_loop().getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
+        )
+    except socket.gaierror as error:
+        if error.errno in _NO_SUCH_NAME:
+            return ()
+        raise TransportError(f"{host} could not be looked up: {error.strerror}", begun=False) from None
+    except OSError as error:
+        raise TransportError(f"{host} could not be looked up: {error.strerror}", begun=False) from None
+    except UnicodeError:  # a host of the settings that no name server could be asked for
+        return ()
+    return tuple(dict.fromkeys(plain(ip_address(answer[4][0])) for answer in answers))
+
+
+class OwnServers:
+    """The database and the broker, by the hosts and ports of the settings: what no webhook may reach.
+
+    A name stands for every address that it led to when it was last looked up. It is looked up again at most once a
+    minute, and the older answer holds while there is no newer one.
+    """
+
+    def __init__(self, hosts: Iterable[tuple[str, int]], resolver: Resolver, *, elapsed: Callable[[], float]) -> None:
+        self._hosts = tuple((host.strip("[]").lower().removesuffix("."), port) for host, port in hosts)
+        self._resolver = resolver
+        self._elapsed = elapsed
+        self._found: dict[str, tuple[Address, ...]] = {}
+        self._asked_at: dict[str, float] = {}
+
+    def __call__(self) -> list[Server]:
+        return [Server(address, port) for host, port in self._hosts for address in self._found.get(host, ())]
+
+    async def look_up(self) -> None:
+        """Know the addresses of every host, or raise a TransportError if one was never known."""
+        for host, port in self._hosts:
+            asked_at = self._asked_at.get(host)
+            if asked_at is None or self._elapsed() - asked_at >= _MINUTE:
+                await self._look_up(host, port)
+
+    async def _look_up(self, host: str, port: int) -> None:
+        now = self._elapsed()
+        if host in self._found:
+            self._asked_at[host] = now  # already here, so that who comes meanwhile goes by the older answer
+        try:
+            found = await _addresses(host, port, self._resolver)
+        except TransportError:
+            if host in self._found:
+                return
+            raise TransportError(
+                "Hourbell's own database or broker could not be looked up, and nothing is sent before it is known",
+                begun=False,
+            ) from None
+        self._asked_at[host] = now
+        self._found[host] = found or self._found.get(host, ())
+
+    def learn(self, host: str, addresses: tuple[Address, ...]) -> None:
+        """What a name leads to is closed if the name is: a name server may give other answers than a moment ago."""
+        if host in self._found:
+            self._found[host] = tuple(dict.fromkeys(self._found[host] + addresses))
+
+
+class Gate:
+    """What stands between a webhook's URL and its socket."""
+
+    def __init__(self, resolver: Resolver, guard: Guard, own_servers: OwnServers) -> None:
+        self._resolver = resolver
+        self._guard = guard
+        self._own_servers = own_servers
+
+    async def addresses_of(self, url: Url) -> tuple[Address, ...]:
+        """Every address that one connection to the URL may use, in the order to try them, and at least one.
+
+        Refused if any of them is forbidden; a TransportError if there is none, or the look-up failed.
+        """
+        await self._own_servers.look_up()
+        addresses = await _addresses(url.host, url.port, self._resolver)
+        self._own_servers.learn(url.host, addresses)
+        for address in addresses:
+            if (reason := self._guard.forbids(address, url.port)) is not None:
+                raise Refused(reason if _literal(url.host) else f"{url.host} is refused: {reason}")
+        if not addresses:
+            raise TransportError(f"{url.host} has no address; check the host in the URL", begun=False)
+        return addresses
+
+    def forbids(self, address: Address, port: int) -> str | None:
+        """Why no connection may be made to this address, whoever looked it up; None if it may."""
+        return self._guard.forbids(address, port)
+
+
+async def _addresses(host: str, port: int, resolver: Resolver) -> tuple[Address, ...]:
+    literal = _literal(host)
+    found = await resolver.resolve(host, port) if literal is None else (literal,)
+    return tuple(dict.fromkeys(plain(address) for address in found))
+
+
+def _literal(host: str) -> Address | None:
+    try:
+        return ip_address(host)
+    except ValueError:
+        return None

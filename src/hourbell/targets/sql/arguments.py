@@ -1,0 +1,85 @@
+"""JSON values as arguments of a function: each is bound as a parameter, and the server casts it to its type."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hourbell.targets.sql.signature import Function, Parameter, Shape
+
+Bound = str | list[object] | None
+
+
+class BadArgument(ValueError):
+    """A value that PostgreSQL cannot hold; the message says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What stands between the parentheses of a call, the same without names, and the values bound to it."""
+
+    named: tuple[str, ...]
+    plain: tuple[str, ...]
+    values: tuple[Bound, ...]
+
+
+def bind(function: Function, args: Mapping[str, object]) -> Arguments:
+    """The arguments of a call in the order of the parameters; those left out have their defaults."""
+    if function.takes_all_in_one and not function.takes(args):
+        [parameter] = function.parameters
+        values: list[Bound] = [_json("args", dict(args))]
+        casts = [_cast(parameter, 1, values[0])]
+        return Arguments(tuple(casts), tuple(casts), tuple(values))
+    given = [parameter for parameter in function.parameters if parameter.name in args]
+    values = [_bound(parameter, args[parameter.name]) for parameter in given]
+    casts = [_cast(*each) for each in zip(given, range(1, len(given) + 1), values, strict=True)]
+    named = [
+        f"{'variadic ' if parameter.is_variadic else ''}{parameter.quoted} => {cast}"
+        for parameter, cast in zip(given, casts, strict=True)
+    ]
+    return Arguments(tuple(named), tuple(casts), tuple(values))
+
+
+def _cast(parameter: Parameter, place: int, value: Bound) -> str:
+    """A text, or an array of texts, read as the type: the server knows how every type is written."""
+    return f"${place}::pg_catalog.{'_text' if isinstance(value, list) else 'text'}::{parameter.type}"
+
+
+def _bound(parameter: Parameter, value: object) -> Bound:
+    if value is None:
+        return None
+    if parameter.shape is Shape.JSON:
+        return _json(parameter.name, value)
+    if parameter.shape is not Shape.PLAIN and isinstance(value, list):
+        return [_element(parameter, each) for each in value]
+    return _text(parameter.name, value)
+
+
+def _element(parameter: Parameter, value: object) -> object:
+    """An element of an array; a list in a list is one more dimension, unless the elements are JSON."""
+    if value is None:
+        return None
+    if parameter.shape is Shape.JSON_ARRAY:
+        return _json(parameter.name, value)
+    if isinstance(value, list):
+        return [_element(parameter, each) for each in value]
+    return _text(parameter.name, value)
+
+
+def _text(name: str, value: object) -> str:
+    """A string as it is; anything else as JSON writes it."""
+    if not isinstance(value, str):
+        return _json(name, value)
+    if "\0" in value:
+        raise BadArgument(f"args.{name} holds a NUL character, which PostgreSQL cannot store")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise BadArgument(f"args.{name} holds half of a character, which PostgreSQL cannot store") from None
+    return value
+
+
+def _json(name: str, value: object) -> str:
+    try:
+        return json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadArgument(f"args.{name} is not JSON: {error}") from None

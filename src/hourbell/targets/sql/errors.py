@@ -1,0 +1,40 @@
+"""What an error of the server means for an attempt, and what is kept of it."""
+
+from collections.abc import Mapping
+
+import asyncpg
+
+from hourbell.core.settle import Failed
+from hourbell.targets.sql.answer import MOST_ERROR
+
+_MOST_DETAIL = 2_000  # characters of each
+# Another try meets the same. What may be otherwise in a minute (a lock, a deadlock, a row that breaks a rule, a table
+# that a deployment is about to make) is tried again.
+PERMANENT: Mapping[str, str] = {
+    "0A000": "it asks for what this server cannot do",
+    "42501": "it has no right to do so",
+    "42601": "it is not SQL",
+    "42725": "what it calls is one of several",
+    "42804": "types do not fit together",
+    "42846": "a type cannot become another",
+    "42883": "what it calls is not there",
+}
+_DETAILS = {
+    "sqlstate": "sqlstate",
+    "context": "context",
+    "detail": "detail",
+    "hint": "hint",
+    "constraint": "constraint_name",
+    "schema": "schema_name",
+    "table": "table_name",
+    "column": "column_name",
+}
+
+
+def failure_of(error: asyncpg.PostgresError) -> Failed:
+    """The failure of an attempt that the server ended, with all it said."""
+    message = str(error.args[0] if error.args else error)[:MOST_ERROR]
+    said = {name: getattr(error, attribute, None) for name, attribute in _DETAILS.items()}
+    details = {name: str(value)[:_MOST_DETAIL] for name, value in said.items() if value}
+    retryable = error.sqlstate not in PERMANENT
+    return Failed(message, retryable, result={"success": False, "message": message, "details": details})

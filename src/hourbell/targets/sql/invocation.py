@@ -1,0 +1,128 @@
+"""One call of one function, in a transaction that somebody else commits.
+
+1. `prepare` tells the session which run it is, finds the function and tries its arguments: nothing has happened yet.
+2. `perform` sets the limits and calls it. Success releases the savepoint; anything else rolls back to it, so that the
+   transaction can still be settled and committed, without the function's work.
+
+The limits are kept twice. The server's statement_timeout ends what a function does, unless the function refuses to be
+cancelled; a moment later the client gives up, and the session is ended.
+"""
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import asyncpg
+
+from hourbell.core.settle import Failed, Outcome, Succeeded
+from hourbell.core.target import SqlCall
+from hourbell.targets.base import Call
+from hourbell.targets.sql.answer import LARGEST, read_answer
+from hourbell.targets.sql.arguments import Arguments, BadArgument, bind
+from hourbell.targets.sql.errors import failure_of
+from hourbell.targets.sql.signature import Function, NoSuchFunction, find_function
+
+_GRACE = 2.0  # seconds for the server to end what it must
+_SESSION_ENDS = ("08", "57P")  # beginnings of codes after which there is no session to roll back in
+_FACTS = """
+select pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
+       pg_catalog.set_config('hourbell.run_id', $1, true),
+       pg_catalog.set_config('hourbell.job_name', $2, true),
+       pg_catalog.set_config('hourbell.scheduled_at', $3, true),
+       pg_catalog.set_config('hourbell.attempt', $4, true)
+"""
+_LIMITS = """
+select pg_catalog.set_config('search_path', (
+           select pg_catalog.string_agg(pg_catalog.quote_ident(part), ', ' order by place)
+           from pg_catalog.unnest($1::text[]) with ordinality as path(part, place)), true),
+       pg_catalog.set_config('statement_timeout', $2, true),
+       pg_catalog.set_config('lock_timeout', coalesce($3, pg_catalog.current_setting('lock_timeout')), true)
+"""
+# The function is called once, whatever it is declared to be, and an answer that is too large stays where it is.
+_CALL = """
+with called as materialized (select {call}::pg_catalog.jsonb::pg_catalog.text as answer)
+select pg_catalog.octet_length(answer) as size,
+       case when pg_catalog.octet_length(answer) operator(pg_catalog.<=) {largest} then answer end as answer
+from called
+"""
+_SAVEPOINT = "savepoint hourbell_call"
+_KEEP = "set constraints all immediate; close all; release savepoint hourbell_call"
+_UNDO = "rollback to savepoint hourbell_call"
+
+
+class Overdue(Exception):
+    """The function did not end in time and did not let itself be stopped: its transaction must be given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A function that was found, with arguments that fit."""
+
+    function: Function
+    arguments: Arguments
+
+
+async def prepare(connection: Any, target: SqlCall, call: Call, allowed: Collection[str] | None) -> Prepared | Failed:
+    """Find the function and try the arguments, or say for good what is wrong with them."""
+    run = call.run
+    scheduled_at = run.scheduled_at.isoformat()
+    await connection.execute(_FACTS, str(run.id), call.definition.name, scheduled_at, str(run.attempt))
+    try:
+        function = await find_function(connection, target.schema, target.function, target.args, allowed)
+        arguments = bind(function, target.args)
+    except (NoSuchFunction, BadArgument) as error:
+        return Failed(str(error), retryable=False, begun=False)
+    await connection.execute(_SAVEPOINT)
+    if not arguments.values:
+        return Prepared(function, arguments)
+    casts = ", ".join(f"({cast}) is null" for cast in arguments.plain)
+    try:
+        await connection.execute(f"select {casts}", *arguments.values)
+    except (asyncpg.PostgresError, ValueError) as error:
+        _raise_if_ended(error)
+        await connection.execute(_UNDO)
+        what = error.args[0] if error.args else error
+        return Failed(f"the args do not fit {function.signature}: {what}", retryable=False, begun=False)
+    return Prepared(function, arguments)
+
+
+async def perform(connection: Any, target: SqlCall, prepared: Prepared) -> Outcome:
+    """Call the function. Its work is kept in the transaction if it succeeded, and undone if not."""
+    loop = asyncio.get_running_loop()
+    path = [part for part in target.search_path if part != "pg_temp"]
+    lock_timeout = None if target.lock_timeout is None else _milliseconds(target.lock_timeout)
+    await connection.execute(_LIMITS, [*path, "pg_temp"], _milliseconds(target.timeout), lock_timeout)
+    call = f"{prepared.function.name}({', '.join(prepared.arguments.named)})"
+    statement = _CALL.format(call=call, largest=LARGEST)
+    seconds = target.timeout.total_seconds()
+    end = loop.time() + seconds
+    try:
+        row = await connection.fetchrow(statement, *prepared.arguments.values, timeout=seconds + _GRACE)
+        outcome = read_answer(row["size"], row["answer"])
+        if isinstance(outcome, Succeeded):
+            await connection.execute(_KEEP, timeout=seconds + _GRACE)
+            return outcome
+    except TimeoutError as error:
+        raise Overdue from error
+    except asyncpg.PostgresError as error:
+        _raise_if_ended(error)
+        is_late = isinstance(error, asyncpg.QueryCanceledError) and loop.time() >= end - _GRACE / 4
+        outcome = no_end_within(target.timeout) if is_late else failure_of(error)
+    await connection.execute(_UNDO)
+    return outcome
+
+
+def no_end_within(timeout: timedelta) -> Failed:
+    return Failed(f"no end within {timeout.total_seconds():g}s")
+
+
+def _raise_if_ended(error: Exception) -> None:
+    """An error that ended the session is the transaction's end, not the function's."""
+    if isinstance(error, asyncpg.PostgresError) and str(error.sqlstate).startswith(_SESSION_ENDS):
+        raise error
+
+
+def _milliseconds(duration: timedelta) -> str:
+    return str(duration // timedelta(milliseconds=1))

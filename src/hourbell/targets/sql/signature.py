@@ -1,0 +1,145 @@
+"""Which function a target means: found in the catalogue by its exact name, chosen by the names of its parameters."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+_SHOWN = 10  # candidates in a message
+_MOST_TEXT = 200  # characters of each
+_KINDS = {"p": "a procedure", "a": "an aggregate", "w": "a window function"}
+# Run with search_path = pg_catalog, pg_temp: what it prints carries its schema, and so must what it reads. Of the
+# allow-list only what may be meant is resolved, so that a signature that cannot be hurts nobody else.
+_CANDIDATES = """
+select format('%I.%I', n.nspname, p.proname) as name,
+       format('%I.%I(%s)', n.nspname, p.proname, pg_get_function_arguments(p.oid)) as signature,
+       p.oid::regprocedure::text as identity,
+       p.prokind::text as kind,
+       p.proretset as returns_set,
+       format_type(p.prorettype, null) as returns,
+       $3::text[] is null or exists (
+           select 1 from unnest($3::text[]) as entry
+           where strpos(lower(entry), lower(p.proname)) > 0
+             and to_regprocedure(entry) = p.oid
+       ) as is_allowed,
+       (select json_agg(json_build_object(
+                   'name', coalesce(i.name, ''),
+                   'quoted', quote_ident(coalesce(i.name, '')),
+                   'type', format('%I.%I', s.nspname, t.typname),
+                   'shape', case
+                       when 'json'::regtype in (t.oid, t.typbasetype)
+                         or 'jsonb'::regtype in (t.oid, t.typbasetype) then 'json'
+                       when t.typcategory <> 'A' then 'plain'
+                       when t.typelem in ('json'::regtype, 'jsonb'::regtype) then 'json_array'
+                       else 'array' end,
+                   'has_default', i.place > p.pronargs - p.pronargdefaults,
+                   'is_variadic', i.mode = 'v') order by i.place)::text
+        from (select a.name, a.type, coalesce(a.mode, 'i') as mode,
+                     row_number() over (order by a.place) as place
+              from unnest(coalesce(p.proallargtypes, p.proargtypes::oid[]), p.proargnames, p.proargmodes)
+                   with ordinality as a(type, name, mode, place)
+              where coalesce(a.mode, 'i') in ('i', 'b', 'v')) as i
+        join pg_type t on t.oid = i.type
+        join pg_namespace s on s.oid = t.typnamespace) as parameters
+from pg_proc p
+join pg_namespace n on n.oid = p.pronamespace
+where n.nspname = $1 and p.proname = $2
+order by signature
+"""
+
+
+class NoSuchFunction(ValueError):
+    """No function, or more than one, is what the target means; or it cannot be called. The message says what is."""
+
+
+class Shape(StrEnum):
+    """How a JSON value becomes a value of a type."""
+
+    PLAIN = "plain"
+    JSON = "json"
+    ARRAY = "array"
+    JSON_ARRAY = "json_array"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """An input of a function. `quoted` and `type` are SQL, as the server writes them."""
+
+    name: str
+    quoted: str
+    type: str
+    shape: Shape = Shape.PLAIN
+    has_default: bool = False
+    is_variadic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of the catalogue. `name` is SQL; `signature` and `identity` are for people."""
+
+    name: str
+    signature: str
+    identity: str
+    kind: str
+    returns: str
+    returns_set: bool
+    is_allowed: bool
+    parameters: tuple[Parameter, ...]
+
+    def takes(self, names: Collection[str]) -> bool:
+        """Whether these names are parameters, and all that have no default are among them."""
+        known = {parameter.name for parameter in self.parameters if parameter.name}
+        needed = {parameter.name for parameter in self.parameters if not parameter.has_default}
+        return needed <= set(names) <= known
+
+    @property
+    def takes_all_in_one(self) -> bool:
+        """Whether its one parameter is JSON without a name."""
+        return [(parameter.name, parameter.shape) for parameter in self.parameters] == [("", Shape.JSON)]
+
+
+async def find_function(
+    connection: Any, schema: str, name: str, args: Mapping[str, object], allowed: Collection[str] | None
+) -> Function:
+    """The function a target means, or NoSuchFunction. `allowed` holds signatures; None allows all."""
+    rows = await connection.fetch(_CANDIDATES, schema, name, None if allowed is None else list(allowed))
+    if not rows:
+        raise NoSuchFunction(f"there is no function {schema}.{name}; create it, or correct the target")
+    function = choose([_function(row) for row in rows], args)
+    if not function.is_allowed:
+        raise NoSuchFunction(f"{function.identity} is not on the allow-list; ask the operator to add it")
+    return function
+
+
+def choose(functions: Sequence[Function], args: Collection[str]) -> Function:
+    """The one function whose parameters fit the names given; one that takes all of them as JSON, if no other does."""
+    fitting = [function for function in functions if function.takes(args)]
+    fitting = fitting or [function for function in functions if function.takes_all_in_one]
+    if not fitting:
+        given = ", ".join(sorted(args)) or "none"
+        raise NoSuchFunction(f"no parameters fit the args given ({given}); there is {_shown(functions)}")
+    if len(fitting) > 1:
+        raise NoSuchFunction(f"the args fit several functions, and only one must be left: {_shown(fitting)}")
+    [function] = fitting
+    if function.kind in _KINDS:
+        raise NoSuchFunction(f"{function.identity} is {_KINDS[function.kind]}; name a function")
+    if function.returns_set:
+        raise NoSuchFunction(f"{function.identity} returns a set; write one that returns a single json or jsonb")
+    if function.returns not in ("json", "jsonb"):
+        raise NoSuchFunction(f"{function.identity} returns {function.returns}; it must return json or jsonb")
+    return function
+
+
+def _function(row: Mapping[str, Any]) -> Function:
+    parameters = tuple(
+        Parameter(**{**each, "shape": Shape(each["shape"])}) for each in json.loads(row["parameters"] or "[]")
+    )
+    facts = {name: value for name, value in row.items() if name != "parameters"}
+    return Function(**facts, parameters=parameters)
+
+
+def _shown(functions: Sequence[Function]) -> str:
+    shown = [function.signature[:_MOST_TEXT] for function in functions[:_SHOWN]]
+    left = len(functions) - len(shown)
+    return "; ".join(shown) + (f"; and {left} more" if left else "")

@@ -1,0 +1,149 @@
+"""SQL functions as targets: in Hourbell's own database settled by the transaction they work in, in others committed
+before the outcome is told."""
+
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import asyncpg
+
+from hourbell.core.settle import Failed, Outcome, Unstarted
+from hourbell.core.target import OWN_DATABASE, SqlCall, TargetError, parse_target
+from hourbell.targets.base import Call, Transaction
+from hourbell.targets.sql.errors import failure_of
+from hourbell.targets.sql.invocation import Overdue, no_end_within, perform, prepare
+
+_MAKERS_TO_CHECK = ("api", "file")  # rows made by SQL or code were made by somebody who has the right already
+
+
+class Database(Protocol):
+    """Connections to a database whose functions may be called."""
+
+    @property
+    def size(self) -> int:
+        """How many calls it takes at once."""
+
+    def transaction(self) -> AbstractAsyncContextManager[Any]:
+        """A connection in a transaction that commits at the end of the block; an exception rolls it back."""
+
+    async def close(self) -> None:
+        """Give back every connection."""
+
+
+class SqlTarget:
+    """Calls functions of the node's own database, if it lends transactions, and of databases named in the settings.
+
+    `own_slots` is how many transactions the own database lends at once; None if it lends none. `allow` holds the exact
+    signatures that jobs made by the API or from files may call, as `public.run_daily_cleanup(integer)`; of another
+    database, as `reports:public.refresh()`.
+    """
+
+    reads_secrets = False
+
+    def __init__(
+        self, databases: Mapping[str, Database], *, own_slots: int | None, allow: Collection[str] = frozenset()
+    ) -> None:
+        self._databases = databases
+        self._slots = {name: database.size for name, database in databases.items()}
+        if own_slots is not None:
+            self._slots = {OWN_DATABASE: own_slots, **self._slots}
+        self._allow = frozenset(allow)
+
+    def lanes(self) -> tuple[str, ...]:
+        return tuple(f"sql:{name}" for name in self._slots)
+
+    def slots(self, lane: str) -> int | None:
+        return self._slots.get(lane.removeprefix("sql:"), 0)
+
+    async def deliver(self, call: Call) -> Outcome:
+        try:
+            target = parse_target(call.definition.target)
+        except TargetError as error:
+            return Failed(str(error), retryable=False, begun=False)
+        if not isinstance(target, SqlCall):
+            return Failed("the target is not of type sql", retryable=False, begun=False)
+        if target.database not in self._slots:
+            known = ", ".join(self._slots) or "none"
+            what = f"no database named {target.database!r} in the settings; there are: {known}"
+            return Failed(what, retryable=False, begun=False)
+        attempt = _Attempt(call, target, self._allowed(call, target))
+        return await attempt.make(self._opened(call, target.database))
+
+    async def close(self) -> None:
+        for database in self._databases.values():
+            await database.close()
+
+    def _allowed(self, call: Call, target: SqlCall) -> frozenset[str] | None:
+        """The signatures to choose from; None for all."""
+        if call.definition.managed_by not in _MAKERS_TO_CHECK:
+            return None
+        prefix = f"{target.database}:"
+        own = self._allow if target.database == OWN_DATABASE else frozenset[str]()
+        return own | {entry.removeprefix(prefix) for entry in self._allow if entry.startswith(prefix)}
+
+    def _opened(self, call: Call, database: str) -> AbstractAsyncContextManager[Transaction]:
+        return call.transaction() if database == OWN_DATABASE else _elsewhere(self._databases[database])
+
+
+class _TakenOver(Exception):
+    """The attempt is no longer this node's."""
+
+
+@dataclass(slots=True)
+class _Attempt:
+    call: Call
+    target: SqlCall
+    allowed: frozenset[str] | None
+    has_begun: bool = False
+
+    async def make(self, opening: AbstractAsyncContextManager[Transaction]) -> Outcome:
+        """Make one attempt in a transaction; whatever goes wrong with that is a failure of the attempt."""
+        try:
+            async with opening as transaction:
+                outcome = await self._in(transaction.connection)
+                if not isinstance(outcome, Unstarted) and not await transaction.settle(outcome):
+                    raise _TakenOver
+                return outcome
+        except _TakenOver:
+            return Failed("another node has taken over this run")
+        except Overdue:
+            return no_end_within(self.target.timeout)
+        except ConnectionError as error:
+            return self._lost(error)
+        except asyncpg.PostgresError as error:
+            return replace(failure_of(error), begun=self.has_begun)
+
+    async def _in(self, connection: Any) -> Outcome:
+        prepared = await prepare(connection, self.target, self.call, self.allowed)
+        if isinstance(prepared, Failed):
+            return prepared
+        if not await self.call.begin():
+            return Unstarted()
+        self.has_begun = True
+        return await perform(connection, self.target, prepared)
+
+    def _lost(self, error: ConnectionError) -> Failed:
+        if not self.has_begun:
+            return Failed(f"the database is out of reach: {error}", begun=False)
+        if self.target.database == OWN_DATABASE:
+            known = "the function's work was undone, or kept together with this run's success"
+        else:
+            known = "whether the function's work was kept is not known"
+        return Failed(f"the connection to the database was lost ({error}): {known}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Elsewhere:
+    """A transaction of a database that knows nothing of runs."""
+
+    connection: Any
+
+    async def settle(self, _: Outcome) -> bool:
+        return True
+
+
+@asynccontextmanager
+async def _elsewhere(database: Database) -> AsyncIterator[Transaction]:
+    async with database.transaction() as connection:
+        yield _Elsewhere(connection)

@@ -1,0 +1,105 @@
+"""Dead letters are listed, and replayed as new runs with what the old ones carried."""
+
+from dataclasses import replace
+from uuid import UUID, uuid4
+
+import pytest
+
+from hourbell.core.settle import Failed
+from hourbell.core.states import Kind, RunState
+from hourbell.store.base import Conflict, ControlStore, EngineStore, Mark
+from tests.contract.steps import BY, HOUR, MINUTE, T0, a_waiting_job, add_job, claim, finish
+from tests.database import Database
+
+pytestmark = pytest.mark.anyio
+LATER = T0 + HOUR
+
+
+async def a_dead_letter(store: EngineStore, control: ControlStore, name: str = "job", **more: object) -> UUID:
+    await a_waiting_job(store, control, name, lane=name, **more)
+    [run] = await claim(store, lane=name)
+    await finish(store, [run], Failed("no such page", retryable=False), now=T0 + MINUTE)
+    return run.id
+
+
+async def test_a_failed_run_is_listed_with_its_reason(store: EngineStore, control: ControlStore) -> None:
+    run_id = await a_dead_letter(store, control)
+
+    [letter] = await control.failed_runs(10)
+    assert (letter.id, letter.job_name, letter.reason) == (run_id, "job", "permanent")
+    assert (letter.error, letter.attempt, letter.finished_at) == ("no such page", 1, T0 + MINUTE)
+
+
+async def test_dead_letters_are_listed_newest_first_in_pages(store: EngineStore, control: ControlStore) -> None:
+    ids = [await a_dead_letter(store, control, f"job-{number}") for number in range(3)]
+
+    first = await control.failed_runs(2)
+    rest = await control.failed_runs(2, Mark(first[-1].finished_at, first[-1].id))
+    assert [letter.id for letter in first + rest] == sorted(ids, reverse=True)
+
+
+async def test_a_replay_is_a_new_run_with_the_old_payload_and_the_new_target(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    run_id = await a_dead_letter(store, control, payload={"n": 1})
+    job = await control.get_job("job")
+    assert job is not None
+    target = {"type": "task", "name": "b"}
+    await control.edit_job(job.id, lambda old: replace(old.definition, payload={"n": 2}, target=target), LATER, BY)
+
+    run = await control.replay_run(run_id, uuid4(), LATER, BY)
+
+    assert (run.kind, run.state, run.payload, run.lane) == (Kind.REPLAY, RunState.PENDING, {"n": 1}, "task:b")
+    [row] = [row for row in await database.rows("runs") if row["id"] == run.id]
+    assert (row["replay_of"], row["scheduled_at"], row["ready_at"]) == (run_id, T0, LATER)
+    assert [row["action"] for row in await database.rows("audit")][-1] == "run.replay"
+    assert len(await claim(store, lane="b", now=LATER)) == 1
+
+
+async def test_the_same_replay_twice_is_one_run(store: EngineStore, control: ControlStore, database: Database) -> None:
+    run_id, new_id = await a_dead_letter(store, control), uuid4()
+
+    first = await control.replay_run(run_id, new_id, LATER, BY)
+    second = await control.replay_run(run_id, new_id, LATER + HOUR, BY)
+    assert first == second
+    assert len(await database.rows("runs")) == 2
+
+
+async def test_replaying_what_waits_cancels_it_first(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await a_waiting_job(store, control)
+    [waiting] = await database.rows("runs")
+
+    await control.replay_run(waiting["id"], uuid4(), LATER, BY)
+    assert sorted(row["state"] for row in await database.rows("runs")) == ["cancelled", "pending"]
+    assert (await database.rows("job_stats"))[0]["cancelled"] == 1
+
+
+async def test_what_is_running_cannot_be_replayed(store: EngineStore, control: ControlStore) -> None:
+    await a_waiting_job(store, control)
+    [run] = await claim(store)
+
+    with pytest.raises(Conflict, match="is running"):
+        await control.replay_run(run.id, uuid4(), LATER, BY)
+
+
+async def test_a_run_or_a_job_that_is_gone_cannot_be_replayed(store: EngineStore, control: ControlStore) -> None:
+    run_id = await a_dead_letter(store, control)
+    job = await control.get_job("job")
+    assert job is not None
+    await control.delete_job(job.id, LATER, BY)
+
+    with pytest.raises(Conflict, match="no such job"):
+        await control.replay_run(run_id, uuid4(), LATER, BY)
+    with pytest.raises(Conflict, match="no such run"):
+        await control.replay_run(uuid4(), uuid4(), LATER, BY)
+
+
+async def test_a_replay_moves_no_cursor(store: EngineStore, control: ControlStore, database: Database) -> None:
+    await add_job(control, "other")
+    run_id = await a_dead_letter(store, control)
+    before = [(row["cursor_at"], row["plan_at"]) for row in await database.rows("jobs")]
+
+    await control.replay_run(run_id, uuid4(), LATER, BY)
+    assert [(row["cursor_at"], row["plan_at"]) for row in await database.rows("jobs")] == before

@@ -1,0 +1,154 @@
+"""Secrets are kept sealed, valid for as long as was said, and never told in the audit."""
+
+from datetime import datetime
+from uuid import UUID, uuid4
+
+import pytest
+
+from hourbell.core.job import Job
+from hourbell.sealing import Sealed
+from hourbell.store.base import Conflict, ControlStore, EngineStore
+from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, add_job
+from tests.database import Database
+
+pytestmark = pytest.mark.anyio
+
+
+def sealed(job: Job, text: bytes = b"sealed", field: str = "signing", key_id: str = "key") -> Sealed:
+    return Sealed(uuid4(), job.id, field, key_id, text)
+
+
+async def put(database: Database, secret: Sealed, now: datetime = T0, keep: datetime | None = None) -> None:
+    await database.secrets().put_secret(secret, now, BY, old_until=keep or now)
+
+
+async def test_a_secret_is_read_with_its_job(store: EngineStore, control: ControlStore, database: Database) -> None:
+    job, other = await add_job(control), await add_job(control, "other")
+    secret = sealed(job)
+    await put(database, secret)
+
+    assert await store.secrets([job.id, other.id], T0) == {job.id: (secret,)}
+
+
+async def test_the_old_secret_is_valid_until_then_and_comes_second(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_job(control)
+    old, new = sealed(job, b"old"), sealed(job, b"new")
+    await put(database, old)
+    await put(database, new, T0 + HOUR, keep=T0 + DAY)
+
+    assert (await store.secrets([job.id], T0 + 2 * HOUR))[job.id] == (new, old)
+    assert (await store.secrets([job.id], T0 + DAY))[job.id] == (new,)
+
+
+async def test_a_second_rotation_does_not_lengthen_the_life_of_the_first_secret(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_job(control)
+    first, second, third = sealed(job, b"1"), sealed(job, b"2"), sealed(job, b"3")
+    await put(database, first)
+    await put(database, second, T0 + MINUTE, keep=T0 + HOUR)
+    await put(database, third, T0 + 2 * MINUTE, keep=T0 + DAY)
+
+    assert (await store.secrets([job.id], T0 + HOUR))[job.id] == (third, second)
+
+
+async def test_a_field_of_another_name_is_left_alone(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_job(control)
+    header, signing = sealed(job, field="header:X-Key"), sealed(job)
+    await put(database, header)
+    await put(database, signing, T0 + HOUR)
+
+    assert (await store.secrets([job.id], T0 + HOUR))[job.id] == (header, signing)
+
+
+async def test_a_removed_secret_is_gone_at_once(store: EngineStore, control: ControlStore, database: Database) -> None:
+    job = await add_job(control)
+    await put(database, sealed(job))
+
+    assert await database.secrets().remove_secret(job.id, "signing", T0, BY)
+    assert not await database.secrets().remove_secret(job.id, "signing", T0, BY)
+    assert await store.secrets([job.id], T0) == {}
+    assert await database.rows("secrets") == []
+
+
+async def test_a_job_that_is_not_there_gets_no_secret(control: ControlStore, database: Database) -> None:
+    job = await add_job(control)
+    await control.delete_job(job.id, T0, BY)
+
+    with pytest.raises(Conflict, match="no such job"):
+        await put(database, sealed(job))
+
+
+async def test_secrets_are_listed_without_what_they_say(control: ControlStore, database: Database) -> None:
+    job = await add_job(control)
+    await put(database, sealed(job, b"old"))
+    await put(database, sealed(job, b"new"), T0 + HOUR, keep=T0 + DAY)
+
+    rows = await database.secrets().list_secrets(job.id, T0 + 2 * HOUR)
+    assert [(row.field, row.created_at, row.valid_until) for row in rows] == [
+        ("signing", T0 + HOUR, None),
+        ("signing", T0, T0 + DAY),
+    ]
+
+
+async def test_each_change_of_a_secret_is_audited_by_name_only(control: ControlStore, database: Database) -> None:
+    job = await add_job(control)
+    await put(database, sealed(job, b"canary"))
+    await database.secrets().remove_secret(job.id, "signing", T0, BY)
+
+    rows = [row for row in await database.rows("audit") if row["action"].startswith("secret.")]
+    assert [(row["action"], row["actor"], row["subject"]) for row in rows] == [
+        ("secret.put", BY, str(job.id)),
+        ("secret.remove", BY, str(job.id)),
+    ]
+    assert "canary" not in str(rows)
+
+
+async def test_resealing_goes_in_batches_until_none_is_left(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    jobs = [await add_job(control, f"job-{number}") for number in range(5)]
+    for job in jobs:
+        await put(database, sealed(job, key_id="old"))
+
+    def again(secret: Sealed) -> Sealed:
+        return Sealed(secret.id, secret.job_id, secret.field, "new", secret.sealed + b"!")
+
+    counts = [await database.secrets().reseal("new", 2, again) for _ in range(4)]
+    assert counts == [2, 2, 1, 0]
+    found = await store.secrets([job.id for job in jobs], T0)
+    assert {(each.key_id, each.sealed) for [each] in found.values()} == {("new", b"sealed!")}
+
+
+async def test_the_canary_is_kept(database: Database) -> None:
+    assert await database.secrets().canary() is None
+    await database.secrets().set_canary("one")
+    await database.secrets().set_canary("two")
+
+    assert await database.secrets().canary() == "two"
+
+
+async def test_a_job_whose_receiver_is_gone_is_paused_with_a_note(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_job(control)
+
+    assert await store.pause_gone(job.id, job.version, T0 + MINUTE, "gone")
+    [row] = await database.rows("jobs")
+    assert (bool(row["enabled"]), row["paused_note"], row["paused_by"]) == (False, "gone", "engine")
+    assert len(await database.rows("runs")) == 1  # what was due is planned first
+
+
+@pytest.mark.parametrize("version", [2, 0])
+async def test_a_job_that_changed_since_is_not_paused(
+    store: EngineStore, control: ControlStore, database: Database, version: int
+) -> None:
+    job = await add_job(control)
+
+    assert not await store.pause_gone(job.id, version, T0, "gone")
+    assert not await store.pause_gone(UUID(int=5), 1, T0, "gone")
+    assert (await database.rows("jobs"))[0]["paused_note"] is None

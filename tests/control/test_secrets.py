@@ -1,0 +1,137 @@
+"""Secrets are made, rotated, brought and taken away; each is told once, and opens only with the right keys."""
+
+import os
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+
+from hourbell.control.secrets import Secrets, WrongKeys, check_keys
+from hourbell.core.job import Definition
+from hourbell.core.signing import secret_bytes
+from hourbell.sealing import KeyRing, Plain
+from hourbell.store.base import Conflict, EngineStore
+from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, add_job
+from tests.database import Database
+
+pytestmark = pytest.mark.anyio
+OLD, NEW = KeyRing([b"o" * 32], os.urandom), KeyRing([b"n" * 32], os.urandom)
+BOTH = KeyRing([b"n" * 32, b"o" * 32], os.urandom)
+
+
+def secrets_of(database: Database, keys: KeyRing = OLD) -> Secrets:
+    return Secrets(database.secrets(), database.control(), keys, new_id=uuid4, random_bytes=os.urandom)
+
+
+@pytest.fixture
+async def secrets(database: Database) -> Secrets:
+    target = {"type": "http", "url": "https://example.com"}
+    await database.control().create_job(Definition("hook", "* * * * *", target), uuid4(), T0, BY)
+    return secrets_of(database)
+
+
+async def opened(store: EngineStore, database: Database, now: timedelta, keys: KeyRing = OLD) -> list[str]:
+    job = await database.control().get_job("hook")
+    assert job is not None
+    found = await store.secrets([job.id], T0 + now)
+    return [keys.open(each).reveal() for each in found.get(job.id, ())]
+
+
+async def test_a_new_secret_is_what_signs(secrets: Secrets, store: EngineStore, database: Database) -> None:
+    made = (await secrets.create("hook", T0, BY)).reveal()
+
+    assert len(secret_bytes(made)) == 32
+    assert await opened(store, database, MINUTE) == [made]
+
+
+async def test_a_job_that_signs_is_rotated_not_created_again(secrets: Secrets) -> None:
+    await secrets.create("hook", T0, BY)
+    with pytest.raises(Conflict, match="rotate it"):
+        await secrets.create("hook", T0, BY)
+
+
+async def test_after_a_rotation_both_sign_for_a_day(secrets: Secrets, store: EngineStore, database: Database) -> None:
+    old = (await secrets.create("hook", T0, BY)).reveal()
+    new = (await secrets.rotate("hook", T0 + HOUR, BY)).reveal()
+
+    assert await opened(store, database, 2 * HOUR) == [new, old]
+    assert await opened(store, database, DAY + 2 * HOUR) == [new]
+
+
+async def test_a_secret_that_leaked_is_replaced_at_once(
+    secrets: Secrets, store: EngineStore, database: Database
+) -> None:
+    await secrets.create("hook", T0, BY)
+    new = (await secrets.rotate("hook", T0 + HOUR, BY, keep_old=timedelta(0))).reveal()
+
+    assert await opened(store, database, HOUR) == [new]
+
+
+async def test_a_header_may_be_brought(secrets: Secrets, store: EngineStore, database: Database) -> None:
+    await secrets.put("hook", "header:Authorization", Plain("Bearer x"), T0, BY)
+    await secrets.put("hook", "header:Authorization", Plain("Bearer y"), T0 + MINUTE, BY)
+
+    assert await opened(store, database, MINUTE) == ["Bearer y"]
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "hint"),
+    [
+        ("signing", "canary", "whsec_ and base64"),
+        ("header:Host", "canary", "set by Hourbell"),
+        ("header:X", "canary\n", "printable ASCII"),
+        ("header:", "canary", "not the name of a header"),
+        ("password", "canary", "write signing, or header:"),
+    ],
+)
+async def test_what_cannot_be_used_is_refused_without_being_shown(
+    secrets: Secrets, field: str, text: str, hint: str
+) -> None:
+    with pytest.raises(ValueError, match=hint) as caught:
+        await secrets.put("hook", field, Plain(text), T0, BY)
+    assert "canary" not in str(caught.value)
+
+
+async def test_only_webhooks_have_secrets(secrets: Secrets, database: Database) -> None:
+    await add_job(database.control(), "task")
+    with pytest.raises(Conflict, match="http target"):
+        await secrets.create("task", T0, BY)
+    with pytest.raises(Conflict, match="no job named 'nobody'"):
+        await secrets.create("nobody", T0, BY)
+
+
+async def test_a_secret_is_taken_away_once(secrets: Secrets) -> None:
+    await secrets.create("hook", T0, BY)
+    await secrets.remove("hook", "signing", T0, BY)
+
+    assert await secrets.list("hook", T0) == []
+    with pytest.raises(Conflict, match="has no secret 'signing'"):
+        await secrets.remove("hook", "signing", T0, BY)
+
+
+async def test_keys_are_checked_once_there_is_a_secret(secrets: Secrets, database: Database) -> None:
+    await check_keys(database.secrets(), None)
+    await secrets.create("hook", T0, BY)
+
+    await check_keys(database.secrets(), OLD)
+    for keys in (NEW, None):
+        with pytest.raises(WrongKeys, match="HOURBELL_SECRET_KEY"):
+            await check_keys(database.secrets(), keys)
+
+
+async def test_a_process_with_another_key_seals_nothing(secrets: Secrets, database: Database) -> None:
+    await secrets.create("hook", T0, BY)
+    with pytest.raises(WrongKeys):
+        await secrets_of(database, NEW).rotate("hook", T0, BY)
+
+
+async def test_keys_are_rotated_without_a_moment_in_which_nothing_opens(
+    secrets: Secrets, store: EngineStore, database: Database
+) -> None:
+    made = (await secrets.create("hook", T0, BY)).reveal()
+
+    assert await opened(store, database, MINUTE, BOTH) == [made]
+    assert await secrets_of(database, BOTH).rotate_keys() == 1
+    assert await opened(store, database, MINUTE, NEW) == [made]
+    await check_keys(database.secrets(), NEW)
+    assert await secrets_of(database, NEW).rotate_keys() == 0

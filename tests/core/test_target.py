@@ -1,0 +1,111 @@
+"""Targets as people write them: what each says, the lane it shares, and everything that is wrong with it at once."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from hourbell.core.target import HttpCall, SqlCall, TargetError, TaskCall, lane_of, parse_target
+
+HTTP = {"type": "http", "url": "https://example.com/hook"}
+SQL = {"type": "sql", "function": "public.f"}
+
+
+def faults_of(target: object) -> tuple[str, ...]:
+    with pytest.raises(TargetError) as caught:
+        parse_target(target)
+    return caught.value.faults
+
+
+@pytest.mark.parametrize(
+    ("target", "lane"),
+    [
+        (HTTP, "https://example.com:443"),
+        ({"type": "http", "url": "http://example.com"}, "http://example.com:80"),
+        ({"type": "http", "url": "HTTPS://Example.COM:8443/a?b"}, "https://example.com:8443"),
+        ({"type": "http", "url": "http://[::1]:8080/"}, "http://[::1]:8080"),
+        (SQL, "sql:default"),
+        (SQL | {"database": "reports"}, "sql:reports"),
+        (SQL | {"database": None}, "sql:default"),
+        ({"type": "task", "name": "reports.weekly"}, "task:reports.weekly"),
+        ({"type": "queue", "queue": "celery", "task": "reports.weekly"}, "queue:celery"),
+    ],
+)
+def test_a_lane_is_what_shares_a_targets_fate(target: dict[str, Any], lane: str) -> None:
+    assert lane_of(target) == lane
+
+
+@pytest.mark.parametrize("target", [None, [], "task", {}, {"type": "smoke"}, {"type": None}], ids=repr)
+def test_a_target_without_a_type_is_told_which_there_are(target: object) -> None:
+    assert faults_of(target) == (
+        "target needs a type: http with url, sql with function, task with name, or queue with queue",
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "fault"),
+    [
+        ({"type": "sql", "database": "default"}, "the sql target needs function"),
+        ({"type": "task", "name": ""}, "the task target needs name"),
+        ({"type": "task", "name": {"a": 1}}, "the task target needs name"),
+        ({"type": "queue", "task": "a"}, "the queue target needs queue"),
+        (HTTP | {"method": "TRACE"}, "method is 'TRACE'; write one of POST, GET, PUT, PATCH, DELETE"),
+        (HTTP | {"timeout": "61s"}, "timeout is '61s'; write a duration from 1s to 60s, as in 30s"),
+        (HTTP | {"timeout": "0s"}, "timeout is '0s'; write a duration from 1s to 60s, as in 30s"),
+        (HTTP | {"timeout": 30}, "timeout is 30; write a duration from 1s to 60s, as in 30s"),
+        (HTTP | {"body": "{{env.HOME}}"}, "body: {{env.HOME}} begins with none of payload, run, job"),
+        (HTTP | {"headers": {"Host": "a"}}, "headers: Host is set by Hourbell; leave it out"),
+        (HTTP | {"headers": {"webhook-ID": "a"}}, "headers: webhook-ID is set by Hourbell; leave it out"),
+        (HTTP | {"headers": {"hourbell-x": "a"}}, "headers: hourbell-x is set by Hourbell; leave it out"),
+        (HTTP | {"headers": {"a b": "a"}}, "headers: 'a b' is not the name of a header"),
+        (HTTP | {"headers": {"a": "b\r\nc: d"}}, "headers: the value of a is not printable ASCII text"),
+        (HTTP | {"headers": {"a": 1}}, "headers: the value of a is not printable ASCII text"),
+        (HTTP | {"headers": {"a": "1", "A": "2"}}, "headers: A is given twice"),
+        (HTTP | {"headers": []}, "headers is not an object"),
+        (SQL | {"function": "f(1)"}, "function is 'f(1)'; write schema.name, as in public.run_daily_cleanup"),
+        (SQL | {"function": ".f"}, "function is '.f'; write schema.name, as in public.run_daily_cleanup"),
+        (SQL | {"args": {"a; drop": 1}}, "args: 'a; drop' is not the name of a parameter"),
+        (SQL | {"database": "a b"}, "database is 'a b'; write a name from the settings, or leave it out"),
+        (SQL | {"search_path": 5}, "search_path is a list of schemas, as in ['metadata', 'public']"),
+    ],
+    ids=repr,
+)
+def test_what_is_wrong_is_told_with_what_to_write(target: object, fault: str) -> None:
+    assert faults_of(target) == (fault,)
+
+
+def test_everything_that_is_wrong_is_told_at_once() -> None:
+    assert len(faults_of({"type": "http", "url": "ftp://x", "method": "A", "timeout": "1h", "hedaers": {}})) == 4
+
+
+def test_a_secret_does_not_stand_in_the_target() -> None:
+    [fault] = faults_of(HTTP | {"secret": "whsec_canary"})
+    assert "hourbell secret create" in fault
+    assert "canary" not in fault
+
+
+def test_what_is_not_said_is_the_default() -> None:
+    http, sql = parse_target(HTTP), parse_target({"type": "sql", "function": "f"})
+
+    assert isinstance(http, HttpCall)
+    assert (http.method, http.headers, http.body, http.timeout) == ("POST", {}, None, timedelta(seconds=30))
+    assert isinstance(sql, SqlCall)
+    assert (sql.schema, sql.function, sql.search_path) == ("public", "f", ("public",))
+    assert parse_target({"type": "task", "name": "a"}) == TaskCall("a", {}, timedelta(minutes=10))
+
+
+def test_a_function_keeps_its_schema_and_case() -> None:
+    sql = parse_target(SQL | {"function": 'App.Clean "up"', "search_path": "app, public", "lock_timeout": "5s"})
+
+    assert isinstance(sql, SqlCall)
+    assert (sql.schema, sql.function, sql.search_path) == ("App", 'Clean "up"', ("app", "public"))
+    assert sql.lock_timeout == timedelta(seconds=5)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [None, "", "example.com", "/hook", "https://", "ftp://example.com:21", "http://example.com:port", "http://[::1"],
+)
+def test_a_url_that_is_none_is_refused(url: object) -> None:
+    [fault] = faults_of({"type": "http", "url": url})
+    assert fault.startswith("url: ")

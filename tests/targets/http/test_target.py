@@ -1,0 +1,152 @@
+"""One request for each attempt: what it says, how it is signed, and what its end makes of the run."""
+
+import os
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+import pytest
+import standardwebhooks
+
+from hourbell.core.settle import Answer, Failed, Outcome, Succeeded, Unstarted
+from hourbell.core.signing import new_secret
+from hourbell.sealing import KeyRing, Plain, Sealed
+from hourbell.targets.base import Call
+from hourbell.targets.http.target import HttpTarget
+from hourbell.targets.http.transport import Refused, TransportError
+from tests.targets.http.steps import RUN_ID, T0, URL, ScriptedTransport, a_call, a_definition, answer
+
+pytestmark = pytest.mark.anyio
+KEYS = KeyRing([b"k" * 32], os.urandom)
+OLD, NEW = new_secret(b"o" * 32), new_secret(b"n" * 32)
+
+
+def target_of(transport: ScriptedTransport, keys: KeyRing | None = KEYS) -> HttpTarget:
+    return HttpTarget(transport, keys=keys, user_agent="Hourbell/1", slots=100, elapsed=lambda: 0.0)
+
+
+async def deliver(transport: ScriptedTransport, call: Call | None = None, keys: KeyRing | None = KEYS) -> Outcome:
+    return await target_of(transport, keys).deliver(call or a_call())
+
+
+def sealed(text: str, field: str = "signing") -> Sealed:
+    return KEYS.seal(Plain(text), uuid4(), UUID(int=7), field)
+
+
+async def no() -> bool:
+    return False
+
+
+async def test_a_request_says_which_run_it_is_on_every_attempt() -> None:
+    transport = ScriptedTransport()
+    await deliver(transport, a_call(attempt=3))
+
+    request = transport.requests[0]
+    assert (request.method, str(request.url), request.timeout) == ("POST", URL, 30)
+    said = transport.headers
+    assert said["webhook-id"] == said["idempotency-key"] == str(RUN_ID)
+    assert (said["hourbell-attempt"], said["hourbell-scheduled-at"]) == ("3", "2026-03-02T09:00:00Z")
+    assert (said["user-agent"], said["content-type"]) == ("Hourbell/1", "application/json")
+    assert said["webhook-timestamp"] == str(int(T0.timestamp()))
+    assert "webhook-signature" not in said
+
+
+async def test_attempts_share_a_trace_and_have_spans_of_their_own() -> None:
+    transport = ScriptedTransport()
+    await deliver(transport, a_call(attempt=1))
+    await deliver(transport, a_call(attempt=2))
+
+    first, second = (dict(request.headers)["traceparent"].split("-") for request in transport.requests)
+    assert first[:2] == second[:2] == ["00", RUN_ID.hex]
+    assert first[2] != second[2]
+    assert len(first[2]) == 16
+
+
+async def test_the_time_that_is_signed_is_the_engines() -> None:
+    transport = ScriptedTransport()
+    await deliver(transport, a_call(now=T0 + timedelta(hours=3), secrets=(sealed(NEW),)))
+    assert transport.headers["webhook-timestamp"] == str(int(T0.timestamp()) + 3 * 3_600)
+
+
+@pytest.mark.parametrize("receivers", [OLD, NEW])
+async def test_during_a_rotation_the_reference_verifies_with_either_secret(receivers: str) -> None:
+    import datetime
+
+    transport = ScriptedTransport()
+    call = a_call(now=datetime.datetime.now(datetime.UTC), secrets=(sealed(NEW), sealed(OLD)))
+    await deliver(transport, call)
+
+    standardwebhooks.Webhook(receivers).verify(transport.requests[0].body, dict(transport.headers))
+
+
+async def test_a_sealed_header_is_sent_and_replaces_the_jobs_own() -> None:
+    transport = ScriptedTransport()
+    call = a_call(a_definition(headers={"x-key": "weak"}), secrets=(sealed("strong", "header:X-Key"),))
+    await deliver(transport, call)
+
+    assert [value for name, value in transport.requests[0].headers.items() if name.lower() == "x-key"] == ["strong"]
+
+
+async def test_a_sealed_header_that_comes_back_is_not_kept() -> None:
+    transport = ScriptedTransport(answer(400, b"you said canary"))
+    outcome = await deliver(transport, a_call(secrets=(sealed("canary", "header:X-Key"),)))
+
+    assert isinstance(outcome, Failed)
+    assert "canary" not in repr(outcome)
+
+
+@pytest.mark.parametrize("keys", [None, KeyRing([b"x" * 32], os.urandom)])
+async def test_without_the_key_nothing_is_sent_and_it_is_tried_again(keys: KeyRing | None) -> None:
+    transport = ScriptedTransport()
+    outcome = await deliver(transport, a_call(secrets=(sealed(NEW),)), keys)
+
+    assert isinstance(outcome, Failed)
+    assert (outcome.retryable, outcome.begun, transport.requests) == (True, False, [])
+    assert "HOURBELL_SECRET_KEY" in outcome.error
+
+
+async def test_an_attempt_that_may_not_begin_is_handed_back() -> None:
+    transport = ScriptedTransport()
+    assert await deliver(transport, a_call(begin=no)) == Unstarted()
+    assert transport.requests == []
+
+
+async def test_a_forbidden_address_is_final_where_the_url_itself_names_it() -> None:
+    literal = a_call(a_definition(url="http://10.0.0.1/"))
+    outcomes = [await deliver(ScriptedTransport(Refused("10.0.0.1 is private")), call) for call in (literal, a_call())]
+
+    assert [(each.retryable, each.begun) for each in outcomes if isinstance(each, Failed)] == [
+        (False, False),
+        (True, False),
+    ]
+
+
+@pytest.mark.parametrize("begun", [True, False])
+async def test_no_answer_is_worth_another_try(begun: bool) -> None:
+    error = TransportError("no answer within 30 s", begun=begun, phases={"dns": 0.5})
+    assert await deliver(ScriptedTransport(error)) == Failed(
+        "no answer within 30 s", begun=begun, answer=Answer(phases={"dns": 0.5})
+    )
+
+
+async def test_a_body_that_cannot_be_made_is_final() -> None:
+    transport = ScriptedTransport()
+    outcome = await deliver(transport, a_call(a_definition({"a": 1}, body="{{payload.b}}")))
+
+    assert isinstance(outcome, Failed)
+    assert (outcome.retryable, outcome.begun, transport.requests) == (False, False, [])
+
+
+async def test_a_receiver_that_is_down_rests_and_one_that_answers_does_not() -> None:
+    down = target_of(ScriptedTransport(TransportError("refused", begun=False)))
+    busy = target_of(ScriptedTransport(answer(503)))
+    call = a_call()
+    for _ in range(10):
+        await down.deliver(call)
+        await busy.deliver(call)
+
+    assert (down.slots(call.run.lane), busy.slots(call.run.lane)) == (0, 100)
+
+
+async def test_what_is_kept_of_an_answer() -> None:
+    outcome = await deliver(ScriptedTransport(answer(200, b"thanks", Server="x")))
+    assert outcome == Succeeded(answer=Answer(200, "Server: x\n\nthanks", {"wait": 0.1}))

@@ -1,0 +1,98 @@
+"""When every transport asks for leave, and what is left of an attempt that is stopped."""
+
+import asyncio
+
+import pytest
+
+from hourbell.targets.http.transport import NotBegun, Response, Transport, TransportError
+from tests.targets.http.receivers import OK, Receiver, answers, answers_and_hangs, receiving, until
+from tests.targets.http.transports import a_request, no, yes
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_begin_is_asked_once_with_the_connection_there_and_nothing_sent(transport: Transport) -> None:
+    seen: list[tuple[int, int]] = []
+
+    async with receiving(answers(OK)) as receiver:
+
+        async def begin() -> bool:
+            await until(lambda: receiver.open == 1)
+            await asyncio.sleep(0.05)
+            seen.append((receiver.connections, receiver.bytes_read))
+            return True
+
+        assert (await transport.send(a_request(receiver.port), begin)).status == 200
+    assert seen == [(1, 0)]
+
+
+async def test_begin_comes_before_the_bytes_on_a_kept_connection_too(transport: Transport) -> None:
+    seen: list[int] = []
+
+    async with receiving(answers(OK)) as receiver:
+
+        async def begin() -> bool:
+            await asyncio.sleep(0.05)
+            seen.append(len(receiver.requests))
+            return True
+
+        await transport.send(a_request(receiver.port), begin)
+        await transport.send(a_request(receiver.port), begin)
+    assert seen == [0, 1]
+    assert receiver.connections == 1
+
+
+async def test_without_leave_nothing_is_sent_and_the_connection_is_closed(transport: Transport) -> None:
+    async with receiving(answers(OK)) as receiver:
+        with pytest.raises(NotBegun):
+            await transport.send(a_request(receiver.port), no)
+        await until(lambda: receiver.connections == 1 and receiver.open == 0)
+
+    assert receiver.bytes_read == 0
+
+
+async def test_cancelling_closes_the_connection(transport: Transport) -> None:
+    async with receiving(answers_and_hangs(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf")) as receiver:
+        sending = asyncio.ensure_future(transport.send(a_request(receiver.port), yes))
+        await until(lambda: len(receiver.requests) == 1)
+        await _cancel(sending, receiver)
+
+
+async def test_cancelling_while_leave_is_asked_for_closes_the_connection(transport: Transport) -> None:
+    async def begin() -> bool:
+        await asyncio.sleep(60)
+        return True
+
+    async with receiving(answers(OK)) as receiver:
+        sending = asyncio.ensure_future(transport.send(a_request(receiver.port), begin))
+        await until(lambda: receiver.open == 1)
+        await _cancel(sending, receiver)
+    assert receiver.bytes_read == 0
+
+
+async def _cancel(sending: "asyncio.Future[Response]", receiver: Receiver) -> None:
+    sending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await sending
+    await until(lambda: receiver.open == 0)
+
+
+async def test_closing_ends_what_is_idle_and_what_is_not(transport: Transport) -> None:
+    async with receiving(answers(OK)) as good, receiving(answers_and_hangs()) as mute:
+        await transport.send(a_request(good.port), yes)
+        sending = asyncio.ensure_future(transport.send(a_request(mute.port), yes))
+        await until(lambda: len(mute.requests) == 1)
+        await transport.close()
+
+        with pytest.raises(TransportError):
+            await sending
+        await until(lambda: (good.open, mute.open) == (0, 0))
+
+
+async def test_nothing_is_sent_after_closing(transport: Transport) -> None:
+    await transport.close()
+    async with receiving(answers(OK)) as receiver:
+        with pytest.raises(TransportError) as failed:
+            await transport.send(a_request(receiver.port), yes)
+
+    assert (failed.value.begun, receiver.bytes_read) == (False, 0)

@@ -1,0 +1,137 @@
+"""How every transport keeps connections, and that it never sends a request twice on their account."""
+
+import asyncio
+
+import pytest
+
+from hourbell.targets.http.transport import Transport, TransportError
+from tests.targets.http.receivers import (
+    OK,
+    Talk,
+    answers,
+    answers_and_closes,
+    answers_once_then_reads_and_closes,
+    answers_twice,
+    receiving,
+    until,
+)
+from tests.targets.http.transports import a_request, yes
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_connection_is_used_again(transport: Transport) -> None:
+    async with receiving(answers(OK)) as receiver:
+        for _ in range(5):
+            await transport.send(a_request(receiver.port), yes)
+
+    assert (receiver.connections, len(receiver.requests)) == (1, 5)
+
+
+async def test_a_connection_is_used_for_its_own_name_only(transport: Transport) -> None:
+    async with receiving(answers(OK)) as receiver:
+        await transport.send(a_request(receiver.port, host="one.example"), yes)
+        await transport.send(a_request(receiver.port, host="two.example"), yes)
+
+    assert receiver.connections == 2
+
+
+@pytest.mark.parametrize("method", ["POST", "GET", "PUT", "DELETE"])
+async def test_no_request_is_sent_twice_when_a_kept_connection_closes_on_it(transport: Transport, method: str) -> None:
+    async with receiving(answers_once_then_reads_and_closes) as receiver:
+        await transport.send(a_request(receiver.port, method, path="/first"), yes)
+        with pytest.raises(TransportError) as failed:
+            await transport.send(a_request(receiver.port, method, path="/second"), yes)
+        await asyncio.sleep(0.05)
+
+    assert str(failed.value) == "the connection was closed before an answer came"
+    assert failed.value.begun
+    assert [request.split()[1] for request in receiver.requests] == [b"/first", b"/second"]
+    assert receiver.connections == 1
+
+
+async def test_a_connection_that_closed_while_idle_is_not_used(transport: Transport) -> None:
+    async with receiving(answers_and_closes(OK)) as receiver:
+        statuses = [(await transport.send(a_request(receiver.port), yes)).status for _ in range(10)]
+
+    assert statuses == [200] * 10
+    assert len(receiver.requests) == 10
+
+
+async def test_a_connection_that_closes_while_leave_is_asked_for_is_replaced(transport: Transport) -> None:
+    close = asyncio.Event()
+
+    async def behave(talk: Talk) -> None:
+        await talk.request()
+        await talk.say(OK)
+        await close.wait()
+
+    async with receiving(behave) as receiver:
+        begins = 0
+
+        async def begin() -> bool:
+            nonlocal begins
+            begins += 1
+            close.set()
+            await until(lambda: receiver.open == 0)
+            return True
+
+        await transport.send(a_request(receiver.port), yes)
+        response = await transport.send(a_request(receiver.port), begin)
+    assert (response.status, begins, len(receiver.requests)) == (200, 1, 2)
+
+
+async def test_an_answer_nobody_asked_for_is_not_taken_for_the_next_one(transport: Transport) -> None:
+    async with receiving(answers_twice) as receiver:
+        first = await transport.send(a_request(receiver.port), yes)
+        await asyncio.sleep(0.2)
+        second = await transport.send(a_request(receiver.port), yes)
+
+    assert (first.status, second.status, receiver.connections) == (200, 200, 2)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        OK + b"and more",
+        OK + OK,
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 204 No Content\r\n\r\nbody",
+    ],
+)
+async def test_a_connection_with_something_odd_about_it_is_not_kept(transport: Transport, said: bytes) -> None:
+    async with receiving(answers(said)) as receiver:
+        for _ in range(2):
+            response = await transport.send(a_request(receiver.port), yes)
+            assert 200 <= response.status < 300
+            assert response.is_whole
+
+    assert (receiver.connections, len(receiver.requests)) == (2, 2)
+
+
+async def test_ten_idle_connections_to_a_host_are_kept(transport: Transport) -> None:
+    together = asyncio.Barrier(30)
+
+    async def begin() -> bool:
+        await together.wait()
+        return True
+
+    async with receiving(answers(OK)) as receiver:
+        await asyncio.gather(*(transport.send(a_request(receiver.port), begin) for _ in range(30)))
+        assert receiver.connections == 30
+        await until(lambda: receiver.open <= 10)
+        await asyncio.sleep(0.3)
+        assert receiver.open == 10
+
+
+async def test_a_hundred_idle_connections_are_kept_in_all(transport: Transport) -> None:
+    async def send(port: int, number: int) -> None:
+        await transport.send(a_request(port, host=f"host-{number}.example"), yes)
+
+    async with receiving(answers(OK)) as receiver:
+        await asyncio.gather(*(send(receiver.port, number) for number in range(120)))
+        assert receiver.connections == 120
+        await until(lambda: receiver.open <= 100)
+        await asyncio.sleep(0.3)
+        assert receiver.open == 100

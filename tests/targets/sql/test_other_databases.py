@@ -1,0 +1,95 @@
+"""Functions of other databases: called in a transaction of their own, which is committed before the run is settled."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from hourbell.core.settle import Failed, Succeeded
+from hourbell.store.base import Saved
+from hourbell.store.postgres.function_connections import FunctionConnections
+from tests.database import PostgresDatabase
+from tests.targets.sql.steps import EFFECT, EFFECTS, Node, function
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def reports() -> AsyncIterator[PostgresDatabase]:
+    async with PostgresDatabase.made(migrated=False) as made:
+        await made.sql(EFFECTS)
+        await made.sql(EFFECT)
+        yield made
+
+
+@pytest.fixture
+async def node(postgres: PostgresDatabase, reports: PostgresDatabase) -> AsyncIterator[Node]:
+    others = {
+        "reports": FunctionConnections(reports.url, size=3),
+        "away": FunctionConnections("postgresql://nobody@127.0.0.1:1/nothing"),
+    }
+    allow = {"public.effect(jsonb)", "reports:public.allowed()"}
+    async with Node.made(postgres, others=others, allow=allow) as made:
+        yield made
+
+
+async def effects(reports: PostgresDatabase) -> int:
+    return int(await reports.connection.fetchval("select count(*) from public.effects"))
+
+
+async def test_every_database_has_a_lane_with_as_many_slots_as_connections(node: Node) -> None:
+    assert node.target.lanes() == ("sql:default", "sql:reports", "sql:away")
+    assert [node.target.slots(lane) for lane in node.target.lanes()] == [2, 3, 10]
+
+
+async def test_success_is_committed_there_and_settled_here(node: Node, reports: PostgresDatabase) -> None:
+    run, definition = await node.claim(database="reports")
+
+    outcome, saved = await node.attempt(run, definition)
+
+    assert (outcome, saved) == (Succeeded({"success": True, "message": "done"}), Saved.SAVED)
+    assert (await node.states(), await effects(reports)) == (["succeeded"], 1)
+
+
+async def test_failure_is_undone_there(node: Node, reports: PostgresDatabase) -> None:
+    failed = await node.fail(database="reports", args={"answer": {"success": False, "message": "no"}})
+
+    assert (failed.error, await node.states(), await effects(reports)) == ("no", ["retrying"], 0)
+
+
+async def test_a_name_that_is_not_in_the_settings_is_told_with_those_that_are(node: Node) -> None:
+    run, definition = await node.claim(database="reports")
+    definition.target["database"] = "nowhere"  # type: ignore[index]
+
+    outcome = await node.target.deliver(node.call(run, definition))
+
+    assert outcome == Failed(
+        "no database named 'nowhere' in the settings; there are: default, reports, away",
+        retryable=False,
+        begun=False,
+    )
+
+
+async def test_a_database_that_is_away_is_tried_again(node: Node) -> None:
+    failed = await node.fail(database="away")
+
+    assert failed.error.startswith("the database is out of reach: ")
+    assert (failed.retryable, failed.begun) == (True, False)
+
+
+async def test_a_signature_is_allowed_in_the_database_it_is_written_for(node: Node, reports: PostgresDatabase) -> None:
+    await reports.sql(function("", "public.allowed()"))
+
+    await node.succeed("public.allowed", database="reports", managed_by="api")
+    failed = await node.fail(database="reports", managed_by="api")
+    assert "is not on the allow-list" in failed.error
+
+
+async def test_a_session_ended_before_the_commit_says_that_nothing_is_known(
+    node: Node, reports: PostgresDatabase
+) -> None:
+    await reports.sql(function("perform pg_terminate_backend(pg_backend_pid());"))
+
+    failed = await node.fail("public.f", database="reports")
+
+    assert failed.error.endswith("whether the function's work was kept is not known")
+    assert failed.retryable
