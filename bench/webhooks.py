@@ -59,6 +59,15 @@ class Place:
     receiver: Peer
     key: bytes
 
+    def received(self) -> int:
+        """The requests that were answered so far."""
+        answered, _ = self.receiver.ask()
+        return int(answered)
+
+    def connections(self) -> int:
+        _, connections = self.receiver.ask()
+        return int(connections)
+
     def urls(self, scheme: str) -> list[str]:
         return [f"{scheme}://127.0.0.1:{port}/hook" for port in self.receiver.told[scheme]]
 
@@ -74,7 +83,7 @@ class Rounds:
     def rate(self) -> float:
         return 1 / median(self.seconds)
 
-    def cpu_of(self, part: str) -> float | None:
+    def used(self, part: str) -> float | None:
         taken = [used[part] for used in self.cpu if part in used]
         return median(taken) if taken else None
 
@@ -137,16 +146,16 @@ def deliver(database: Database, scheme: str, place: Place) -> tuple[float, dict[
 def _delivered(
     node: Node, database: Database, scheme: str, place: Place, count: int, lead: float
 ) -> tuple[float, dict[str, float]]:
-    received = place.receiver.ask() + count
+    received = place.received() + count
     mark = database.add_runs(count, scheme, ready_in=lead)
 
     def wait() -> float:
-        node.wait_until(lambda: place.receiver.ask() >= received, 0.02)
+        node.wait_until(lambda: place.received() >= received, 0.02)
         node.wait_until(lambda: database.unfinished() == 0, 0.002)
         end = time.time()
         first, succeeded = database.first_start(mark)
-        if (place.receiver.ask(), succeeded) != (received, count):
-            raise RuntimeError(f"{succeeded} of {count} succeeded, {place.receiver.ask() - received} calls too many")
+        if (place.received(), succeeded) != (received, count):
+            raise RuntimeError(f"{succeeded} of {count} succeeded, with {place.received() - received} calls too many")
         return end - first
 
     return spent(_parts(node.pid, place, database), wait)
@@ -191,6 +200,7 @@ def _parts(pid: int, place: Place, database: Database | None = None) -> Parts:
         "main": lambda: cpu_of_main_thread(pid),
         "process": lambda: cpu_of(pid),
         "receiver": lambda: cpu_of(place.receiver.pid),
+        "connections": place.connections,
         "here": lambda: cpu_of(os.getpid()),
         "machine": cpu_of_machine,
         "wall": time.monotonic,
@@ -223,7 +233,7 @@ def run() -> Report:
     verdicts = [f"{row[0]}, {row[1]}: {row[6]:.2f} × the slower half (goal {_GOAL})" for row in ratios]
     rates = ("whole path /s", "bare client /s", "bare claim and settle /s", "aiohttp session /s")
     columns = (*map(Column, ("database", "scheme", *rates)), Column("whole path beside the slower half", Kind.RATIO))
-    return Report([Table(title, columns, ratios), _cpu_table(contestants, rounds)], notes, verdicts)
+    return Report([Table(title, columns, ratios), _cpu_table(contestants, rounds, sizes.hooks)], notes, verdicts)
 
 
 @contextmanager
@@ -309,16 +319,16 @@ def _ratios(contestants: list[Contestant], rounds: list[Rounds]) -> list[tuple[C
     return rows
 
 
-def _cpu_table(contestants: list[Contestant], rounds: list[Rounds]) -> Table:
+def _cpu_table(contestants: list[Contestant], rounds: list[Rounds], hooks: int) -> Table:
     """Where the CPU time of one webhook went. The other threads of a node are SQLite's, the heartbeat's and DNS's."""
     clients = {
-        each.scheme: its.cpu_of("main")
+        each.scheme: its.used("main")
         for each, its in zip(contestants, rounds, strict=True)
         if each.name == "bare client"
     }
     rows: list[tuple[Cell, ...]] = []
     for each, its in zip(contestants, rounds, strict=True):
-        main, process = its.cpu_of("main") or 0.0, its.cpu_of("process") or 0.0
+        main, process = its.used("main") or 0.0, its.used("process") or 0.0
         client = clients[each.scheme] if each.name == "whole path" else None
         rows.append(
             (
@@ -328,17 +338,19 @@ def _cpu_table(contestants: list[Contestant], rounds: list[Rounds]) -> Table:
                 round(its.rate),
                 round(1 / max(its.seconds)),
                 round(1 / min(its.seconds)),
-                its.cpu_of("database"),
+                its.used("database"),
                 main,
                 None if client is None else main - client,
                 process - main,
-                its.cpu_of("receiver"),
+                its.used("receiver"),
+                round((its.used("connections") or 0.0) * hooks),
                 f"{median(map(_others, its.cpu)):.0%}",
             )
         )
     texts = ("contestant", "database", "scheme", "/s", "lowest", "highest")
     parts = ("database", "event loop", "of it beyond the client", "other threads", "receiver")
-    columns = (*map(Column, texts), *(Column(part, Kind.MICROSECONDS) for part in parts), Column("others' work"))
+    rest = (Column("connections"), Column("others' work"))
+    columns = (*map(Column, texts), *(Column(part, Kind.MICROSECONDS) for part in parts), *rest)
     return Table("CPU time of one webhook by part, and what others took of the machine meanwhile", columns, rows)
 
 

@@ -25,6 +25,7 @@ import asyncpg
 from bench.limits.processes import cpu_of_family
 from hourbell.core.definition_json import definition_to_json
 from hourbell.core.job import Definition
+from hourbell.core.schedule import TZDATA_VERSION
 from hourbell.core.signing import SECRET_BYTES, new_secret
 from hourbell.core.target import lane_of
 from hourbell.sealing import KeyRing, Plain, Sealed
@@ -110,6 +111,7 @@ class Sqlite:
                     for job in (each.definition,)
                 ],
             )
+            self._connection.execute("insert into hourbell_meta values ('planned_by_tzdata', ?)", (TZDATA_VERSION,))
             self._connection.executemany(
                 "insert into hourbell_job_versions values (?, 1, ?, ?, 'bench')",
                 [(each.id.bytes, each.definition_text, now) for each in jobs],
@@ -185,6 +187,7 @@ class Postgres:
                 for job in (each.definition,)
             ],
         )
+        self._ask("insert into hourbell.meta values ('planned_by_tzdata', $1)", TZDATA_VERSION)
         self._write(
             "insert into hourbell.job_versions values ($1, 1, $2, $3, 'bench')",
             [(each.id, each.definition_text, now) for each in jobs],

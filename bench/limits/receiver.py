@@ -1,6 +1,7 @@
 """A receiver of webhooks that costs as little as Python can: it counts requests, and answers each with two bytes.
 
-Started with a JSON object of settings, it tells the ports it listens on, and then the count for each line it reads.
+Started with a JSON object of settings, it tells the ports it listens on, and then for each line it reads how many
+requests it has answered and how many connections it has taken.
 """
 
 import asyncio
@@ -21,9 +22,11 @@ _BACKLOG = 4_096
 class Hook(asyncio.Protocol):
     """One connection, kept alive; requests may come in pieces, and several at once."""
 
-    count = 0
+    answered = 0
+    connections = 0
 
     def connection_made(self, transport: Any) -> None:
+        Hook.connections += 1
         self._write = transport.write
         self._rest = b""
 
@@ -35,7 +38,7 @@ class Hook(asyncio.Protocol):
             whole = end + len(_END) + size
             if len(data) < whole:
                 break
-            Hook.count += 1
+            Hook.answered += 1
             self._write(_ANSWER)
             data = data[whole:]
         self._rest = data
@@ -56,7 +59,7 @@ async def _main(ports: int, certificate: str) -> None:
 
     def tell() -> None:
         if os.read(sys.stdin.fileno(), 1_024):
-            print(Hook.count, flush=True)
+            print(json.dumps([Hook.answered, Hook.connections]), flush=True)
         else:
             ended.set()
 

@@ -25,7 +25,7 @@ from hourbell.core.policies import CatchUp, RetryPolicy
 from hourbell.receiver import Verifier
 from hourbell.sealing import Plain
 from hourbell.settings import Settings, SettingsError, load_settings
-from hourbell.store.base import ControlStore, StoreUnavailable
+from hourbell.store.base import Conflict, ControlStore, StoreUnavailable
 from hourbell.wiring import open_secrets, open_stores
 
 SOURCE = "birthdays"  # marks the jobs of this program
@@ -176,11 +176,14 @@ def main() -> None:
     parser.add_argument("--at", metavar="TIME", default="09:00", help="local time  [default: %(default)s]")
     parser.add_argument("--sign-again", action="store_true", help="BIRTHDAY_SECRET has changed: sign with the new one")
     options = parser.parse_args()
+    secrets = os.environ.get("BIRTHDAY_SECRET", "").split()
     try:
-        secrets = os.environ.get("BIRTHDAY_SECRET", "").split()
         Verifier(secrets)  # refuses what is not a secret
+    except ValueError as error:
+        sys.exit(f"error: BIRTHDAY_SECRET: {error}")
+    try:
         loaded = asyncio.run(work(options, load_settings({}), secrets[0]))
-    except (ValueError, OSError, SettingsError, StoreUnavailable, WrongKeys) as error:
+    except (ValueError, OSError, SettingsError, StoreUnavailable, WrongKeys, Conflict) as error:
         sys.exit(f"error: {error}")
     print(f"{loaded.added} added, {loaded.changed} changed, {loaded.removed} removed")
 

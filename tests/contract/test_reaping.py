@@ -162,13 +162,24 @@ async def test_a_run_handed_back_unstarted_counts_as_never_attempted(store: Engi
     assert await store.expire(OLD, 10) == []
 
 
-async def test_a_run_that_was_attempted_expires_though_its_lane_is_served(
+async def test_a_run_that_waits_for_another_attempt_gets_it_where_its_lane_is_served(
     store: EngineStore, control: ControlStore
 ) -> None:
     await a_waiting_job(store, control)
     [run] = await claim(store)
     await finish(store, [run], Failed("no"))
     await store.heartbeat(a_node("task:a"), OLD, OLD, [])
+
+    assert await store.expire(OLD, 10) == []
+    assert len(await claim(store, now=OLD)) == 1
+
+
+async def test_a_run_that_was_attempted_expires_while_nobody_serves_its_lane(
+    store: EngineStore, control: ControlStore
+) -> None:
+    await a_waiting_job(store, control)
+    [run] = await claim(store)
+    await finish(store, [run], Failed("no"))
 
     assert await store.expire(OLD, 10) == [run.id]
 

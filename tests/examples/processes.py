@@ -48,7 +48,11 @@ class Receiver:
             )
 
     def __enter__(self) -> Self:
-        until(self._is_listening, _START, lambda: self.log)
+        try:
+            until(self._is_listening, _START, lambda: self.log)
+        except BaseException:
+            self._process.kill()
+            raise
         return self
 
     def __exit__(

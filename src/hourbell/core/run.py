@@ -73,6 +73,9 @@ def trigger_of(run: Run, definition: Definition) -> str:
     """Why a run exists, for people: `schedule:0 3 * * *`, `catch_up:0 3 * * *` if it was planned late, or its kind."""
     if run.kind is not Kind.SCHEDULED:
         return run.kind.value
-    planned_at = run.expires_at - definition.max_age
-    is_late = planned_at - run.scheduled_at > definition.late_after
-    return f"{'catch_up' if is_late else 'schedule'}:{definition.schedule}"
+    return f"{'catch_up' if was_planned_late(run, definition) else 'schedule'}:{definition.schedule}"
+
+
+def was_planned_late(run: Run, definition: Definition) -> bool:
+    """Whether nobody was there to plan the run when it was due. A run expires `max_age` after it was planned."""
+    return run.expires_at - definition.max_age - run.scheduled_at > definition.late_after

@@ -139,9 +139,7 @@ def suspect_after(poison_after: int) -> int:
 
 
 def _ready_at_once(run: Run, outcome: Outcome, now: datetime, crashes: int) -> Settlement:
-    """Another attempt without a wait, unless the run is too old for one."""
-    if now >= run.expires_at:
-        return _ended(run, outcome, RunState.FAILED, now, Reason.EXPIRED, crashes=crashes)
+    """Another attempt without a wait, however old the run is: it may be downtime that made it so."""
     return Settlement(run, outcome, RunState.RETRYING, now, None, now, run.failures, crashes)
 
 

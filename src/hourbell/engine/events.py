@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from hourbell.core.job import Definition
-from hourbell.core.run import Run
+from hourbell.core.run import Run, was_planned_late
 from hourbell.core.settle import Settlement
-from hourbell.core.states import ENDS, RunState
+from hourbell.core.states import ENDS, Kind, RunState
 from hourbell.metrics import Metrics
 from hourbell.store.base import Planned, Saved, Settled
 
@@ -35,17 +35,20 @@ class EngineEvents:
 
     def started(self, run: Run, definition: Definition, now: datetime) -> None:
         lateness = now - run.scheduled_at
-        self._metrics.lateness.observe(max(0.0, lateness.total_seconds()))
         self._metrics.dispatch.observe(max(0.0, (now - run.ready_at).total_seconds()))
         log.debug("run_started", extra=_facts(run, definition.name))
-        if run.attempt > 1 or lateness <= definition.late_after:
-            return
+        if run.kind is not Kind.SCHEDULED:
+            return  # it is done again on purpose, however long after its instant
+        self._metrics.lateness.observe(max(0.0, lateness.total_seconds()))
+        if run.failures > 0 or lateness <= definition.late_after:
+            return  # a retry is late by its waits, and each failure was told
+        was_down = was_planned_late(run, definition) or run.crashes > 0
         facts = _facts(run, definition.name) | {
             "scheduled_at": run.scheduled_at.isoformat(),
             "started_at": now.isoformat(),
             "late_minutes": int(lateness.total_seconds() // 60),
             "late_hours": round(lateness.total_seconds() / 3_600, 1),
-            "reason": "recovery from downtime",
+            "reason": "recovery from downtime" if was_down else "waited in line",
         }
         if lateness > VERY_LATE:
             log.warning("run_very_late", extra=facts)

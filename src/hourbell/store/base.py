@@ -272,10 +272,10 @@ class EngineStore(Protocol):
         """Settle runs whose lease ran out by what `decide` says, writing the attempt as lost."""
 
     async def expire(self, now: datetime, limit: int, live_for: timedelta = LIVE_FOR) -> list[UUID]:
-        """Fail waiting runs older than their max_age.
+        """Fail waiting runs older than their max_age, but only while no live node serves their lane.
 
-        One never attempted is failed only while no live node serves its lane. A node lives for so long after its
-        last heartbeat.
+        Those that are served get the attempt they wait for: it was the downtime that made them old. A node lives for
+        so long after its last heartbeat.
         """
 
     async def prune(self, now: datetime, age: timedelta, keep: int, limit: int, after: Mark | None = None) -> Pruned:

@@ -11,6 +11,7 @@ from datetime import timedelta
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
+from hourbell.clock import elapsed
 from hourbell.core.job import Definition
 from hourbell.core.policies import CatchUp, RetryPolicy
 from hourbell.core.target import lane_of
@@ -19,7 +20,7 @@ from tests.faults.accounts import unfinished
 from tests.faults.books import Books, none_of
 from tests.faults.cluster import Cluster, ClusterDatabase
 from tests.faults.databases import come_to_rest
-from tests.faults.fleet import LEASE, REAP, START, Fleet, Member, until
+from tests.faults.fleet import START, Fleet, Member, until
 from tests.faults.verdict import Setting, Verdict
 
 NODES = 3
@@ -72,7 +73,7 @@ grant execute on function hourbell.settle_run to {LOGIN};
 grant insert on public.effects to {LOGIN};
 """
 # Most of them are long enough to be caught at work.
-KINDS = [("work", {"seconds": 1.2}, RETRY), ("work", {"seconds": 0.05}, RETRY), ("waver", {}, RETRY)]
+KINDS = [("work", {"seconds": 1.5}, RETRY), ("work", {"seconds": 0.05}, RETRY), ("waver", {}, RETRY)]
 REFUSED = ("refuse", {}, RetryPolicy(2, (timedelta(0),)))
 
 
@@ -82,10 +83,10 @@ async def run(setting: Setting) -> Verdict:
     with Cluster(max_connections="200") as cluster, Fleet(setting.folder, cluster.url) as fleet:
         await fleet.start_all(1)
         async with cluster.opened() as database:
-            await _prepare(database, setting.sized(JOBS, least=20))
+            await _prepare(database, setting.sized(JOBS, least=12))
         login = _url_as(cluster.url, LOGIN)
-        while len(fleet.running) < NODES:
-            await _start(fleet, login).ready()
+        for member in [_start(fleet, login) for _ in range(NODES - 1)]:
+            await member.ready()
         for _ in range(rounds):
             await _trouble(setting, fleet, cluster, login)
         async with cluster.opened() as database:
@@ -101,6 +102,8 @@ async def run(setting: Setting) -> Verdict:
     verdict.at_least("runs", wanted, len(books.runs))
     lost = [row for row in books.attempts.values() if row["outcome"] == "lost"]
     verdict.at_least("functions that a fault caught at work", rounds, len(lost))
+    late = [row for row in lost if row["late_outcome"]]
+    verdict.at_least("functions of frozen processes that came back late", rounds, len(late))
     _check_effects(verdict, books, effects)
     none_of(verdict, "instants without exactly one place", books.misplaced())
     none_of(verdict, "runs that did not end", unfinished(books.runs))
@@ -111,7 +114,7 @@ async def run(setting: Setting) -> Verdict:
         "succeeded": sum(run["state"] == "succeeded" for run in books.runs),
         "attempts": len(books.attempts),
         "attempts by outcome": dict(Counter(row["outcome"] for row in books.attempts.values())),
-        "late outcomes of frozen processes": sum(row["late_outcome"] is not None for row in lost),
+        "late outcomes": dict(Counter(row["late_outcome"] for row in late)),
         "nonces left": len(nonces),
         "left unfinished": dict(left),
     }
@@ -164,23 +167,44 @@ def _start(fleet: Fleet, login: str) -> Member:
 
 
 async def _trouble(setting: Setting, fleet: Fleet, cluster: Cluster, login: str) -> None:
+    """Freeze the busiest process; kill the busiest of the others, and again; wake the first; crash the database."""
     luck = setting.random
-    await until(lambda: all(member.is_serving for member in fleet.running), START, "all of them serve")
-    frozen = luck.choice(fleet.running)
-    freeze = fleet.freeze(frozen)
-    for _ in range(KILLS):
-        fleet.kill(luck.choice([member for member in fleet.running if member is not frozen]))
-        _start(fleet, login)
-        await asyncio.sleep(luck.uniform(*PAUSE))
-    await asyncio.sleep(LEASE + REAP - 1)
-    fleet.thaw(frozen, freeze)
+    async with cluster.opened() as database:
+        frozen = await _busiest(database, fleet)
+        freeze = fleet.freeze(frozen)
+        for _ in range(KILLS):
+            fleet.kill(await _busiest(database, fleet, but=frozen))
+            _start(fleet, login)
+            await asyncio.sleep(luck.uniform(*PAUSE))
+        await _until_taken_over(database, frozen)
+        fleet.thaw(frozen, freeze)
     await until(lambda: all(member.is_serving for member in fleet.running), START, "all of them serve")
     await asyncio.sleep(luck.uniform(*PAUSE))
     crash = fleet.cut("crash")
     await asyncio.to_thread(cluster.crash)
     await asyncio.sleep(luck.uniform(*AWAY))
     await asyncio.to_thread(cluster.start)
-    crash.ended_at = crash.began_at
+    crash.ended_at = elapsed()
+
+
+async def _busiest(database: ClusterDatabase, fleet: Fleet, but: Member | None = None) -> Member:
+    """A process with as many functions at work as any, once there is one."""
+    busy = "select lease_owner from hourbell.runs where state = 'running' group by 1 order by count(*) desc"
+    end = elapsed() + START
+    while elapsed() < end:
+        nodes = {node: member for node, member in fleet.nodes().items() if member.is_running and member is not but}
+        for row in await database.connection.fetch(busy):
+            if row["lease_owner"] in nodes:
+                return nodes[row["lease_owner"]]
+        await asyncio.sleep(0.02)
+    raise AssertionError("no function is at work")
+
+
+async def _until_taken_over(database: ClusterDatabase, frozen: Member) -> None:
+    """Until no run is the frozen process's any more."""
+    held = "select count(*) from hourbell.runs where state = 'running' and lease_owner = $1"
+    while await database.connection.fetchval(held, frozen.node):
+        await asyncio.sleep(0.1)
 
 
 async def _until_ran(database: ClusterDatabase, wanted: int) -> None:

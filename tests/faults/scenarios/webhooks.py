@@ -22,7 +22,7 @@ from tests.database import Database
 from tests.faults.accounts import Row
 from tests.faults.books import Books, check_books, none_of, percentile
 from tests.faults.databases import come_to_rest, database_for, url_of
-from tests.faults.fleet import LEASE, REAP, START, Fleet, until
+from tests.faults.fleet import LEASE, REAP, START, Fleet, Member, until
 from tests.faults.hooks import Hooks, Request, deliveries
 from tests.faults.scenarios.kills import NODES, PAUSE
 from tests.faults.signatures import Signatures
@@ -49,10 +49,15 @@ async def run(setting: Setting) -> Verdict:
                 await signatures.create(name)
             await fleet.start_all(NODES)
             for number in range(kills):
-                await _kill_one(fleet, setting)
+                await asyncio.sleep(setting.random.uniform(*PAUSE))
+                await until(lambda: all(member.is_serving for member in fleet.running), START, "all of them serve")
+                running = fleet.running if number % 2 else await _delivering(fleet, hooks)
+                fleet.kill(setting.random.choice(running))
+                fleet.start()
                 signatures.check(hooks.requests())
                 if number == kills // 3:
-                    await asyncio.gather(*(signatures.rotate(name, KEEP_OLD) for name in names))
+                    for name in names:
+                        await signatures.rotate(name, KEEP_OLD)
             await asyncio.sleep(max(0.0, signatures.settled_at + 1 - elapsed()))
             await come_to_rest(database, 3 * LEASE + REAP + 10)
             exits = await fleet.stop_all()
@@ -101,11 +106,18 @@ async def _make_jobs(database: Database, setting: Setting, hooks: Hooks) -> list
     return made
 
 
-async def _kill_one(fleet: Fleet, setting: Setting) -> None:
-    await asyncio.sleep(setting.random.uniform(*PAUSE))
-    await until(lambda: all(member.is_serving for member in fleet.running), START, "all of them serve")
-    fleet.kill(setting.random.choice(fleet.running))
-    fleet.start()
+async def _delivering(fleet: Fleet, hooks: Hooks) -> list[Member]:
+    """Processes in the middle of what may happen only once; whoever is killed at random may have sent nothing yet."""
+    end = elapsed() + START
+    while True:
+        fresh = elapsed() - HELD[Delivery.AT_MOST_ONCE] / 2
+        senders = {
+            each.member for each in hooks.requests() if each.at > fresh and each.job.startswith(Delivery.AT_MOST_ONCE)
+        }
+        if found := [member for member in fleet.running if member.name in senders]:
+            return found
+        assert elapsed() < end, "nothing is delivered"
+        await asyncio.sleep(0.05)
 
 
 def _of_delivery(books: Books, delivery: Delivery) -> Books:

@@ -11,7 +11,6 @@ import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from functools import cache
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 BLOCK = b"x" * 65_536
@@ -210,22 +209,15 @@ async def answers_twice(talk: Talk) -> None:
     await talk.hang_on()
 
 
-@cache
-def a_gzip_bomb() -> bytes:
-    packed = gzip.compress(bytes(100 * 1024 * 1024), compresslevel=1)
-    return b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed) + packed
-
-
-async def answers_with_a_gzip_bomb(talk: Talk) -> None:
-    await talk.request()
-    await talk.say(a_gzip_bomb())
-
-
+PACKED = gzip.compress(bytes(1_048_576)) * 1_000  # a gibibyte when it is unpacked
+GZIP_BOMB = answers(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(PACKED) + PACKED)
 BIG_BODY = repeats(b"HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n", BLOCK)
 ENDLESS_BODY = repeats(b"HTTP/1.0 200 OK\r\n\r\n", BLOCK)
 ENDLESS_CHUNKS = repeats(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 10_000)
 ENDLESS_CHUNK_SIZE = repeats(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", BLOCK)
-ENDLESS_TRAILERS = repeats(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"A: b\r\n" * 10_000)
+ENDLESS_TRAILERS = repeats(
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"A: " + b"x" * 60_000 + b"\r\n"
+)
 ENDLESS_HEADER = repeats(b"HTTP/1.1 200 OK\r\nA: ", BLOCK)
 ENDLESS_HEADERS = repeats(b"HTTP/1.1 200 OK\r\n", b"A: b\r\n" * 10_000)
 ENDLESS_STATUS = repeats(b"HTTP/1.1 200 ", BLOCK)

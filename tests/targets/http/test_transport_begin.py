@@ -1,6 +1,7 @@
 """When every transport asks for leave, and what is left of an attempt that is stopped."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -49,6 +50,29 @@ async def test_without_leave_nothing_is_sent_and_the_connection_is_closed(transp
         await until(lambda: receiver.connections == 1 and receiver.open == 0)
 
     assert receiver.bytes_read == 0
+
+
+async def test_what_begin_raises_comes_through_and_the_connection_is_closed(transport: Transport) -> None:
+    async def begin() -> bool:
+        raise TimeoutError("the database does not answer")
+
+    async with receiving(answers(OK)) as receiver:
+        with pytest.raises(TimeoutError, match="the database does not answer"):
+            await transport.send(a_request(receiver.port), begin)
+        await until(lambda: (receiver.connections, receiver.open) == (1, 0))
+
+    assert receiver.bytes_read == 0
+
+
+async def test_a_request_that_http_cannot_carry_is_not_sent(transport: Transport) -> None:
+    async with receiving(answers(OK)) as receiver:
+        request = replace(a_request(receiver.port), headers={"X-Note": "s3cret\r\nX-Other: 1"})
+        with pytest.raises(TransportError) as failed:
+            await transport.send(request, yes)
+        await until(lambda: (receiver.connections, receiver.open) == (1, 0))
+
+    assert str(failed.value) == "the request has a method or a header that HTTP cannot carry"
+    assert (failed.value.begun, receiver.bytes_read) == (False, 0)
 
 
 async def test_cancelling_closes_the_connection(transport: Transport) -> None:

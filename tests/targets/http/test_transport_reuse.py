@@ -10,6 +10,7 @@ from tests.targets.http.receivers import (
     Talk,
     answers,
     answers_and_closes,
+    answers_at_once_and_reads_nothing,
     answers_once_then_reads_and_closes,
     answers_twice,
     receiving,
@@ -108,6 +109,15 @@ async def test_a_connection_with_something_odd_about_it_is_not_kept(transport: T
             assert response.is_whole
 
     assert (receiver.connections, len(receiver.requests)) == (2, 2)
+
+
+async def test_a_connection_with_half_a_request_on_it_is_not_kept(transport: Transport) -> None:
+    async with receiving(answers_at_once_and_reads_nothing) as receiver:
+        for _ in range(2):
+            response = await transport.send(a_request(receiver.port, body=bytes(16_777_216)), yes)
+            assert response.status == 413
+
+    assert receiver.connections == 2
 
 
 async def test_ten_idle_connections_to_a_host_are_kept(transport: Transport) -> None:

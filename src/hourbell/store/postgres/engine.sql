@@ -295,10 +295,10 @@ with dead as (
     select r.id
     from hourbell.runs r
     where r.state in ('pending', 'retrying') and r.expires_at <= $1
-      and (r.state = 'retrying' or not exists (
+      and not exists (
           select 1 from hourbell.nodes n, unnest(n.lanes) as served
           where n.beat_at > $2
-            and (served = r.lane or (right(served, 1) = '*' and starts_with(r.lane, left(served, -1))))))
+            and (served = r.lane or (right(served, 1) = '*' and starts_with(r.lane, left(served, -1)))))
     order by r.expires_at
     limit $3
     for no key update skip locked

@@ -244,12 +244,12 @@ limit ?
 select r.id, r.job_id
 from hourbell_runs r
 where r.state in ('pending', 'retrying') and r.expires_at <= ?1
-  and (r.state = 'retrying' or not exists (
+  and not exists (
       select 1 from hourbell_nodes n, json_each(n.lanes) as served
       where n.beat_at > ?2
         and (served.value = r.lane
              or (substr(served.value, -1) = '*'
-                 and substr(r.lane, 1, length(served.value) - 1) = substr(served.value, 1, length(served.value) - 1)))))
+                 and substr(r.lane, 1, length(served.value) - 1) = substr(served.value, 1, length(served.value) - 1))))
 order by r.expires_at
 limit ?3
 

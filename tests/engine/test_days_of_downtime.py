@@ -1,0 +1,67 @@
+"""Everything goes down in the middle of something, for days: nothing is given up because of that."""
+
+from uuid import UUID
+
+import pytest
+
+from hourbell.core.policies import RETRY_PRESETS
+from tests.engine.nodes import BY, DAY, HOUR, MINUTE, Cluster, Fails, hang, virtually
+from tests.engine.virtual import START
+
+
+@pytest.mark.parametrize("preset", ["none", "default"])
+def test_what_was_cut_off_when_everything_went_down_is_attempted_days_later(preset: str) -> None:
+    @virtually
+    async def test(cluster: Cluster) -> None:
+        cluster.script["job"] = hang
+        job = await cluster.add_job(schedule=f"at {START + MINUTE:%Y-%m-%dT%H:%M:%S}", retry=RETRY_PRESETS[preset])
+        node = await cluster.start()
+        await cluster.advance(2 * MINUTE)
+        node.crash()
+        await cluster.advance(3 * DAY)
+        del cluster.script["job"]
+        await cluster.start()
+        await cluster.advance(2 * MINUTE)
+
+        [run] = await cluster.runs(job)
+        assert (run["state"], run["attempt"], run["crashes"]) == ("succeeded", 2, 1)
+
+    test()
+
+
+@virtually
+async def test_a_retry_that_fell_into_the_downtime_is_made_days_later(cluster: Cluster) -> None:
+    cluster.script["job"] = Fails(1)
+    job = await cluster.add_job(schedule=f"at {START + MINUTE:%Y-%m-%dT%H:%M:%S}")
+    node = await cluster.start()
+    await cluster.advance(MINUTE + MINUTE / 4)
+    node.crash()
+    await cluster.advance(3 * DAY)
+    await cluster.start()
+    await cluster.advance(MINUTE)
+
+    [run] = await cluster.runs(job)
+    assert (run["state"], run["attempt"]) == ("succeeded", 2)
+
+
+@virtually
+async def test_lateness_is_told_of_a_takeover_and_not_of_a_replay(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.script["job"] = hang
+    job = await cluster.add_job(schedule=f"at {START + MINUTE:%Y-%m-%dT%H:%M:%S}")
+    node = await cluster.start()
+    await cluster.advance(2 * MINUTE)
+    node.crash()
+    await cluster.advance(2 * HOUR)
+    del cluster.script["job"]
+    await cluster.start()
+    await cluster.advance(2 * MINUTE)
+    [run] = await cluster.runs(job)
+    await cluster.control.replay_run(run["id"], UUID(int=5), cluster.now(), BY)
+    await cluster.advance(MINUTE)
+
+    told = [vars(record) for record in caplog.records if record.getMessage() == "run_very_late"]
+    assert [(facts["run"], facts["late_hours"], facts["reason"]) for facts in told] == [
+        (str(run["id"]), 2.0, "recovery from downtime")
+    ]
