@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from hourbell.sealing import CannotOpen, KeyRing, Plain, Sealed, key_in_file, parse_keys
+from hourbell.sealing import CannotOpen, KeyRing, Plain, Sealed, make_key_file, parse_keys
 
 OLD, NEW = b"o" * 32, b"n" * 32
 JOB, SECRET = uuid4(), uuid4()
@@ -74,8 +74,9 @@ def test_several_keys_stand_with_commas_between() -> None:
 
 def test_a_key_file_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> None:
     path = tmp_path / "hourbell.db.key"
-    first, second = key_in_file(path, os.urandom), key_in_file(path, os.urandom)
+    make_key_file(path, os.urandom)
+    first = path.read_text()
+    make_key_file(path, os.urandom)
 
-    assert first == second
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert (first, len(parse_keys(first)), stat.S_IMODE(path.stat().st_mode)) == (path.read_text(), 1, 0o600)
     assert [each.name for each in tmp_path.iterdir()] == ["hourbell.db.key"]

@@ -354,7 +354,7 @@ def test_every_setting_is_on_its_page_with_its_variable() -> None:
             "allow_functions",
             "app.f(integer, text) reports:public.g()",
         ),
-        ("HOURBELL_SQL_DATABASES", "a=postgresql://h/d, b=postgres://h/e", "sql_databases", "a b"),
+        ("HOURBELL_SQL_DATABASES", "a=postgresql://h:1,i:2/d, b=postgres://h/e", "sql_databases", "a b"),
     ],
 )
 def test_lists_are_written_with_commas(variable: str, text: str, name: str, value: str) -> None:
@@ -392,7 +392,9 @@ def test_a_bad_list_is_told_how_to_be_written_and_shows_no_secret(variable: str,
         ("postgresql://db.example.com/d", [("db.example.com", 5432)]),
         ("postgresql://u@one:1,two/d", [("one", 1), ("two", 5432)]),
         ("postgresql://[::1]:5433/d", [("[::1]", 5433)]),
-        ("postgresql://u@/d?host=/var/run/postgresql", []),
+        ("postgresql://u@/d?host=/var/run/postgresql", [("127.0.0.1", 5432)]),
+        ("postgresql:///d", [("127.0.0.1", 5432)]),
+        ("postgresql://u@/d?host=a,b&port=1,2", [("a", 1), ("b", 2)]),
         ("postgresql://u@/d?host=db.example.com&port=6000", [("db.example.com", 6000)]),
         ("sqlite:///hourbell.db", []),
         ("redis://:p@cache.example.com/0", [("cache.example.com", 6379)]),
@@ -408,3 +410,14 @@ def test_the_servers_of_a_url_are_known(url: str, servers: list[tuple[str, int]]
 )
 def test_an_address_that_only_this_machine_reaches_is_known(address: str, loopback: bool) -> None:
     assert load({"HTTP_ADDR": address}).http_addr.is_loopback is loopback
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"HOURBELL_SQL_DATABASE_URL": "postgresql://h/d"},
+        {"HOURBELL_SECRET_KEY": KEY, "HOURBELL_SECRET_KEY_FILE": "/run/key"},
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(environment: dict[str, str]) -> None:
+    assert complaint(environment).startswith("HOURBELL_S")

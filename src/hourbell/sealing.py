@@ -16,6 +16,8 @@ from uuid import UUID
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+SIGNING = "signing"  # the fields of a job's secrets: what signs its requests,
+HEADER = "header:"  # and headers that are sent with them, by name
 KEY_BYTES = 32
 _NONCE_BYTES = 12
 
@@ -90,17 +92,19 @@ def key_id(key: bytes) -> str:
     return hashlib.sha256(b"hourbell key id" + key).hexdigest()[:16]
 
 
-def key_in_file(path: Path, random_bytes: Callable[[int], bytes]) -> bytes:
-    """The key in a file that only its owner may read, made if there is none; several processes get the same one."""
-    if not path.exists():
-        draft = path.with_name(f"{path.name}.{random_bytes(4).hex()}")
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(base64.b64encode(random_bytes(KEY_BYTES)).decode() + "\n")
-        with contextlib.suppress(FileExistsError):
-            os.link(draft, path)  # whole or not at all, and the first one wins
-        draft.unlink()
-    [key] = parse_keys(path.read_text())
-    return key
+def make_key_file(path: Path, random_bytes: Callable[[int], bytes]) -> None:
+    """Make a file with a new key that only its owner may read. If several processes do so, the first one wins."""
+    draft = path.with_name(f"{path.name}.{random_bytes(4).hex()}")
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(base64.b64encode(random_bytes(KEY_BYTES)).decode() + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    with contextlib.suppress(FileExistsError):
+        os.link(draft, path)  # whole or not at all
+    draft.unlink()
+    folder = os.open(path.parent, os.O_RDONLY)
+    os.fsync(folder)  # a secret must not outlive the key that sealed it
+    os.close(folder)
 
 
 def parse_keys(text: str) -> tuple[bytes, ...]:

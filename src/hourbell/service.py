@@ -15,7 +15,6 @@ import uvicorn
 
 from hourbell import clock
 from hourbell.api.health import LoopAge, Readiness, health_app
-from hourbell.control.secrets import check_keys
 from hourbell.engine.engine import Engine
 from hourbell.engine.heartbeat import HeartbeatResult
 from hourbell.library.scheduler import Scheduler
@@ -103,7 +102,7 @@ class Service:
         listening = _listen(*self._settings.http_addr)
         self._handle_signals()
         stores = open_stores(self._settings)
-        starting = asyncio.create_task(self._start(stores))
+        starting = asyncio.create_task(self._start(stores, listening.getsockname()[1]))
         stopping = asyncio.create_task(self._stopping.wait())
         await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
@@ -114,7 +113,7 @@ class Service:
         log.info("stopped")
         _ignore_signals()
 
-    async def _start(self, stores: Stores) -> _Node:
+    async def _start(self, stores: Stores, port: int) -> _Node:
         settings = self._settings
         log.info(
             "database_chosen", extra={"database": str(settings.database), "from": settings.origins["database_url"]}
@@ -122,10 +121,11 @@ class Service:
         for migration in await stores.migrate():
             log.info("migration_applied", extra={"migration": f"{migration.number:04}_{migration.name}"})
         await sync_jobs(stores.control, self._scheduler.jobs, await stores.engine.sample_time(), uuid4)
-        keys = load_keys(settings)
-        await check_keys(stores.secrets, keys)
+        keys = await load_keys(settings, stores.secrets)
+        if stores.transactions is not None:
+            await stores.transactions.check()
         metrics = Metrics(with_job_names=settings.metrics_job_names)
-        targets = build_targets(settings, self._scheduler, keys)
+        targets = build_targets(settings, self._scheduler, keys, port=port)
         _tell_of_networks(settings)
         engine = build_engine(settings, stores, targets, metrics)
         heartbeat = HeartbeatThread(engine)

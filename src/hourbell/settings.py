@@ -101,8 +101,12 @@ def servers_of(url: str) -> list[tuple[str, int]]:
             found.append((unquote(name), int(match[1] or usual)))
     query = parse_qs(parts.query)
     ports = [int(port) for port in ",".join(query.get("port", [])).split(",") if port.isdecimal()]
-    names = [name for name in ",".join(query.get("host", [])).split(",") if name and not name.startswith("/")]
-    return found + [(name, ports[0] if ports else usual) for name in names]
+    for place, name in enumerate(filter(None, ",".join(query.get("host", [])).split(","))):
+        port = ports[min(place, len(ports) - 1)] if ports else usual
+        found.append(("127.0.0.1" if name.startswith("/") else name, port))
+    if not found and url.startswith(_POSTGRESQL):
+        found.append(("127.0.0.1", ports[0] if ports else usual))  # a socket of this machine, or what PGHOST says
+    return found
 
 
 def masked(url: str) -> str:
@@ -182,7 +186,7 @@ def _switch(text: str) -> bool:
 
 def _databases(text: str) -> Mapping[str, str]:
     found: dict[str, str] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
+    for part in filter(None, (part.strip(" ,") for part in re.split(r",\s*(?=[^,=/@]+=postgres)", text))):
         name, mark, url = part.partition("=")
         if not mark or re.fullmatch(r"[A-Za-z0-9_-]{1,63}", name.strip(), re.ASCII) is None or name.strip() == DEFAULT:
             raise ValueError("write name=postgresql://user:password@host/database, with commas between several")
@@ -339,6 +343,13 @@ def load_settings(
         if given is not None:
             values[name] = _read(name, *given)
     settings = Settings(**values, origins=MappingProxyType(origins))
+    if settings.sql_database_url and settings.database.kind == "sqlite":
+        raise SettingsError(
+            f"{PREFIX}SQL_DATABASE_URL is another login to a PostgreSQL database, and the jobs are in SQLite; "
+            f"name other databases by {PREFIX}SQL_DATABASES"
+        )
+    if settings.secret_key and settings.secret_key_file:
+        raise SettingsError(f"{PREFIX}SECRET_KEY and {PREFIX}SECRET_KEY_FILE are both set; leave one of them out")
     if settings.require_database and origins["database_url"] == DEFAULT:
         raise SettingsError(
             f"DATABASE_URL is not set, and {PREFIX}REQUIRE_DATABASE forbids the default; "

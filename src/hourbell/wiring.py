@@ -8,17 +8,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from ssl import SSLError
 from typing import TypeVar
 from uuid import uuid4
 
 from hourbell import __version__, clock
-from hourbell.control.secrets import Secrets, WrongKeys
+from hourbell.control.secrets import Secrets, WrongKeys, check_keys
 from hourbell.core.networks import LOOPBACK, Network
 from hourbell.core.schedule import TZDATA_VERSION
 from hourbell.engine.engine import Engine, EngineSettings
 from hourbell.library.scheduler import Scheduler
 from hourbell.metrics import Metrics
-from hourbell.sealing import KeyRing, key_in_file, parse_keys
+from hourbell.sealing import KeyRing, make_key_file, parse_keys
 from hourbell.settings import DEFAULT, Settings, SettingsError, servers_of
 from hourbell.store.base import ControlStore, EngineStore, StoreUnavailable, TransactionStore
 from hourbell.store.doctor import DoctorStore, Examined, Expectations, compare_clocks, examine
@@ -149,32 +150,43 @@ async def examine_database(settings: Settings) -> Examined:
         await store.close()
 
 
-def load_keys(settings: Settings) -> KeyRing | None:
-    """The keys that seal secrets: of the settings, or on SQLite those of a file beside the database."""
+async def load_keys(settings: Settings, secrets: SecretStore) -> KeyRing | None:
+    """The keys that seal secrets, which open those there are; else WrongKeys.
+
+    They are those of the settings, or on SQLite those of a file beside the database. It is made if there is nothing
+    yet that another key has sealed.
+    """
+    path = settings.secret_key_file
     if settings.secret_key is not None:
-        keys = parse_keys(settings.secret_key)
-    elif settings.secret_key_file is not None:
-        try:
-            keys = parse_keys(settings.secret_key_file.read_text())
-        except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else str(error)
-            raise SettingsError(f"HOURBELL_SECRET_KEY_FILE is {str(settings.secret_key_file)!r}; {why}") from None
-    elif settings.database.kind == "sqlite":
-        keys = (key_in_file(Path(f"{settings.database.location}.key"), os.urandom),)
+        ring: KeyRing | None = KeyRing(parse_keys(settings.secret_key), os.urandom)
+    elif path is not None or settings.database.kind == "sqlite":
+        path = path or Path(f"{settings.database.location}.key")
+        if path != settings.secret_key_file and not path.exists() and await secrets.canary() is None:
+            make_key_file(path, os.urandom)
+        ring = _ring_in(path) if path.exists() or path == settings.secret_key_file else None
     else:
-        return None
-    return KeyRing(keys, os.urandom)
+        ring = None
+    await check_keys(secrets, ring)
+    return ring
+
+
+def _ring_in(path: Path) -> KeyRing:
+    try:
+        return KeyRing(parse_keys(path.read_text()), os.urandom)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise SettingsError(f"the key file {path} cannot be used: {why}") from None
 
 
 @asynccontextmanager
 async def open_secrets(settings: Settings) -> AsyncIterator[tuple[Secrets, datetime]]:
     """The secrets of jobs in the database of the settings, and its time."""
-    keys = load_keys(settings)
-    if keys is None:
-        raise WrongKeys("set HOURBELL_SECRET_KEY to base64 of 32 random bytes, as `openssl rand -base64 32` makes")
     stores = open_stores(settings)
     try:
         await stores.migrate()
+        keys = await load_keys(settings, stores.secrets)
+        if keys is None:
+            raise WrongKeys("set HOURBELL_SECRET_KEY to base64 of 32 random bytes, as `openssl rand -base64 32` makes")
         secrets = Secrets(stores.secrets, stores.control, keys, new_id=uuid4, random_bytes=os.urandom)
         yield secrets, await stores.engine.sample_time()
     finally:
@@ -208,9 +220,10 @@ def build_engine(settings: Settings, stores: Stores, targets: Sequence[Target], 
     )
 
 
-def build_targets(settings: Settings, scheduler: Scheduler, keys: KeyRing | None) -> list[Target]:
+def build_targets(settings: Settings, scheduler: Scheduler, keys: KeyRing | None, *, port: int) -> list[Target]:
+    """The targets of a node whose own server listens on this port."""
     tasks = TaskTarget(scheduler.tasks, threads=settings.sync_threads)
-    return [tasks, _http_target(settings, keys), _sql_target(settings)]
+    return [tasks, _http_target(settings, keys, port), _sql_target(settings)]
 
 
 def allowed_networks(settings: Settings) -> tuple[Network, ...]:
@@ -220,7 +233,7 @@ def allowed_networks(settings: Settings) -> tuple[Network, ...]:
     return settings.allow_networks
 
 
-def _http_target(settings: Settings, keys: KeyRing | None) -> Target:
+def _http_target(settings: Settings, keys: KeyRing | None, port: int) -> Target:
     from hourbell.targets.http.addresses import Guard, kept_for_a_minute, own_addresses
     from hourbell.targets.http.client import AiohttpTransport
     from hourbell.targets.http.dial import tls_context
@@ -228,9 +241,9 @@ def _http_target(settings: Settings, keys: KeyRing | None) -> Target:
     from hourbell.targets.http.target import HttpTarget
 
     resolver = SystemResolver(timeout=_LOOK_UP_SECONDS)
-    urls = [settings.database_url, settings.redis_url, settings.sql_database_url, *settings.sql_databases.values()]
+    urls = [settings.database_url, settings.sql_database_url, *settings.sql_databases.values()]
     hosts = [server for url in urls if url for server in servers_of(url)]
-    servers = OwnServers([*hosts, ("127.0.0.1", settings.http_addr.port)], resolver, elapsed=clock.elapsed)
+    servers = OwnServers([*hosts, ("127.0.0.1", port)], resolver, elapsed=clock.elapsed)
     guard = Guard(
         allow_networks=allowed_networks(settings),
         allow_ports=settings.allow_ports,
@@ -241,7 +254,8 @@ def _http_target(settings: Settings, keys: KeyRing | None) -> Target:
     try:
         tls = tls_context(settings.ca_file)
     except OSError as error:
-        raise SettingsError(f"HOURBELL_CA_FILE is {str(settings.ca_file)!r}; {error.strerror or error}") from None
+        why = "it holds no certificates that can be read" if isinstance(error, SSLError) else error.strerror
+        raise SettingsError(f"HOURBELL_CA_FILE is {str(settings.ca_file)!r}; {why}") from None
     contact = f" ({settings.contact})" if settings.contact else ""
     return HttpTarget(
         AiohttpTransport(Gate(resolver, guard, servers), tls, elapsed=clock.elapsed),
@@ -261,5 +275,8 @@ def _sql_target(settings: Settings) -> Target:
     }
     lends = settings.database.kind == "postgresql"
     return SqlTarget(
-        databases, own_slots=settings.sql_connections if lends else None, allow=frozenset(settings.allow_functions)
+        databases,
+        own_slots=settings.sql_connections if lends else None,
+        allow=frozenset(settings.allow_functions),
+        elapsed=clock.elapsed,
     )

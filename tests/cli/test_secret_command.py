@@ -84,7 +84,7 @@ def test_another_key_than_the_databases_is_refused(monkeypatch: pytest.MonkeyPat
 
     done = run("rotate", "hook")
     assert (done.exit_code, done.stdout) == (2, "")
-    assert "does not hold the key" in done.stderr
+    assert "is not the one that sealed" in done.stderr
 
 
 def test_every_help_starts_with_examples() -> None:

@@ -114,3 +114,23 @@ async def test_a_job_set_aside_by_a_failing_statement_keeps_its_cursor(
 
     [row] = await database.rows("jobs")
     assert (row["cursor_at"], row["plan_at"], row["next_at"]) == (job.cursor_at, None, None)
+
+
+@pytest.mark.parametrize("column", ["target", "payload"])
+async def test_a_row_nested_deep_gets_its_error_and_blocks_nobody(
+    store: EngineStore, database: Database, column: str
+) -> None:
+    deep = "[" * 900 + "]" * 900
+    target = '{"type": "http", "url": "https://example.com", "body": %s}' % (deep if column == "target" else "null")
+    payload = deep if column == "payload" else "null"
+    values = f"('deep', '* * * * *', '{target}', '{payload}')"
+    await database.sql(f"insert into hourbell.jobs (name, schedule, target, payload) values {values}")
+    await database.sql(
+        "insert into hourbell.jobs (name, schedule, target) values ('good', '* * * * *', "
+        """'{"type": "task", "name": "a"}')"""
+    )
+
+    await store.plan_due(await store.sample_time(), 10, plan)
+    jobs = {row["name"]: row for row in await database.rows("jobs")}
+    assert jobs["good"]["cursor_at"] is not None
+    assert column == "payload" or "nested" in jobs["deep"]["error"]

@@ -103,3 +103,13 @@ async def test_a_replay_moves_no_cursor(store: EngineStore, control: ControlStor
 
     await control.replay_run(run_id, uuid4(), LATER, BY)
     assert [(row["cursor_at"], row["plan_at"]) for row in await database.rows("jobs")] == before
+
+
+async def test_a_replay_keeps_a_payload_that_was_null(store: EngineStore, control: ControlStore) -> None:
+    run_id = await a_dead_letter(store, control)
+    job = await control.get_job("job")
+    assert job is not None
+    await control.edit_job(job.id, lambda old: replace(old.definition, payload={"amount": 999}), LATER, BY)
+
+    run = await control.replay_run(run_id, uuid4(), LATER, BY)
+    assert (run.payload, run.has_payload) == (None, True)

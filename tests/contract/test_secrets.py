@@ -118,7 +118,7 @@ async def test_resealing_goes_in_batches_until_none_is_left(
     def again(secret: Sealed) -> Sealed:
         return Sealed(secret.id, secret.job_id, secret.field, "new", secret.sealed + b"!")
 
-    counts = [await database.secrets().reseal("new", 2, again) for _ in range(4)]
+    counts = [await database.secrets().reseal("new", 2, again, T0, BY) for _ in range(4)]
     assert counts == [2, 2, 1, 0]
     found = await store.secrets([job.id for job in jobs], T0)
     assert {(each.key_id, each.sealed) for [each] in found.values()} == {("new", b"sealed!")}
@@ -128,8 +128,10 @@ async def test_the_canary_is_kept(database: Database) -> None:
     assert await database.secrets().canary() is None
     await database.secrets().set_canary("one")
     await database.secrets().set_canary("two")
+    first = await database.secrets().canary()
+    await database.secrets().set_canary("three", replace=True)
 
-    assert await database.secrets().canary() == "two"
+    assert (first, await database.secrets().canary()) == ("one", "three")
 
 
 async def test_a_job_whose_receiver_is_gone_is_paused_with_a_note(

@@ -115,7 +115,7 @@ async def test_keys_are_checked_once_there_is_a_secret(secrets: Secrets, databas
 
     await check_keys(database.secrets(), OLD)
     for keys in (NEW, None):
-        with pytest.raises(WrongKeys, match="HOURBELL_SECRET_KEY"):
+        with pytest.raises(WrongKeys, match="sealed"):
             await check_keys(database.secrets(), keys)
 
 
@@ -131,7 +131,36 @@ async def test_keys_are_rotated_without_a_moment_in_which_nothing_opens(
     made = (await secrets.create("hook", T0, BY)).reveal()
 
     assert await opened(store, database, MINUTE, BOTH) == [made]
-    assert await secrets_of(database, BOTH).rotate_keys() == 1
+    assert await secrets_of(database, BOTH).rotate_keys(T0, BY) == 1
     assert await opened(store, database, MINUTE, NEW) == [made]
     await check_keys(database.secrets(), NEW)
-    assert await secrets_of(database, NEW).rotate_keys() == 0
+    assert await secrets_of(database, NEW).rotate_keys(T0, BY) == 0
+
+
+async def test_rotating_keys_is_audited_and_locks_nobody_out(secrets: Secrets, database: Database) -> None:
+    await secrets_of(database, NEW).rotate_keys(T0, BY)  # there is nothing to seal: any key will do
+    await secrets.create("hook", T0, BY)
+    await secrets_of(database, BOTH).rotate_keys(T0, BY)
+
+    assert [row["action"] for row in await database.rows("audit")][-2:] == ["secret.put", "secret.reseal"]
+
+
+async def test_after_the_last_secret_no_key_is_needed(secrets: Secrets, database: Database) -> None:
+    await secrets.create("hook", T0, BY)
+    await secrets.remove("hook", "signing", T0, BY)
+
+    await check_keys(database.secrets(), None)
+
+
+async def test_what_was_never_made_is_not_rotated(secrets: Secrets) -> None:
+    with pytest.raises(Conflict, match="create one"):
+        await secrets.rotate("hook", T0, BY)
+
+
+async def test_the_secrets_of_a_deleted_job_are_gone(secrets: Secrets, database: Database) -> None:
+    await secrets.create("hook", T0, BY)
+    job = await database.control().get_job("hook")
+    assert job is not None
+    await database.control().delete_job(job.id, T0, BY)
+
+    assert await database.rows("secrets") == []

@@ -59,7 +59,8 @@ def test_a_target_without_a_type_is_told_which_there_are(target: object) -> None
         (HTTP | {"headers": {"hourbell-x": "a"}}, "headers: hourbell-x is set by Hourbell; leave it out"),
         (HTTP | {"headers": {"a b": "a"}}, "headers: 'a b' is not the name of a header"),
         (HTTP | {"headers": {"a": "b\r\nc: d"}}, "headers: the value of a is not printable ASCII text"),
-        (HTTP | {"headers": {"a": 1}}, "headers: the value of a is not printable ASCII text"),
+        (HTTP | {"headers": {"a": 1}}, "headers: the value of a is empty, or not a text"),
+        (HTTP | {"headers": {"a": " "}}, "headers: the value of a is empty, or not a text"),
         (HTTP | {"headers": {"a": "1", "A": "2"}}, "headers: A is given twice"),
         (HTTP | {"headers": []}, "headers is not an object"),
         (SQL | {"function": "f(1)"}, "function is 'f(1)'; write schema.name, as in public.run_daily_cleanup"),
@@ -109,3 +110,14 @@ def test_a_function_keeps_its_schema_and_case() -> None:
 def test_a_url_that_is_none_is_refused(url: object) -> None:
     [fault] = faults_of({"type": "http", "url": url})
     assert fault.startswith("url: ")
+
+
+def test_a_target_that_is_nested_too_deep_is_told_so_and_not_walked_into() -> None:
+    body: object = "x"
+    for _ in range(5_000):
+        body = [body]
+    assert faults_of(HTTP | {"body": body}) == ("target is nested more than 32 deep",)
+
+
+def test_at_most_ten_faults_are_told() -> None:
+    assert len(faults_of(HTTP | {"body": ["{{x}}"] * 1_000})) == 10

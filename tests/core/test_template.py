@@ -61,3 +61,8 @@ def test_roots_that_do_not_exist_are_found_before_any_run() -> None:
 def test_any_value_survives_a_json_text(value: str) -> None:
     filled = fill_text('["{{payload}}"]', {"payload": value}, is_json=True)
     assert json.loads(filled, strict=True) == [value]
+
+
+def test_a_text_of_braces_and_spaces_is_read_in_one_go() -> None:
+    hostile = "{{" + " " * 100_000
+    assert (fill_text(hostile, VALUES), faults_of(hostile)) == (hostile, [])

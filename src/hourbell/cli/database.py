@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import NoReturn, TypeVar
 
 import click
@@ -36,6 +37,8 @@ def ask(settings: Settings, work: Coroutine[None, None, T]) -> T:
     """Run it; what the database refuses is told in words."""
     from asyncpg import PostgresError
 
+    from hourbell.control.secrets import WrongKeys
+    from hourbell.sealing import CannotOpen
     from hourbell.store.base import Conflict, StoreUnavailable
     from hourbell.store.migrations import MigrationError
 
@@ -53,6 +56,15 @@ def ask(settings: Settings, work: Coroutine[None, None, T]) -> T:
         fail(f"the database refuses: {settings.database}", str(error))
     except (MigrationError, Conflict) as error:
         fail(str(error))
+    except (SettingsError, WrongKeys, CannotOpen) as error:
+        fail(str(error), exit_code=USAGE)
+
+
+def must_exist(settings: Settings) -> None:
+    """Fail if there is no such SQLite file: who misses the folder should not be given a new database."""
+    database = settings.database
+    if database.kind == "sqlite" and not Path(database.location).exists():
+        fail(f"there is no database {database}", "go to its folder, or name it by --database-url or DATABASE_URL")
 
 
 def fail(what: str, *more: str, exit_code: int = FAILED) -> NoReturn:

@@ -116,8 +116,8 @@ def rotate_keys(database_url: str | None) -> None:
 async def _rotate_keys(settings: Settings) -> int:
     from hourbell.wiring import open_secrets
 
-    async with open_secrets(settings) as (secrets, _):
-        return await secrets.rotate_keys()
+    async with open_secrets(settings) as (secrets, now):
+        return await secrets.rotate_keys(now, "cli")
 
 
 async def _migrate(settings: Settings) -> "list[Migration]":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from hourbell.cli.command import ExampleCommand, ExampleGroup
-from hourbell.cli.database import USAGE, ask, database_option, fail, json_option, settings_for
+from hourbell.cli.database import USAGE, ask, database_option, fail, json_option, must_exist, settings_for
 from hourbell.core.schedule.forms import parse_duration
 from hourbell.settings import Settings
 
@@ -111,8 +111,9 @@ def show(job: str, database_url: str | None, as_json: bool) -> None:
 
 
 def _do(settings: Settings, act: "Callable[[Secrets, datetime], Awaitable[T]]") -> T:
-    from hourbell.control.secrets import WrongKeys
     from hourbell.wiring import open_secrets
+
+    must_exist(settings)
 
     async def work() -> T:
         async with open_secrets(settings) as (secrets, now):
@@ -120,5 +121,5 @@ def _do(settings: Settings, act: "Callable[[Secrets, datetime], Awaitable[T]]") 
 
     try:
         return ask(settings, work())
-    except (WrongKeys, ValueError) as error:
+    except ValueError as error:
         fail(str(error), exit_code=USAGE)

@@ -9,12 +9,10 @@ from uuid import UUID
 from hourbell.core.job import Job
 from hourbell.core.signing import SECRET_BYTES, new_secret, secret_bytes
 from hourbell.core.target import HttpCall, TargetError, check_header, parse_target
-from hourbell.sealing import CannotOpen, KeyRing, Plain, Sealed
+from hourbell.sealing import HEADER, SIGNING, CannotOpen, KeyRing, Plain, Sealed
 from hourbell.store.base import Conflict, ControlStore
 from hourbell.store.secrets import SecretRow, SecretStore
 
-SIGNING = "signing"
-HEADER = "header:"
 KEEP_OLD = timedelta(hours=24)
 _NOBODY = UUID(int=0)
 _CANARY_FIELD = "canary"
@@ -43,14 +41,11 @@ class Secrets:
 
     async def create(self, ref: str, now: datetime, by: str) -> Plain:
         """Make a job sign its webhooks; the new secret. `Conflict` if it does so already."""
-        job = await self._job(ref)
-        if any(row.field == SIGNING for row in await self._secrets.list_secrets(job.id, now)):
-            raise Conflict("secret_exists", "the job has a signing secret; rotate it to replace it")
-        return await self._sign_anew(job, now, by, old_until=now)
+        return await self._sign_anew(await self._job(ref), now, by, old_until=now, is_first=True)
 
     async def rotate(self, ref: str, now: datetime, by: str, *, keep_old: timedelta = KEEP_OLD) -> Plain:
         """Replace the signing secret. For so long the old one signs as well, so that either verifies."""
-        return await self._sign_anew(await self._job(ref), now, by, old_until=now + keep_old)
+        return await self._sign_anew(await self._job(ref), now, by, old_until=now + keep_old, is_first=False)
 
     async def put(self, ref: str, field: str, plain: Plain, now: datetime, by: str) -> None:
         """Set a secret somebody brings: `signing`, or `header:Name`, which is sent with each request."""
@@ -74,34 +69,44 @@ class Secrets:
         """Which secrets a job has, not what they say."""
         return await self._secrets.list_secrets((await self._job(ref)).id, now)
 
-    async def rotate_keys(self) -> int:
+    async def rotate_keys(self, now: datetime, by: str) -> int:
         """Seal everything with the newest key of the ring, in batches; how many there were."""
         await check_keys(self._secrets, self._keys)
         done = 0
-        while count := await self._secrets.reseal(self._keys.newest, _BATCH, self._seal_again):
+        while count := await self._secrets.reseal(self._keys.newest, _BATCH, self._seal_again, now, by):
             done += count
-        await self._secrets.set_canary(_canary(self._keys))
+        if await self._secrets.canary() is not None:
+            await self._secrets.set_canary(_canary(self._keys), replace=True)
         return done
 
     def _seal_again(self, sealed: Sealed) -> Sealed:
         return self._keys.seal(self._keys.open(sealed), sealed.id, sealed.job_id, sealed.field)
 
-    async def _sign_anew(self, job: Job, now: datetime, by: str, *, old_until: datetime) -> Plain:
+    async def _sign_anew(self, job: Job, now: datetime, by: str, *, old_until: datetime, is_first: bool) -> Plain:
         plain = Plain(new_secret(self._random_bytes(SECRET_BYTES)))
-        await self._put(job, SIGNING, plain, now, by, old_until=old_until)
+        await self._put(job, SIGNING, plain, now, by, old_until=old_until, is_first=is_first)
         return plain
 
-    async def _put(self, job: Job, field: str, plain: Plain, now: datetime, by: str, *, old_until: datetime) -> None:
+    async def _put(
+        self,
+        job: Job,
+        field: str,
+        plain: Plain,
+        now: datetime,
+        by: str,
+        *,
+        old_until: datetime,
+        is_first: bool | None = None,
+    ) -> None:
         try:
             if not isinstance(parse_target(job.definition.target), HttpCall):
                 raise Conflict("not_a_webhook", "only a job with an http target has secrets")
         except TargetError as error:
             raise Conflict("job_in_error", str(error)) from None
+        await self._secrets.set_canary(_canary(self._keys))  # unless there is one, which then decides
         await check_keys(self._secrets, self._keys)
-        if await self._secrets.canary() is None:
-            await self._secrets.set_canary(_canary(self._keys))
         sealed = self._keys.seal(plain, self._new_id(), job.id, field)
-        await self._secrets.put_secret(sealed, now, by, old_until=old_until)
+        await self._secrets.put_secret(sealed, now, by, old_until=old_until, is_first=is_first)
 
     async def _job(self, ref: str) -> Job:
         job = await self._jobs.get_job(ref)
@@ -116,12 +121,18 @@ async def check_keys(secrets: SecretStore, keys: KeyRing | None) -> None:
     if canary is None:
         return
     if keys is None:
-        raise WrongKeys("this database holds secrets of jobs; set HOURBELL_SECRET_KEY to the key that sealed them")
+        raise WrongKeys(
+            "this database holds secrets of jobs, and the key that sealed them is not here: on SQLite restore the file "
+            "….key beside the database, else set HOURBELL_SECRET_KEY"
+        )
     key_id, _, text = canary.partition(":")
     try:
         keys.open(Sealed(_NOBODY, _NOBODY, _CANARY_FIELD, key_id, base64.b64decode(text)))
     except (CannotOpen, binascii.Error):
-        raise WrongKeys("HOURBELL_SECRET_KEY does not hold the key that sealed this database's secrets") from None
+        raise WrongKeys(
+            "the key here (HOURBELL_SECRET_KEY, or the file ….key beside a SQLite database) is not the one that sealed "
+            "this database's secrets"
+        ) from None
 
 
 def _canary(keys: KeyRing) -> str:

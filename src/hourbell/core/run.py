@@ -67,6 +67,7 @@ class Run:
     at_most_once: bool = False
     begun: bool = False  # the effect of this attempt may have begun; noted only of at_most_once
     payload: object = None
+    has_payload: bool = False  # a payload of its own, which may be null, goes before its job's
 
 
 def trigger_of(run: Run, definition: Definition) -> str:

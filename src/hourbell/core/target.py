@@ -32,6 +32,8 @@ _OWN_HEADERS = frozenset(
     }
 )  # fmt: skip
 _MOST_HEADERS, _LONGEST_VALUE = 50, 8_192
+_DEEPEST = 32
+_MOST_FAULTS, _LONGEST_FAULT = 10, 300
 
 
 class TargetError(ValueError):
@@ -98,6 +100,8 @@ TargetCall = HttpCall | SqlCall | TaskCall | QueueCall
 def parse_target(target: Any) -> TargetCall:
     """Read a target, or raise a TargetError that says everything that is wrong with it."""
     reader = _Reader(target if isinstance(target, Mapping) else {})
+    if _is_deeper(target, _DEEPEST):
+        raise TargetError([f"target is nested more than {_DEEPEST} deep"])
     match reader.values.get("type"):
         case "http":
             call: TargetCall | None = _http(reader)
@@ -113,8 +117,23 @@ def parse_target(target: Any) -> TargetCall:
                 ["target needs a type: http with url, sql with function, task with name, or queue with queue"]
             )
     if reader.faults or call is None:
-        raise TargetError(reader.faults)
+        raise TargetError([fault[:_LONGEST_FAULT] for fault in reader.faults[:_MOST_FAULTS]])
     return call
+
+
+def _is_deeper(value: object, depth: int) -> bool:
+    """Whether JSON is nested deeper than that, found level by level: it may be too deep for recursion."""
+    level: list[object] = [value]
+    for _ in range(depth):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, (Mapping, list))
+            for inner in (each.values() if isinstance(each, Mapping) else each)
+        ]
+        if not level:
+            return False
+    return any(isinstance(each, (Mapping, list)) for each in level)
 
 
 def lane_of(target: Any) -> str:
@@ -160,7 +179,9 @@ def check_header(name: str, value: object) -> str | None:
         return f"{_shown(name)} is not the name of a header"
     if name.lower() in _OWN_HEADERS or name.lower().startswith("hourbell-"):
         return f"{name} is set by Hourbell; leave it out"
-    if not isinstance(value, str) or not value.isascii() or not value.replace("\t", " ").isprintable():
+    if not isinstance(value, str) or not value.strip():
+        return f"the value of {name} is empty, or not a text"
+    if not value.isascii() or not value.replace("\t", " ").isprintable():
         return f"the value of {name} is not printable ASCII text"
     if len(value) > _LONGEST_VALUE:
         return f"the value of {name} is longer than {_LONGEST_VALUE} characters"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 ROOTS = ("payload", "run", "job")
-_PLACEHOLDER = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
+_PLACEHOLDER = re.compile(r"\{\{([^{}]*)\}\}")  # one way to match, so that no text takes long
 
 
 class TemplateError(ValueError):
@@ -21,7 +21,7 @@ def fill_json(value: Any, values: Mapping[str, object]) -> Any:
     """JSON with the placeholders in its strings filled. A string that is nothing but one becomes the value itself."""
     if isinstance(value, str):
         whole = _PLACEHOLDER.fullmatch(value)
-        return _look_up(whole[1], values) if whole else fill_text(value, values)
+        return _look_up(whole[1].strip(), values) if whole else fill_text(value, values)
     if isinstance(value, Mapping):
         return {name: fill_json(each, values) for name, each in value.items()}
     if isinstance(value, list):
@@ -33,7 +33,7 @@ def fill_text(text: str, values: Mapping[str, object], *, is_json: bool = False)
     """Text with its placeholders filled. In a JSON text a quote inside a value ends nothing."""
 
     def shown(found: re.Match[str]) -> str:
-        value = _look_up(found[1], values)
+        value = _look_up(found[1].strip(), values)
         written = json.dumps(value, ensure_ascii=False)
         if not isinstance(value, str):
             return written
@@ -45,7 +45,7 @@ def fill_text(text: str, values: Mapping[str, object], *, is_json: bool = False)
 def faults_of(body: object) -> list[str]:
     """What is wrong with the placeholders of a body, whatever the payload will be."""
     if isinstance(body, str):
-        paths = _PLACEHOLDER.findall(body)
+        paths = [path.strip() for path in _PLACEHOLDER.findall(body)]
         roots = ", ".join(ROOTS)
         return [f"{{{{{path}}}}} begins with none of {roots}" for path in paths if path.partition(".")[0] not in ROOTS]
     if isinstance(body, Mapping):

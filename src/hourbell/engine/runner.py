@@ -8,6 +8,7 @@
 
 import asyncio
 import logging
+import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
@@ -32,11 +33,10 @@ from hourbell.store.base import (
     Held,
     OpenTransaction,
     Settled,
-    StoreUnavailable,
     TransactionStore,
     Want,
 )
-from hourbell.store.rows import OUTCOMES
+from hourbell.store.rows import OUTCOMES, UNREADABLE
 from hourbell.targets.base import Call, Target, Transaction
 
 log = logging.getLogger("hourbell.engine")
@@ -309,9 +309,9 @@ class Runner:
         if missing:
             try:
                 self._definitions |= await self._store.definitions(missing)
-            except ValueError:  # one of them, which must not keep the others
+            except UNREADABLE:  # one of them, which must not keep the others
                 for version in missing:
-                    with suppress(ValueError):
+                    with suppress(*UNREADABLE):
                         self._definitions |= await self._store.definitions({version})
         return {version: self._definitions.get(version) for version in wanted}
 
@@ -327,8 +327,11 @@ class Runner:
         except asyncio.CancelledError:
             outcome = attempting.stop or _stopped_by_whom()
         except Exception as error:  # else the run would be held for ever
-            log.exception("target_broke", extra={"run": str(attempting.run.id), "lane": attempting.run.lane})
-            outcome = Failed(f"the target broke: {error!r}")
+            # Where, but not the words: they may hold the payload.
+            trace = "".join(traceback.format_tb(error.__traceback__)[-8:])
+            facts = {"run": str(attempting.run.id), "lane": attempting.run.lane}
+            log.error("target_broke", extra=facts | {"error": type(error).__name__, "trace": trace})
+            outcome = Failed(f"the target broke: {type(error).__name__}")
         self._settle(attempting, outcome, started_at)
 
     def _settle_unentered(self, attempting: Attempting, _: asyncio.Task[None]) -> None:
@@ -367,7 +370,7 @@ class Runner:
             try:
                 if not await self._store.begin(attempting.held):
                     return False
-            except StoreUnavailable:
+            except Exception:  # nothing has left, so it can be handed back
                 return False
         attempting.begun = self._may_begin(attempting)
         return attempting.begun
@@ -398,6 +401,8 @@ class Runner:
         if self._held.pop(attempting.held, None) is None:
             return
         self._in_lane[attempting.run.lane] -= 1
+        if not self._in_lane[attempting.run.lane]:
+            del self._in_lane[attempting.run.lane]
         if attempting.definition is not None and attempting.definition.overlap is not Overlap.ALLOW:
             self.hint([attempting.run.lane])
 

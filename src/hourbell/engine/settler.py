@@ -4,6 +4,7 @@ What is finished waits here until it is written, however long the database is aw
 because a slot is free only when its settlement is written.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -20,6 +21,7 @@ log = logging.getLogger("hourbell.engine")
 BATCH = 1_000
 _IDLE = 60.0
 _GATHER = 0.005
+_LONGEST_PAUSE = 2.0  # seconds
 
 
 class _Waiting(NamedTuple):
@@ -47,7 +49,6 @@ class Settler:
         self._events = events
         self._on_slots = on_slots
         self._waiting: list[_Waiting] = []
-        self._gone: list[_Gone] = []
         self._gathered = False
 
     def add(self, settled: Settled, name: str, on_written: Callable[[], None]) -> None:
@@ -57,11 +58,10 @@ class Settler:
 
     @property
     def is_idle(self) -> bool:
-        return not self._waiting and not self._gone
+        return not self._waiting
 
     async def tick(self) -> float:
         """Write what waits; return at once if there is more."""
-        await self._pause_gone()
         if not self._waiting:
             return _IDLE
         if len(self._waiting) < BATCH and not self._gathered:
@@ -74,17 +74,21 @@ class Settler:
         for each in batch:
             each.on_written()
         self._events.settled([each.settled for each in batch], saved, [each.name for each in batch])
-        self._gone += _gone_of(batch, saved)
         self._on_slots()
-        return 0 if self._waiting or self._gone else _IDLE
+        for gone in _gone_of(batch, saved):
+            await self._pause(gone)
+        return 0 if self._waiting else _IDLE
 
-    async def _pause_gone(self) -> None:
-        """Pause the jobs whose receivers are gone for good; if it fails, the next tick tries again."""
-        while self._gone:
-            gone = self._gone[0]
-            if await self._store.pause_gone(gone.job_id, gone.version, gone.at, gone.note):
-                log.warning("job_paused", extra={"job": gone.name, "note": gone.note})
-            del self._gone[0]
+    async def _pause(self, gone: _Gone) -> None:
+        """Pause a job whose receiver is gone for good. It holds nobody up: if it fails, the next 410 tries again."""
+        try:
+            async with asyncio.timeout(_LONGEST_PAUSE):
+                is_paused = await self._store.pause_gone(gone.job_id, gone.version, gone.at, gone.note)
+        except Exception as error:
+            log.warning("job_not_paused", extra={"job": gone.name, "error": str(error) or type(error).__name__})
+            return
+        if is_paused:
+            log.warning("job_paused", extra={"job": gone.name, "note": gone.note})
 
     async def _write(self, batch: Sequence[_Waiting]) -> list[Saved]:
         """Write outcomes together; if one cannot be written, in halves, until it stands alone and loses its words."""

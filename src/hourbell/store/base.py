@@ -200,6 +200,9 @@ class TransactionStore(Protocol):
     def transaction(self, held: Held) -> AbstractAsyncContextManager[OpenTransaction]:
         """Commits at the end of the block; an exception rolls everything back."""
 
+    async def check(self) -> None:
+        """Raise StoreUnavailable, with what to do, if it could not settle what it lends transactions for."""
+
     async def close(self) -> None:
         """Give back every connection."""
 

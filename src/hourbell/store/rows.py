@@ -18,6 +18,7 @@ from hourbell.core.target import lane_of
 from hourbell.sealing import Sealed
 
 Row = Mapping[str, Any]
+UNREADABLE = (ValueError, RecursionError)  # what a row that makes no sense, or is nested too deep, raises
 
 OUTCOMES: dict[type[Outcome], str] = {
     Succeeded: "succeeded",
@@ -30,17 +31,26 @@ OUTCOMES: dict[type[Outcome], str] = {
 
 
 def definition_of(row: Row) -> Definition:
-    """The definition in a row of `jobs`, or a ValueError if somebody wrote one that makes no sense."""
+    """The definition in a row of `jobs`; it raises what is UNREADABLE if somebody wrote one that makes no sense."""
     target = json.loads(row["target"])
+    if row["payload"] is not None:
+        json.loads(row["payload"])
     return _definition(row, target, lane_of(target), retry_from_json(json.loads(row["retry"])))
+
+
+def _readable(text: str, otherwise: Any) -> Any:
+    try:
+        return json.loads(text)
+    except UNREADABLE:
+        return otherwise
 
 
 def _definition_as_far_as_it_goes(row: Row) -> Definition:
     """The definition, without a lane and with the default retry where the row makes no sense."""
     try:
         return definition_of(row)
-    except ValueError:
-        return _definition(row, json.loads(row["target"]), "", RETRY_PRESETS["default"])
+    except UNREADABLE:
+        return _definition(row, _readable(row["target"], {}), "", RETRY_PRESETS["default"])
 
 
 def _definition(row: Row, target: Json, lane: str, retry: RetryPolicy) -> Definition:
@@ -50,7 +60,7 @@ def _definition(row: Row, target: Json, lane: str, retry: RetryPolicy) -> Defini
         target=target,
         timezone=row["timezone"],
         dst=row["dst"],
-        payload=None if row["payload"] is None else json.loads(row["payload"]),
+        payload=None if row["payload"] is None else _readable(row["payload"], None),
         description=row["description"],
         catch_up=CatchUp(row["catch_up"]),
         catch_up_window=row["catch_up_window"],
@@ -132,7 +142,8 @@ def run_of(row: Row) -> Run:
         started_at=row["started_at"],
         at_most_once=bool(row["at_most_once"]),
         begun=row["begun_attempt"] == row["attempt"],
-        payload=None if row["payload"] is None else json.loads(row["payload"]),
+        payload=None if row["payload"] is None else _readable(row["payload"], None),
+        has_payload=row["payload"] is not None,
     )
 
 
@@ -211,7 +222,7 @@ class Due:
         for row in rows:
             try:
                 jobs.append(_job(row, definition_of(row), progress.get(row["id"], Progress())))
-            except ValueError as error:
+            except UNREADABLE as error:
                 broken.append(Broken.of(row["id"], row["name"], error))
             if row["saved_version"] != row["version"]:
                 unsaved.add(row["id"])

@@ -7,6 +7,7 @@ from typing import Protocol
 from uuid import UUID
 
 from hourbell.sealing import Sealed
+from hourbell.store.base import Conflict
 
 CANARY = "secret_canary"
 
@@ -22,11 +23,21 @@ class SecretRow:
     valid_until: datetime | None
 
 
+def refuse_to_put(has_one: bool, is_first: bool | None) -> None:
+    """Raise a Conflict where a first secret would not be the first, or a replacement had nothing to replace."""
+    if is_first is True and has_one:
+        raise Conflict("secret_exists", "the job has a signing secret; rotate it to replace it")
+    if is_first is False and not has_one:
+        raise Conflict("no_such_secret", "the job has no signing secret yet; create one")
+
+
 class SecretStore(Protocol):
-    async def put_secret(self, secret: Sealed, now: datetime, by: str, *, old_until: datetime) -> None:
+    async def put_secret(
+        self, secret: Sealed, now: datetime, by: str, *, old_until: datetime, is_first: bool | None = None
+    ) -> None:
         """Add a secret of a job; those of the same field before it are valid until then at the longest.
 
-        `Conflict` if there is no such job.
+        `Conflict` if there is no such job, if there is one although it is to be the first, or none although it is not.
         """
 
     async def remove_secret(self, job_id: UUID, field: str, now: datetime, by: str) -> bool:
@@ -35,11 +46,13 @@ class SecretStore(Protocol):
     async def list_secrets(self, job_id: UUID, now: datetime) -> list[SecretRow]:
         """The secrets of a job that are valid, the newest of each field first."""
 
-    async def reseal(self, newest: str, limit: int, seal_again: Callable[[Sealed], Sealed]) -> int:
+    async def reseal(
+        self, newest: str, limit: int, seal_again: Callable[[Sealed], Sealed], now: datetime, by: str
+    ) -> int:
         """Seal up to `limit` secrets anew that another key than the newest sealed; how many there were."""
 
     async def canary(self) -> str | None:
         """What was sealed once, to tell whether a process has the right keys."""
 
-    async def set_canary(self, text: str) -> None:
-        """Keep the canary."""
+    async def set_canary(self, text: str, *, replace: bool = False) -> None:
+        """Keep the canary, if there is none yet or it is to be replaced. It goes with the last secret."""

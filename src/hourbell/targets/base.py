@@ -55,7 +55,8 @@ class Call:
 
     @property
     def payload(self) -> object:
-        return self.definition.payload if self.run.payload is None else self.run.payload
+        has_own = self.run.has_payload or self.run.payload is not None
+        return self.run.payload if has_own else self.definition.payload
 
     @property
     def lateness(self) -> timedelta:

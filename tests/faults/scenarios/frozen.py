@@ -19,7 +19,7 @@ from tests.faults.receiver import Line, Load
 from tests.faults.verdict import Setting, Verdict
 
 NODES, AT_ONCE = 7, 5
-FREEZES = 35
+FREEZES = 30
 SLOTS = 20  # of a node, so that every node has its part
 LOAD = Load(jobs=40, seconds=0.6, way="work")
 AWAKE = 0.7  # seconds between two freezes, at least

@@ -15,9 +15,9 @@ from tests.faults.verdict import Setting, Verdict
 NODES = 3
 KILLS = 100
 RUNS = 20_000
-PAUSE = (0.3, 1.5)  # seconds between two kills
+PAUSE = (0.2, 1.2)  # seconds between two kills
 GRACE = 2  # seconds for a recovery, beyond lease and reap
-JOBS = 200
+JOBS = 230
 SPREAD = {"jitter": "1s"}  # so that deliveries are open at every moment, not only just after a full second
 
 

@@ -139,6 +139,15 @@ def answers_and_closes(*parts: bytes) -> Behaviour:
     return behave
 
 
+def answers_and_closes_later(*parts: bytes) -> Behaviour:
+    async def behave(talk: Talk) -> None:
+        await talk.request()
+        await talk.say(*parts)
+        await asyncio.sleep(0.05)
+
+    return behave
+
+
 def answers_and_hangs(*parts: bytes) -> Behaviour:
     async def behave(talk: Talk) -> None:
         await talk.request()
@@ -181,11 +190,6 @@ def drips(head: bytes, rest: bytes) -> Behaviour:
             await asyncio.sleep(0.1)
 
     return behave
-
-
-async def never_reads(talk: Talk) -> None:
-    del talk
-    await asyncio.sleep(60)
 
 
 async def answers_at_once_and_reads_nothing(talk: Talk) -> None:

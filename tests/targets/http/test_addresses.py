@@ -97,7 +97,9 @@ def test_no_translator_is_asked_to_carry_an_address_elsewhere(address: IPv4Addre
 def test_the_reason_names_the_address_its_kind_and_the_setting(address: str, kind: str) -> None:
     shown = address.removeprefix("::ffff:").removesuffix("%eth0")
 
-    assert forbids(address) == f"{shown} is {kind}; HOURBELL_ALLOW_NETWORKS may name its network"
+    hint = "" if "link-local" in kind else "; HOURBELL_ALLOW_NETWORKS may name its network"  # metadata is near
+
+    assert forbids(address) == f"{shown} is {kind}{hint}"
 
 
 def test_only_the_ports_of_the_web_and_of_the_operator_are_open() -> None:
@@ -127,7 +129,7 @@ def test_a_network_of_the_operator_goes_before_every_deny_but_that_of_our_server
     for text in ("10.0.0.7", "127.0.0.1", "169.254.169.254", "fe80::1", "2002::1", "8.8.8.8"):
         assert forbids(text, 5432, guard) is None
     assert forbids("10.0.0.5", 443, guard) == (
-        "10.0.0.5 port 443 leads to Hourbell's own database or broker, which no webhook may reach"
+        "10.0.0.5 port 443 leads to a server of Hourbell's own, which no webhook may reach"
     )
 
 

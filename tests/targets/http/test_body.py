@@ -85,3 +85,10 @@ def test_a_get_without_a_body_has_none() -> None:
 def test_a_body_that_is_too_large_is_told() -> None:
     with pytest.raises(TemplateError, match="at most 1048576"):
         made(a_call(a_definition("x" * MOST_BYTES)))
+
+
+def test_half_of_a_character_cannot_be_sent_and_is_not_shown() -> None:
+    for target in ({"body": "name={{payload.name}}"}, {}):
+        with pytest.raises(TemplateError, match="half of a character") as caught:
+            made(a_call(a_definition({"name": "canary \ud800"}, **target)))
+        assert "canary" not in str(caught.value)

@@ -56,6 +56,8 @@ def test_a_redirect_says_what_to_do() -> None:
         ("soon", None),
         ("", None),
         ("Mon, 99 Foo 2026", None),
+        ("Mon, 01 Jan 99999999999999999999 00:00:00 GMT", None),
+        ("Mon, 02 Mar 2026 09:01:30 +99999999999999", None),
     ],
 )
 def test_retry_after_is_seconds_or_a_date(text: str, wait: timedelta | None) -> None:
@@ -81,3 +83,9 @@ def test_the_excerpt_is_text_whatever_the_body_is() -> None:
 
 def test_a_compressed_body_is_not_unpacked() -> None:
     assert excerpt_of(answer(200, b"\x1f\x8b...", Content_Encoding="gzip")).endswith("(5 bytes, gzip)")
+
+
+def test_a_secret_across_the_cut_is_not_shown_in_part() -> None:
+    body = "ü" * 2_040 + "Bearer topsecret-topsecret"
+    assert "topsecret" not in excerpt_of(answer(200, body.encode()), ["Bearer topsecret-topsecret"])
+    assert "topsecret" not in excerpt_of(answer(200, b"token=topsecret"), ["Bearer topsecret"])

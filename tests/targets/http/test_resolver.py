@@ -202,12 +202,11 @@ async def test_nobody_waits_for_a_newer_answer_of_our_servers_but_who_asks_for_i
     waiting.cancel()
 
 
-async def test_nothing_is_sent_before_our_servers_are_known() -> None:
+async def test_a_server_that_cannot_be_looked_up_holds_up_nobody_and_is_asked_for_again_soon() -> None:
     fortified = Fortified(Names(db_internal=[LOST, "10.0.0.5"]), ("db.internal", 5432))
 
-    with pytest.raises(TransportError, match="could not be looked up, and nothing is sent before it is known") as told:
-        await fortified.gate.addresses_of(parse_url("http://10.0.0.5/"))
-    assert not isinstance(told.value, Refused)
+    assert not await fortified.refuses("http://10.0.0.5/")
+    fortified.now += 5
     assert await fortified.refuses("http://10.0.0.5/")
 
 

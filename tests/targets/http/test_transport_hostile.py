@@ -13,6 +13,7 @@ from tests.targets.http import receivers
 from tests.targets.http.receivers import (
     OK,
     Behaviour,
+    Talk,
     answers,
     answers_and_closes,
     answers_and_hangs,
@@ -169,12 +170,21 @@ async def test_more_answers_than_requests_do_no_harm(transport: Transport) -> No
     assert (response.status, response.body, len(receiver.requests)) == (200, b"ok", 1)
 
 
-async def test_a_receiver_that_reads_nothing_is_left_in_time(transport: Transport) -> None:
-    async with receiving(receivers.never_reads) as receiver:
+async def test_a_receiver_that_reads_nothing_is_left_in_time_with_the_rest_unsent(transport: Transport) -> None:
+    is_left = asyncio.Event()
+
+    async def behave(talk: Talk) -> None:
+        await is_left.wait()
+        await talk.hang_on()
+
+    async with receiving(behave) as receiver:
         with pytest.raises(TransportError, match=r"^no answer within 1 s$") as failed:
-            await send(transport, receiver.port, body=bytes(1_048_576))
+            await send(transport, receiver.port, body=bytes(16_777_216))
+        is_left.set()
+        await until(lambda: receiver.open == 0)
 
     assert failed.value.begun
+    assert receiver.bytes_read < 16_777_216
 
 
 async def test_a_receiver_that_never_accepts_is_left_in_time(transport: Transport) -> None:

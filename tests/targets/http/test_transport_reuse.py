@@ -10,6 +10,7 @@ from tests.targets.http.receivers import (
     Talk,
     answers,
     answers_and_closes,
+    answers_and_closes_later,
     answers_at_once_and_reads_nothing,
     answers_once_then_reads_and_closes,
     answers_twice,
@@ -52,11 +53,25 @@ async def test_no_request_is_sent_twice_when_a_kept_connection_closes_on_it(tran
 
 
 async def test_a_connection_that_closed_while_idle_is_not_used(transport: Transport) -> None:
+    async with receiving(answers_and_closes_later(OK)) as receiver:
+
+        async def begin() -> bool:
+            await until(lambda: receiver.connections == len(receiver.requests) + 1)
+            return True
+
+        for _ in range(3):
+            assert (await transport.send(a_request(receiver.port), begin)).status == 200
+            await until(lambda: receiver.open == 0)
+            await asyncio.sleep(0.05)
+
+    assert (receiver.connections, len(receiver.requests)) == (3, 3)
+
+
+async def test_a_connection_that_closes_with_its_answer_is_not_used(transport: Transport) -> None:
     async with receiving(answers_and_closes(OK)) as receiver:
         statuses = [(await transport.send(a_request(receiver.port), yes)).status for _ in range(10)]
 
-    assert statuses == [200] * 10
-    assert len(receiver.requests) == 10
+    assert (statuses, len(receiver.requests)) == ([200] * 10, 10)
 
 
 async def test_a_connection_that_closes_while_leave_is_asked_for_is_replaced(transport: Transport) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID, uuid5
 
+from hourbell import clock
 from hourbell.core.job import Definition, Job
 from hourbell.core.policies import RetryPolicy
 from hourbell.core.run import Run
@@ -97,7 +98,7 @@ class Node:
         nonces = itertools.count()
         separate = SeparateLogin(database.connections(), lambda: sha256(b"%d" % next(nonces)).digest())
         store = PostgresTransactionStore(functions, separate=separate if login else None)
-        target = SqlTarget(others or {}, own_slots=size, allow=allow)
+        target = SqlTarget(others or {}, own_slots=size, allow=allow, elapsed=clock.elapsed)
         try:
             yield cls(database, functions, store, target, database.engine(), database.control(), node)
         finally:

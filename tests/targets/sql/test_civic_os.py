@@ -110,7 +110,7 @@ async def civic(postgres: PostgresDatabase) -> AsyncIterator[PostgresDatabase]:
     transactions = PostgresTransactionStore(FunctionConnections(postgres.url, size=2))
     engine = Engine(
         postgres.engine(),
-        [SqlTarget({}, own_slots=2)],
+        [SqlTarget({}, own_slots=2, elapsed=clock.elapsed)],
         EngineSettings(),
         node_id=uuid4(),
         host="here",

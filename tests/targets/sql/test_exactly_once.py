@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from hourbell.core.settle import Failed, Outcome, Succeeded
+from hourbell.core.settle import Failed, Outcome, Succeeded, Unstarted
 from hourbell.store.base import Held, Saved, StoreUnavailable
 from tests.contract.steps import OTHER_NODE
 from tests.database import PostgresDatabase
@@ -162,15 +162,13 @@ async def test_a_node_that_is_gone_frees_what_its_function_held(far: Node, proxy
     assert await far.effects() == []
 
 
-async def test_a_database_out_of_reach_is_tried_again_without_having_begun(far: Node, proxy: Proxy) -> None:
+async def test_a_database_out_of_reach_hands_the_run_back_uncharged(far: Node, proxy: Proxy) -> None:
     run, definition = await far.claim(job={"delivery": "at_most_once"})
     proxy.drop()
 
     outcome, _ = await far.attempt(run, definition)
 
-    assert isinstance(outcome, Failed)
-    assert outcome.error.startswith("the database is out of reach: ")
-    assert (outcome.begun, await far.states()) == (False, ["retrying"])
+    assert (outcome, await far.states()) == (Unstarted(), ["pending"])
 
 
 async def test_a_connection_lost_at_rest_is_replaced(far: Node, proxy: Proxy) -> None:

@@ -124,7 +124,7 @@ async def test_a_login_without_the_right_to_settle_is_told_so(apart: Node, login
 
     failed = await apart.fail()
 
-    assert (failed.error, failed.retryable) == ("permission denied for function settle_run", False)
+    assert (failed.error, failed.retryable) == ("permission denied for function settle_run", True)
     assert await apart.effects() == []
 
 

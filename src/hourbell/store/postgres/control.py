@@ -101,6 +101,7 @@ class PostgresControlStore:
         async with self._writing() as connection:
             job, _ = await self._lock(connection, job_id)
             await connection.execute(SQL["mark_deleted"], job_id, now)
+            await connection.execute(SQL["delete_secrets"], job_id)
             await connection.execute(ENGINE_SQL["cancel_waiting_of_jobs"], [job_id], now, True, [])
             await self._audit(connection, now, by, "job.delete", job_id, job.definition, None)
 
@@ -122,14 +123,17 @@ class PostgresControlStore:
     async def replay_run(self, run_id: UUID, new_id: UUID, now: datetime, by: str) -> Run:
         async with self._writing() as connection:
             if await connection.fetchrow(SQL["run_by_id"], new_id) is None:  # else it was made before, by a lost answer
+                found = refuse_replay(await connection.fetchrow(SQL["run_to_replay"], run_id))
+                job, row = await self._lock(connection, found["job_id"])  # jobs are locked before their runs, always
+                await connection.execute(SQL["lock_run"], run_id)
                 old = refuse_replay(await connection.fetchrow(SQL["run_to_replay"], run_id))
-                job, row = await self._lock(connection, old["job_id"])
                 await self._save_current(connection, job, row, now)
-                await connection.fetchval(SQL["cancel_waiting_run"], run_id, now)
-                await connection.execute(SQL["insert_replay"], *replay_values(job, old, run_id, new_id, now))
-                made = json.dumps({"run": str(new_id)})
-                await connection.execute(SQL["insert_audit"], now, by, "run.replay", str(run_id), None, made)
-                await connection.execute(ENGINE_SQL["wake"], Wake.RUNS)
+                values = replay_values(job, old, run_id, new_id, now)
+                if await connection.fetchval(SQL["insert_replay"], *values) is not None:
+                    await connection.fetchval(SQL["cancel_waiting_run"], run_id, now)
+                    made = json.dumps({"run": str(new_id)})
+                    await connection.execute(SQL["insert_audit"], now, by, "run.replay", str(run_id), None, made)
+                    await connection.execute(ENGINE_SQL["wake"], Wake.RUNS)
             return run_of(await connection.fetchrow(SQL["run_by_id"], new_id))
 
     async def cancel_run(self, run_id: UUID, now: datetime) -> None:

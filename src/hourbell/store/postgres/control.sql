@@ -69,10 +69,14 @@ select r.job_id, r.state, r.scheduled_at, r.local_at,
        coalesce(r.payload, v.definition -> 'payload')::text as payload
 from hourbell.runs r
 left join hourbell.job_versions v on v.job_id = r.job_id and v.version = r.job_version
-where r.id = $1 for no key update of r
+where r.id = $1
 
 -- name: insert_replay
 insert into hourbell.runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank, lane, exclusive,
                      at_most_once, planned_at, payload, replay_of)
 values ($1, $2, $3, 'replay', $4, $5, $6, $7, $8, $9, $10, $11, $6, $12::jsonb, $13)
 on conflict do nothing
+returning id
+
+-- name: delete_secrets
+delete from hourbell.secrets where job_id = $1

@@ -11,7 +11,7 @@ from hourbell.store.base import Conflict
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.queries import load_queries
 from hourbell.store.rows import sealed_of
-from hourbell.store.secrets import CANARY, SecretRow
+from hourbell.store.secrets import CANARY, SecretRow, refuse_to_put
 
 SQL = load_queries("hourbell.store.postgres", "secrets.sql")
 
@@ -20,10 +20,14 @@ class PostgresSecretStore:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
 
-    async def put_secret(self, secret: Sealed, now: datetime, by: str, *, old_until: datetime) -> None:
+    async def put_secret(
+        self, secret: Sealed, now: datetime, by: str, *, old_until: datetime, is_first: bool | None = None
+    ) -> None:
         async with self._connections.transaction() as connection:
             if await connection.fetchval(SQL["lock_job"], secret.job_id) is None:
                 raise Conflict("no_such_job", "there is no such job")
+            rows = await connection.fetch(SQL["list_secrets"], secret.job_id, now)
+            refuse_to_put(any(row["field"] == secret.field for row in rows), is_first)
             await connection.execute(SQL["end_secrets"], secret.job_id, secret.field, old_until)
             await connection.execute(SQL["delete_ended"], now)
             values = (secret.id, secret.job_id, secret.field, secret.key_id, secret.sealed, now)
@@ -35,6 +39,7 @@ class PostgresSecretStore:
             if await connection.execute(SQL["end_secrets"], job_id, field, now) == "UPDATE 0":
                 return False
             await connection.execute(SQL["delete_ended"], now)
+            await connection.execute(SQL["forget_unneeded"], CANARY)
             await _audit(connection, now, by, "secret.remove", job_id, field)
             return True
 
@@ -45,12 +50,17 @@ class PostgresSecretStore:
             SecretRow(row["id"], row["field"], row["key_id"], row["created_at"], row["valid_until"]) for row in rows
         ]
 
-    async def reseal(self, newest: str, limit: int, seal_again: Callable[[Sealed], Sealed]) -> int:
+    async def reseal(
+        self, newest: str, limit: int, seal_again: Callable[[Sealed], Sealed], now: datetime, by: str
+    ) -> int:
         async with self._connections.transaction() as connection:
             rows = await connection.fetch(SQL["sealed_otherwise"], newest, limit)
             again = [seal_again(sealed_of(row)) for row in rows]
             values = [(each.id, each.key_id, each.sealed) for each in again]
             await connection.executemany(SQL["reseal"], values)
+            if again:
+                count = json.dumps({"secrets": len(again)})
+                await connection.execute(SQL["insert_audit"], now, by, "secret.reseal", newest, count)
             return len(again)
 
     async def canary(self) -> str | None:
@@ -58,9 +68,9 @@ class PostgresSecretStore:
             found: str | None = await connection.fetchval(SQL["meta"], CANARY)
             return found
 
-    async def set_canary(self, text: str) -> None:
+    async def set_canary(self, text: str, *, replace: bool = False) -> None:
         async with self._connections.connection() as connection:
-            await connection.execute(SQL["set_meta"], CANARY, text)
+            await connection.execute(SQL["set_meta" if replace else "set_meta_once"], CANARY, text)
 
 
 async def _audit(connection: Any, now: datetime, by: str, action: str, job_id: UUID, field: str) -> None:

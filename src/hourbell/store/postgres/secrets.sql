@@ -37,5 +37,11 @@ select value from hourbell.meta where key = $1
 -- name: set_meta
 insert into hourbell.meta (key, value) values ($1, $2) on conflict (key) do update set value = excluded.value
 
+-- name: set_meta_once
+insert into hourbell.meta (key, value) values ($1, $2) on conflict (key) do nothing
+
+-- name: forget_unneeded
+delete from hourbell.meta where key = $1 and not exists (select 1 from hourbell.secrets)
+
 -- name: insert_audit
 insert into hourbell.audit (at, actor, action, subject, after) values ($1, $2, $3, $4, $5)

@@ -8,7 +8,7 @@ grants to that login stands in the migration `0002_delivery.sql`.
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
@@ -46,6 +46,22 @@ class PostgresTransactionStore:
         async with _nonce_for(held, self._separate) as nonce, self._functions.transaction() as connection:
             yield _OtherLogin(connection, nonce)
 
+    async def check(self) -> None:
+        if self._separate is None:
+            return
+        async with self._separate.engine.connection() as connection:
+            ours = await connection.fetchval(_SQL["which_database"])
+        async with self._functions.transaction() as connection:
+            theirs = await connection.fetchval(_SQL["which_database"])
+            may_settle = theirs == ours and await connection.fetchval(_SQL["may_settle"])
+        if theirs != ours:
+            raise StoreUnavailable("HOURBELL_SQL_DATABASE_URL names another database; it is for another login to ours")
+        if not may_settle:
+            raise StoreUnavailable(
+                "the login of HOURBELL_SQL_DATABASE_URL may not settle runs; grant it usage on schema hourbell and "
+                "execute on function hourbell.settle_run"
+            )
+
     async def close(self) -> None:
         await self._functions.close()
 
@@ -61,7 +77,7 @@ class _OwnLogin:
 
 @dataclass(slots=True)
 class _Nonce:
-    value: bytes
+    value: bytes = field(repr=False)
     is_said: bool = False
 
 

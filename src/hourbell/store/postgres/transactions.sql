@@ -23,3 +23,13 @@ delete from hourbell.function_calls where run_id = $1 and attempt = $2
 
 -- name: settle_run
 select hourbell.settle_run($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
+
+-- name: which_database
+select pg_catalog.current_database() || ' ' || (select system_identifier from pg_catalog.pg_control_system())
+
+-- name: may_settle
+select pg_catalog.has_schema_privilege('hourbell', 'usage')
+   and exists (
+       select 1 from pg_catalog.pg_proc p
+       where p.pronamespace = (select oid from pg_catalog.pg_namespace where nspname = 'hourbell')
+         and p.proname = 'settle_run' and pg_catalog.has_function_privilege(p.oid, 'execute'))

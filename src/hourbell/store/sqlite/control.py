@@ -110,6 +110,7 @@ class SqliteControlStore:
         def delete(session: Session) -> None:
             job, _ = _locked(session, job_id)
             session.execute(SQL["mark_deleted"], job_id, now)
+            session.execute(SQL["delete_secrets"], job_id)
             cancel_waiting_of(session, [job_id], now, every_kind=True)
             _audit(session, now, by, "job.delete", job_id, job.definition, None)
 

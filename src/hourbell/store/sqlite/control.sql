@@ -68,3 +68,7 @@ insert into hourbell_runs (id, job_id, job_version, kind, scheduled_at, local_at
                      at_most_once, planned_at, payload, replay_of)
 values (?1, ?2, ?3, 'replay', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?6, ?12, ?13)
 on conflict do nothing
+returning id
+
+-- name: delete_secrets
+delete from hourbell_secrets where job_id = ?

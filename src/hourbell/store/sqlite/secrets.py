@@ -9,7 +9,7 @@ from hourbell.sealing import Sealed
 from hourbell.store.base import Conflict
 from hourbell.store.queries import load_queries
 from hourbell.store.rows import sealed_of
-from hourbell.store.secrets import CANARY, SecretRow
+from hourbell.store.secrets import CANARY, SecretRow, refuse_to_put
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.writer import Runner
 
@@ -20,10 +20,14 @@ class SqliteSecretStore:
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
 
-    async def put_secret(self, secret: Sealed, now: datetime, by: str, *, old_until: datetime) -> None:
+    async def put_secret(
+        self, secret: Sealed, now: datetime, by: str, *, old_until: datetime, is_first: bool | None = None
+    ) -> None:
         def put(session: Session) -> None:
             if session.fetch_one(SQL["lock_job"], secret.job_id) is None:
                 raise Conflict("no_such_job", "there is no such job")
+            rows = session.fetch(SQL["list_secrets"], secret.job_id, now)
+            refuse_to_put(any(row["field"] == secret.field for row in rows), is_first)
             session.execute(SQL["end_secrets"], secret.job_id, secret.field, old_until)
             session.execute(SQL["delete_ended"], now)
             values = (secret.id, secret.job_id, secret.field, secret.key_id, secret.sealed, now)
@@ -37,6 +41,7 @@ class SqliteSecretStore:
             if not session.execute(SQL["end_secrets"], job_id, field, now):
                 return False
             session.execute(SQL["delete_ended"], now)
+            session.execute(SQL["forget_unneeded"], CANARY)
             _audit(session, now, by, "secret.remove", job_id, field)
             return True
 
@@ -48,11 +53,16 @@ class SqliteSecretStore:
             SecretRow(row["id"], row["field"], row["key_id"], row["created_at"], row["valid_until"]) for row in rows
         ]
 
-    async def reseal(self, newest: str, limit: int, seal_again: Callable[[Sealed], Sealed]) -> int:
+    async def reseal(
+        self, newest: str, limit: int, seal_again: Callable[[Sealed], Sealed], now: datetime, by: str
+    ) -> int:
         def reseal(session: Session) -> int:
             again = [seal_again(sealed_of(row)) for row in session.fetch(SQL["sealed_otherwise"], newest, limit)]
             for each in again:
                 session.execute(SQL["reseal"], each.id, each.key_id, each.sealed)
+            if again:
+                count = json.dumps({"secrets": len(again)})
+                session.execute(SQL["insert_audit"], now, by, "secret.reseal", newest, count)
             return len(again)
 
         return await self._runner.write(reseal)
@@ -61,8 +71,9 @@ class SqliteSecretStore:
         row = await self._runner.read(lambda session: session.fetch_one(SQL["meta"], CANARY))
         return None if row is None else row["value"]
 
-    async def set_canary(self, text: str) -> None:
-        await self._runner.write(lambda session: session.execute(SQL["set_meta"], CANARY, text))
+    async def set_canary(self, text: str, *, replace: bool = False) -> None:
+        query = SQL["set_meta" if replace else "set_meta_once"]
+        await self._runner.write(lambda session: session.execute(query, CANARY, text))
 
 
 def _audit(session: Session, now: datetime, by: str, action: str, job_id: UUID, field: str) -> None:

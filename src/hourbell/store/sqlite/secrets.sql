@@ -32,5 +32,11 @@ select value from hourbell_meta where key = ?
 -- name: set_meta
 insert into hourbell_meta (key, value) values (?1, ?2) on conflict (key) do update set value = excluded.value
 
+-- name: set_meta_once
+insert into hourbell_meta (key, value) values (?1, ?2) on conflict (key) do nothing
+
+-- name: forget_unneeded
+delete from hourbell_meta where key = ?1 and not exists (select 1 from hourbell_secrets)
+
 -- name: insert_audit
 insert into hourbell_audit (at, actor, action, subject, after) values (?, ?, ?, ?, ?)

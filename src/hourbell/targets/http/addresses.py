@@ -68,7 +68,7 @@ class Guard:
         """
         address = plain(address)
         if any(self._leads_to(server, address, port) for server in self.own_servers()):
-            return f"{address} port {port} leads to Hourbell's own database or broker, which no webhook may reach"
+            return f"{address} port {port} leads to a server of Hourbell's own, which no webhook may reach"
         if _is_in(address, self.allow_networks):
             return None
         if _is_in(address, self.deny_networks):
@@ -76,7 +76,8 @@ class Guard:
         if address in self.own_addresses():
             return f"{address} is an address of the machine that Hourbell runs on; {_HINT}"
         if (kind := _kind_if_closed(address)) is not None:
-            return f"{address} is {kind}; {_HINT}"
+            hint = "" if address.is_link_local else f"; {_HINT}"  # nobody should open a cloud's metadata by accident
+            return f"{address} is {kind}{hint}"
         if port not in _PORTS | self.allow_ports:
             return f"port {port} is closed to webhooks; HOURBELL_ALLOW_PORTS may name it"
         return None

@@ -20,7 +20,7 @@ def body_of(http: HttpCall, call: Call) -> tuple[bytes, str | None]:
     given = next((value for name, value in http.headers.items() if name.lower() == "content-type"), None)
     if isinstance(http.body, str):
         content_type = given or _TEXT_TYPE
-        body = fill_text(http.body, _values(call), is_json="json" in content_type.lower()).encode()
+        body = _bytes(fill_text(http.body, _values(call), is_json="json" in content_type.lower()))
     else:
         content_type = given or _JSON_TYPE
         body = _encoded(envelope(call) if http.body is None else fill_json(http.body, _values(call)))
@@ -59,6 +59,15 @@ def _values(call: Call) -> Mapping[str, object]:
 
 def _encoded(value: object) -> bytes:
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        return _bytes(json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
+    except TemplateError:
+        raise
     except (ValueError, RecursionError) as error:
         raise TemplateError(f"the body is not JSON: {error}") from None
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise TemplateError("the body holds half of a character, which cannot be sent") from None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 TRIP_AFTER = 5
 _FIRST_REST = 1.0  # seconds
 _LONGEST_REST = 30.0
+_MOST_LANES = 10_000
 
 
 @dataclass(slots=True)
@@ -41,6 +42,8 @@ class Breaker:
 
         Attempts that were under way when it tripped do not make the rest longer.
         """
+        if len(self._troubled) >= _MOST_LANES:
+            self._troubled.clear()
         trouble = self._troubled.setdefault(lane, _Trouble())
         now = self._elapsed()
         if trouble.failures >= TRIP_AFTER and now < trouble.rests_until:

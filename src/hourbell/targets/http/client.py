@@ -8,6 +8,7 @@ never happen here, so there is no code for them on the way, nor anything to swit
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from weakref import WeakSet
 
 from aiohttp import ClientError, EofStream
 from aiohttp.http import HttpProcessingError, RawResponseMessage, StreamWriter
@@ -41,7 +42,7 @@ class AiohttpTransport:
         self._dialler = Dialler(gate, tls)
         self._elapsed = elapsed
         self._idle = IdleWires(most_idle, most_idle_per_host)
-        self._busy: set[Wire] = set()
+        self._wires: WeakSet[Wire] = WeakSet()  # all that are open
         self._is_closed = False
 
     async def send(self, request: Request, begin: Begin) -> Response:
@@ -76,7 +77,7 @@ class AiohttpTransport:
     async def close(self) -> None:
         self._is_closed = True
         self._idle.close()
-        for wire in self._busy:
+        for wire in list(self._wires):
             wire.abort()
         await asyncio.sleep(0)  # their sockets are closed in the loop's next round
 
@@ -102,7 +103,7 @@ class AiohttpTransport:
     def _reuse(self, url: Url, addresses: Sequence[Address]) -> Exchange | None:
         while (wire := self._idle.take(url.origin, addresses)) is not None:
             if self._gate.forbids(wire.address, url.port) is None:
-                return self._begin(wire)
+                return wire.begin_exchange()
             wire.abort()
         return None
 
@@ -114,19 +115,15 @@ class AiohttpTransport:
         except TransportError:
             wire.abort()
             raise
-        return self._begin(wire)
+        self._wires.add(wire)
+        return wire.begin_exchange()
 
     def _must_be_open(self) -> None:
         if self._is_closed:
             raise TransportError(failures.STOPPED, begun=False)
 
-    def _begin(self, wire: Wire) -> Exchange:
-        self._busy.add(wire)
-        return wire.begin_exchange()
-
     def _end(self, exchange: Exchange, *, may_keep: bool) -> None:
         wire = exchange.wire
-        self._busy.discard(wire)
         if may_keep and not self._is_closed and wire.is_quiet():
             self._idle.keep(wire)
         else:
@@ -174,7 +171,6 @@ async def _read(exchange: Exchange, body: list[bytes]) -> bool:
         try:
             block = await content.readany()
         except (ClientError, OSError, RuntimeError):
-            body.extend(content._buffer)  # it came, but a reader that has failed gives nothing more
             return False
         if not block:
             return not exchange.is_cut

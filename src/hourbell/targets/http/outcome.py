@@ -40,10 +40,13 @@ def retry_after(response: Response, now: datetime) -> timedelta | None:
         return _LONGEST_WAIT if len(text) > 9 else min(timedelta(seconds=int(text)), _LONGEST_WAIT)
     try:
         until = parsedate_to_datetime(text)
-    except (ValueError, IndexError, TypeError):
+    except (ValueError, IndexError, TypeError, OverflowError):
         return None
     until = until.replace(tzinfo=UTC) if until.tzinfo is None else until
-    return min(max(until - now, timedelta(0)), _LONGEST_WAIT)
+    try:
+        return min(max(until - now, timedelta(0)), _LONGEST_WAIT)
+    except OverflowError:
+        return None
 
 
 def excerpt_of(response: Response, hidden: Iterable[str] = ()) -> str:
@@ -55,10 +58,11 @@ def excerpt_of(response: Response, hidden: Iterable[str] = ()) -> str:
     if coding.lower() != "identity" and response.body:
         text = f"({len(response.body)} bytes, {coding})"
     else:
-        text = response.body[:_MOST_EXCERPT].decode(errors="replace")
+        text = response.body.decode(errors="replace")
     excerpt = "\n".join([*lines, "", text]) if text else "\n".join(lines)
-    for secret in hidden:
-        excerpt = excerpt.replace(secret, "***")
+    for secret in hidden:  # before anything is cut off, and a token also without the scheme before it
+        for part in (secret, secret.rpartition(" ")[2]):
+            excerpt = excerpt.replace(part, "***") if part else excerpt
     return "".join(char if char in "\n\t" or char.isprintable() else "�" for char in excerpt[:_MOST_EXCERPT])
 
 

@@ -15,6 +15,7 @@ from hourbell.targets.http.addresses import Address, Guard, Server, plain
 from hourbell.targets.http.transport import Refused, TransportError
 
 _MINUTE = 60.0
+_SOON = 5.0  # seconds until a look-up that failed is tried again
 _NO_SUCH_NAME = {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)}
 
 
@@ -88,7 +89,7 @@ class OwnServers:
         return [Server(address, port) for host, port in self._hosts for address in self._found.get(host, ())]
 
     async def look_up(self) -> None:
-        """Know the addresses of every host, or raise a TransportError if one was never known."""
+        """Know the addresses of every host, as far as they can be looked up."""
         for host, port in self._hosts:
             asked_at = self._asked_at.get(host)
             if asked_at is None or self._elapsed() - asked_at >= _MINUTE:
@@ -101,12 +102,8 @@ class OwnServers:
         try:
             found = await _addresses(host, port, self._resolver)
         except TransportError:
-            if host in self._found:
-                return
-            raise TransportError(
-                "Hourbell's own database or broker could not be looked up, and nothing is sent before it is known",
-                begun=False,
-            ) from None
+            # What was known stays closed, and no webhook of anybody fails because of it.
+            found, now = (), now - _MINUTE + _SOON
         self._asked_at[host] = now
         self._found[host] = found or self._found.get(host, ())
 

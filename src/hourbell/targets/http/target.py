@@ -8,14 +8,14 @@
 import hashlib
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from hourbell.core.settle import Answer, Failed, Outcome, Unstarted
 from hourbell.core.signing import secret_bytes, signature
 from hourbell.core.target import HttpCall, TargetError, parse_target
 from hourbell.core.template import TemplateError
-from hourbell.sealing import CannotOpen, KeyRing, Sealed
+from hourbell.sealing import HEADER, SIGNING, CannotOpen, KeyRing, Sealed
 from hourbell.targets.base import Call
 from hourbell.targets.http.body import body_of, scheduled_at
 from hourbell.targets.http.breaker import Breaker
@@ -24,8 +24,6 @@ from hourbell.targets.http.transport import NotBegun, Refused, Request, Transpor
 
 log = logging.getLogger("hourbell.targets")
 
-SIGNING = "signing"
-HEADER = "header:"
 _MOST_CALLS = 10_000
 
 
@@ -131,8 +129,8 @@ class HttpTarget:
 class _Secrets:
     """What a job's secrets are for: keys that sign, and headers."""
 
-    signing: tuple[bytes, ...]
-    headers: Mapping[str, str]
+    signing: tuple[bytes, ...] = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
 
 
 _NONE = _Secrets((), {})

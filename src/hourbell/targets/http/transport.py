@@ -19,8 +19,8 @@ MOST_HEADERS = 65_536  # bytes of an answer's status line and headers
 class Request:
     method: str
     url: Url
-    headers: Mapping[str, str]
-    body: bytes
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
     timeout: float  # seconds for the whole attempt, from the first look-up to the last byte
 
 

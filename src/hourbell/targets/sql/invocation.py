@@ -33,12 +33,14 @@ select pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
        pg_catalog.set_config('hourbell.scheduled_at', $3, true),
        pg_catalog.set_config('hourbell.attempt', $4, true)
 """
-_LIMITS = """
+_PATH = """
 select pg_catalog.set_config('search_path', (
            select pg_catalog.string_agg(pg_catalog.quote_ident(part), ', ' order by place)
-           from pg_catalog.unnest($1::text[]) with ordinality as path(part, place)), true),
-       pg_catalog.set_config('statement_timeout', $2, true),
-       pg_catalog.set_config('lock_timeout', coalesce($3, pg_catalog.current_setting('lock_timeout')), true)
+           from pg_catalog.unnest($1::text[]) with ordinality as path(part, place)), true)
+"""
+_LIMITS = """
+select pg_catalog.set_config('statement_timeout', $1, true),
+       pg_catalog.set_config('lock_timeout', coalesce($2, pg_catalog.current_setting('lock_timeout')), true)
 """
 # The function is called once, whatever it is declared to be, and an answer that is too large stays where it is.
 _CALL = """
@@ -75,6 +77,8 @@ async def prepare(connection: Any, target: SqlCall, call: Call, allowed: Collect
     except (NoSuchFunction, BadArgument) as error:
         return Failed(str(error), retryable=False, begun=False)
     await connection.execute(_SAVEPOINT)
+    path = [part for part in target.search_path if part != "pg_temp"]
+    await connection.execute(_PATH, [*path, "pg_temp"])  # some types, regclass for one, read names by it
     if not arguments.values:
         return Prepared(function, arguments)
     casts = ", ".join(f"({cast}) is null" for cast in arguments.plain)
@@ -91,9 +95,8 @@ async def prepare(connection: Any, target: SqlCall, call: Call, allowed: Collect
 async def perform(connection: Any, target: SqlCall, prepared: Prepared) -> Outcome:
     """Call the function. Its work is kept in the transaction if it succeeded, and undone if not."""
     loop = asyncio.get_running_loop()
-    path = [part for part in target.search_path if part != "pg_temp"]
     lock_timeout = None if target.lock_timeout is None else _milliseconds(target.lock_timeout)
-    await connection.execute(_LIMITS, [*path, "pg_temp"], _milliseconds(target.timeout), lock_timeout)
+    await connection.execute(_LIMITS, _milliseconds(target.timeout), lock_timeout)
     call = f"{prepared.function.name}({', '.join(prepared.arguments.named)})"
     statement = _CALL.format(call=call, largest=LARGEST)
     seconds = target.timeout.total_seconds()

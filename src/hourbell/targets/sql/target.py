@@ -1,7 +1,7 @@
 """SQL functions as targets: in Hourbell's own database settled by the transaction they work in, in others committed
 before the outcome is told."""
 
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -14,6 +14,7 @@ from hourbell.targets.base import Call, Transaction
 from hourbell.targets.sql.errors import failure_of
 from hourbell.targets.sql.invocation import Overdue, no_end_within, perform, prepare
 
+_REST = 1.0  # seconds
 _MAKERS_TO_CHECK = ("api", "file")  # rows made by SQL or code were made by somebody who has the right already
 
 
@@ -42,19 +43,29 @@ class SqlTarget:
     reads_secrets = False
 
     def __init__(
-        self, databases: Mapping[str, Database], *, own_slots: int | None, allow: Collection[str] = frozenset()
+        self,
+        databases: Mapping[str, Database],
+        *,
+        own_slots: int | None,
+        allow: Collection[str] = frozenset(),
+        elapsed: Callable[[], float],
     ) -> None:
         self._databases = databases
         self._slots = {name: database.size for name, database in databases.items()}
         if own_slots is not None:
             self._slots = {OWN_DATABASE: own_slots, **self._slots}
         self._allow = frozenset(allow)
+        self._elapsed = elapsed
+        self._rests_until = float("-inf")
 
     def lanes(self) -> tuple[str, ...]:
         return tuple(f"sql:{name}" for name in self._slots)
 
     def slots(self, lane: str) -> int | None:
-        return self._slots.get(lane.removeprefix("sql:"), 0)
+        """As many as there are connections; none for a moment after one could not be had, else it would be in vain."""
+        name = lane.removeprefix("sql:")
+        is_resting = name == OWN_DATABASE and self._elapsed() < self._rests_until
+        return 0 if is_resting else self._slots.get(name, 0)
 
     async def deliver(self, call: Call) -> Outcome:
         try:
@@ -68,7 +79,10 @@ class SqlTarget:
             what = f"no database named {target.database!r} in the settings; there are: {known}"
             return Failed(what, retryable=False, begun=False)
         attempt = _Attempt(call, target, self._allowed(call, target))
-        return await attempt.make(self._opened(call, target.database))
+        outcome = await attempt.make(self._opened(call, target.database))
+        if isinstance(outcome, Unstarted):
+            self._rests_until = self._elapsed() + _REST
+        return outcome
 
     async def close(self) -> None:
         for database in self._databases.values():
@@ -112,7 +126,8 @@ class _Attempt:
         except ConnectionError as error:
             return self._lost(error)
         except asyncpg.PostgresError as error:
-            return replace(failure_of(error), begun=self.has_begun)
+            # Not of the function but of the statements around it: the login, the session or the server may be mended.
+            return replace(failure_of(error), retryable=True, begun=self.has_begun)
 
     async def _in(self, connection: Any) -> Outcome:
         prepared = await prepare(connection, self.target, self.call, self.allowed)
@@ -123,7 +138,9 @@ class _Attempt:
         self.has_begun = True
         return await perform(connection, self.target, prepared)
 
-    def _lost(self, error: ConnectionError) -> Failed:
+    def _lost(self, error: ConnectionError) -> Outcome:
+        if not self.has_begun and self.target.database == OWN_DATABASE:
+            return Unstarted()  # our own database is short of connections, which is no fault of the run
         if not self.has_begun:
             return Failed(f"the database is out of reach: {error}", begun=False)
         if self.target.database == OWN_DATABASE:

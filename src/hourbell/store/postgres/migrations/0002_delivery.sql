@@ -98,3 +98,29 @@ begin
 end $$;
 
 revoke all on function hourbell.settle_run from public;
+
+-- Runs a job now, as before; of a job that cannot run it says why.
+create or replace function hourbell.trigger_job(job_name text) returns jsonb language plpgsql as $$
+declare
+    job hourbell.jobs;
+    made uuid := gen_random_uuid();
+begin
+    select * into job from hourbell.jobs where name = job_name and deleted_at is null for key share;
+    if not found then
+        return jsonb_build_object('success', false, 'job_name', job_name, 'message', 'no such job');
+    end if;
+    if job.error is not null then
+        return jsonb_build_object('success', false, 'job_name', job_name, 'message', job.error);
+    end if;
+    if job.saved_version <> job.version or job.lane = '' then
+        return jsonb_build_object('success', false, 'job_name', job_name,
+                                  'message', 'not adopted yet: try again in a second, and see that a Hourbell node is running');
+    end if;
+    insert into hourbell.runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank, lane,
+                               exclusive, at_most_once, planned_at)
+    values (made, job.id, job.version, 'manual', now(), now() at time zone 'UTC', now(), now() + job.max_age,
+            case job.priority when 'high' then 0 when 'normal' then 1 else 2 end, job.lane,
+            job.overlap <> 'allow', job.delivery = 'at_most_once', now());
+    perform pg_notify('hourbell', 'runs');
+    return jsonb_build_object('success', true, 'run_id', made, 'job_name', job_name);
+end $$;
