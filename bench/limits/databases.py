@@ -151,7 +151,6 @@ class Sqlite:
         return first / 1e6, succeeded
 
     def tidy(self) -> None:
-        self._connection.execute("pragma optimize").fetchall()
         self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def cpu(self) -> None:

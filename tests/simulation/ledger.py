@@ -77,7 +77,7 @@ class Ledger:
         self._cancels |= {change.key for change in changes["cancels"]}
         added: defaultdict[bytes, list[Row]] = defaultdict(list)
         skipped: defaultdict[bytes, list[int]] = defaultdict(list)
-        for change in changes["runs"]:
+        for change in _in_turn(changes["runs"], commit.verb):
             self._run_changed(change, commit, added)
         for change in changes["skips"]:
             self._skip_changed(change, before, skipped)
@@ -344,6 +344,14 @@ def _ends_far_ahead(run: Row, now: int) -> bool:
 
 def _is_held_by(run: Row, owner: bytes) -> bool:
     return bool(run["state"] == "running" and run["lease_owner"] == owner)
+
+
+def _in_turn(runs: list[Changed], verb: str) -> list[Changed]:
+    """The runs of a commit; what is claimed at once is claimed in any order, and runs that go alone may go first.
+
+    Others of their job do not mind: they were planned when it still allowed overlap.
+    """
+    return sorted(runs, key=lambda change: not change.row["exclusive"]) if verb == "claim" else runs
 
 
 def _age(run: Row) -> tuple[Any, ...]:

@@ -1,5 +1,6 @@
 """How long opening a connection may take, and what is said when it does not come about."""
 
+import asyncio
 import socket
 from collections.abc import Iterator
 
@@ -44,7 +45,7 @@ async def test_a_dead_address_does_not_use_up_the_attempt(
     dialler: Dialler, watch: Stopwatch, dead_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dial, "ADDRESS_SECONDS", 0.2)
-    async with receiving(answers(OK), port=dead_port):
+    async with receiving(answers(OK), port=dead_port), asyncio.timeout(10):
         wire = await dialler.open(a_request(dead_port).url, (OTHER_LOOPBACK, LOOPBACK), watch)
         wire.abort()
 
@@ -58,7 +59,7 @@ async def test_a_handshake_has_a_limit_of_its_own(
         await talk.hang_on()
 
     monkeypatch.setattr(dial, "HANDSHAKE_SECONDS", 0.2)
-    async with receiving(listens) as receiver:
+    async with receiving(listens) as receiver, asyncio.timeout(10):
         with pytest.raises(TransportError, match=r"^the TLS handshake did not end within 0.2 s$"):
             await dialler.open(a_request(receiver.port, scheme="https").url, (LOOPBACK,), watch)
 
