@@ -41,12 +41,13 @@ def dead_port() -> Iterator[int]:
             each.close()
 
 
+@pytest.mark.parametrize(("limit", "seconds"), [(0.2, 60), (60, 0.4)])
 async def test_a_dead_address_does_not_use_up_the_attempt(
-    dialler: Dialler, watch: Stopwatch, dead_port: int, monkeypatch: pytest.MonkeyPatch
+    dialler: Dialler, watch: Stopwatch, dead_port: int, monkeypatch: pytest.MonkeyPatch, limit: float, seconds: float
 ) -> None:
-    monkeypatch.setattr(dial, "ADDRESS_SECONDS", 0.2)
+    monkeypatch.setattr(dial, "ADDRESS_SECONDS", limit)
     async with receiving(answers(OK), port=dead_port), asyncio.timeout(10):
-        wire = await dialler.open(a_request(dead_port).url, (OTHER_LOOPBACK, LOOPBACK), watch)
+        wire = await dialler.open(a_request(dead_port).url, (OTHER_LOOPBACK, LOOPBACK), watch, seconds=seconds)
         wire.abort()
 
     assert wire.address == LOOPBACK
@@ -61,7 +62,7 @@ async def test_a_handshake_has_a_limit_of_its_own(
     monkeypatch.setattr(dial, "HANDSHAKE_SECONDS", 0.2)
     async with receiving(listens) as receiver, asyncio.timeout(10):
         with pytest.raises(TransportError, match=r"^the TLS handshake did not end within 0.2 s$"):
-            await dialler.open(a_request(receiver.port, scheme="https").url, (LOOPBACK,), watch)
+            await dialler.open(a_request(receiver.port, scheme="https").url, (LOOPBACK,), watch, seconds=10)
 
     assert watch.phases() == {"connect": 1, "tls": 1}
 
@@ -70,7 +71,7 @@ async def test_every_address_that_failed_is_named(dialler: Dialler, watch: Stopw
     with socket.create_server((str(LOOPBACK), 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(TransportError) as failed:
-        await dialler.open(a_request(port).url, (LOOPBACK, OTHER_LOOPBACK), watch)
+        await dialler.open(a_request(port).url, (LOOPBACK, OTHER_LOOPBACK), watch, seconds=10)
 
     refused = [f"connection refused by {address} port {port}" for address in (LOOPBACK, OTHER_LOOPBACK)]
     assert str(failed.value) == "; ".join(refused)

@@ -47,18 +47,18 @@ class AiohttpTransport:
 
     async def send(self, request: Request, begin: Begin) -> Response:
         watch = Stopwatch(self._elapsed)
-        body: list[bytes] = []
-        exchange: Exchange | None = None
-        answer: RawResponseMessage | None = None
-        is_whole = False
         deadline = asyncio.timeout(request.timeout)
+        wire: Wire | None = None
+        answer: RawResponseMessage | None = None
+        body: list[bytes] = []
+        is_whole = False
         try:
             async with deadline:
-                exchange = await self._reach(request.url, begin, watch)
+                wire = await self._reach(request, begin, watch)
                 watch.start("wait")
-                answer = await _ask(request, exchange)
+                answer = await _ask(request, wire)
                 watch.start("read")
-                is_whole = await _read(exchange, body)
+                is_whole = await _read(wire, body)
         except TransportError as error:
             error.phases = watch.phases()
             raise
@@ -69,8 +69,8 @@ class AiohttpTransport:
                 message = failures.of_deadline(watch.phase, request.timeout)
                 raise TransportError(message, begun=watch.phase == "wait", phases=watch.phases()) from error
         finally:
-            if exchange is not None:
-                self._end(exchange, may_keep=is_whole)
+            if wire is not None:
+                self._end(wire, may_keep=is_whole)
         headers = tuple((_text(name), _text(value)) for name, value in answer.raw_headers)
         return Response(answer.code, headers, b"".join(body)[:MOST_READ], is_whole, watch.phases())
 
@@ -81,58 +81,57 @@ class AiohttpTransport:
             wire.abort()
         await asyncio.sleep(0)  # their sockets are closed in the loop's next round
 
-    async def _reach(self, url: Url, begin: Begin, watch: Stopwatch) -> Exchange:
+    async def _reach(self, request: Request, begin: Begin, watch: Stopwatch) -> Wire:
         """A connection that may carry the request now, with leave to send it."""
         watch.start("dns")
-        addresses = await self._gate.addresses_of(url)
-        reused = self._reuse(url, addresses)
-        exchange = reused or await self._open(url, addresses, watch)
+        addresses = await self._gate.addresses_of(request.url)
+        kept = self._kept(request.url, addresses)
+        wire = kept if kept is not None else await self._opened(request, addresses, watch)
         watch.start(None)
         try:
             if not await begin():
                 raise NotBegun
-            if exchange is reused and not exchange.wire.is_quiet():
+            if wire is kept and not wire.is_quiet():
                 # The receiver hung up meanwhile. Nothing has been sent, so a new connection does as well.
-                self._end(exchange, may_keep=False)
-                exchange = await self._open(url, addresses, watch)
+                self._end(wire, may_keep=False)
+                wire = await self._opened(request, addresses, watch)
         except BaseException:
-            self._end(exchange, may_keep=False)
+            self._end(wire, may_keep=False)
             raise
-        return exchange
+        return wire
 
-    def _reuse(self, url: Url, addresses: Sequence[Address]) -> Exchange | None:
+    def _kept(self, url: Url, addresses: Sequence[Address]) -> Wire | None:
         while (wire := self._idle.take(url.origin, addresses)) is not None:
             if self._gate.forbids(wire.address, url.port) is None:
-                return wire.begin_exchange()
+                return wire
             wire.abort()
         return None
 
-    async def _open(self, url: Url, addresses: Sequence[Address], watch: Stopwatch) -> Exchange:
+    async def _opened(self, request: Request, addresses: Sequence[Address], watch: Stopwatch) -> Wire:
         self._must_be_open()
-        wire = await self._dialler.open(url, addresses, watch)
+        wire = await self._dialler.open(request.url, addresses, watch, seconds=request.timeout)
+        self._wires.add(wire)
         try:
             self._must_be_open()
         except TransportError:
             wire.abort()
             raise
-        self._wires.add(wire)
-        return wire.begin_exchange()
+        return wire
 
     def _must_be_open(self) -> None:
         if self._is_closed:
             raise TransportError(failures.STOPPED, begun=False)
 
-    def _end(self, exchange: Exchange, *, may_keep: bool) -> None:
-        wire = exchange.wire
+    def _end(self, wire: Wire, *, may_keep: bool) -> None:
+        wire.exchange = Exchange()
         if may_keep and not self._is_closed and wire.is_quiet():
             self._idle.keep(wire)
         else:
             wire.abort()  # a polite end would wait for the receiver
 
 
-async def _ask(request: Request, exchange: Exchange) -> RawResponseMessage:
+async def _ask(request: Request, wire: Wire) -> RawResponseMessage:
     """Send the request and wait for the last header of its answer."""
-    wire = exchange.wire
     headers = CIMultiDict(request.headers)
     headers["Host"] = request.url.authority
     headers["Accept-Encoding"] = "identity"
@@ -156,15 +155,15 @@ async def _ask(request: Request, exchange: Exchange) -> RawResponseMessage:
         await writer.write(request.body, drain=False)  # its answer may come before it is all sent
         answer, _ = await wire.read()
     except (HttpProcessingError, ClientError, EofStream, OSError) as error:
-        raise TransportError(failures.of_exchange(error, exchange), begun=True) from error
+        raise TransportError(failures.of_exchange(error, wire.exchange), begun=True) from error
     if answer.code == 101:
         raise TransportError(failures.SWITCHED, begun=True)
     return answer
 
 
-async def _read(exchange: Exchange, body: list[bytes]) -> bool:
+async def _read(wire: Wire, body: list[bytes]) -> bool:
     """Add what comes to the body until it is whole or longer than it may be; tell whether it is whole."""
-    content = exchange.body
+    content = wire.exchange.body
     assert content is not None
     size = 0
     while size <= MOST_READ:
@@ -173,7 +172,7 @@ async def _read(exchange: Exchange, body: list[bytes]) -> bool:
         except (ClientError, OSError, RuntimeError):
             return False
         if not block:
-            return not exchange.is_cut
+            return not wire.exchange.is_cut
         body.append(block)
         size += len(block)
     return False

@@ -21,7 +21,7 @@ from hourbell.targets.http.transport import Refused, TransportError
 from hourbell.targets.http.wire import Wire
 
 HANDSHAKE_SECONDS = 10.0
-ADDRESS_SECONDS = 3.0  # for each address but the last, so that a dead one does not use up the attempt
+ADDRESS_SECONDS = 3.0  # at most, for each address but the last: a dead one must not use up the attempt
 
 
 class Gate(Protocol):
@@ -47,57 +47,54 @@ class Dialler:
         self._gate = gate
         self._tls = tls
 
-    async def open(self, url: Url, addresses: Sequence[Address], watch: Stopwatch) -> Wire:
-        """Connect to the first of these addresses that answers; else raise a TransportError."""
+    async def open(self, url: Url, addresses: Sequence[Address], watch: Stopwatch, *, seconds: float) -> Wire:
+        """Connect to the first of these addresses that answers; else raise a TransportError.
+
+        It may take so many seconds, which is for the caller to see to; here they are shared among the addresses.
+        """
         watch.start("connect")
-        plain, address = await self._connect(addresses, url.port)
+        plain, address = await self._connect(addresses, url.port, seconds)
+        is_tls = url.scheme == "https"
+        if is_tls:
+            watch.start("tls")
         loop = asyncio.get_running_loop()
-        make = partial(Wire, loop, url.origin, address)
-        if url.scheme == "http":
-            _, wire = await loop.create_connection(make, sock=plain)
-            return wire
-        watch.start("tls")
         try:
             _, wire = await loop.create_connection(
-                make,
+                partial(Wire, loop, url.origin, address),
                 sock=plain,
-                ssl=self._tls,
-                server_hostname=url.host,
-                ssl_handshake_timeout=HANDSHAKE_SECONDS,
+                ssl=self._tls if is_tls else None,
+                server_hostname=url.host if is_tls else None,
+                ssl_handshake_timeout=HANDSHAKE_SECONDS if is_tls else None,
             )
         except OSError as error:
-            raise TransportError(failures.of_handshake(error, HANDSHAKE_SECONDS), begun=False) from error
+            if is_tls:
+                raise TransportError(failures.of_handshake(error, HANDSHAKE_SECONDS), begun=False) from error
+            raise TransportError(failures.of_connecting(error, address, url.port), begun=False) from error
         return wire
 
-    async def _connect(self, addresses: Sequence[Address], port: int) -> tuple[socket.socket, Address]:
-        loop = asyncio.get_running_loop()
+    async def _connect(self, addresses: Sequence[Address], port: int, seconds: float) -> tuple[socket.socket, Address]:
+        share = min(ADDRESS_SECONDS, seconds / max(len(addresses), 1))
         problems: list[str] = []
         for position, address in enumerate(addresses, start=1):
-            plain = self._socket(address, port)
+            if (why := self._gate.forbids(address, port)) is not None:
+                raise Refused(why)
             try:
-                async with asyncio.timeout(ADDRESS_SECONDS if position < len(addresses) else None):
-                    await loop.sock_connect(plain, (str(address), port))
-                _must_be(plain, address, port)
+                async with asyncio.timeout(share if position < len(addresses) else None):
+                    return await _connected(address, port), address
             except OSError as error:
-                plain.close()
                 problems.append(failures.of_connecting(error, address, port))
-            except BaseException:
-                plain.close()
-                raise
-            else:
-                return plain, address
         raise TransportError(failures.joined(problems), begun=False)
 
-    def _socket(self, address: Address, port: int) -> socket.socket:
-        if (why := self._gate.forbids(address, port)) is not None:
-            raise Refused(why)
-        family = socket.AF_INET if address.version == 4 else socket.AF_INET6
-        made = socket.socket(family, socket.SOCK_STREAM)
-        made.setblocking(False)
-        return made
 
-
-def _must_be(plain: socket.socket, address: Address, port: int) -> None:
-    host, its_port = plain.getpeername()[:2]
-    if (ip_address(host), its_port) != (address, port):
-        raise Refused(f"the connection to {address} port {port} ended at another address")
+async def _connected(address: Address, port: int) -> socket.socket:
+    plain = socket.socket(socket.AF_INET if address.version == 4 else socket.AF_INET6, socket.SOCK_STREAM)
+    try:
+        plain.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(plain, (str(address), port))
+        host, its_port = plain.getpeername()[:2]
+        if (ip_address(host), its_port) != (address, port):
+            raise Refused(f"the connection to {address} port {port} ended at another address")
+    except BaseException:
+        plain.close()
+        raise
+    return plain

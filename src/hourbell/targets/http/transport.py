@@ -1,6 +1,6 @@
 """What the target asks of an HTTP client: send one request, once.
 
-`tests/targets/http/test_transport.py` holds every client to these words. A transport never follows a redirect, never
+`tests/targets/http/test_transport*.py` hold every client to these words. A transport never follows a redirect, never
 sends a request a second time, never takes a proxy from the environment, never decompresses, and connects only where the
 address guard lets it.
 """
@@ -19,7 +19,7 @@ MOST_HEADERS = 65_536  # bytes of an answer's status line and headers
 class Request:
     method: str
     url: Url
-    headers: Mapping[str, str] = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)  # the transport adds Host, Content-Length and Accept-Encoding
     body: bytes = field(repr=False)
     timeout: float  # seconds for the whole attempt, from the first look-up to the last byte
 
@@ -29,12 +29,15 @@ class Response:
     status: int
     headers: tuple[tuple[str, str], ...]
     body: bytes  # the first MOST_READ bytes, as they came
-    is_whole: bool  # False if there was more to read
-    phases: Mapping[str, float] = field(default_factory=dict)  # seconds: dns, connect, tls, wait, read
+    is_whole: bool  # False if there was more to read, or it broke off
+    phases: Mapping[str, float] = field(default_factory=dict)  # seconds, if any: dns, connect, tls, wait, read
 
 
 class TransportError(Exception):
-    """There is no answer. The message is one sentence for people; `begun` tells whether a byte may have left."""
+    """There is no answer. The message is one sentence for people; `begun` tells whether a byte may have left.
+
+    `phases` holds the seconds of those it reached, the one it failed in included.
+    """
 
     def __init__(self, message: str, *, begun: bool, phases: Mapping[str, float] | None = None) -> None:
         super().__init__(message)
@@ -63,4 +66,4 @@ class Transport(Protocol):
         """
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close every connection; what is being sent fails, and nothing is sent any more."""

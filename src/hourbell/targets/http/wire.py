@@ -20,11 +20,10 @@ MOST_TAKEN = 16 * MOST_READ  # bytes of an answer as they come: chunk sizes, ext
 _END_OF_HEADERS = b"\r\n\r\n"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True)
 class Exchange:
-    """One request on a wire and what has come of its answer."""
+    """What has come of the answer to one request."""
 
-    wire: "Wire"
     taken: int = 0
     body: StreamReader | None = None  # there from the answer's last header on
     is_too_long: bool = False  # its headers, that is
@@ -36,16 +35,12 @@ class Wire(ResponseHandler):
         super().__init__(loop)
         self.origin = origin
         self.address = address
-        self.exchange = Exchange(self)
+        self.exchange = Exchange()
         self._poll = select.poll()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
-
-    def begin_exchange(self) -> Exchange:
-        self.exchange = Exchange(self)
-        return self.exchange
 
     def is_quiet(self) -> bool:
         """Whether the next request may go over it: it is open, all is sent, and nothing has come, not even its end."""
