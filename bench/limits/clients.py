@@ -24,13 +24,13 @@ from hourbell.core.networks import LOOPBACK
 from hourbell.core.run import Run
 from hourbell.core.signing import new_secret
 from hourbell.core.states import Kind, RunState
-from hourbell.sealing import KeyRing, Plain
+from hourbell.sealing import SIGNING, KeyRing, Plain
 from hourbell.targets.base import Call
 from hourbell.targets.http.addresses import Guard, kept_for_a_minute, own_addresses
 from hourbell.targets.http.client import AiohttpTransport
 from hourbell.targets.http.dial import tls_context
 from hourbell.targets.http.resolver import Gate, OwnServers, SystemResolver
-from hourbell.targets.http.target import SIGNING, HttpTarget
+from hourbell.targets.http.target import HttpTarget
 from hourbell.targets.http.transport import NotBegun, Request, Response
 
 Send = Callable[[Request], Awaitable[int]]

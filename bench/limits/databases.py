@@ -28,11 +28,11 @@ from hourbell.core.job import Definition
 from hourbell.core.schedule import TZDATA_VERSION
 from hourbell.core.signing import SECRET_BYTES, new_secret
 from hourbell.core.target import lane_of
-from hourbell.sealing import KeyRing, Plain, Sealed
-from hourbell.targets.http.target import SIGNING
+from hourbell.sealing import SIGNING, KeyRing, Plain, Sealed
 
 _SCHEDULE = "0 3 1 1 *"
 _FAR = timedelta(days=3_650)
+_PATIENCE = 120  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,9 @@ class Database(Protocol):
 
     def cpu(self) -> float | None:
         """The CPU seconds of the server; None if there is none of our own."""
+
+    def drop(self) -> None:
+        """Take it away."""
 
 
 def migrate(database: Database) -> None:
@@ -142,12 +145,12 @@ class Sqlite:
 
     def unfinished(self) -> int:
         statement = "select count(*) from hourbell_runs where state in ('pending', 'running', 'retrying')"
-        [(count,)] = self._connection.execute(statement).fetchall()
+        [(count,)] = self._ask(statement)
         return int(count)
 
     def first_start(self, mark: Any) -> tuple[float, int]:
         statement = "select min(started_at), sum(state = 'succeeded') from hourbell_runs where planned_at = ?"
-        [(first, succeeded)] = self._connection.execute(statement, (mark,)).fetchall()
+        [(first, succeeded)] = self._ask(statement, mark)
         return first / 1e6, succeeded
 
     def tidy(self) -> None:
@@ -159,6 +162,9 @@ class Sqlite:
     def drop(self) -> None:
         self._connection.close()
 
+    def _ask(self, statement: str, *values: Any) -> list[Any]:
+        return list(self._connection.execute(statement, values).fetchall())
+
 
 class Postgres:
     name = "PostgreSQL"
@@ -168,12 +174,12 @@ class Postgres:
         self._postmaster = postmaster
         self._database = f"hourbell_bench_{token_hex(4)}"
         self._loop = asyncio.Runner()
-        self._connection = self._loop.run(asyncpg.connect(server))
+        self._connection = self._connected(server)
         self._ask(f"create database {self._database}")
-        self._loop.run(self._connection.close())
+        self._loop.run(self._connection.close(timeout=_PATIENCE))
         self.url = urlunsplit(urlsplit(server)._replace(path=f"/{self._database}"))
         migrate(self)
-        self._connection = self._loop.run(asyncpg.connect(self.url))
+        self._connection = self._connected(self.url)
 
     def add_jobs(self, jobs: Sequence[HookJob]) -> None:
         now = datetime.now(UTC)
@@ -243,11 +249,14 @@ class Postgres:
         return None if self._postmaster is None else cpu_of_family(self._postmaster)
 
     def drop(self) -> None:
-        self._loop.run(self._connection.close())
-        self._connection = self._loop.run(asyncpg.connect(self._server))
+        self._loop.run(self._connection.close(timeout=_PATIENCE))
+        self._connection = self._connected(self._server)
         self._ask(f"drop database {self._database} with (force)")
-        self._loop.run(self._connection.close())
+        self._loop.run(self._connection.close(timeout=_PATIENCE))
         self._loop.close()
+
+    def _connected(self, url: str) -> Any:
+        return self._loop.run(asyncpg.connect(url, timeout=_PATIENCE, command_timeout=_PATIENCE))
 
     def _ask(self, statement: str, *values: Any) -> list[Any]:
         return list(self._loop.run(self._connection.fetch(statement, *values)))

@@ -84,7 +84,7 @@ def _facts(path: str) -> list[str]:
     """The fields of a `stat` file after the command; none if the process has ended."""
     try:
         return Path(path).read_text("utf-8").rpartition(")")[2].split()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return []
 
 

@@ -36,7 +36,8 @@ class EngineEvents:
     def started(self, run: Run, definition: Definition, now: datetime) -> None:
         lateness = now - run.scheduled_at
         self._metrics.dispatch.observe(max(0.0, (now - run.ready_at).total_seconds()))
-        log.debug("run_started", extra=_facts(run, definition.name))
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("run_started", extra=_facts(run, definition.name))
         if run.kind is not Kind.SCHEDULED:
             return  # it is done again on purpose, however long after its instant
         self._metrics.lateness.observe(max(0.0, lateness.total_seconds()))
@@ -80,12 +81,14 @@ class EngineEvents:
             log.error("runs_expired", extra={"count": count, "hint": "no node served them within max_age"})
 
     def _ended(self, settlement: Settlement, name: str = "") -> None:
-        facts = _facts(settlement.run, name) | {"state": settlement.state.value}
-        error = getattr(settlement.outcome, "error", None)
         if settlement.state in ENDS:
             self._metrics.ended.labels(settlement.state.value).inc()
             if self._metrics.by_job is not None:
                 self._metrics.by_job.labels(name, settlement.state.value).inc()
+        if settlement.state is RunState.SUCCEEDED and not log.isEnabledFor(logging.DEBUG):
+            return  # most runs end here
+        facts = _facts(settlement.run, name) | {"state": settlement.state.value}
+        error = getattr(settlement.outcome, "error", None)
         match settlement.state:
             case RunState.SUCCEEDED:
                 log.debug("run_succeeded", extra=facts)

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from hourbell.targets.http.addresses import Address
 from hourbell.targets.http.wire import Wire
 
-MOMENT_SECONDS = 0.25
+MOMENT_SECONDS = 1.0
 KEPT_SECONDS = 4.0  # less than the five after which common servers hang up
 
 

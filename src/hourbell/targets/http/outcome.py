@@ -12,6 +12,7 @@ _ASK_AGAIN = frozenset({408, 425, 429})
 _GONE = 410
 _MOST_EXCERPT = 4_096
 _LONGEST_WAIT = timedelta(days=1)
+_BLANKS = str.maketrans("\n\t", "  ")
 # What an answer may carry that nobody should read in a history.
 _HIDDEN = frozenset({"set-cookie", "set-cookie2", "authorization", "proxy-authorization", "www-authenticate", "cookie"})
 
@@ -63,7 +64,10 @@ def excerpt_of(response: Response, hidden: Iterable[str] = ()) -> str:
     for secret in hidden:  # before anything is cut off, and a token also without the scheme before it
         for part in (secret, secret.rpartition(" ")[2]):
             excerpt = excerpt.replace(part, "***") if part else excerpt
-    return "".join(char if char in "\n\t" or char.isprintable() else "�" for char in excerpt[:_MOST_EXCERPT])
+    excerpt = excerpt[:_MOST_EXCERPT]
+    if excerpt.translate(_BLANKS).isprintable():
+        return excerpt
+    return "".join(char if char in "\n\t" or char.isprintable() else "�" for char in excerpt)
 
 
 def _phrase(status: int) -> str:

@@ -7,6 +7,7 @@ the next one looks the name up again, so an answer that changes is judged again.
 import asyncio
 import socket
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Protocol
 
@@ -147,6 +148,7 @@ async def _addresses(host: str, port: int, resolver: Resolver) -> tuple[Address,
     return tuple(dict.fromkeys(plain(address) for address in found))
 
 
+@lru_cache(4_096)
 def _literal(host: str) -> Address | None:
     try:
         return ip_address(host)

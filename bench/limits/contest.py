@@ -1,0 +1,209 @@
+"""What is measured of webhooks: the whole path through nodes, and its two halves alone, each in processes of its own.
+
+Each of the three answers the seconds it took and the CPU seconds of every part meanwhile.
+"""
+
+import base64
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+from tempfile import TemporaryDirectory
+
+from bench.limits.certificate import make_certificate
+from bench.limits.databases import Database
+from bench.limits.processes import Parts, Peer, cpu_of, cpu_of_machine, cpu_of_main_thread, spent
+from hourbell.sealing import KEY_BYTES
+
+_WARM_UP = 64
+_LEAD, _LEAD_OF_ONE = 1.0, 0.0002  # seconds until inserted runs are ready: longer than the insert may take
+_BATCH = 1_000
+_LIMIT = 120.0  # seconds
+
+Measured = tuple[float, dict[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    hooks: int
+    jobs: int
+    ports: int
+    slots: int  # attempts under way at once, of all nodes together as of the bare client
+    nodes: int
+    rounds: int
+
+    @classmethod
+    def given(cls) -> "Sizes":
+        usual = {"hooks": 10_000, "jobs": 1_000, "ports": 8, "slots": 800, "nodes": 1, "rounds": 5}
+        return cls(**{name: int(os.environ.get(f"HOURBELL_BENCH_{name.upper()}", of)) for name, of in usual.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What all contestants share."""
+
+    sizes: Sizes
+    folder: Path
+    ca_file: Path
+    receiver: Peer
+    key: bytes
+
+    def received(self) -> int:
+        """The requests that were answered so far."""
+        answered, _ = self.receiver.ask()
+        return int(answered)
+
+    def connections(self) -> int:
+        _, connections = self.receiver.ask()
+        return int(connections)
+
+    def urls(self, scheme: str) -> list[str]:
+        return [f"{scheme}://127.0.0.1:{port}/hook" for port in self.receiver.told[scheme]]
+
+
+@contextmanager
+def open_place(sizes: Sizes) -> Iterator[Place]:
+    with TemporaryDirectory(prefix="hourbell-bench-") as name:
+        ca_file, certificate = make_certificate(Path(name))
+        receiver = Peer("receiver", ports=sizes.ports, certificate=str(certificate))
+        try:
+            yield Place(sizes, Path(name), ca_file, receiver, os.urandom(KEY_BYTES))
+        finally:
+            receiver.stop()
+
+
+class Node:
+    """A `hourbell serve` on a database."""
+
+    def __init__(self, database: Database, place: Place) -> None:
+        self._log = place.folder / f"{token_hex(4)}.log"
+        slots = place.sizes.slots // place.sizes.nodes
+        settings = {
+            "DATABASE_URL": database.url,
+            "HTTP_ADDR": "127.0.0.1:0",
+            "HOURBELL_CA_FILE": str(place.ca_file),
+            "HOURBELL_SECRET_KEY": base64.b64encode(place.key).decode(),
+            "HOURBELL_SLOTS": str(slots),
+            "HOURBELL_LANE_SLOTS": str(-(-slots // place.sizes.ports)),
+        }
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "hourbell", "serve"],
+                cwd=place.folder,
+                env={**os.environ, **settings},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        self.pid = self._process.pid
+
+    @property
+    def is_serving(self) -> bool:
+        return b'"serving"' in self._log.read_bytes()
+
+    def check(self) -> None:
+        if self._process.poll() is not None:
+            raise RuntimeError(f"the node ended:\n{self._log.read_text()[-2_000:]}")
+
+    def stop(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def deliver(database: Database, scheme: str, place: Place) -> Measured:
+    """The whole path: from the first claim until the last outcome is seen committed."""
+    database.tidy()
+    with ExitStack() as stack:
+        nodes = [Node(database, place) for _ in range(place.sizes.nodes)]
+        for node in nodes:
+            stack.callback(node.stop)
+        _wait_until(lambda: all(node.is_serving for node in nodes), nodes, 0.01)
+        _delivered(nodes, database, scheme, place, _WARM_UP, lead=0.0)
+        hooks = place.sizes.hooks
+        return _delivered(nodes, database, scheme, place, hooks, lead=_LEAD + _LEAD_OF_ONE * hooks)
+
+
+def _delivered(
+    nodes: Sequence[Node], database: Database, scheme: str, place: Place, count: int, *, lead: float
+) -> Measured:
+    received = place.received() + count
+    mark = database.add_runs(count, scheme, ready_in=lead)
+
+    def wait() -> float:
+        _wait_until(lambda: place.received() >= received, nodes, 0.02)
+        _wait_until(lambda: database.unfinished() == 0, nodes, 0.002)
+        end = time.time()
+        first, succeeded = database.first_start(mark)
+        if (place.received(), succeeded) != (received, count):
+            raise RuntimeError(f"{succeeded} of {count} succeeded, with {place.received() - received} calls too many")
+        return end - first
+
+    return spent(_parts([node.pid for node in nodes], place, database), wait)
+
+
+def _wait_until(is_so: Callable[[], bool], nodes: Sequence[Node], step: float) -> None:
+    end = time.monotonic() + _LIMIT
+    while not is_so():
+        for node in nodes:
+            node.check()
+        if time.monotonic() > end:
+            raise RuntimeError(f"the nodes did not get there in {_LIMIT:g} s")
+        time.sleep(step)
+
+
+def send(client: str, scheme: str, place: Place) -> Measured:
+    """A client alone."""
+    sizes = place.sizes
+    peer = Peer(
+        "clients",
+        client=client,
+        urls=place.urls(scheme),
+        count=sizes.hooks,
+        at_once=sizes.slots,
+        warm_up=_WARM_UP,
+        ca_file=str(place.ca_file),
+    )
+    return _gone(peer, _parts([peer.pid], place))
+
+
+def claim_and_settle(database: Database, place: Place) -> Measured:
+    """The rows alone."""
+    database.tidy()
+    database.add_runs(place.sizes.hooks, "http")
+    lanes = [url.removesuffix("/hook") for url in place.urls("http")]
+    peer = Peer("rows", url=database.url, lanes=lanes, batch=_BATCH)
+    measured = _gone(peer, _parts([peer.pid], place, database))
+    if database.unfinished():
+        raise RuntimeError("the bare loop left runs behind")
+    return measured
+
+
+def _gone(peer: Peer, parts: Parts) -> Measured:
+    try:
+        return spent(parts, peer.ask)
+    finally:
+        peer.stop()
+
+
+def _parts(pids: Sequence[int], place: Place, database: Database | None = None) -> Parts:
+    parts: dict[str, Callable[[], float]] = {
+        "main": lambda: sum(map(cpu_of_main_thread, pids)),
+        "process": lambda: sum(map(cpu_of, pids)),
+        "receiver": lambda: cpu_of(place.receiver.pid),
+        "connections": place.connections,
+        "here": lambda: cpu_of(os.getpid()),
+        "machine": cpu_of_machine,
+        "wall": time.monotonic,
+    }
+    if database is not None and database.cpu() is not None:
+        parts["database"] = lambda: database.cpu() or 0.0
+    return parts
