@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from hourbell.targets.http.addresses import Address
 from hourbell.targets.http.transport import NotBegun, Response, Transport, TransportError
 from tests.targets.http.receivers import OK, Receiver, answers, answers_and_hangs, receiving, until
-from tests.targets.http.transports import a_request, no, yes
+from tests.targets.http.transports import FakeGate, a_request, no, yes
 
 pytestmark = pytest.mark.anyio
 
@@ -122,3 +123,22 @@ async def test_nothing_is_sent_after_closing(transport: Transport) -> None:
         await asyncio.sleep(0.05)
 
     assert (failed.value.begun, receiver.connections) == (False, 0)
+
+
+async def test_nothing_is_sent_on_a_connection_that_opens_while_closing(
+    transport: Transport, gate: FakeGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closing: list[asyncio.Future[None]] = []
+
+    def forbids(address: Address, port: int) -> None:
+        del address, port
+        closing.append(asyncio.ensure_future(transport.close()))
+
+    monkeypatch.setattr(gate, "forbids", forbids)
+    async with receiving(answers(OK)) as receiver:
+        with pytest.raises(TransportError) as failed:
+            await transport.send(a_request(receiver.port), yes)
+        await closing[0]
+        await until(lambda: (receiver.connections, receiver.open) == (1, 0))
+
+    assert (failed.value.begun, receiver.bytes_read) == (False, 0)
