@@ -1,0 +1,309 @@
+"""What people ask of a store: single things as they stand, and lists of them. Nothing here changes anything.
+
+A list is read in pages, each beginning past a place in the list's own order, never by counting rows. Every order has an
+index, so that a page costs the same wherever it begins and however much there is.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+from uuid import UUID
+
+from hourbell.core.job import Definition, Job
+from hourbell.core.states import Kind, RunState, SkipReason
+
+
+@dataclass(frozen=True, slots=True)
+class JobTotals:
+    """How a job's runs ended, ever."""
+
+    last_run_id: UUID | None = None
+    last_run_at: datetime | None = None
+    last_state: str | None = None
+    last_error: str | None = None
+    last_success_at: datetime | None = None
+    succeeded: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A job as people see it."""
+
+    job: Job
+    created_at: datetime
+    updated_at: datetime
+    deleted_at: datetime | None
+    paused_note: str | None
+    paused_by: str | None
+    totals: JobTotals
+
+
+class JobSort(StrEnum):
+    NAME = "name"
+    NEXT = "next_at"  # by when the planner looks next: what fires first comes first; only jobs that will fire
+    ID = "id"
+
+
+class JobState(StrEnum):
+    ACTIVE = "active"  # enabled, and not in error
+    PAUSED = "paused"
+    ERROR = "error"  # it cannot be planned
+
+
+@dataclass(frozen=True, slots=True)
+class JobQuery:
+    """Which jobs to list. None asks nothing of a job. Deleted jobs are never listed."""
+
+    sort: JobSort = JobSort.NAME
+    prefix: str | None = None  # of the name
+    tag: str | None = None
+    state: JobState | None = None
+    target: str | None = None  # its type
+    managed_by: str | None = None
+    source: str | None = None
+    last_result: str | None = None  # the state in which its last run ended
+    next_before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a page of a list ended: the value it is sorted by, and the id that decides between equal ones."""
+
+    key: str | datetime | None
+    id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run as people see it, with what they need of its job's version."""
+
+    id: UUID
+    job_id: UUID
+    job_name: str | None  # None if the job is gone
+    job_version: int
+    definition: Definition | None  # the version it was planned with; None if that is gone
+    kind: Kind
+    state: RunState
+    reason: str | None
+    scheduled_at: datetime
+    local_at: datetime  # without a zone
+    ready_at: datetime
+    expires_at: datetime
+    planned_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    cleared_at: datetime | None
+    lane: str
+    attempt: int
+    failures: int
+    crashes: int
+    lease_owner: UUID | None
+    lease_until: datetime | None
+    replay_of: UUID | None
+    payload: object
+    has_payload: bool  # a payload of its own goes before its job's
+    result: object
+    is_cancel_requested: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptView:
+    number: int
+    node: UUID | None
+    started_at: datetime | None
+    finished_at: datetime
+    outcome: str
+    status_code: int | None
+    error: str | None
+    excerpt: str | None
+    phases: Mapping[str, float]
+    late_outcome: str | None
+
+
+class RunList(StrEnum):
+    """The lists of runs, each in an order of its own."""
+
+    RUNNING = "running"  # by scheduled_at, oldest first
+    WAITING = "waiting"  # by expires_at: what would expire first comes first
+    ENDED = "ended"  # by finished_at, newest first; of failed ones, only dead letters that nobody cleared
+    OF_JOB = "of_job"  # every run of one job by scheduled_at, newest first
+
+
+@dataclass(frozen=True, slots=True)
+class RunQuery:
+    """Which runs to list. `since` and `until` look at when a run ended, or was scheduled if it has not ended."""
+
+    runs: RunList
+    state: RunState | None = None  # one that occurs in that list
+    job_id: UUID | None = None  # required for OF_JOB, and only there
+    since: datetime | None = None  # at or after
+    until: datetime | None = None  # before
+
+
+@dataclass(frozen=True, slots=True)
+class SkipView:
+    id: int
+    first_at: datetime
+    last_at: datetime
+    count: int
+    reason: SkipReason
+
+
+@dataclass(frozen=True, slots=True)
+class VersionView:
+    version: int
+    definition: Definition
+    changed_at: datetime
+    changed_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class InstantFacts:
+    """What is known about one instant of a job."""
+
+    job: JobView  # also if it was deleted
+    version: VersionView | None  # the one that was valid then
+    run: RunView | None  # the run of the instant itself, scheduled or backfilled
+    replays: Sequence[UUID]  # runs that repeat it, oldest first
+    skips: Sequence[SkipView]  # that cover it
+    has_older_runs: bool  # whether runs before it are still kept; if not, it may have been pruned
+
+
+@dataclass(frozen=True, slots=True)
+class EndedRun:
+    """What statistics need of a run that ended."""
+
+    state: RunState
+    scheduled_at: datetime
+    started_at: datetime | None
+    finished_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """How many there are of what."""
+
+    jobs: int
+    paused: int
+    in_error: int
+    waiting: int
+    running: int
+    dead_letters: int
+    ended: Mapping[RunState, int] = field(default_factory=dict)  # within the window asked for
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleGroup:
+    """Jobs that name the same instants."""
+
+    definition: Definition  # of one of them
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    id: UUID
+    host: str
+    started_at: datetime
+    beat_at: datetime
+    lanes: Sequence[str]
+    tzdata: str
+    running: int  # runs it holds
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    id: int
+    at: datetime
+    actor: str
+    action: str
+    subject: str
+    before: object
+    after: object
+    token_id: UUID | None
+    ip: str | None
+    request_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeMark:
+    """How far somebody has heard of changes."""
+
+    at: datetime
+    audit_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRun:
+    id: UUID
+    job_id: UUID
+    state: RunState
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What changed since a mark. `is_whole` is false if there was more than fits."""
+
+    jobs: Sequence[UUID]
+    runs: Sequence[ChangedRun]
+    is_whole: bool
+    mark: ChangeMark
+
+
+class ListStore(Protocol):
+    """What people may look at."""
+
+    async def job(self, ref: str | UUID, *, deleted: bool = False) -> JobView | None:
+        """A job by id or by name; by id also one that was deleted, if asked for."""
+
+    async def jobs(self, query: JobQuery, limit: int, after: Place | None = None) -> list[JobView]:
+        """A page of jobs. A place holds the name, when the planner looks next (`plan_at`), or nothing but the id."""
+
+    async def run(self, run_id: UUID) -> RunView | None:
+        """A run as it stands."""
+
+    async def attempts(self, run_id: UUID) -> list[AttemptView]:
+        """The attempts of a run that have ended, in order."""
+
+    async def runs(self, query: RunQuery, limit: int, after: Place | None = None) -> list[RunView]:
+        """A page of runs. A place holds the instant that its list is sorted by."""
+
+    async def late_runs(self, now: datetime, limit: int) -> list[RunView]:
+        """Of the last 10,000 runs to end, those begun later than their job's `late_after`, the latest begun first."""
+
+    async def stuck_runs(self, ready_before: datetime, limit: int, *, untried: bool = False) -> list[RunView]:
+        """Waiting runs, ready since before then, by when they expire; only those never tried, if asked."""
+
+    async def skips(self, job_id: UUID, limit: int, before: tuple[datetime, int] | None = None) -> list[SkipView]:
+        """A page of a job's skips by (last_at, id), newest first, before the one given."""
+
+    async def versions(self, job_id: UUID, limit: int, before: int | None = None) -> list[VersionView]:
+        """A page of a job's versions, newest first, before the one given."""
+
+    async def instant(self, job_id: UUID, at: datetime) -> InstantFacts | None:
+        """What is known about one instant of a job; None if there is no such job."""
+
+    async def ended(self, job_id: UUID, since: datetime, limit: int) -> list[EndedRun]:
+        """The newest runs of a job that ended, scheduled since then."""
+
+    async def without_run(self, job_id: UUID, instants: Sequence[datetime]) -> list[datetime]:
+        """Those of the instants that have neither a scheduled nor a backfilled run."""
+
+    async def overview(self, since: datetime) -> Overview:
+        """How many there are of what; ended runs are counted since then, at most 100,000 of them."""
+
+    async def schedules(self, limit: int) -> tuple[list[ScheduleGroup], int]:
+        """Jobs that will fire, by the instants they name, the most common first; and how many jobs were left out."""
+
+    async def nodes(self, beat_after: datetime) -> list[NodeView]:
+        """The nodes that were heard of since then, the youngest last."""
+
+    async def audit(self, limit: int, before: int | None = None, subject: str | None = None) -> list[AuditRow]:
+        """Who changed what, newest first, before the row given."""
+
+    async def changes(self, since: ChangeMark | None, now: datetime, limit: int) -> Changes:
+        """Which jobs were changed, and which runs began or ended, since the mark; without one, only where to begin."""
