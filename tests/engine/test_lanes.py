@@ -8,6 +8,7 @@ import pytest
 
 from hourbell.core.policies import CatchUp, Priority
 from hourbell.core.settle import Outcome, Succeeded
+from hourbell.store.base import StoreUnavailable
 from hourbell.targets.base import Call
 from tests.engine.nodes import HOUR, MINUTE, SECOND, Cluster, Node, hang, takes, virtually
 from tests.engine.virtual import START
@@ -53,6 +54,28 @@ def test_a_node_never_makes_more_attempts_than_it_has_slots(slots: int) -> None:
         assert len(cluster.calls) == 150
 
     test()
+
+
+@virtually
+async def test_while_outcomes_cannot_be_written_a_node_holds_no_more_than_twice_its_slots(cluster: Cluster) -> None:
+    is_away = True
+
+    async def refuse() -> None:
+        if is_away:
+            raise StoreUnavailable("settling only")
+
+    for number in range(20):
+        await cluster.add_job(f"job-{number}", lane=f"lane-{number % 2}", schedule="0 * * * *")
+    await cluster.advance_to(START + HOUR - SECOND)
+    node = await cluster.start(slots=3)
+    node.before("settle", refuse)
+    await cluster.advance(20 * SECOND)
+    assert len(cluster.calls) == 6
+
+    is_away = False
+    await cluster.advance(20 * SECOND)
+    assert len(cluster.calls) == 20
+    await cluster.assert_accounted()
 
 
 @virtually

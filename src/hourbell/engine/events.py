@@ -1,7 +1,8 @@
 """What happened, told once: a log line for each state change and the metrics that go with it."""
 
 import logging
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from hourbell.core.job import Definition
@@ -57,6 +58,8 @@ class EngineEvents:
             log.info("run_late", extra=facts)
 
     def settled(self, settled: Sequence[Settled], saved: Sequence[Saved], names: Sequence[str]) -> None:
+        outcomes: Counter[str] = Counter()
+        ended: Counter[RunState] = Counter()
         for each, answer, name in zip(settled, saved, names, strict=True):
             settlement, attempt = each.settlement, each.attempt
             if answer is Saved.SUPERSEDED:
@@ -64,27 +67,36 @@ class EngineEvents:
                 log.warning("write_superseded", extra=_facts(settlement.run, name))
                 continue
             if attempt is not None:
-                self._metrics.settled.labels(attempt.outcome).inc()
+                outcomes[attempt.outcome] += 1
                 self._metrics.duration.observe((attempt.finished_at - attempt.started_at).total_seconds())
-            self._ended(settlement, name)
+            ended[settlement.state] += 1
+            self._tell(settlement, name)
+        for outcome, count in outcomes.items():
+            self._metrics.settled.labels(outcome).inc(count)
+        self._count_ended(ended)
 
     def reaped(self, settlements: Sequence[Settlement]) -> None:
         for settlement in settlements:
             self._metrics.lost.inc()
             self._metrics.settled.labels("lost").inc()
             log.warning("lease_lost", extra=_facts(settlement.run) | {"state": settlement.state.value})
-            self._ended(settlement)
+            self._tell(settlement)
+        self._count_ended(Counter(settlement.state for settlement in settlements))
 
     def expired(self, count: int) -> None:
         if count:
             self._metrics.ended.labels("failed").inc(count)
             log.error("runs_expired", extra={"count": count, "hint": "no node served them within max_age"})
 
-    def _ended(self, settlement: Settlement, name: str = "") -> None:
-        if settlement.state in ENDS:
-            self._metrics.ended.labels(settlement.state.value).inc()
-            if self._metrics.by_job is not None:
-                self._metrics.by_job.labels(name, settlement.state.value).inc()
+    def _count_ended(self, states: Mapping[RunState, int]) -> None:
+        """Count all of a batch at once: finding the series costs more than counting."""
+        for state, count in states.items():
+            if state in ENDS:
+                self._metrics.ended.labels(state.value).inc(count)
+
+    def _tell(self, settlement: Settlement, name: str = "") -> None:
+        if self._metrics.by_job is not None and settlement.state in ENDS:
+            self._metrics.by_job.labels(name, settlement.state.value).inc()
         if settlement.state is RunState.SUCCEEDED and not log.isEnabledFor(logging.DEBUG):
             return  # most runs end here
         facts = _facts(settlement.run, name) | {"state": settlement.state.value}

@@ -1,9 +1,10 @@
 """Claims ready runs for its free slots and delivers one attempt of each.
 
 1. `tick` learns which lanes have ready runs (a scan at most once a second, and hints in between).
-2. It claims at most as many as it has free slots, lane by lane. The claim is committed before anything leaves.
+2. It claims at most as many as it has free slots, lane by lane and in portions, so that some are delivered while others
+   are claimed. The claim is committed before anything leaves.
 3. Each claimed run becomes a task that delivers one attempt, unless its lease can no longer be trusted.
-4. The outcome goes to the settler; the slot is free when the settlement is written.
+4. The outcome goes to the settler, and the slot is free. The run is held until its settlement is written.
 """
 
 import asyncio
@@ -42,9 +43,11 @@ from hourbell.targets.base import Call, Target, Transaction
 log = logging.getLogger("hourbell.engine")
 
 MOST_LANES = 200
-MOST_CLAIMED = 1_000
+MOST_CLAIMED = 200  # at once; more of them would be sent, and then answered, all together
 _LOOK_AT_LANES = 1.0
 _BETWEEN_LOOKS = 0.1  # at least, also when hints come faster
+_LEAST_PORTION = 50
+_GATHER = 0.005  # seconds for more slots to become free, where there are fewer than a portion
 _ONE_IN = 8  # of so many slots, one goes to the oldest run whatever its rank
 _MOST_DEFINITIONS = 10_000
 
@@ -117,11 +120,13 @@ class Runner:
         self._elapsed = elapsed
         self._luck = luck
         self._slots = slots
+        self._portion = min(max(slots // 4, _LEAST_PORTION), MOST_CLAIMED)
         self._suspect_after = suspect_after
         self._transactions = transactions
         self._lanes = Lanes()
         self._held: dict[Held, Attempting] = {}
-        self._in_lane: Counter[str] = Counter()
+        self._in_lane: Counter[str] = Counter()  # without what is settled
+        self._unwritten = 0  # settled, and not written yet
         self._definitions: dict[tuple[UUID, int], Definition] = {}
         self._claims = 0
         self._accepts = True
@@ -145,7 +150,7 @@ class Runner:
             claimed += await self._claim(wants)
         if claimed:
             self._lanes.is_stale = True
-            return 0
+            return 0 if self._free >= self._portion else _GATHER
         for want in wants:
             self._lanes.ready_at.pop(want.lane, None)  # nothing to be had: until the next look
         if wants and self._lanes.is_stale:
@@ -210,6 +215,12 @@ class Runner:
     def is_idle(self) -> bool:
         return not self._held
 
+    @property
+    def _free(self) -> int:
+        """The slots without an attempt. However slowly the database writes, no more is held than twice the slots."""
+        held = len(self._held)
+        return min(self._slots - held + self._unwritten, 2 * self._slots - held)
+
     def _under_way(self) -> list[Attempting]:
         return [attempting for attempting in self._held.values() if attempting.is_under_way]
 
@@ -232,16 +243,19 @@ class Runner:
         self._lanes.ready_at = {work.lane: work.ready_at for work in found if self._target(work.lane) is not None}
 
     def _wants(self, now: datetime) -> list[Want]:
-        free = min(self._slots - len(self._held), MOST_CLAIMED)
+        free = min(self._free, self._portion)
         wants: list[Want] = []
-        for lane in self._lanes.ready(now):
+        lanes = self._lanes.ready(now)
+        share = max(-(-self._portion // max(1, len(lanes))), self._portion // _ONE_IN)
+        for lane in lanes:
             target = self._target(lane)
             if free <= 0 or len(wants) == MOST_LANES:
                 break
             if target is None:
                 continue
             most = target.slots(lane)
-            take = free if most is None else min(free, most - self._in_lane[lane])
+            # A share for each lane of a portion: taken in turns, their connections would idle and be closed in between.
+            take = min(free, share if most is None else min(share, most - self._in_lane[lane]))
             if take > 0:
                 wants.append(Want(lane, take, self._oldest(take)))
                 free -= take
@@ -276,7 +290,8 @@ class Runner:
         if not runs:
             return 0
         self._events.claimed(runs)
-        claimed = [self._hold(run, trusted_until) for run in runs]
+        targets = {lane: self._target(lane) for lane in {run.lane for run in runs}}
+        claimed = [self._hold(run, targets[run.lane], trusted_until) for run in runs]
         try:
             definitions = await self._definitions_of(runs)
             secrets = await self._secrets_of(claimed)
@@ -291,8 +306,7 @@ class Runner:
             attempting.task.add_done_callback(partial(self._settle_unentered, attempting))
         return len(runs)
 
-    def _hold(self, run: Run, trusted_until: float) -> Attempting:
-        target = self._target(run.lane)
+    def _hold(self, run: Run, target: Target | None, trusted_until: float) -> Attempting:
         assert target is not None  # only lanes with a target are claimed
         attempting = Attempting(Held(run.id, run.attempt), run, target)
         self._held[attempting.held] = attempting
@@ -336,7 +350,8 @@ class Runner:
 
     def _settle_unentered(self, attempting: Attempting, _: asyncio.Task[None]) -> None:
         """A task that is cancelled before its first step never runs, and its run would be held for ever."""
-        self._settle(attempting, attempting.stop or Interrupted(), self._clock.now())
+        if not attempting.is_settled:
+            self._settle(attempting, attempting.stop or Interrupted(), self._clock.now())
 
     async def _deliver(self, attempting: Attempting, now: datetime) -> Outcome:
         run, definition = attempting.run, attempting.definition
@@ -383,6 +398,8 @@ class Runner:
         name = attempting.definition.name if attempting.definition is not None else ""
         self._settler.add(settled, name, on_written=lambda: self._release(attempting))
         attempting.is_settled = True
+        self._unwritten += 1
+        self._leave_lane(attempting.run.lane)
 
     def _settled(self, attempting: Attempting, outcome: Outcome, started_at: datetime) -> Settled:
         """What an outcome makes of the run, with the attempt that is written down; none if nothing has begun."""
@@ -396,15 +413,18 @@ class Runner:
         return Settled(settle(attempting.run, outcome, finished_at, retry, self._luck()), attempt)
 
     def _release(self, attempting: Attempting) -> None:
-        """Free the slot; where runs of a job go one at a time, the next one may be ready."""
+        """Hold the run no longer; where runs of a job go one at a time, the next one may be ready."""
         self._leases.forget(attempting.held)
         if self._held.pop(attempting.held, None) is None:
             return
-        self._in_lane[attempting.run.lane] -= 1
-        if not self._in_lane[attempting.run.lane]:
-            del self._in_lane[attempting.run.lane]
+        self._unwritten -= 1
         if attempting.definition is not None and attempting.definition.overlap is not Overlap.ALLOW:
             self.hint([attempting.run.lane])
+
+    def _leave_lane(self, lane: str) -> None:
+        self._in_lane[lane] -= 1
+        if not self._in_lane[lane]:
+            del self._in_lane[lane]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Writes outcomes that arrive together together, while the runner claims the next ones.
 
 What is finished waits here until it is written, however long the database is away; the number is bounded by the slots,
-because a slot is free only when its settlement is written.
+because the runner holds no more runs than twice as many, and a run is held until its settlement is written.
 """
 
 import asyncio
@@ -67,6 +67,7 @@ class Settler:
         if len(self._waiting) < BATCH and not self._gathered:
             self._gathered = True
             return _GATHER  # a moment for others to join
+        self._on_slots()  # the runner claims for the slots of the batch while it is written
         batch = self._waiting[:BATCH]
         saved = await self._write(batch)
         self._gathered = False

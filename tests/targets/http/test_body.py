@@ -9,14 +9,14 @@ from hourbell.core.states import Kind
 from hourbell.core.target import HttpCall, parse_target
 from hourbell.core.template import TemplateError
 from hourbell.targets.base import Call
-from hourbell.targets.http.body import MOST_BYTES, body_of
+from hourbell.targets.http.body import MOST_BYTES, RunTexts, body_of, content_type_of
 from tests.targets.http.steps import RUN_ID, T0, a_call, a_definition
 
 
 def made(call: Call) -> tuple[bytes, str | None]:
     http = parse_target(call.definition.target)
     assert isinstance(http, HttpCall)
-    return body_of(http, call)
+    return body_of(http, call, RunTexts.of(call.run)), content_type_of(http)
 
 
 def test_without_a_body_of_its_own_a_job_sends_the_envelope() -> None:

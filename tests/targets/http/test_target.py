@@ -1,7 +1,8 @@
 """One request for each attempt: what it says, how it is signed, and what its end makes of the run."""
 
 import os
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
 import pytest
@@ -67,12 +68,29 @@ async def test_the_time_that_is_signed_is_the_engines() -> None:
     assert transport.headers["webhook-timestamp"] == str(int(T0.timestamp()) + 3 * 3_600)
 
 
+async def test_a_secret_that_is_replaced_signs_from_the_next_request_on() -> None:
+    transport = ScriptedTransport()
+    target = target_of(transport)
+    for secret in (sealed(OLD), sealed(NEW)):
+        await target.deliver(a_call(now=datetime.now(UTC), secrets=(secret,)))
+
+    standardwebhooks.Webhook(NEW).verify(transport.requests[-1].body, dict(transport.headers))
+
+
+async def test_a_secret_that_was_opened_before_is_refused_once_it_is_changed() -> None:
+    target, whole = target_of(ScriptedTransport()), sealed(NEW)
+    assert isinstance(await target.deliver(a_call(secrets=(whole,))), Succeeded)
+
+    changed = replace(whole, sealed=whole.sealed[:-1] + bytes([whole.sealed[-1] ^ 1]))
+    outcome = await target.deliver(a_call(secrets=(changed,)))
+    assert isinstance(outcome, Failed)
+    assert "it was changed" in outcome.error
+
+
 @pytest.mark.parametrize("receivers", [OLD, NEW])
 async def test_during_a_rotation_the_reference_verifies_with_either_secret(receivers: str) -> None:
-    import datetime
-
     transport = ScriptedTransport()
-    call = a_call(now=datetime.datetime.now(datetime.UTC), secrets=(sealed(NEW), sealed(OLD)))
+    call = a_call(now=datetime.now(UTC), secrets=(sealed(NEW), sealed(OLD)))
     await deliver(transport, call)
 
     standardwebhooks.Webhook(receivers).verify(transport.requests[0].body, dict(transport.headers))

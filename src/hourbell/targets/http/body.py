@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from hourbell.core.run import trigger_of
+from hourbell.core.run import Run, trigger_of
 from hourbell.core.target import HttpCall
 from hourbell.core.template import TemplateError, fill_json, fill_text
 from hourbell.targets.base import Call
@@ -11,55 +12,69 @@ from hourbell.targets.base import Call
 MOST_BYTES = 1_048_576
 _JSON_TYPE = "application/json"
 _TEXT_TYPE = "text/plain; charset=utf-8"
+# What is encoded was JSON before, and has no circles.
+_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":")).encode
 
 
-def body_of(http: HttpCall, call: Call) -> tuple[bytes, str | None]:
-    """The body and its content type, or a TemplateError; a GET without a body of its own has none."""
+def content_type_of(http: HttpCall) -> str | None:
+    """The content type of every body of this target; a GET without a body of its own has none."""
     if http.body is None and http.method == "GET":
-        return b"", None
+        return None
     given = next((value for name, value in http.headers.items() if name.lower() == "content-type"), None)
-    if isinstance(http.body, str):
-        content_type = given or _TEXT_TYPE
-        body = _bytes(fill_text(http.body, _values(call), is_json="json" in content_type.lower()))
+    return given or (_TEXT_TYPE if isinstance(http.body, str) else _JSON_TYPE)
+
+
+class RunTexts(NamedTuple):
+    """What body and headers both say of a run."""
+
+    id: str
+    scheduled_at: str
+
+    @classmethod
+    def of(cls, run: Run) -> "RunTexts":
+        return cls(str(run.id), run.scheduled_at.isoformat().replace("+00:00", "Z"))
+
+
+def body_of(http: HttpCall, call: Call, texts: RunTexts) -> bytes:
+    """The body, or a TemplateError; it is empty where there is no content type."""
+    if http.body is None:
+        body = b"" if http.method == "GET" else _encoded(envelope(call, texts))
+    elif isinstance(http.body, str):
+        is_json = "json" in (content_type_of(http) or "").lower()
+        body = _bytes(fill_text(http.body, _values(call, texts), is_json=is_json))
     else:
-        content_type = given or _JSON_TYPE
-        body = _encoded(envelope(call) if http.body is None else fill_json(http.body, _values(call)))
+        body = _encoded(fill_json(http.body, _values(call, texts)))
     if len(body) > MOST_BYTES:
         raise TemplateError(f"the body has {len(body)} bytes; at most {MOST_BYTES} are sent")
-    return body, content_type
+    return body
 
 
-def envelope(call: Call) -> dict[str, object]:
+def envelope(call: Call, texts: RunTexts) -> dict[str, object]:
     """What is sent unless a job has a body of its own. `idempotencyKey` and `eventId` are the run's id."""
-    run_id = str(call.run.id)
     return {
-        "id": run_id,
-        "idempotencyKey": run_id,
-        "eventId": run_id,
+        "id": texts.id,
+        "idempotencyKey": texts.id,
+        "eventId": texts.id,
         "job": call.definition.name,
-        "scheduled_at": scheduled_at(call),
+        "scheduled_at": texts.scheduled_at,
         "trigger": trigger_of(call.run, call.definition),
         "payload": call.payload,
     }
 
 
-def scheduled_at(call: Call) -> str:
-    return call.run.scheduled_at.isoformat().replace("+00:00", "Z")
-
-
-def _values(call: Call) -> Mapping[str, object]:
+def _values(call: Call, texts: RunTexts) -> Mapping[str, object]:
     """What placeholders may name; nothing in it changes from one attempt to the next."""
     trigger = trigger_of(call.run, call.definition)
     return {
         "payload": call.payload,
-        "run": {"id": str(call.run.id), "scheduled_at": scheduled_at(call), "trigger": trigger},
+        "run": {"id": texts.id, "scheduled_at": texts.scheduled_at, "trigger": trigger},
         "job": {"name": call.definition.name},
     }
 
 
 def _encoded(value: object) -> bytes:
     try:
-        return _bytes(json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
+        return _bytes(_encode(value))
     except TemplateError:
         raise
     except (ValueError, RecursionError) as error:

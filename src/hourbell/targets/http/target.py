@@ -1,10 +1,12 @@
 """Delivers a run as one signed request.
 
-1. The request is made: the same bytes and the same id on every attempt, signed with each secret that is valid.
+1. The request is made: the same bytes and the same id on every attempt, signed with each secret that is valid. What
+   does not change from one run to the next is kept: a job's version, and its secrets as long as they are the same.
 2. The transport sends it, once, and only where the address guard lets it.
 3. The answer, or its absence, becomes the outcome; the breaker learns whether the receiver is well.
 """
 
+import asyncio
 import hashlib
 import logging
 from collections.abc import Callable, Mapping
@@ -17,14 +19,14 @@ from hourbell.core.target import HttpCall, TargetError, parse_target
 from hourbell.core.template import TemplateError
 from hourbell.sealing import HEADER, SIGNING, CannotOpen, KeyRing, Sealed
 from hourbell.targets.base import Call
-from hourbell.targets.http.body import body_of, scheduled_at
+from hourbell.targets.http.body import RunTexts, body_of, content_type_of
 from hourbell.targets.http.breaker import Breaker
 from hourbell.targets.http.outcome import outcome_of
 from hourbell.targets.http.transport import NotBegun, Refused, Request, Transport, TransportError
 
 log = logging.getLogger("hourbell.targets")
 
-_MOST_CALLS = 10_000
+_MOST_KEPT = 10_000
 
 
 class HttpTarget:
@@ -44,7 +46,8 @@ class HttpTarget:
         self._user_agent = user_agent
         self._slots = slots
         self._breaker = Breaker(elapsed)
-        self._calls: dict[tuple[UUID, int], HttpCall] = {}
+        self._versions: dict[tuple[UUID, int], _Version] = {}
+        self._opened: dict[UUID, tuple[tuple[Sealed, ...], _Secrets]] = {}
 
     def lanes(self) -> tuple[str, ...]:
         return "http://*", "https://*"
@@ -54,18 +57,19 @@ class HttpTarget:
 
     async def deliver(self, call: Call) -> Outcome:
         try:
-            http = self._http_of(call)
-            secrets = self._open(call.secrets)
-            request = self._request(http, call, secrets)
+            version = self._version_of(call)
+            secrets = self._secrets_of(call)
+            request = _request(version, call, secrets)
         except (TargetError, TemplateError, CannotOpen) as error:
             return Failed(str(error), retryable=isinstance(error, CannotOpen), begun=False)
+        await asyncio.sleep(0)  # what was claimed together is made in a row, and then sent: that keeps caches warm
         try:
             response = await self._transport.send(request, call.begin)
         except NotBegun:
             return Unstarted()
         except Refused as refused:
             # A name may lead somewhere else the next time; an address never does.
-            return Failed(str(refused), retryable=not http.url.is_address, begun=False)
+            return Failed(str(refused), retryable=not version.http.url.is_address, begun=False)
         except TransportError as error:
             self._note_trouble(call.run.lane)
             return Failed(str(error), begun=error.begun, answer=Answer(phases=error.phases))
@@ -75,22 +79,39 @@ class HttpTarget:
     async def close(self) -> None:
         await self._transport.close()
 
-    def _http_of(self, call: Call) -> HttpCall:
-        """The target of a job's version, which never changes."""
-        version = (call.run.job_id, call.run.job_version)
-        http = self._calls.get(version)
-        if http is None:
+    def _version_of(self, call: Call) -> "_Version":
+        """What a job's version says, which never changes."""
+        key = (call.run.job_id, call.run.job_version)
+        version = self._versions.get(key)
+        if version is None:
             parsed = parse_target(call.definition.target)
             if not isinstance(parsed, HttpCall):
                 raise TargetError(["the target is not of type http"])
-            if len(self._calls) >= _MOST_CALLS:
-                self._calls.clear()
-            http = self._calls[version] = parsed
-        return http
+            if len(self._versions) >= _MOST_KEPT:
+                self._versions.clear()
+            version = self._versions[key] = _Version(parsed, self._headers_of(parsed))
+        return version
+
+    def _headers_of(self, http: HttpCall) -> dict[str, str]:
+        """The headers of every request, but for those of a run."""
+        content_type = content_type_of(http)
+        defaults = {"User-Agent": self._user_agent} | ({"Content-Type": content_type} if content_type else {})
+        return _joined(defaults, http.headers)
+
+    def _secrets_of(self, call: Call) -> "_Secrets":
+        """A job's secrets in the clear, opened anew when anything about one of them is not as before."""
+        if not call.secrets:
+            return _NONE
+        kept = self._opened.get(call.run.job_id)
+        if kept is not None and kept[0] == call.secrets:
+            return kept[1]
+        if len(self._opened) >= _MOST_KEPT:
+            self._opened.clear()
+        opened = self._open(call.secrets)
+        self._opened[call.run.job_id] = (call.secrets, opened)
+        return opened
 
     def _open(self, sealed: tuple[Sealed, ...]) -> "_Secrets":
-        if not sealed:
-            return _NONE
         if self._keys is None:
             raise CannotOpen("the job has a secret, and this node has no HOURBELL_SECRET_KEY")
         signing: list[bytes] = []
@@ -103,26 +124,17 @@ class HttpTarget:
                 headers.setdefault(each.field.removeprefix(HEADER), text)  # the newest comes first
         return _Secrets(tuple(signing), headers)
 
-    def _request(self, http: HttpCall, call: Call, secrets: "_Secrets") -> Request:
-        run_id = str(call.run.id)
-        body, content_type = body_of(http, call)
-        timestamp = int(call.now.timestamp())
-        defaults = {"User-Agent": self._user_agent} | ({"Content-Type": content_type} if content_type else {})
-        headers = _joined(_joined(defaults, http.headers), secrets.headers) | {
-            "webhook-id": run_id,
-            "webhook-timestamp": str(timestamp),
-            "Idempotency-Key": run_id,
-            "hourbell-attempt": str(call.run.attempt),
-            "hourbell-scheduled-at": scheduled_at(call),
-            "traceparent": _traceparent(call),
-        }
-        if secrets.signing:
-            headers["webhook-signature"] = signature(secrets.signing, run_id, timestamp, body)
-        return Request(http.method, http.url, headers, body, http.timeout.total_seconds())
-
     def _note_trouble(self, lane: str) -> None:
         if self._breaker.unwell(lane):
             log.warning("receiver_unwell", extra={"lane": lane, "hint": "its runs wait; one at a time is tried"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """What a job's version says of its requests."""
+
+    http: HttpCall
+    headers: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +148,31 @@ class _Secrets:
 _NONE = _Secrets((), {})
 
 
+def _request(version: _Version, call: Call, secrets: _Secrets) -> Request:
+    http, texts = version.http, RunTexts.of(call.run)
+    body = body_of(http, call, texts)
+    timestamp = int(call.now.timestamp())
+    headers = _joined(version.headers, secrets.headers) if secrets.headers else dict(version.headers)
+    headers |= {
+        "webhook-id": texts.id,
+        "webhook-timestamp": str(timestamp),
+        "Idempotency-Key": texts.id,
+        "hourbell-attempt": str(call.run.attempt),
+        "hourbell-scheduled-at": texts.scheduled_at,
+        "traceparent": _traceparent(texts.id, call.run.attempt),
+    }
+    if secrets.signing:
+        headers["webhook-signature"] = signature(secrets.signing, texts.id, timestamp, body)
+    return Request(http.method, http.url, headers, body, http.timeout.total_seconds())
+
+
 def _joined(weaker: Mapping[str, str], stronger: Mapping[str, str]) -> dict[str, str]:
     """Headers of which the second kind replaces the first, however they are capitalised."""
     names = {name.lower() for name in stronger}
     return {name: value for name, value in weaker.items() if name.lower() not in names} | dict(stronger)
 
 
-def _traceparent(call: Call) -> str:
+def _traceparent(run_id: str, attempt: int) -> str:
     """One trace for a run, one span for each of its attempts; both follow from what they are."""
-    span = hashlib.blake2b(f"{call.run.id}:{call.run.attempt}".encode(), digest_size=8).hexdigest()
-    return f"00-{call.run.id.hex}-{span}-01"
+    span = hashlib.blake2b(f"{run_id}:{attempt}".encode(), digest_size=8).hexdigest()
+    return f"00-{run_id.replace('-', '')}-{span}-01"
