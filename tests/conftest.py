@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from hourbell.store.access import AccessStore
 from hourbell.store.base import ControlStore, EngineStore
+from hourbell.store.lists import ListStore
 from tests.database import BACKENDS, Database, PostgresDatabase
 from tests.server import PLACE, remove_server, reserve_place
 
@@ -54,3 +56,13 @@ def store(database: Database) -> EngineStore:
 @pytest.fixture
 def control(database: Database) -> ControlStore:
     return database.control()
+
+
+@pytest.fixture
+def lists(database: Database) -> ListStore:
+    return database.lists()
+
+
+@pytest.fixture
+def access(database: Database) -> AccessStore:
+    return database.access()

@@ -13,11 +13,15 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
+from hourbell.store.access import AccessStore
 from hourbell.store.base import ControlStore, EngineStore
+from hourbell.store.lists import ListStore
 from hourbell.store.migrations import Migration, load_migrations
+from hourbell.store.postgres.access import PostgresAccessStore
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.control import PostgresControlStore
 from hourbell.store.postgres.engine import PostgresEngineStore
+from hourbell.store.postgres.lists import PostgresListStore
 from hourbell.store.postgres.migrate import PACKAGE, migrate
 from hourbell.store.postgres.secrets import PostgresSecretStore
 from hourbell.store.secrets import SecretStore
@@ -34,6 +38,10 @@ class Database(Protocol):
     def control(self) -> ControlStore: ...
 
     def secrets(self) -> SecretStore: ...
+
+    def lists(self) -> ListStore: ...
+
+    def access(self) -> AccessStore: ...
 
     async def rows(self, table: str, order: str = "1") -> list[Row]:
         """A table's rows, with ids as UUIDs, instants as datetimes and JSON as values."""
@@ -82,6 +90,12 @@ class PostgresDatabase:
 
     def secrets(self) -> PostgresSecretStore:
         return PostgresSecretStore(self.connections())
+
+    def lists(self) -> PostgresListStore:
+        return PostgresListStore(self.connections())
+
+    def access(self) -> PostgresAccessStore:
+        return PostgresAccessStore(self.connections())
 
     async def migrate(self) -> list[Migration]:
         return await migrate(self.connections())

@@ -11,8 +11,10 @@ from typing import Any
 import apsw
 
 from hourbell.store.migrations import Migration
+from hourbell.store.sqlite.access import SqliteAccessStore
 from hourbell.store.sqlite.control import SqliteControlStore
 from hourbell.store.sqlite.engine import SqliteEngineStore
+from hourbell.store.sqlite.lists import SqliteListStore
 from hourbell.store.sqlite.migrate import migrate
 from hourbell.store.sqlite.secrets import SqliteSecretStore
 from hourbell.store.sqlite.values import rows_of
@@ -73,6 +75,12 @@ class SqliteDatabase:
 
     def secrets(self) -> SqliteSecretStore:
         return SqliteSecretStore(self.runner())
+
+    def lists(self) -> SqliteListStore:
+        return SqliteListStore(self.runner())
+
+    def access(self) -> SqliteAccessStore:
+        return SqliteAccessStore(self.runner())
 
     async def migrate(self) -> list[Migration]:
         return await migrate(self.runner())

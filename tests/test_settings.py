@@ -421,3 +421,11 @@ def test_an_address_that_only_this_machine_reaches_is_known(address: str, loopba
 )
 def test_settings_that_do_not_go_together_are_refused(environment: dict[str, str]) -> None:
     assert complaint(environment).startswith("HOURBELL_S")
+
+
+def test_the_api_has_a_rate_and_trusts_no_proxy_unless_told() -> None:
+    assert (load().api_rate, load().trusted_proxies) == (200, ())
+    settings = load({"HOURBELL_API_RATE": "0", "HOURBELL_TRUSTED_PROXIES": "10.0.0.0/8, ::1"})
+    assert (settings.api_rate, [str(each) for each in settings.trusted_proxies]) == (0, ["10.0.0.0/8", "::1/128"])
+    assert "write a number from 0 to 1000000" in complaint({"HOURBELL_API_RATE": "-1"})
+    assert "'proxy' is not a network" in complaint({"HOURBELL_TRUSTED_PROXIES": "proxy"})

@@ -7,6 +7,7 @@ secret names. Plain secrets are wrapped, so that neither a log line nor a traceb
 import base64
 import contextlib
 import hashlib
+import hmac
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -62,6 +63,7 @@ class KeyRing:
         if not keys or any(len(key) != KEY_BYTES for key in keys):
             raise ValueError(f"a key ring needs keys of {KEY_BYTES} bytes")
         self._ciphers = {key_id(key): AESGCM(key) for key in keys}
+        self._first = keys[0]
         self._newest = key_id(keys[0])
         self._random_bytes = random_bytes
 
@@ -69,6 +71,10 @@ class KeyRing:
     def newest(self) -> str:
         """The id of the key that seals."""
         return self._newest
+
+    def derive(self, purpose: str) -> bytes:
+        """A key for something else, from which the newest one cannot be told."""
+        return hmac.digest(self._first, f"hourbell {purpose}".encode(), "sha256")
 
     def seal(self, plain: Plain, secret_id: UUID, job_id: UUID, field: str) -> Sealed:
         empty = Sealed(secret_id, job_id, field, self._newest, b"")

@@ -10,27 +10,47 @@ import socket
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from uuid import uuid4
 
 import uvicorn
+from starlette.types import ASGIApp
 
-from hourbell import clock
-from hourbell.api.health import LoopAge, Readiness, health_app
+from hourbell import __version__, clock
+from hourbell.api.app import build_app
+from hourbell.api.health import LoopAge, Readiness
+from hourbell.api.middleware import Edge
+from hourbell.control.access import Access, refuse_to_listen
+from hourbell.control.changes import Watch
 from hourbell.engine.engine import Engine
 from hourbell.engine.heartbeat import HeartbeatResult
 from hourbell.library.scheduler import Scheduler
 from hourbell.library.sync import sync_jobs
 from hourbell.metrics import Metrics
-from hourbell.settings import DEFAULT, Address, Settings
+from hourbell.settings import DEFAULT, Address, Settings, SettingsError
 from hourbell.store.base import StoreUnavailable
 from hourbell.targets.base import Target
-from hourbell.wiring import Stores, allowed_networks, build_engine, build_targets, load_keys, open_stores
+from hourbell.wiring import (
+    Stores,
+    allowed_networks,
+    build_access,
+    build_control,
+    build_door,
+    build_engine,
+    build_gate,
+    build_targets,
+    load_keys,
+    open_stores,
+)
 
 log = logging.getLogger("hourbell.service")
 
 SECOND_SIGNAL = 1
 _ONE_SIGNAL = 0.3  # seconds: some programs send the same signal to a process and to its group
 _BACKLOG = 1_024
+_TIDY_SECONDS = 60
+_KEYS_LAST = timedelta(hours=24)
+_FORGOTTEN_AT_ONCE = 10_000
 _LAST_ANSWERS = 5  # seconds for requests that are being answered when the server closes
 
 
@@ -88,7 +108,9 @@ class _Node:
     engine: Engine
     heartbeat: HeartbeatThread
     targets: Sequence[Target]
-    metrics: Metrics
+    access: Access
+    watch: Watch
+    app: ASGIApp
 
 
 class Service:
@@ -121,23 +143,38 @@ class Service:
         )
         for migration in await stores.migrate():
             log.info("migration_applied", extra={"migration": f"{migration.number:04}_{migration.name}"})
-        await sync_jobs(stores.control, self._scheduler.jobs, await stores.engine.sample_time(), uuid4)
+        now = await stores.engine.sample_time()
+        if (why := refuse_to_listen(settings.http_addr, await build_access(stores, lambda: now).is_open())) is not None:
+            raise SettingsError(why)
+        await sync_jobs(stores.control, self._scheduler.jobs, now, uuid4)
         keys = await load_keys(settings, stores.secrets)
         if stores.transactions is not None:
             await stores.transactions.check()
         metrics = Metrics(with_job_names=settings.metrics_job_names)
-        targets = build_targets(settings, self._scheduler, keys, port=port)
+        gate = build_gate(settings, port=port)
+        targets = build_targets(settings, self._scheduler, keys, gate)
         _tell_of_networks(settings)
         engine = build_engine(settings, stores, targets, metrics)
+        access = build_access(stores, engine.clock.now)
+        control = build_control(settings, stores, keys, access, gate, engine.clock.now)
+        door = await build_door(settings, stores, keys, access, engine.clock.now)
+        app = build_app(control, door, lambda: _readiness(engine, stores), metrics, version=__version__)
+        edge = Edge(
+            app,
+            new_id=lambda: str(uuid4()),
+            elapsed=clock.elapsed,
+            trusted_proxies=settings.trusted_proxies,
+        )
         heartbeat = HeartbeatThread(engine)
         heartbeat.start()
         await engine.start(with_heartbeat=False)
-        return _Node(engine, heartbeat, targets, metrics)
+        return _Node(engine, heartbeat, targets, access, control.watch, edge)
 
     async def _serve(self, node: _Node, stores: Stores, listening: socket.socket) -> None:
         """Answer until the signal; then stop in order, with the HTTP server last: a drain can be watched."""
-        server = self._server(node.engine, stores, node.metrics)
+        server = _server(node.app)
         serving = asyncio.create_task(server.serve(sockets=[listening]))
+        tidying = asyncio.create_task(_tidy(node, stores))
         _spare_the_collector()
         log.info("serving", extra={"http": f"http://{Address(*listening.getsockname()[:2])}"})
         await self._stopping.wait()
@@ -146,6 +183,10 @@ class Service:
         await node.engine.retire()
         for target in node.targets:
             await target.close()
+        tidying.cancel()
+        await node.watch.close()
+        with contextlib.suppress(StoreUnavailable):
+            await node.access.flush()
         server.should_exit = True
         await serving
 
@@ -168,15 +209,28 @@ class Service:
             logging.shutdown()
             os._exit(SECOND_SIGNAL)  # leases run out by themselves; nothing is lost
 
-    def _server(self, engine: Engine, stores: Stores, metrics: Metrics) -> _Server:
-        async def status() -> Readiness:
-            return await _readiness(engine, stores)
 
-        app = health_app(status, metrics)
-        config = uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=_LAST_ANSWERS
+def _server(app: ASGIApp) -> _Server:
+    return _Server(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=_LAST_ANSWERS,
         )
-        return _Server(config)
+    )
+
+
+async def _tidy(node: _Node, stores: Stores) -> None:
+    """Now and then write down when tokens were used, and forget what was asked for long ago."""
+    while True:
+        await asyncio.sleep(_TIDY_SECONDS)
+        with contextlib.suppress(StoreUnavailable):
+            await node.access.flush()
+            await stores.access.forget_kept(node.engine.clock.now() - _KEYS_LAST, _FORGOTTEN_AT_ONCE)
 
 
 def _spare_the_collector() -> None:

@@ -244,6 +244,8 @@ class Settings:
     database_url: str = field(default="sqlite:///hourbell.db", repr=False)
     require_database: bool = False
     http_addr: Address = _LOOPBACK
+    api_rate: int = 200
+    trusted_proxies: tuple[Network, ...] = ()
     tick_interval: timedelta = timedelta(seconds=30)
     lease: timedelta = timedelta(seconds=60)
     reap_interval: timedelta = timedelta(seconds=5)
@@ -285,6 +287,8 @@ READERS: Mapping[str, Callable[[str], object]] = {
     "database_url": _database_url,
     "require_database": _switch,
     "http_addr": _address,
+    "api_rate": _number(0, 1_000_000),
+    "trusted_proxies": parse_networks,
     "tick_interval": _duration(1),
     "lease": _duration(1),
     "reap_interval": _duration(1),

@@ -9,10 +9,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from ssl import SSLError
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
 from hourbell import __version__, clock
+from hourbell.control.access import Access
+from hourbell.control.backfill import Backfills
+from hourbell.control.changes import Watch
+from hourbell.control.control import Control
+from hourbell.control.history import History
+from hourbell.control.imports import Imports
+from hourbell.control.jobs import Jobs
+from hourbell.control.rules import Rules
+from hourbell.control.runs import Runs
 from hourbell.control.secrets import Secrets, WrongKeys, check_keys
 from hourbell.core.networks import LOOPBACK, Network
 from hourbell.core.schedule import TZDATA_VERSION
@@ -21,12 +30,18 @@ from hourbell.library.scheduler import Scheduler
 from hourbell.metrics import Metrics
 from hourbell.sealing import KeyRing, make_key_file, parse_keys
 from hourbell.settings import DEFAULT, Settings, SettingsError, servers_of
+from hourbell.store.access import AccessStore
 from hourbell.store.base import ControlStore, EngineStore, StoreUnavailable, TransactionStore
 from hourbell.store.doctor import DoctorStore, Examined, Expectations, compare_clocks, examine
+from hourbell.store.lists import ListStore
 from hourbell.store.migrations import Migration, load_migrations
 from hourbell.store.secrets import SecretStore
 from hourbell.targets.base import Target
 from hourbell.targets.task import TaskTarget
+
+if TYPE_CHECKING:  # what only a server needs is loaded by a server
+    from hourbell.api.access import Door
+    from hourbell.targets.http.resolver import Gate
 
 T = TypeVar("T")
 
@@ -40,6 +55,8 @@ class Stores:
     engine: EngineStore
     heartbeat: EngineStore
     control: ControlStore
+    lists: ListStore
+    access: AccessStore
     secrets: SecretStore
     transactions: TransactionStore | None
     migrate: Callable[[], Awaitable[list[Migration]]]
@@ -53,10 +70,12 @@ def open_stores(settings: Settings) -> Stores:
 
 
 def _open_postgres(settings: Settings) -> Stores:
+    from hourbell.store.postgres.access import PostgresAccessStore
     from hourbell.store.postgres.connections import Connections
     from hourbell.store.postgres.control import PostgresControlStore
     from hourbell.store.postgres.engine import PostgresEngineStore
     from hourbell.store.postgres.function_connections import FunctionConnections
+    from hourbell.store.postgres.lists import PostgresListStore
     from hourbell.store.postgres.migrate import migrate, status
     from hourbell.store.postgres.secrets import PostgresSecretStore
     from hourbell.store.postgres.transactions import PostgresTransactionStore, SeparateLogin
@@ -80,6 +99,8 @@ def _open_postgres(settings: Settings) -> Stores:
             Connections(settings.database.location, size=1, timeout=settings.lease.total_seconds() / 8)
         ),
         control=PostgresControlStore(control),
+        lists=PostgresListStore(control),
+        access=PostgresAccessStore(control),
         secrets=PostgresSecretStore(control),
         transactions=functions,
         migrate=lambda: _told(migrate(control)),
@@ -99,22 +120,32 @@ async def _told(asking: Awaitable[T]) -> T:
 
 
 def _open_sqlite(settings: Settings) -> Stores:
+    from hourbell.store.sqlite.access import SqliteAccessStore
     from hourbell.store.sqlite.control import SqliteControlStore
     from hourbell.store.sqlite.engine import SqliteEngineStore
+    from hourbell.store.sqlite.lists import SqliteListStore
     from hourbell.store.sqlite.migrate import migrate, status
     from hourbell.store.sqlite.secrets import SqliteSecretStore
     from hourbell.store.sqlite.writer import Threaded
 
     writer = Threaded(settings.database.location)
+    reader = Threaded(settings.database.location)  # a long list keeps nobody from writing
+
+    async def close() -> None:
+        await reader.close()
+        await writer.close()
+
     return Stores(
         engine=SqliteEngineStore(writer),
         heartbeat=SqliteEngineStore(Threaded(settings.database.location)),
         control=SqliteControlStore(writer),
+        lists=SqliteListStore(reader),
+        access=SqliteAccessStore(writer),
         secrets=SqliteSecretStore(writer),
         transactions=None,
         migrate=lambda: migrate(writer),
         status=lambda: status(writer),
-        close=writer.close,
+        close=close,
     )
 
 
@@ -193,6 +224,68 @@ async def open_secrets(settings: Settings) -> AsyncIterator[tuple[Secrets, datet
         await stores.close()
 
 
+@asynccontextmanager
+async def open_access(settings: Settings) -> AsyncIterator[Access]:
+    """The tokens in the database of the settings, by its time."""
+    stores = open_stores(settings)
+    try:
+        await stores.migrate()
+        now = await stores.engine.sample_time()
+        yield build_access(stores, lambda: now)
+    finally:
+        await stores.close()
+
+
+def build_access(stores: Stores, now: Callable[[], datetime]) -> Access:
+    return Access(stores.access, now=now, new_id=uuid4, random_bytes=os.urandom, elapsed=clock.elapsed)
+
+
+def build_control(
+    settings: Settings, stores: Stores, keys: KeyRing | None, access: Access, gate: "Gate", now: Callable[[], datetime]
+) -> Control:
+    """Everything that users may ask for, by the database's time."""
+    rules = Rules(
+        forbids=gate.forbids,
+        functions=settings.allow_functions,
+        databases=settings.sql_databases,
+        has_functions=settings.database.kind == "postgresql",
+    )
+    secrets = None
+    if keys is not None:
+        secrets = Secrets(stores.secrets, stores.control, keys, new_id=uuid4, random_bytes=os.urandom)
+    jobs = Jobs(stores.control, stores.lists, rules=rules, secrets=secrets, now=now, new_id=uuid4)
+    return Control(
+        jobs=jobs,
+        runs=Runs(stores.control, stores.lists, now=now, new_id=uuid4),
+        history=History(jobs, stores.lists, now=now),
+        backfills=Backfills(stores.control, stores.lists, jobs, now=now),
+        imports=Imports(stores.control, rules=rules, now=now, new_id=uuid4),
+        secrets=secrets,
+        access=access,
+        watch=Watch(stores.lists, now=now, epoch=os.urandom(4).hex()),
+        now=now,
+    )
+
+
+async def build_door(
+    settings: Settings, stores: Stores, keys: KeyRing | None, access: Access, now: Callable[[], datetime]
+) -> "Door":
+    """What decides who comes in. Sessions are signed by the key of the settings, or else by one of the database."""
+    from hourbell.api.access import Door
+    from hourbell.api.limits import Limits, LoginLimits
+    from hourbell.api.session_cookie import SessionCookies
+
+    key = await stores.access.session_key(os.urandom(32)) if keys is None else keys.derive("session")
+    return Door(
+        access,
+        stores.access,
+        SessionCookies(key, now=now),
+        Limits(settings.api_rate, elapsed=clock.elapsed),
+        LoginLimits(elapsed=clock.elapsed),
+        is_local=settings.http_addr.is_loopback,
+    )
+
+
 def build_engine(settings: Settings, stores: Stores, targets: Sequence[Target], metrics: Metrics) -> Engine:
     return Engine(
         stores.engine,
@@ -220,10 +313,10 @@ def build_engine(settings: Settings, stores: Stores, targets: Sequence[Target], 
     )
 
 
-def build_targets(settings: Settings, scheduler: Scheduler, keys: KeyRing | None, *, port: int) -> list[Target]:
+def build_targets(settings: Settings, scheduler: Scheduler, keys: KeyRing | None, gate: "Gate") -> list[Target]:
     """The targets of a node whose own server listens on this port."""
     tasks = TaskTarget(scheduler.tasks, threads=settings.sync_threads)
-    return [tasks, _http_target(settings, keys, port), _sql_target(settings)]
+    return [tasks, _http_target(settings, keys, gate), _sql_target(settings)]
 
 
 def allowed_networks(settings: Settings) -> tuple[Network, ...]:
@@ -233,12 +326,10 @@ def allowed_networks(settings: Settings) -> tuple[Network, ...]:
     return settings.allow_networks
 
 
-def _http_target(settings: Settings, keys: KeyRing | None, port: int) -> Target:
+def build_gate(settings: Settings, *, port: int) -> "Gate":
+    """What decides where webhooks may go. `port` is our own server's."""
     from hourbell.targets.http.addresses import Guard, kept_for_a_minute, own_addresses
-    from hourbell.targets.http.client import AiohttpTransport
-    from hourbell.targets.http.dial import tls_context
     from hourbell.targets.http.resolver import Gate, OwnServers, SystemResolver
-    from hourbell.targets.http.target import HttpTarget
 
     resolver = SystemResolver(timeout=_LOOK_UP_SECONDS)
     urls = [settings.database_url, settings.sql_database_url, *settings.sql_databases.values()]
@@ -251,6 +342,14 @@ def _http_target(settings: Settings, keys: KeyRing | None, port: int) -> Target:
         own_servers=servers,
         own_addresses=kept_for_a_minute(own_addresses, clock.elapsed),
     )
+    return Gate(resolver, guard, servers)
+
+
+def _http_target(settings: Settings, keys: KeyRing | None, gate: "Gate") -> Target:
+    from hourbell.targets.http.client import AiohttpTransport
+    from hourbell.targets.http.dial import tls_context
+    from hourbell.targets.http.target import HttpTarget
+
     try:
         tls = tls_context(settings.ca_file)
     except OSError as error:
@@ -258,7 +357,7 @@ def _http_target(settings: Settings, keys: KeyRing | None, port: int) -> Target:
         raise SettingsError(f"HOURBELL_CA_FILE is {str(settings.ca_file)!r}; {why}") from None
     contact = f" ({settings.contact})" if settings.contact else ""
     return HttpTarget(
-        AiohttpTransport(Gate(resolver, guard, servers), tls, elapsed=clock.elapsed),
+        AiohttpTransport(gate, tls, elapsed=clock.elapsed),
         keys=keys,
         user_agent=f"Hourbell/{__version__}{contact}",
         slots=settings.lane_slots,

@@ -103,7 +103,7 @@ def test_a_database_that_is_not_migrated_says_how_to(folder: Path) -> None:
     result = run()
 
     assert result.exit_code == 1
-    assert result.stdout.startswith("error migration_pending (2): ")
+    assert result.stdout.startswith("error migration_pending (3): ")
     assert "Run: hourbell db migrate." in result.stdout
 
 

@@ -1,18 +1,21 @@
 """The steps of the contract's sentences: small values and verbs that keep each test to what it is about."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
+import pytest
+
 from hourbell.core.job import Definition, Job
 from hourbell.core.plan import Plan, plan
 from hourbell.core.policies import CatchUp, Rank
 from hourbell.core.run import NewRun, Run
+from hourbell.core.schedule import Occurrence
 from hourbell.core.settle import Failed, Outcome, Settlement, Succeeded, settle, settle_lost
 from hourbell.core.target import lane_of
-from hourbell.store.base import Attempt, ControlStore, EngineStore, Node, Saved, Settled, Want
+from hourbell.store.base import Attempt, Conflict, ControlStore, EngineStore, Node, Saved, Settled, Want
 from hourbell.store.rows import OUTCOMES
 
 SECOND, MINUTE, HOUR, DAY = (timedelta(**{unit: 1}) for unit in ("seconds", "minutes", "hours", "days"))
@@ -48,6 +51,11 @@ def new_run(job: Job, number: int = 0, *, rank: Rank = Rank.NORMAL, ready_at: da
         expires_at=instant + job.definition.max_age,
         rank=rank,
     )
+
+
+def occurrence(at: datetime) -> Occurrence:
+    """An instant of a schedule in UTC."""
+    return Occurrence(at, at.replace(tzinfo=None), shifted=False, fold=0)
 
 
 async def put_runs(store: EngineStore, job: Job, runs: Iterable[NewRun]) -> None:
@@ -125,6 +133,13 @@ async def crash(store: EngineStore, times: int) -> datetime:
         now += 2 * MINUTE
         await lose(store, now)
     return now
+
+
+async def refusal(change: Awaitable[object]) -> str:
+    """The code of the conflict that a change ends in."""
+    with pytest.raises(Conflict) as caught:
+        await change
+    return caught.value.code
 
 
 def a_node(*lanes: str, node: UUID = NODE) -> Node:

@@ -6,7 +6,7 @@ import pytest
 
 from hourbell.core.settle import Cancelled, Failed
 from hourbell.store.base import ControlStore, EngineStore
-from tests.contract.steps import HOUR, T0, a_waiting_job, claim, finish, run_and_finish
+from tests.contract.steps import BY, HOUR, T0, a_waiting_job, claim, finish, refusal, run_and_finish
 from tests.database import Database
 
 pytestmark = pytest.mark.anyio
@@ -16,7 +16,7 @@ async def test_a_waiting_run_is_cancelled(store: EngineStore, control: ControlSt
     await a_waiting_job(store, control)
     [run] = await database.rows("runs")
 
-    await control.cancel_run(run["id"], T0 + HOUR)
+    assert await control.cancel_run(run["id"], T0 + HOUR, BY)
 
     [run] = await database.rows("runs")
     [stats] = await database.rows("job_stats")
@@ -31,7 +31,7 @@ async def test_a_run_that_waits_for_its_next_attempt_is_cancelled(
     [run] = await claim(store)
     await finish(store, [run], Failed("no"))
 
-    await control.cancel_run(run.id, T0 + HOUR)
+    await control.cancel_run(run.id, T0 + HOUR, BY)
 
     assert [row["state"] for row in await database.rows("runs")] == ["cancelled"]
 
@@ -40,8 +40,8 @@ async def test_a_running_run_is_asked_to_stop(store: EngineStore, control: Contr
     await a_waiting_job(store, control)
     [run] = await claim(store)
 
-    await control.cancel_run(run.id, T0 + HOUR)
-    await control.cancel_run(run.id, T0 + HOUR)
+    assert not await control.cancel_run(run.id, T0 + HOUR, BY)
+    assert not await control.cancel_run(run.id, T0 + HOUR, BY)
 
     [row] = await database.rows("runs")
     assert (row["state"], [cancel["run_id"] for cancel in await database.rows("cancels")]) == ("running", [run.id])
@@ -49,14 +49,13 @@ async def test_a_running_run_is_asked_to_stop(store: EngineStore, control: Contr
     assert [row["state"] for row in await database.rows("runs")] == ["cancelled"]
 
 
-async def test_cancelling_what_ended_or_never_was_changes_nothing(
+async def test_cancelling_what_ended_or_never_was_is_refused(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     await a_waiting_job(store, control)
     [run] = await run_and_finish(store)
-    before = await database.rows("runs")
+    before = [await database.rows(table) for table in ("runs", "cancels", "audit")]
 
-    await control.cancel_run(run.id, T0 + HOUR)
-    await control.cancel_run(uuid4(), T0 + HOUR)
-
-    assert (await database.rows("runs"), await database.rows("cancels")) == (before, [])
+    assert await refusal(control.cancel_run(run.id, T0 + HOUR, BY)) == "run_ended"
+    assert await refusal(control.cancel_run(uuid4(), T0 + HOUR, BY)) == "no_such_run"
+    assert [await database.rows(table) for table in ("runs", "cancels", "audit")] == before

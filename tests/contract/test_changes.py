@@ -9,6 +9,7 @@ from hourbell.core.job import Definition, Job
 from hourbell.core.plan import plan
 from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority, RetryPolicy
 from hourbell.core.schedule import ScheduleError
+from hourbell.sealing import Sealed
 from hourbell.store.base import Conflict, ControlStore, EngineStore
 from tests.contract.steps import (
     BY,
@@ -23,6 +24,7 @@ from tests.contract.steps import (
     add_job,
     changed,
     plan_all,
+    refusal,
 )
 from tests.database import Database
 
@@ -39,13 +41,6 @@ async def instants(database: Database) -> list[datetime]:
 
 async def edit(control: ControlStore, job: Job, now: datetime = T0, **changes: object) -> Job:
     return await control.edit_job(job.id, lambda job: changed(job, **changes), now, BY)
-
-
-async def refusal(change: object) -> str:
-    """The code of the conflict that a change ends in."""
-    with pytest.raises(Conflict) as caught:
-        await change  # type: ignore[misc]
-    return caught.value.code
 
 
 async def test_a_new_job_fires_from_now_on(store: EngineStore, control: ControlStore, database: Database) -> None:
@@ -231,7 +226,7 @@ async def test_a_paused_job_plans_nothing_more(store: EngineStore, control: Cont
 
 async def test_pausing_may_cancel_what_waits(control: ControlStore, database: Database) -> None:
     job = await add_backlog(control)
-    await control.trigger_job(job.id, uuid4(), T0, None)
+    await control.trigger_job(job.id, uuid4(), T0, None, BY)
 
     await control.pause_job(job.id, T0 + 2 * MINUTE, BY, note="", until=None, cancel_waiting=True)
 
@@ -296,13 +291,13 @@ async def test_what_is_deleted_cannot_be_changed(control: ControlStore) -> None:
 
     assert await refusal(edit(control, job, description="x")) == "no_such_job"
     assert await refusal(control.delete_job(job.id, T0, BY)) == "no_such_job"
-    assert await refusal(control.trigger_job(job.id, uuid4(), T0, None)) == "no_such_job"
+    assert await refusal(control.trigger_job(job.id, uuid4(), T0, None, BY)) == "no_such_job"
 
 
 async def test_a_triggered_run_is_ready_now_and_moves_no_cursor(control: ControlStore, database: Database) -> None:
     job = await add_job(control, priority=Priority.HIGH, timezone="Asia/Tokyo")
 
-    run = await control.trigger_job(job.id, UUID(int=3), T0 + 30 * SECOND, {"a": 1})
+    run = await control.trigger_job(job.id, UUID(int=3), T0 + 30 * SECOND, {"a": 1}, BY)
 
     [row] = await database.rows("runs")
     assert (run.id, run.kind, run.ready_at, run.payload) == (UUID(int=3), "manual", T0 + 30 * SECOND, {"a": 1})
@@ -312,23 +307,23 @@ async def test_a_triggered_run_is_ready_now_and_moves_no_cursor(control: Control
 
 async def test_triggering_again_under_an_id_returns_the_same_run(control: ControlStore, database: Database) -> None:
     job = await add_job(control)
-    first = await control.trigger_job(job.id, UUID(int=3), T0, {"a": 1})
+    first = await control.trigger_job(job.id, UUID(int=3), T0, {"a": 1}, BY)
 
-    assert await control.trigger_job(job.id, UUID(int=3), T0 + HOUR, {"a": 2}) == first
+    assert await control.trigger_job(job.id, UUID(int=3), T0 + HOUR, {"a": 2}, BY) == first
     assert len(await database.rows("runs")) == 1
 
 
 async def test_runs_triggered_at_one_moment_are_each_a_run(control: ControlStore, database: Database) -> None:
     job = await add_job(control)
     for _ in range(2):
-        await control.trigger_job(job.id, uuid4(), T0 + MINUTE, None)
+        await control.trigger_job(job.id, uuid4(), T0 + MINUTE, None, BY)
 
     assert await instants(database) == [T0 + MINUTE] * 2
 
 
 async def test_a_paused_job_can_be_triggered(control: ControlStore, database: Database) -> None:
     job = await add_job(control, enabled=False)
-    await control.trigger_job(job.id, uuid4(), T0, None)
+    await control.trigger_job(job.id, uuid4(), T0, None, BY)
 
     assert len(await database.rows("runs")) == 1
 
@@ -357,3 +352,33 @@ async def test_times_are_kept_to_the_microsecond_and_in_utc(control: ControlStor
     assert found.definition.starts_at == starts_at
     assert found.cursor_at is not None
     assert found.cursor_at.utcoffset() == T0.utcoffset()
+
+
+async def test_every_change_may_expect_a_version(control: ControlStore) -> None:
+    job = await add_job(control)
+    await edit(control, job, description="new")
+
+    changes = (
+        control.resume_job(job.id, T0, BY, catch_up=False, expect_version=1),
+        control.delete_job(job.id, T0, BY, expect_version=1),
+        control.pause_job(job.id, T0, BY, note="", until=None, cancel_waiting=False, expect_version=1),
+    )
+    assert [await refusal(change) for change in changes] == ["version_mismatch"] * 3
+    await control.delete_job(job.id, T0, BY, expect_version=2)
+
+
+async def test_a_job_is_made_with_its_secrets_or_not_at_all(control: ControlStore, database: Database) -> None:
+    sealed = [Sealed(uuid4(), UUID(int=number), "signing", "key", b"sealed") for number in (1, 2)]
+    await control.create_job(a_job(), UUID(int=1), T0, BY, secrets=sealed[:1])
+
+    assert await refusal(control.create_job(a_job(), UUID(int=2), T0, BY, secrets=sealed[1:])) == "name_taken"
+    assert [row["job_id"] for row in await database.rows("secrets")] == [UUID(int=1)]
+
+
+async def test_an_id_that_is_taken_twice_is_not_called_a_name(control: ControlStore) -> None:
+    sealed = Sealed(uuid4(), UUID(int=1), "signing", "key", b"sealed")
+
+    with pytest.raises(Exception, match=r"(?i)unique") as caught:
+        await control.create_job(a_job(), UUID(int=1), T0, BY, secrets=[sealed, sealed])
+    assert not isinstance(caught.value, Conflict)
+    assert await control.get_job("job") is None

@@ -10,6 +10,7 @@ from hourbell.core.run import Run
 from hourbell.core.states import RunState
 from hourbell.store.base import ControlStore, EngineStore, LaneWork, Want
 from tests.contract.steps import (
+    BY,
     HOUR,
     MINUTE,
     NODE,
@@ -226,7 +227,7 @@ async def test_asking_for_suspects_takes_no_others(store: EngineStore, control: 
 
 async def test_a_payload_of_its_own_travels_with_the_run(store: EngineStore, control: ControlStore) -> None:
     job = await add_job(control)
-    await control.trigger_job(job.id, UUID(int=7), T0, {"days": 30, "name": "é"})
+    await control.trigger_job(job.id, UUID(int=7), T0, {"days": 30, "name": "é"}, BY)
 
     [run] = await claim(store)
     assert run.payload == {"days": 30, "name": "é"}

@@ -37,6 +37,7 @@ from tests.contract.steps import (
     claim_suspect,
     finish,
     lose,
+    occurrence,
     plan_all,
 )
 from tests.database import Database, PostgresDatabase
@@ -108,7 +109,7 @@ async def live(store: EngineStore, control: ControlStore, database: Database) ->
         if minute == 50:
             await database.sql("update hourbell.jobs set description = 'words' where name = 'all'")
         if minute == 55:
-            await control.trigger_job(edited.id, NODE, now, None)
+            await control.trigger_job(edited.id, NODE, now, None, BY)
             await control.pause_job(edited.id, now, BY, note="", until=now + 3 * MINUTE, cancel_waiting=False)
         if minute == 100:
             await store.refresh(TZDATA_VERSION, now, PASS, refresh)
@@ -122,6 +123,30 @@ async def live(store: EngineStore, control: ControlStore, database: Database) ->
     await store.prune(now, 30 * MINUTE, 3, 10_000)
     await beat(store, now)
     return now
+
+
+async def test_a_backfill_of_what_was_skipped_or_never_was_has_no_finding(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await store.check_tzdata(TZDATA_VERSION)
+    paused, missed = [await add_job(control, name, now=START) for name in ("paused", "missed")]
+    await plan_all(store, START + 5 * MINUTE)
+    await control.pause_job(paused.id, START + 5 * MINUTE, BY, note="", until=None, cancel_waiting=False)
+    now = START + HOUR
+    await control.resume_job(paused.id, now, BY, catch_up=False)
+    await plan_all(store, now)
+    await finish(store, await claim(store, now=now, free=100), now=now)
+    past = [occurrence(START + number * MINUTE) for number in range(-10, 61, 2)]
+
+    made = [await control.backfill_job(job.id, past, now, BY, spacing=SECOND) for job in (paused, missed)]
+    await store.refresh(TZDATA_VERSION, now, PASS, refresh)
+    await beat(store, now)
+    assert await examined(database, now) == {}
+    await finish(store, await claim(store, now=now + MINUTE, free=100), now=now + MINUTE)
+    await plan_all(store, now + MINUTE)
+    await beat(store, now + MINUTE)
+    assert await examined(database, now + MINUTE) == {}
+    assert min(map(len, made)) > 30
 
 
 async def test_a_database_that_went_through_everything_has_no_finding(

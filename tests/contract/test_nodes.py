@@ -7,6 +7,7 @@ import pytest
 
 from hourbell.store.base import Backlog, ControlStore, EngineStore, Held, Tzdata
 from tests.contract.steps import (
+    BY,
     HOUR,
     MINUTE,
     NODE,
@@ -120,7 +121,7 @@ async def test_a_run_that_ended_is_lost(store: EngineStore, control: ControlStor
 
 async def test_a_heartbeat_learns_what_somebody_wants_stopped(store: EngineStore, control: ControlStore) -> None:
     first, second = await held(store, control, count=2)
-    await control.cancel_run(first.run_id, NOW)
+    await control.cancel_run(first.run_id, NOW, BY)
 
     beat = await store.heartbeat(a_node(), NOW, NOW + MINUTE, [first, second])
 

@@ -196,7 +196,7 @@ async def test_a_job_changed_by_sql_can_be_triggered_before_it_is_adopted(
     job = await control.get_job("job")
     assert job is not None
 
-    run = await control.trigger_job(job.id, job.id, T0, None)
+    run = await control.trigger_job(job.id, job.id, T0, None, BY)
 
     assert (job.id, run.job_version) in await store.definitions([(job.id, run.job_version)])
     assert len(await claim(store)) == 1

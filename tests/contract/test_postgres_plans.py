@@ -8,7 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.store.postgres.engine import SQL
+from hourbell.store.postgres.changing import SQL as CONTROL_SQL
+from hourbell.store.postgres.engine import SQL as ENGINE_SQL
 from tests.contract.steps import HOUR, MINUTE, NODE, T0
 from tests.database import PostgresDatabase
 
@@ -52,6 +53,8 @@ SETTLE: tuple[list[Any], ...] = (
     *([None] * COUNT for _ in range(4)),
 )
 WANTED = [f"task:{number}" for number in range(LANES)]
+NAMES = [f"job-{number}" for number in range(1, 1_001)]
+SQL = ENGINE_SQL | CONTROL_SQL
 # Each statement with arguments as the engine gives them, and the indexes that may serve it.
 STATEMENTS: dict[str, tuple[tuple[Any, ...], set[str]]] = {
     "due_jobs": ((T0 + MINUTE, 1_000), {"jobs_plan_at"}),
@@ -70,6 +73,10 @@ STATEMENTS: dict[str, tuple[tuple[Any, ...], set[str]]] = {
     "expire": ((T0 + HOUR, T0, 100), {"runs_expiry", "runs_pkey"}),
     "renew": ((IDS, [1] * COUNT, T0 + HOUR, NODE), {"runs_pkey"}),
     "prune_candidates": ((T0 + HOUR, T0, UUID(int=0), 20, 1_000), {"runs_ended", "runs_of_job", "jobs_pkey"}),
+    "job_by_name": (("job-77",), {"jobs_name"}),
+    "lock_jobs_by_name": ((NAMES,), {"jobs_name"}),
+    "planned_instants": ((IDS[0], [T0] * COUNT), {"runs_once"}),
+    "failed_runs": ((100, T0 + HOUR, IDS[0]), {"runs_failed", "jobs_pkey", "attempts_pkey"}),
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 from hourbell.core.settle import Failed
 from hourbell.core.states import Kind, RunState
 from hourbell.store.base import Conflict, ControlStore, EngineStore, Mark
-from tests.contract.steps import BY, HOUR, MINUTE, T0, a_waiting_job, add_job, claim, finish
+from tests.contract.steps import BY, HOUR, MINUTE, T0, a_waiting_job, add_job, claim, finish, refusal, run_and_finish
 from tests.database import Database
 
 pytestmark = pytest.mark.anyio
@@ -113,3 +113,53 @@ async def test_a_replay_keeps_a_payload_that_was_null(store: EngineStore, contro
 
     run = await control.replay_run(run_id, uuid4(), LATER, BY)
     assert (run.payload, run.has_payload) == (None, True)
+
+
+async def test_a_replayed_dead_letter_is_one_no_longer(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    run_id = await a_dead_letter(store, control)
+
+    await control.replay_run(run_id, uuid4(), LATER, BY)
+    assert await control.failed_runs(10) == []
+    assert [row["cleared_at"] for row in await database.rows("runs") if row["id"] == run_id] == [LATER]
+
+
+async def test_what_was_replayed_can_be_replayed_again(store: EngineStore, control: ControlStore) -> None:
+    run_id = await a_dead_letter(store, control)
+    first = await control.replay_run(run_id, uuid4(), LATER, BY)
+
+    second = await control.replay_run(run_id, uuid4(), LATER + HOUR, BY)
+    assert (second.kind, second.scheduled_at) == (Kind.REPLAY, first.scheduled_at)
+
+
+async def test_a_replay_may_be_ready_later_and_gets_old_from_then(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    run_id = await a_dead_letter(store, control, max_age=HOUR)
+
+    run = await control.replay_run(run_id, uuid4(), LATER, BY, ready_at=LATER + HOUR)
+    [row] = [row for row in await database.rows("runs") if row["id"] == run.id]
+    assert (run.ready_at, run.expires_at, row["planned_at"]) == (LATER + HOUR, LATER + 2 * HOUR, LATER)
+    assert await claim(store, lane="job", now=LATER) == []
+
+
+async def test_a_discarded_run_is_off_the_list_and_stays_as_it_ended(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    run_id = await a_dead_letter(store, control)
+
+    await control.discard_run(run_id, LATER, BY)
+    [row] = await database.rows("runs")
+    assert (await control.failed_runs(10), row["state"], row["cleared_at"]) == ([], "failed", LATER)
+
+
+async def test_only_a_dead_letter_can_be_discarded(store: EngineStore, control: ControlStore) -> None:
+    run_id = await a_dead_letter(store, control)
+    await control.discard_run(run_id, LATER, BY)
+    await a_waiting_job(store, control, "other")
+    [fine] = await run_and_finish(store)
+
+    assert await refusal(control.discard_run(run_id, LATER, BY)) == "not_a_dead_letter"
+    assert await refusal(control.discard_run(fine.id, LATER, BY)) == "not_a_dead_letter"
+    assert await refusal(control.discard_run(uuid4(), LATER, BY)) == "no_such_run"

@@ -8,6 +8,7 @@ from hourbell.core.plan import plan
 from hourbell.core.settle import Failed
 from hourbell.store.base import ControlStore, EngineStore
 from tests.contract.steps import (
+    BY,
     DAY,
     HOUR,
     MINUTE,
@@ -120,7 +121,7 @@ async def test_a_one_shot_job_that_has_not_fired_stays(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     job = await add_job(control, schedule="at 2026-12-24T10:00Z")
-    await control.trigger_job(job.id, job.id, T0, None)
+    await control.trigger_job(job.id, job.id, T0, None, BY)
     await run_and_finish(store)
 
     assert await prune_all(store) == 1
@@ -133,7 +134,7 @@ async def test_a_one_shot_job_with_another_run_waiting_stays(
     job = await add_job(control, schedule=ONCE)
     await plan_all(store, T0 + HOUR)
     await run_and_finish(store)
-    await control.trigger_job(job.id, job.id, T0 + HOUR, None)
+    await control.trigger_job(job.id, job.id, T0 + HOUR, None, BY)
 
     assert await prune_all(store) == 1
     assert len(await database.rows("jobs")) == 1

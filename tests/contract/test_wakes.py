@@ -14,7 +14,7 @@ from hourbell.store.base import ControlStore, EngineStore, StoreUnavailable, Wak
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.control import PostgresControlStore
 from hourbell.store.postgres.engine import PostgresEngineStore
-from tests.contract.steps import HOUR, MINUTE, PASS, T0, a_waiting_job, add_job, claim, lose
+from tests.contract.steps import BY, HOUR, MINUTE, PASS, T0, a_waiting_job, add_job, claim, lose
 from tests.database import Database, PostgresDatabase
 from tests.faults.proxy import Proxy
 
@@ -65,7 +65,7 @@ async def test_planned_runs_wake_nodes(store: EngineStore, control: ControlStore
 async def test_a_triggered_run_wakes_nodes(store: EngineStore, control: ControlStore) -> None:
     job = await add_job(control)
     async with listening(store) as wakes:
-        await control.trigger_job(job.id, uuid4(), T0, None)
+        await control.trigger_job(job.id, uuid4(), T0, None, BY)
         assert await hears(wakes, Wake.RUNS)
 
 
@@ -119,7 +119,7 @@ async def every_verb(store: EngineStore, control: ControlStore) -> list[str]:
         "retire": store.retire(job_id),
         "create_job": add_job(control),
         "get_job": control.get_job(job_id),
-        "cancel_run": control.cancel_run(job_id, T0),
+        "cancel_run": control.cancel_run(job_id, T0, BY),
     }
     answers = await asyncio.gather(*calls.values(), return_exceptions=True)
     return [name for name, answer in zip(calls, answers, strict=True) if not isinstance(answer, StoreUnavailable)]

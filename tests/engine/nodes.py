@@ -387,10 +387,10 @@ class Cluster:
         await self.control.resume_job(job.id, self.now(), BY, catch_up=catch_up)
 
     async def trigger(self, job: Job, payload: object = None) -> Run:
-        return await self.control.trigger_job(job.id, UUID(int=next(self._job_numbers)), self.now(), payload)
+        return await self.control.trigger_job(job.id, UUID(int=next(self._job_numbers)), self.now(), payload, BY)
 
     async def cancel(self, run_id: UUID) -> None:
-        await self.control.cancel_run(run_id, self.now())
+        await self.control.cancel_run(run_id, self.now(), BY)
 
     async def sql(self, statement: str) -> None:
         """What somebody with a SQL prompt does; a node notices the commit of another process."""

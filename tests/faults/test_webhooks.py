@@ -131,7 +131,7 @@ async def trigger(database: Database) -> None:
         await asyncio.sleep(0.05)
     control, now = database.control(), await database.engine().sample_time()
     for job in await database.rows("jobs"):
-        await control.trigger_job(job["id"], uuid4(), now, payload=None)
+        await control.trigger_job(job["id"], uuid4(), now, None, "somebody")
 
 
 async def all_runs(database: Database, holds: Callable[[Row], bool]) -> None:

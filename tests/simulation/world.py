@@ -289,7 +289,7 @@ class World:
         waiting = sorted(run["id"] for run in self._ledger.runs.values() if run["state"] not in ENDED)
         if waiting:
             run_id = UUID(bytes=waiting[int(act.seconds * len(waiting))])
-            await self.cluster.control.cancel_run(run_id, self.cluster.now())
+            await self.cluster.control.cancel_run(run_id, self.cluster.now(), BY)
             self._commit("cancel")
 
     async def _pause(self, job_id: UUID, **more: Any) -> None:
@@ -332,7 +332,7 @@ class World:
 
     async def _trigger(self, job_id: UUID, act: Act) -> None:
         run_id = UUID(bytes=_digest("manual", job_id, act.at)[:16])
-        await self.cluster.control.trigger_job(job_id, run_id, self.cluster.now(), None)
+        await self.cluster.control.trigger_job(job_id, run_id, self.cluster.now(), None, BY)
         self._commit("trigger")
 
     async def _delete(self, job_id: UUID, _: Act) -> None:

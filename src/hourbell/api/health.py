@@ -8,7 +8,6 @@ status: taking this node out of use would not help.
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from http import HTTPStatus
 
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
@@ -17,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from hourbell.api.problems import answer_failure, answer_problem, problem
 from hourbell.metrics import Metrics
 
 _PATIENCE = 5.0  # seconds to wait for the status; who asks has little more
@@ -70,10 +70,13 @@ class Readiness:
         }
 
 
-def health_app(
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def health_endpoints(
     status: Callable[[], Awaitable[Readiness]], metrics: Metrics, *, patience_seconds: float = _PATIENCE
-) -> Starlette:
-    """The endpoints that need no database to answer. `status` is asked anew for each request."""
+) -> dict[str, Endpoint]:
+    """What answers at each path, also without a database. `status` is asked anew for each request."""
 
     async def learn() -> Readiness | None:
         try:
@@ -97,22 +100,18 @@ def health_app(
             _refresh(metrics, readiness)
         return Response(metrics.render(), headers={**_FRESH, "Content-Type": CONTENT_TYPE_LATEST})
 
-    routes = [Route("/health", health), Route("/health/ready", ready), Route("/metrics", show_metrics)]
-    app = Starlette(routes=routes, exception_handlers={HTTPException: _refuse, Exception: _fail})
+    return {"/health": health, "/health/ready": ready, "/metrics": show_metrics}
+
+
+def health_app(
+    status: Callable[[], Awaitable[Readiness]], metrics: Metrics, *, patience_seconds: float = _PATIENCE
+) -> Starlette:
+    """An app with these endpoints alone."""
+    endpoints = health_endpoints(status, metrics, patience_seconds=patience_seconds)
+    routes = [Route(path, endpoint) for path, endpoint in endpoints.items()]
+    app = Starlette(routes=routes, exception_handlers={HTTPException: answer_problem, Exception: answer_failure})
     app.router.redirect_slashes = False
     return app
-
-
-def problem(status: int, code: str, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """An error by RFC 9457; `code` is for programs."""
-    body = {
-        "type": "about:blank",
-        "title": HTTPStatus(status).phrase,
-        "status": status,
-        "detail": detail,
-        "code": code,
-    }
-    return JSONResponse(body, status, {**_FRESH, **(headers or {})}, media_type="application/problem+json")
 
 
 def _refresh(metrics: Metrics, readiness: Readiness) -> None:
@@ -120,17 +119,3 @@ def _refresh(metrics: Metrics, readiness: Readiness) -> None:
         metrics.loop_age.labels(loop.name).set(loop.seconds)
     if readiness.waiting is not None:
         metrics.backlog.set(readiness.waiting)
-
-
-async def _refuse(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    what = HTTPStatus(error.status_code)
-    details = {
-        HTTPStatus.NOT_FOUND: f"There is nothing at {request.url.path}.",
-        HTTPStatus.METHOD_NOT_ALLOWED: f"{request.url.path} takes no {request.method}.",
-    }
-    return problem(what, what.name.lower(), details.get(what, error.detail), dict(error.headers or {}))
-
-
-async def _fail(_request: Request, _error: Exception) -> Response:
-    return problem(500, "internal_server_error", "Something went wrong here; the log of the server says what.")

@@ -31,6 +31,7 @@ COMMANDS = {
     "run": Entry("hourbell.cli.run", "The runs that failed, and running them again."),
     "secret": Entry("hourbell.cli.secret", "Secrets of webhooks: make, rotate, set, list and remove them."),
     "serve": Entry("hourbell.cli.serve", "Start a node: planner, runner and a small HTTP server."),
+    "token": Entry("hourbell.cli.token", "Tokens for the API: make, list and revoke them."),
 }
 
 

@@ -10,7 +10,7 @@ from hourbell.core.job import Job
 from hourbell.core.signing import SECRET_BYTES, new_secret, secret_bytes
 from hourbell.core.target import HttpCall, TargetError, check_header, parse_target
 from hourbell.sealing import HEADER, SIGNING, CannotOpen, KeyRing, Plain, Sealed
-from hourbell.store.base import Conflict, ControlStore
+from hourbell.store.base import Conflict, ControlStore, Request
 from hourbell.store.secrets import SecretRow, SecretStore
 
 KEEP_OLD = timedelta(hours=24)
@@ -39,15 +39,32 @@ class Secrets:
         self._new_id = new_id
         self._random_bytes = random_bytes
 
-    async def create(self, ref: str, now: datetime, by: str) -> Plain:
+    async def create(self, ref: str | UUID, now: datetime, by: str, *, request: Request | None = None) -> Plain:
         """Make a job sign its webhooks; the new secret. `Conflict` if it does so already."""
-        return await self._sign_anew(await self._job(ref), now, by, old_until=now, is_first=True)
+        return await self._sign_anew(await self._job(ref), now, by, old_until=now, is_first=True, request=request)
 
-    async def rotate(self, ref: str, now: datetime, by: str, *, keep_old: timedelta = KEEP_OLD) -> Plain:
+    async def prepare(self, job_id: UUID, given: Plain | None) -> tuple[Plain, Sealed]:
+        """The signing secret of a job that is about to be made: the one given or a new one, and sealed."""
+        plain = given or Plain(new_secret(self._random_bytes(SECRET_BYTES)))
+        secret_bytes(plain.reveal())
+        return plain, await self._seal(plain, job_id, SIGNING)
+
+    async def rotate(
+        self,
+        ref: str | UUID,
+        now: datetime,
+        by: str,
+        *,
+        keep_old: timedelta = KEEP_OLD,
+        request: Request | None = None,
+    ) -> Plain:
         """Replace the signing secret. For so long the old one signs as well, so that either verifies."""
-        return await self._sign_anew(await self._job(ref), now, by, old_until=now + keep_old, is_first=False)
+        job, until = await self._job(ref), now + keep_old
+        return await self._sign_anew(job, now, by, old_until=until, is_first=False, request=request)
 
-    async def put(self, ref: str, field: str, plain: Plain, now: datetime, by: str) -> None:
+    async def put(
+        self, ref: str | UUID, field: str, plain: Plain, now: datetime, by: str, *, request: Request | None = None
+    ) -> None:
         """Set a secret somebody brings: `signing`, or `header:Name`, which is sent with each request."""
         job = await self._job(ref)
         if field == SIGNING:
@@ -58,14 +75,16 @@ class Secrets:
                 raise ValueError(fault)
         else:
             raise ValueError(f"write {SIGNING}, or {HEADER} and the name of a header, as in {HEADER}Authorization")
-        await self._put(job, field, plain, now, by, old_until=now)
+        await self._put(job, field, plain, now, by, old_until=now, request=request)
 
-    async def remove(self, ref: str, field: str, now: datetime, by: str) -> None:
+    async def remove(
+        self, ref: str | UUID, field: str, now: datetime, by: str, *, request: Request | None = None
+    ) -> None:
         """Take a secret away at once. `Conflict` if there is none."""
-        if not await self._secrets.remove_secret((await self._job(ref)).id, field, now, by):
+        if not await self._secrets.remove_secret((await self._job(ref)).id, field, now, by, request=request):
             raise Conflict("no_such_secret", f"the job has no secret {field!r}")
 
-    async def list(self, ref: str, now: datetime) -> list[SecretRow]:
+    async def list(self, ref: str | UUID, now: datetime) -> list[SecretRow]:
         """Which secrets a job has, not what they say."""
         return await self._secrets.list_secrets((await self._job(ref)).id, now)
 
@@ -82,9 +101,11 @@ class Secrets:
     def _seal_again(self, sealed: Sealed) -> Sealed:
         return self._keys.seal(self._keys.open(sealed), sealed.id, sealed.job_id, sealed.field)
 
-    async def _sign_anew(self, job: Job, now: datetime, by: str, *, old_until: datetime, is_first: bool) -> Plain:
+    async def _sign_anew(
+        self, job: Job, now: datetime, by: str, *, old_until: datetime, is_first: bool, request: Request | None
+    ) -> Plain:
         plain = Plain(new_secret(self._random_bytes(SECRET_BYTES)))
-        await self._put(job, SIGNING, plain, now, by, old_until=old_until, is_first=is_first)
+        await self._put(job, SIGNING, plain, now, by, old_until=old_until, is_first=is_first, request=request)
         return plain
 
     async def _put(
@@ -97,21 +118,25 @@ class Secrets:
         *,
         old_until: datetime,
         is_first: bool | None = None,
+        request: Request | None,
     ) -> None:
         try:
             if not isinstance(parse_target(job.definition.target), HttpCall):
                 raise Conflict("not_a_webhook", "only a job with an http target has secrets")
         except TargetError as error:
             raise Conflict("job_in_error", str(error)) from None
+        sealed = await self._seal(plain, job.id, field)
+        await self._secrets.put_secret(sealed, now, by, old_until=old_until, is_first=is_first, request=request)
+
+    async def _seal(self, plain: Plain, job_id: UUID, field: str) -> Sealed:
         await self._secrets.set_canary(_canary(self._keys))  # unless there is one, which then decides
         await check_keys(self._secrets, self._keys)
-        sealed = self._keys.seal(plain, self._new_id(), job.id, field)
-        await self._secrets.put_secret(sealed, now, by, old_until=old_until, is_first=is_first)
+        return self._keys.seal(plain, self._new_id(), job_id, field)
 
-    async def _job(self, ref: str) -> Job:
+    async def _job(self, ref: str | UUID) -> Job:
         job = await self._jobs.get_job(ref)
         if job is None:
-            raise Conflict("no_such_job", f"there is no job named {ref!r}")
+            raise Conflict("no_such_job", f"there is no job named {str(ref)!r}")
         return job
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
+from typing import Protocol
 from uuid import UUID, uuid5
 
 from hourbell.core.job import Definition
@@ -70,13 +71,26 @@ class Run:
     has_payload: bool = False  # a payload of its own, which may be null, goes before its job's
 
 
-def trigger_of(run: Run, definition: Definition) -> str:
+class Timed(Protocol):
+    """What tells why a run exists."""
+
+    @property
+    def kind(self) -> Kind: ...
+
+    @property
+    def scheduled_at(self) -> datetime: ...
+
+    @property
+    def expires_at(self) -> datetime: ...
+
+
+def trigger_of(run: Timed, definition: Definition) -> str:
     """Why a run exists, for people: `schedule:0 3 * * *`, `catch_up:0 3 * * *` if it was planned late, or its kind."""
     if run.kind is not Kind.SCHEDULED:
         return run.kind.value
     return f"{'catch_up' if was_planned_late(run, definition) else 'schedule'}:{definition.schedule}"
 
 
-def was_planned_late(run: Run, definition: Definition) -> bool:
+def was_planned_late(run: Timed, definition: Definition) -> bool:
     """Whether nobody was there to plan the run when it was due. A run expires `max_age` after it was planned."""
     return run.expires_at - definition.max_age - run.scheduled_at > definition.late_after

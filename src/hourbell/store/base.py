@@ -480,8 +480,8 @@ class ControlStore(Protocol):
 
         Jobs are told apart by name. One that another owner has (`managed_by` and `source`) is refused, and so is the
         second of two with one name; none of that keeps the others. A paused job stays paused. All of it is one
-        transaction with one row in the audit. With an `import_id`, the jobs are noted as seen by that import. A dry
-        run changes nothing.
+        transaction with one row in the audit. With an `import_id`, the jobs are noted as seen by that import, also
+        those it could not change. A dry run changes no job, and notes those that are there.
         """
 
     async def prune_jobs(

@@ -238,6 +238,12 @@ class ChangeMark:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangedJob:
+    id: UUID
+    version: int | None  # None if it was deleted
+
+
+@dataclass(frozen=True, slots=True)
 class ChangedRun:
     id: UUID
     job_id: UUID
@@ -248,7 +254,7 @@ class ChangedRun:
 class Changes:
     """What changed since a mark. `is_whole` is false if there was more than fits."""
 
-    jobs: Sequence[UUID]
+    jobs: Sequence[ChangedJob]
     runs: Sequence[ChangedRun]
     is_whole: bool
     mark: ChangeMark

@@ -7,15 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from hourbell.core.change import Change
-from hourbell.core.definition_json import retry_to_json
-from hourbell.core.job import Definition, Job
+from hourbell.core.job import Job
 from hourbell.core.plan import Plan, Skip
-from hourbell.core.policies import Delivery, Overlap, rank_of
-from hourbell.core.run import NewRun
 from hourbell.core.settle import Failed
-from hourbell.core.states import WAITING, Kind, RunState
-from hourbell.core.target import lane_of
+from hourbell.core.states import WAITING, RunState
 from hourbell.store.base import Conflict, ControlStore, FailedRun, Held, Mark, Settled, Tzdata
 from hourbell.store.rows import OUTCOMES, Row, RunRow, job_of, result_of
 
@@ -31,118 +26,8 @@ def held(settled: Settled) -> Held:
     return Held(settled.settlement.run.id, settled.settlement.attempt)
 
 
-def with_lane(definition: Definition) -> Definition:
-    return replace(definition, lane=lane_of(definition.target))
-
-
-def manual_run(job: Job, run_id: UUID, now: datetime) -> NewRun:
-    """A run somebody asks for now."""
-    return NewRun(
-        id=run_id,
-        scheduled_at=now,
-        local_at=now.astimezone(UTC).replace(tzinfo=None),
-        ready_at=now,
-        expires_at=now + job.definition.max_age,
-        rank=rank_of(job.definition.priority, is_late=False),
-        kind=Kind.MANUAL,
-    )
-
-
-def refuse_replay(run: Row | None) -> Row:
-    """The run to replay, or a Conflict that says why it cannot be."""
-    if run is None:
-        raise Conflict("no_such_run", "there is no such run")
-    if run["state"] == RunState.RUNNING:
-        raise Conflict("run_is_running", "the run is running; wait for its end, or cancel it first")
-    return run
-
-
-def replay_values(job: Job, run: Row, run_id: UUID, new_id: UUID, now: datetime) -> tuple[Any, ...]:
-    """The columns of a replay: the instant and payload of the run, everything else of the job as it is now."""
-    definition = job.definition
-    return (
-        new_id,
-        job.id,
-        job.version,
-        run["scheduled_at"],
-        run["local_at"],
-        now,
-        now + definition.max_age,
-        rank_of(definition.priority, is_late=False),
-        definition.lane,
-        definition.overlap is not Overlap.ALLOW,
-        definition.delivery is Delivery.AT_MOST_ONCE,
-        run["payload"],
-        run_id,
-    )
-
-
 def failed_run_of(row: Row) -> FailedRun:
     return FailedRun(**{field.name: row[field.name] for field in fields(FailedRun)})
-
-
-def old_version(job: Job, change: Change) -> Plan:
-    """What the version before a change still gets."""
-    return Plan(
-        job,
-        change.cursor_at,
-        change.next_at,
-        change.plan_at,
-        runs=change.runs,
-        skips=change.skips,
-        cancels_others=change.cancels_others,
-    )
-
-
-def new_version(job: Job, change: Change) -> Job:
-    """The job after a change."""
-    return Job(
-        job.id,
-        job.version + 1,
-        change.definition,
-        change.cursor_at,
-        change.next_at,
-        change.plan_at,
-        paused_until=change.paused_until,
-    )
-
-
-def job_values(change: Change) -> tuple[Any, ...]:
-    """The columns of a job from name to plan_at."""
-    job = change.definition
-    return (
-        job.name,
-        job.description,
-        job.schedule,
-        job.timezone,
-        job.dst,
-        json.dumps(dict(job.target)),
-        None if job.payload is None else json.dumps(job.payload),
-        job.catch_up,
-        job.catch_up_window,
-        job.overlap,
-        json.dumps(retry_to_json(job.retry)),
-        job.delivery,
-        job.max_age,
-        job.late_after,
-        job.priority,
-        job.jitter,
-        job.starts_at,
-        job.ends_at,
-        job.enabled,
-        list(job.tags),
-        job.lane,
-        job.managed_by,
-        job.source,
-        change.cursor_at,
-        change.next_at,
-        change.plan_at,
-    )
-
-
-def check_version(job: Row, expected: int | None) -> None:
-    if expected is not None and job["version"] != expected:
-        raise Conflict("version_mismatch", f"the job is at version {job['version']}, not {expected}")
 
 
 async def pause_if_unchanged(control: ControlStore, job_id: UUID, version: int, now: datetime, note: str) -> bool:

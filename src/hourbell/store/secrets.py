@@ -7,7 +7,7 @@ from typing import Protocol
 from uuid import UUID
 
 from hourbell.sealing import Sealed
-from hourbell.store.base import Conflict
+from hourbell.store.base import Conflict, Request
 
 CANARY = "secret_canary"
 
@@ -32,15 +32,26 @@ def refuse_to_put(has_one: bool, is_first: bool | None) -> None:
 
 
 class SecretStore(Protocol):
+    """A change that takes a `request` acts once under its key, as those of `ControlStore` do."""
+
     async def put_secret(
-        self, secret: Sealed, now: datetime, by: str, *, old_until: datetime, is_first: bool | None = None
+        self,
+        secret: Sealed,
+        now: datetime,
+        by: str,
+        *,
+        old_until: datetime,
+        is_first: bool | None = None,
+        request: Request | None = None,
     ) -> None:
         """Add a secret of a job; those of the same field before it are valid until then at the longest.
 
         `Conflict` if there is no such job, if there is one although it is to be the first, or none although it is not.
         """
 
-    async def remove_secret(self, job_id: UUID, field: str, now: datetime, by: str) -> bool:
+    async def remove_secret(
+        self, job_id: UUID, field: str, now: datetime, by: str, *, request: Request | None = None
+    ) -> bool:
         """Take the secrets of a field away at once. False if there was none."""
 
     async def list_secrets(self, job_id: UUID, now: datetime) -> list[SecretRow]:

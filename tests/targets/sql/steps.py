@@ -108,7 +108,7 @@ class Node:
     async def claim(self, name: str = "public.effect", **more: Any) -> tuple[Run, Definition]:
         """A run of a new job that calls the function, claimed by this node. Ids are the same in every database."""
         job = await self.add_job(name, **more)
-        await self.control.trigger_job(job.id, uuid5(job.id, "run"), NOW, None)
+        await self.control.trigger_job(job.id, uuid5(job.id, "run"), NOW, None, "somebody")
         [run] = await self.engine.claim(self.id, NOW, NOW + MINUTE, [Want(job.definition.lane, 1)])
         return run, job.definition
 

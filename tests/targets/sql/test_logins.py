@@ -31,7 +31,7 @@ async def written(node: Node) -> list[list[Row]]:
     for options in OUTCOMES.values():
         await node.run(**options)
     run, definition = await node.claim("public.broken")
-    await node.control.cancel_run(run.id, NOW)
+    await node.control.cancel_run(run.id, NOW, "somebody")
     await node.attempt(run, definition)
     return [await node.database.rows(table) for table in ("runs", "attempts", "job_stats", "function_calls")]
 

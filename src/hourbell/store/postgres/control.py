@@ -1,52 +1,81 @@
 """What users may change, on PostgreSQL."""
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import asyncpg
 
-from hourbell.core.change import Change, StillCatchingUp, created, edited, paused, resumed
-from hourbell.core.definition_json import definition_to_json
+from hourbell.core.change import created, paused, resumed
 from hourbell.core.job import Definition, Job
 from hourbell.core.run import Run
-from hourbell.store.base import Conflict, FailedRun, Mark, Wake
-from hourbell.store.postgres.connections import Connections
-from hourbell.store.postgres.planning import SQL as ENGINE_SQL
-from hourbell.store.postgres.planning import insert_runs, progress_of, write_batch
-from hourbell.store.queries import load_queries
-from hourbell.store.records import (
-    NEWEST,
-    check_version,
-    failed_run_of,
-    job_values,
+from hourbell.core.schedule import Occurrence
+from hourbell.sealing import Sealed
+from hourbell.store.base import Conflict, FailedRun, ImportResult, JobEntry, Mark, Request, Wake
+from hourbell.store.changes import (
+    ChangedJob,
+    NewJob,
+    backfill_runs,
+    backfill_text,
+    before_cursor,
+    edited_job,
     manual_run,
-    new_version,
-    old_version,
+    refuse_cancel,
+    refuse_discard,
     refuse_replay,
     replay_values,
     with_lane,
 )
-from hourbell.store.rows import Batch, RunRow, definition_text, job_of, run_of
+from hourbell.store.postgres.auditing import act_once, audit
+from hourbell.store.postgres.changing import (
+    SQL,
+    audit_job,
+    delete_jobs,
+    insert_jobs,
+    lock_job,
+    save_current,
+    write_changes,
+)
+from hourbell.store.postgres.connections import Connections
+from hourbell.store.postgres.importing import import_jobs, prune_jobs
+from hourbell.store.postgres.planning import SQL as ENGINE_SQL
+from hourbell.store.postgres.planning import insert_runs
+from hourbell.store.postgres.secrets import insert_secrets
+from hourbell.store.records import NEWEST, failed_run_of
+from hourbell.store.rows import RunRow, job_of, run_of
 
-SQL = load_queries("hourbell.store.postgres", "control.sql")
+_CHUNK = 1_000  # runs in one statement
+
+
+class NameTaken(Conflict):
+    def __init__(self) -> None:
+        super().__init__("name_taken", "another job has this name")
 
 
 class PostgresControlStore:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
 
-    async def create_job(self, definition: Definition, job_id: UUID, now: datetime, by: str) -> Job:
-        change = created(with_lane(definition), now)
-        async with self._writing() as connection:
-            if await connection.fetchval(SQL["insert_job"], job_id, *job_values(change), now) is None:
-                return (await self._lock(connection, job_id))[0]  # made before, by a commit whose answer was lost
-            await self._save_version(connection, job_id, 1, change.definition, now, by)
-            await self._audit(connection, now, by, "job.create", job_id, None, change.definition)
-        return Job(job_id, 1, change.definition, change.cursor_at, change.next_at, change.plan_at)
+    async def create_job(
+        self,
+        definition: Definition,
+        job_id: UUID,
+        now: datetime,
+        by: str,
+        *,
+        secrets: Sequence[Sealed] = (),
+        request: Request | None = None,
+    ) -> Job:
+        new = NewJob(job_id, created(with_lane(definition), now))
+        async with self._writing(request, now) as connection:
+            if not await insert_jobs(connection, [new], now, by):
+                return (await lock_job(connection, job_id))[0]  # made before, by a commit whose answer was lost
+            await insert_secrets(connection, secrets, now)
+            await audit_job(connection, now, by, "job.create", job_id, None, new.change.definition, request)
+        return new.after
 
     async def get_job(self, ref: str | UUID) -> Job | None:
         query = SQL["job_by_id"] if isinstance(ref, UUID) else SQL["job_by_name"]
@@ -63,16 +92,12 @@ class PostgresControlStore:
         *,
         expect_version: int | None = None,
         drop_backlog: bool = False,
+        request: Request | None = None,
     ) -> Job:
-        async with self._writing() as connection:
-            job, row = await self._lock(connection, job_id, expect_version)
-            try:
-                change = edited(job, with_lane(edit(job)), now, drop_backlog=drop_backlog)
-            except StillCatchingUp:
-                message = "the job is still catching up; wait, or drop the backlog"
-                raise Conflict("job_catching_up", message) from None
-            pause = (row["paused_note"], row["paused_by"]) if not change.definition.enabled else (None, None)
-            return await self._apply(connection, row, job, change, now, by, "job.edit", *pause)
+        async with self._writing(request, now) as connection:
+            job, row = await lock_job(connection, job_id, expect_version)
+            changed = edited_job(row, job, with_lane(edit(job)), now, drop_backlog=drop_backlog)
+            return await self._change(connection, changed, now, by, "job.edit", request)
 
     async def pause_job(
         self,
@@ -84,35 +109,119 @@ class PostgresControlStore:
         until: datetime | None,
         cancel_waiting: bool,
         expect_version: int | None = None,
+        request: Request | None = None,
     ) -> Job:
-        async with self._writing() as connection:
-            job, row = await self._lock(connection, job_id, expect_version)
-            after = await self._apply(connection, row, job, paused(job, now, until), now, by, "job.pause", note, by)
+        async with self._writing(request, now) as connection:
+            job, row = await lock_job(connection, job_id, expect_version)
+            changed = ChangedJob(row, job, paused(job, now, until), note, by)
+            after = await self._change(connection, changed, now, by, "job.pause", request)
             if cancel_waiting:
                 await connection.execute(ENGINE_SQL["cancel_waiting_of_jobs"], [job_id], now, True, [])
             return after
 
-    async def resume_job(self, job_id: UUID, now: datetime, by: str, *, catch_up: bool) -> Job:
-        async with self._writing() as connection:
-            job, row = await self._lock(connection, job_id)
-            return await self._apply(connection, row, job, resumed(job, now, catch_up=catch_up), now, by, "job.resume")
+    async def resume_job(
+        self,
+        job_id: UUID,
+        now: datetime,
+        by: str,
+        *,
+        catch_up: bool,
+        expect_version: int | None = None,
+        request: Request | None = None,
+    ) -> Job:
+        async with self._writing(request, now) as connection:
+            job, row = await lock_job(connection, job_id, expect_version)
+            changed = ChangedJob(row, job, resumed(job, now, catch_up=catch_up))
+            return await self._change(connection, changed, now, by, "job.resume", request)
 
-    async def delete_job(self, job_id: UUID, now: datetime, by: str) -> None:
-        async with self._writing() as connection:
-            job, _ = await self._lock(connection, job_id)
-            await connection.execute(SQL["mark_deleted"], job_id, now)
-            await connection.execute(SQL["delete_secrets"], job_id)
-            await connection.execute(ENGINE_SQL["cancel_waiting_of_jobs"], [job_id], now, True, [])
-            await self._audit(connection, now, by, "job.delete", job_id, job.definition, None)
+    async def delete_job(
+        self,
+        job_id: UUID,
+        now: datetime,
+        by: str,
+        *,
+        expect_version: int | None = None,
+        request: Request | None = None,
+    ) -> None:
+        async with self._writing(request, now) as connection:
+            job, _ = await lock_job(connection, job_id, expect_version)
+            await delete_jobs(connection, [job_id], now)
+            await audit_job(connection, now, by, "job.delete", job_id, job.definition, None, request)
 
-    async def trigger_job(self, job_id: UUID, run_id: UUID, now: datetime, payload: object) -> Run:
-        async with self._writing() as connection:
-            job, row = await self._lock(connection, job_id)
-            await self._save_current(connection, job, row, now)
+    async def trigger_job(
+        self, job_id: UUID, run_id: UUID, now: datetime, payload: object, by: str, *, request: Request | None = None
+    ) -> Run:
+        async with self._writing(request, now) as connection:
+            job, row = await lock_job(connection, job_id)
+            await save_current(connection, job, row, now)
             new = manual_run(job, run_id, now)
-            await insert_runs(connection, [RunRow.of(job, new, payload)], now)
-            await connection.execute(ENGINE_SQL["wake"], Wake.RUNS)
+            if await insert_runs(connection, [RunRow.of(job, new, payload)], now):
+                made = json.dumps({"run": str(run_id)})
+                await audit(connection, now, by, "job.trigger", str(job_id), None, made, request)
+                await connection.execute(ENGINE_SQL["wake"], Wake.RUNS)
             return run_of(await connection.fetchrow(SQL["run_by_id"], run_id))
+
+    async def backfill_job(
+        self,
+        job_id: UUID,
+        occurrences: Sequence[Occurrence],
+        now: datetime,
+        by: str,
+        *,
+        spacing: timedelta,
+        request: Request | None = None,
+    ) -> list[UUID]:
+        async with self._writing(request, now) as connection:
+            job, row = await lock_job(connection, job_id)
+            past = before_cursor(job, occurrences)
+            await save_current(connection, job, row, now)
+            found = await connection.fetch(SQL["planned_instants"], job_id, [each.at for each in past])
+            runs = backfill_runs(job, past, {row["scheduled_at"] for row in found}, now, spacing)
+            if runs:
+                for first in range(0, len(runs), _CHUNK):
+                    some = runs[first : first + _CHUNK]
+                    await insert_runs(connection, [RunRow.of(job, run) for run in some], now)
+                await audit(connection, now, by, "job.backfill", str(job_id), None, backfill_text(runs), request)
+                await connection.execute(ENGINE_SQL["wake"], Wake.RUNS)
+            return [run.id for run in runs]
+
+    async def import_jobs(
+        self,
+        entries: Sequence[JobEntry],
+        now: datetime,
+        by: str,
+        *,
+        import_id: UUID | None = None,
+        dry_run: bool = False,
+        request: Request | None = None,
+    ) -> list[ImportResult]:
+        async def attempt() -> list[ImportResult]:
+            async with self._writing(None if dry_run else request, now) as connection:
+                return await import_jobs(
+                    connection, entries, now, by, import_id=import_id, dry_run=dry_run, request=request
+                )
+
+        try:
+            return await attempt()
+        except NameTaken:  # by another transaction, after this one had looked; its job is there now
+            return await attempt()
+
+    async def prune_jobs(
+        self,
+        import_id: UUID,
+        managed_by: str,
+        source: str,
+        now: datetime,
+        by: str,
+        *,
+        limit: int,
+        dry_run: bool = False,
+        request: Request | None = None,
+    ) -> list[str]:
+        async with self._writing(None if dry_run else request, now) as connection:
+            return await prune_jobs(
+                connection, import_id, managed_by, source, now, by, limit=limit, dry_run=dry_run, request=request
+            )
 
     async def failed_runs(self, limit: int, before: Mark | None = None) -> list[FailedRun]:
         mark = before or NEWEST
@@ -120,90 +229,62 @@ class PostgresControlStore:
             rows = await connection.fetch(SQL["failed_runs"], limit, mark.finished_at, mark.run_id)
         return [failed_run_of(row) for row in rows]
 
-    async def replay_run(self, run_id: UUID, new_id: UUID, now: datetime, by: str) -> Run:
-        async with self._writing() as connection:
+    async def replay_run(
+        self,
+        run_id: UUID,
+        new_id: UUID,
+        now: datetime,
+        by: str,
+        *,
+        ready_at: datetime | None = None,
+        request: Request | None = None,
+    ) -> Run:
+        async with self._writing(request, now) as connection:
             if await connection.fetchrow(SQL["run_by_id"], new_id) is None:  # else it was made before, by a lost answer
                 found = refuse_replay(await connection.fetchrow(SQL["run_to_replay"], run_id))
-                job, row = await self._lock(connection, found["job_id"])  # jobs are locked before their runs, always
+                job, row = await lock_job(connection, found["job_id"])  # jobs are locked before their runs, always
                 await connection.execute(SQL["lock_run"], run_id)
                 old = refuse_replay(await connection.fetchrow(SQL["run_to_replay"], run_id))
-                await self._save_current(connection, job, row, now)
-                values = replay_values(job, old, run_id, new_id, now)
+                await save_current(connection, job, row, now)
+                values = replay_values(job, old, run_id, new_id, now, ready_at)
                 if await connection.fetchval(SQL["insert_replay"], *values) is not None:
                     await connection.fetchval(SQL["cancel_waiting_run"], run_id, now)
+                    await connection.execute(SQL["clear_run"], run_id, now)
                     made = json.dumps({"run": str(new_id)})
-                    await connection.execute(SQL["insert_audit"], now, by, "run.replay", str(run_id), None, made)
+                    await audit(connection, now, by, "run.replay", str(run_id), None, made, request)
                     await connection.execute(ENGINE_SQL["wake"], Wake.RUNS)
             return run_of(await connection.fetchrow(SQL["run_by_id"], new_id))
 
-    async def cancel_run(self, run_id: UUID, now: datetime) -> None:
-        async with self._writing() as connection:
-            await connection.execute(SQL["lock_run"], run_id)
-            if await connection.fetchval(SQL["cancel_waiting_run"], run_id, now) is None:
-                await connection.execute(SQL["ask_to_stop"], run_id, now)
+    async def cancel_run(self, run_id: UUID, now: datetime, by: str, *, request: Request | None = None) -> bool:
+        async with self._writing(request, now) as connection:
+            refuse_cancel(await connection.fetchrow(SQL["lock_run"], run_id))
+            has_ended = await connection.fetchval(SQL["cancel_waiting_run"], run_id, now) is not None
+            if has_ended or await connection.fetchval(SQL["ask_to_stop"], run_id, now) is not None:
+                await audit(connection, now, by, "run.cancel", str(run_id), None, None, request)
+            return has_ended
+
+    async def discard_run(self, run_id: UUID, now: datetime, by: str, *, request: Request | None = None) -> None:
+        async with self._writing(request, now) as connection:
+            refuse_discard(await connection.fetchrow(SQL["lock_run"], run_id))
+            await connection.execute(SQL["clear_run"], run_id, now)
+            await audit(connection, now, by, "run.discard", str(run_id), None, None, request)
 
     @asynccontextmanager
-    async def _writing(self) -> AsyncIterator[Any]:
+    async def _writing(self, request: Request | None, now: datetime) -> AsyncIterator[Any]:
+        """A transaction that acts once for the request's key."""
         try:
             async with self._connections.transaction() as connection:
+                await act_once(connection, request, now)
                 yield connection
         except asyncpg.UniqueViolationError as error:
-            raise Conflict("name_taken", "another job has this name") from error
+            if error.constraint_name != "jobs_name":
+                raise
+            raise NameTaken from error
 
-    async def _lock(self, connection: Any, job_id: UUID, expect_version: int | None = None) -> tuple[Job, Any]:
-        row = await connection.fetchrow(SQL["lock_job"], job_id)
-        if row is None:
-            raise Conflict("no_such_job", "there is no such job")
-        check_version(row, expect_version)
-        return job_of(row, (await progress_of(connection, [row])).get(job_id)), row
-
-    async def _apply(
-        self,
-        connection: Any,
-        row: Any,
-        job: Job,
-        change: Change,
-        now: datetime,
-        by: str,
-        action: str,
-        note: str | None = None,
-        paused_by: str | None = None,
+    async def _change(
+        self, connection: Any, changed: ChangedJob, now: datetime, by: str, action: str, request: Request | None
     ) -> Job:
-        """Write what the old version still gets, then the new one."""
-        unsaved = {job.id} if row["saved_version"] != row["version"] else set()
-        lanes = await write_batch(connection, Batch((old_version(job, change),)), unsaved, now, by=by)
-        version = job.version + 1
-        pause = (note, paused_by, change.paused_until)
-        await connection.execute(SQL["update_job"], job.id, *job_values(change), now, version, *pause)
-        await self._save_version(connection, job.id, version, change.definition, now, by)
-        await self._audit(connection, now, by, action, job.id, job.definition, change.definition)
-        if lanes:
-            await connection.execute(ENGINE_SQL["wake"], Wake.RUNS)
-        return new_version(job, change)
-
-    async def _save_current(self, connection: Any, job: Job, row: Any, now: datetime) -> None:
-        """Make sure that the job can run, and that the version it is at is written down."""
-        if not job.definition.lane:
-            raise Conflict("job_in_error", job.error or "the job's target makes no sense")
-        if row["saved_version"] != row["version"]:
-            await self._save_version(connection, job.id, job.version, job.definition, now, "sql")
-
-    async def _save_version(
-        self, connection: Any, job_id: UUID, version: int, definition: Definition, now: datetime, by: str
-    ) -> None:
-        await connection.execute(
-            ENGINE_SQL["insert_versions"], [job_id], [version], [definition_text(definition)], now, by
-        )
-
-    async def _audit(
-        self,
-        connection: Any,
-        now: datetime,
-        by: str,
-        action: str,
-        job_id: UUID,
-        before: Definition | None,
-        after: Definition | None,
-    ) -> None:
-        texts = [None if each is None else json.dumps(definition_to_json(each)) for each in (before, after)]
-        await connection.execute(SQL["insert_audit"], now, by, action, str(job_id), *texts)
+        await write_changes(connection, [changed], now, by)
+        before, after = changed.job.definition, changed.change.definition
+        await audit_job(connection, now, by, action, changed.job.id, before, after, request)
+        return changed.after

@@ -1,12 +1,21 @@
 -- The statements behind what users may change.
 
--- name: insert_job
+-- name: insert_jobs
 insert into hourbell.jobs (
     id, name, description, schedule, timezone, dst, target, payload, catch_up, catch_up_window, overlap, retry,
     delivery, max_age, late_after, priority, jitter, starts_at, ends_at, enabled, tags, lane, managed_by, source,
     version, saved_version, cursor_at, next_at, plan_at, created_at, updated_at)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24,
-        1, 1, $25, $26, $27, $28, $28)
+select n.id, n.name, n.description, n.schedule, n.timezone, n.dst, n.target::jsonb, n.payload::jsonb, n.catch_up,
+       n.catch_up_window, n.overlap, n.retry::jsonb, n.delivery, n.max_age, n.late_after, n.priority, n.jitter,
+       n.starts_at, n.ends_at, n.enabled, n.tags::text[], n.lane, n.managed_by, n.source,
+       1, 1, n.cursor_at, n.next_at, n.plan_at, $28, $28
+from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
+            $10::interval[], $11::text[], $12::text[], $13::text[], $14::interval[], $15::interval[], $16::text[],
+            $17::interval[], $18::timestamptz[], $19::timestamptz[], $20::bool[], $21::text[], $22::text[], $23::text[],
+            $24::text[], $25::timestamptz[], $26::timestamptz[], $27::timestamptz[])
+    as n(id, name, description, schedule, timezone, dst, target, payload, catch_up, catch_up_window, overlap, retry,
+         delivery, max_age, late_after, priority, jitter, starts_at, ends_at, enabled, tags, lane, managed_by, source,
+         cursor_at, next_at, plan_at)
 on conflict (id) do nothing
 returning id
 
@@ -15,21 +24,43 @@ update hourbell.jobs
 set name = $2, description = $3, schedule = $4, timezone = $5, dst = $6, target = $7, payload = $8, catch_up = $9,
     catch_up_window = $10, overlap = $11, retry = $12, delivery = $13, max_age = $14, late_after = $15, priority = $16,
     jitter = $17, starts_at = $18, ends_at = $19, enabled = $20, tags = $21, lane = $22, managed_by = $23,
-    source = $24, cursor_at = greatest(cursor_at, $25), next_at = $26, plan_at = $27, updated_at = $28, version = $29, saved_version = $29,
-    error = null, paused_note = $30, paused_by = $31, paused_until = $32
+    source = $24, cursor_at = greatest(cursor_at, $25), next_at = $26, plan_at = $27, updated_at = $28, version = $29,
+    saved_version = $29, error = null, paused_note = $30, paused_by = $31, paused_until = $32
 where id = $1
 
 -- name: job_by_id
 select * from hourbell.jobs where id = $1 and deleted_at is null
 
 -- name: job_by_name
-select * from hourbell.jobs where name = $1 and deleted_at is null
+select * from hourbell.jobs where name collate "C" = $1 and deleted_at is null
 
 -- name: lock_job
 select * from hourbell.jobs where id = $1 and deleted_at is null for no key update
 
+-- name: lock_jobs_by_name
+select * from hourbell.jobs
+where name collate "C" = any($1::text[]) and deleted_at is null
+order by name collate "C"
+for no key update
+
+-- name: lock_unseen_jobs
+select j.id, j.name
+from hourbell.jobs j
+where j.managed_by = $1 and j.source = $2 and j.deleted_at is null
+  and not exists (select 1 from hourbell.imports i where i.id = $3 and i.job_id = j.id)
+order by j.name collate "C"
+limit $4
+for no key update of j
+
+-- name: note_imported
+insert into hourbell.imports (id, job_id, started_at) select $1, job_id, $3 from unnest($2::uuid[]) as job_id
+on conflict do nothing
+
+-- name: forget_imports
+delete from hourbell.imports where id = $1 or started_at < $2
+
 -- name: mark_deleted
-update hourbell.jobs set deleted_at = $2, plan_at = null, updated_at = $2 where id = $1
+update hourbell.jobs set deleted_at = $2, plan_at = null, updated_at = $2 where id = any($1::uuid[])
 
 -- name: run_by_id
 select id, job_id, job_version, kind, scheduled_at, ready_at, expires_at, state, lane, attempt, failures, crashes,
@@ -37,7 +68,11 @@ select id, job_id, job_version, kind, scheduled_at, ready_at, expires_at, state,
 from hourbell.runs where id = $1
 
 -- name: lock_run
-select id from hourbell.runs where id = $1 for no key update
+select id, state, cleared_at from hourbell.runs where id = $1 for no key update
+
+-- name: planned_instants
+select scheduled_at from hourbell.runs
+where job_id = $1 and kind in ('scheduled', 'backfill') and scheduled_at = any($2::timestamptz[])
 
 -- name: cancel_waiting_run
 with ended as (
@@ -51,16 +86,17 @@ returning job_id
 -- name: ask_to_stop
 insert into hourbell.cancels (run_id, requested_at) select id, $2 from hourbell.runs where id = $1 and state = 'running'
 on conflict do nothing
+returning run_id
 
--- name: insert_audit
-insert into hourbell.audit (at, actor, action, subject, before, after) values ($1, $2, $3, $4, $5, $6)
+-- name: clear_run
+update hourbell.runs set cleared_at = $2 where id = $1 and state = 'failed' and cleared_at is null
 
 -- name: failed_runs
 select r.id, r.job_id, j.name as job_name, r.scheduled_at, r.finished_at, r.reason, r.attempt, a.error
 from hourbell.runs r
 left join hourbell.jobs j on j.id = r.job_id
 left join hourbell.attempts a on a.run_id = r.id and a.number = r.attempt
-where r.state = 'failed' and (r.finished_at, r.id) < ($2, $3)
+where r.state = 'failed' and r.cleared_at is null and (r.finished_at, r.id) < ($2, $3)
 order by r.finished_at desc, r.id desc
 limit $1
 
@@ -74,9 +110,9 @@ where r.id = $1
 -- name: insert_replay
 insert into hourbell.runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank, lane, exclusive,
                      at_most_once, planned_at, payload, replay_of)
-values ($1, $2, $3, 'replay', $4, $5, $6, $7, $8, $9, $10, $11, $6, $12::jsonb, $13)
+values ($1, $2, $3, 'replay', $4, $5, $6, $7, $8, $9, $10, $11, $14, $12::jsonb, $13)
 on conflict do nothing
 returning id
 
 -- name: delete_secrets
-delete from hourbell.secrets where job_id = $1
+delete from hourbell.secrets where job_id = any($1::uuid[])

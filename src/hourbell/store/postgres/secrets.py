@@ -1,13 +1,14 @@
 """The secrets of jobs on PostgreSQL."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from hourbell.sealing import Sealed
-from hourbell.store.base import Conflict
+from hourbell.store.base import Conflict, Request
+from hourbell.store.postgres.auditing import act_once, audit
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.queries import load_queries
 from hourbell.store.rows import sealed_of
@@ -21,26 +22,38 @@ class PostgresSecretStore:
         self._connections = connections
 
     async def put_secret(
-        self, secret: Sealed, now: datetime, by: str, *, old_until: datetime, is_first: bool | None = None
+        self,
+        secret: Sealed,
+        now: datetime,
+        by: str,
+        *,
+        old_until: datetime,
+        is_first: bool | None = None,
+        request: Request | None = None,
     ) -> None:
         async with self._connections.transaction() as connection:
+            await act_once(connection, request, now)
             if await connection.fetchval(SQL["lock_job"], secret.job_id) is None:
                 raise Conflict("no_such_job", "there is no such job")
             rows = await connection.fetch(SQL["list_secrets"], secret.job_id, now)
             refuse_to_put(any(row["field"] == secret.field for row in rows), is_first)
             await connection.execute(SQL["end_secrets"], secret.job_id, secret.field, old_until)
             await connection.execute(SQL["delete_ended"], now)
-            values = (secret.id, secret.job_id, secret.field, secret.key_id, secret.sealed, now)
-            await connection.execute(SQL["insert_secret"], *values)
-            await _audit(connection, now, by, "secret.put", secret.job_id, secret.field)
+            await insert_secrets(connection, [secret], now)
+            after = json.dumps({"field": secret.field})
+            await audit(connection, now, by, "secret.put", str(secret.job_id), None, after, request)
 
-    async def remove_secret(self, job_id: UUID, field: str, now: datetime, by: str) -> bool:
+    async def remove_secret(
+        self, job_id: UUID, field: str, now: datetime, by: str, *, request: Request | None = None
+    ) -> bool:
         async with self._connections.transaction() as connection:
+            await act_once(connection, request, now)
             if await connection.execute(SQL["end_secrets"], job_id, field, now) == "UPDATE 0":
                 return False
             await connection.execute(SQL["delete_ended"], now)
             await connection.execute(SQL["forget_unneeded"], CANARY)
-            await _audit(connection, now, by, "secret.remove", job_id, field)
+            after = json.dumps({"field": field})
+            await audit(connection, now, by, "secret.remove", str(job_id), None, after, request)
             return True
 
     async def list_secrets(self, job_id: UUID, now: datetime) -> list[SecretRow]:
@@ -60,7 +73,7 @@ class PostgresSecretStore:
             await connection.executemany(SQL["reseal"], values)
             if again:
                 count = json.dumps({"secrets": len(again)})
-                await connection.execute(SQL["insert_audit"], now, by, "secret.reseal", newest, count)
+                await audit(connection, now, by, "secret.reseal", newest, None, count, None)
             return len(again)
 
     async def canary(self) -> str | None:
@@ -73,5 +86,7 @@ class PostgresSecretStore:
             await connection.execute(SQL["set_meta" if replace else "set_meta_once"], CANARY, text)
 
 
-async def _audit(connection: Any, now: datetime, by: str, action: str, job_id: UUID, field: str) -> None:
-    await connection.execute(SQL["insert_audit"], now, by, action, str(job_id), json.dumps({"field": field}))
+async def insert_secrets(connection: Any, secrets: Iterable[Sealed], now: datetime) -> None:
+    """Insert secrets of jobs, inside the transaction that makes or changes them."""
+    rows = [(each.id, each.job_id, each.field, each.key_id, each.sealed, now) for each in secrets]
+    await connection.executemany(SQL["insert_secret"], rows)

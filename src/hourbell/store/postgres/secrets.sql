@@ -42,6 +42,3 @@ insert into hourbell.meta (key, value) values ($1, $2) on conflict (key) do noth
 
 -- name: forget_unneeded
 delete from hourbell.meta where key = $1 and not exists (select 1 from hourbell.secrets)
-
--- name: insert_audit
-insert into hourbell.audit (at, actor, action, subject, after) values ($1, $2, $3, $4, $5)

@@ -1,56 +1,77 @@
 """What users may change, on SQLite. Each change is one operation, handed over to the runner as a whole."""
 
 import json
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from uuid import UUID
 
-from hourbell.core.change import Change, StillCatchingUp, created, edited, paused, resumed
-from hourbell.core.definition_json import definition_to_json
+from hourbell.core.change import created, paused, resumed
 from hourbell.core.job import Definition, Job
 from hourbell.core.run import Run
-from hourbell.store.base import Conflict, FailedRun, Mark, Wake
-from hourbell.store.queries import load_queries
-from hourbell.store.records import (
-    NEWEST,
-    check_version,
-    failed_run_of,
-    job_values,
+from hourbell.core.schedule import Occurrence
+from hourbell.sealing import Sealed
+from hourbell.store.base import FailedRun, ImportResult, JobEntry, Mark, Request, Wake
+from hourbell.store.changes import (
+    ChangedJob,
+    NewJob,
+    backfill_runs,
+    backfill_text,
+    before_cursor,
+    edited_job,
     manual_run,
-    new_version,
-    old_version,
+    refuse_cancel,
+    refuse_discard,
     refuse_replay,
     replay_values,
     with_lane,
 )
-from hourbell.store.rows import Batch, Row, RunRow, definition_text, job_of, run_of
-from hourbell.store.sqlite.connection import Session
-from hourbell.store.sqlite.planning import SQL as ENGINE_SQL
+from hourbell.store.records import NEWEST, failed_run_of
+from hourbell.store.rows import RunRow, job_of, run_of
+from hourbell.store.sqlite.auditing import act_once, audit
+from hourbell.store.sqlite.changing import (
+    SQL,
+    audit_job,
+    delete_jobs,
+    insert_jobs,
+    lock_job,
+    refuse_taken_name,
+    save_current,
+    write_changes,
+)
+from hourbell.store.sqlite.connection import Operation, Session, T
+from hourbell.store.sqlite.importing import import_jobs, prune_jobs
 from hourbell.store.sqlite.planning import cancel_waiting as cancel_waiting_of
-from hourbell.store.sqlite.planning import insert_runs, progress_of, refuse_functions, write_batch
+from hourbell.store.sqlite.planning import insert_runs, refuse_functions
+from hourbell.store.sqlite.secrets import insert_secrets
 from hourbell.store.sqlite.settling import count_cancelled
 from hourbell.store.sqlite.writer import Runner
-
-SQL = load_queries("hourbell.store.sqlite", "control.sql")
 
 
 class SqliteControlStore:
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
 
-    async def create_job(self, definition: Definition, job_id: UUID, now: datetime, by: str) -> Job:
-        change = created(refuse_functions(with_lane(definition)), now)
+    async def create_job(
+        self,
+        definition: Definition,
+        job_id: UUID,
+        now: datetime,
+        by: str,
+        *,
+        secrets: Sequence[Sealed] = (),
+        request: Request | None = None,
+    ) -> Job:
+        new = NewJob(job_id, created(refuse_functions(with_lane(definition)), now))
 
         def create(session: Session) -> Job:
-            _refuse_taken_name(session, change.definition.name, job_id)
-            if not session.fetch(SQL["insert_job"], job_id, *job_values(change), now):
-                return _locked(session, job_id)[0]  # made before, by a commit whose answer was lost
-            _save_version(session, job_id, 1, change.definition, now, by)
-            _audit(session, now, by, "job.create", job_id, None, change.definition)
-            session.wakes.add(Wake.JOBS)
-            return Job(job_id, 1, change.definition, change.cursor_at, change.next_at, change.plan_at)
+            refuse_taken_name(session, definition.name, job_id)
+            if not insert_jobs(session, [new], now, by):
+                return lock_job(session, job_id)[0]  # made before, by a commit whose answer was lost
+            insert_secrets(session, secrets, now)
+            audit_job(session, now, by, "job.create", job_id, None, new.change.definition, request)
+            return new.after
 
-        return await self._runner.write(create)
+        return await self._write(create, request, now)
 
     async def get_job(self, ref: str | UUID) -> Job | None:
         query = SQL["job_by_id"] if isinstance(ref, UUID) else SQL["job_by_name"]
@@ -66,18 +87,16 @@ class SqliteControlStore:
         *,
         expect_version: int | None = None,
         drop_backlog: bool = False,
+        request: Request | None = None,
     ) -> Job:
         def apply(session: Session) -> Job:
-            job, row = _locked(session, job_id, expect_version)
-            try:
-                change = edited(job, refuse_functions(with_lane(edit(job))), now, drop_backlog=drop_backlog)
-            except StillCatchingUp:
-                message = "the job is still catching up; wait, or drop the backlog"
-                raise Conflict("job_catching_up", message) from None
-            pause = (row["paused_note"], row["paused_by"]) if not change.definition.enabled else (None, None)
-            return _apply(session, row, job, change, now, by, "job.edit", *pause)
+            job, row = lock_job(session, job_id, expect_version)
+            definition = refuse_functions(with_lane(edit(job)))
+            changed = edited_job(row, job, definition, now, drop_backlog=drop_backlog)
+            refuse_taken_name(session, definition.name, job_id)
+            return _change(session, changed, now, by, "job.edit", request)
 
-        return await self._runner.write(apply)
+        return await self._write(apply, request, now)
 
     async def pause_job(
         self,
@@ -89,42 +108,121 @@ class SqliteControlStore:
         until: datetime | None,
         cancel_waiting: bool,
         expect_version: int | None = None,
+        request: Request | None = None,
     ) -> Job:
         def pause(session: Session) -> Job:
-            job, row = _locked(session, job_id, expect_version)
-            after = _apply(session, row, job, paused(job, now, until), now, by, "job.pause", note, by)
+            job, row = lock_job(session, job_id, expect_version)
+            changed = ChangedJob(row, job, paused(job, now, until), note, by)
+            after = _change(session, changed, now, by, "job.pause", request)
             if cancel_waiting:
                 cancel_waiting_of(session, [job_id], now, every_kind=True)
             return after
 
-        return await self._runner.write(pause)
+        return await self._write(pause, request, now)
 
-    async def resume_job(self, job_id: UUID, now: datetime, by: str, *, catch_up: bool) -> Job:
+    async def resume_job(
+        self,
+        job_id: UUID,
+        now: datetime,
+        by: str,
+        *,
+        catch_up: bool,
+        expect_version: int | None = None,
+        request: Request | None = None,
+    ) -> Job:
         def resume(session: Session) -> Job:
-            job, row = _locked(session, job_id)
-            return _apply(session, row, job, resumed(job, now, catch_up=catch_up), now, by, "job.resume")
+            job, row = lock_job(session, job_id, expect_version)
+            changed = ChangedJob(row, job, resumed(job, now, catch_up=catch_up))
+            return _change(session, changed, now, by, "job.resume", request)
 
-        return await self._runner.write(resume)
+        return await self._write(resume, request, now)
 
-    async def delete_job(self, job_id: UUID, now: datetime, by: str) -> None:
+    async def delete_job(
+        self,
+        job_id: UUID,
+        now: datetime,
+        by: str,
+        *,
+        expect_version: int | None = None,
+        request: Request | None = None,
+    ) -> None:
         def delete(session: Session) -> None:
-            job, _ = _locked(session, job_id)
-            session.execute(SQL["mark_deleted"], job_id, now)
-            session.execute(SQL["delete_secrets"], job_id)
-            cancel_waiting_of(session, [job_id], now, every_kind=True)
-            _audit(session, now, by, "job.delete", job_id, job.definition, None)
+            job, _ = lock_job(session, job_id, expect_version)
+            delete_jobs(session, [job_id], now)
+            audit_job(session, now, by, "job.delete", job_id, job.definition, None, request)
 
-        await self._runner.write(delete)
+        await self._write(delete, request, now)
 
-    async def trigger_job(self, job_id: UUID, run_id: UUID, now: datetime, payload: object) -> Run:
+    async def trigger_job(
+        self, job_id: UUID, run_id: UUID, now: datetime, payload: object, by: str, *, request: Request | None = None
+    ) -> Run:
         def trigger(session: Session) -> Run:
-            job, row = _locked(session, job_id)
-            _save_current(session, job, row, now)
-            insert_runs(session, [RunRow.of(job, manual_run(job, run_id, now), payload)], now)
+            job, row = lock_job(session, job_id)
+            save_current(session, job, row, now)
+            if insert_runs(session, [RunRow.of(job, manual_run(job, run_id, now), payload)], now):
+                made = json.dumps({"run": str(run_id)})
+                audit(session, now, by, "job.trigger", str(job_id), None, made, request)
             [run] = session.fetch(SQL["run_by_id"], run_id)
             return run_of(run)
 
-        return await self._runner.write(trigger)
+        return await self._write(trigger, request, now)
+
+    async def backfill_job(
+        self,
+        job_id: UUID,
+        occurrences: Sequence[Occurrence],
+        now: datetime,
+        by: str,
+        *,
+        spacing: timedelta,
+        request: Request | None = None,
+    ) -> list[UUID]:
+        def backfill(session: Session) -> list[UUID]:
+            job, row = lock_job(session, job_id)
+            past = before_cursor(job, occurrences)
+            save_current(session, job, row, now)
+            found = session.fetch(SQL["planned_instants"], job_id, [each.at for each in past])
+            runs = backfill_runs(job, past, {row["scheduled_at"] for row in found}, now, spacing)
+            if runs:
+                insert_runs(session, [RunRow.of(job, run) for run in runs], now)
+                audit(session, now, by, "job.backfill", str(job_id), None, backfill_text(runs), request)
+            return [run.id for run in runs]
+
+        return await self._write(backfill, request, now)
+
+    async def import_jobs(
+        self,
+        entries: Sequence[JobEntry],
+        now: datetime,
+        by: str,
+        *,
+        import_id: UUID | None = None,
+        dry_run: bool = False,
+        request: Request | None = None,
+    ) -> list[ImportResult]:
+        def bring_in(session: Session) -> list[ImportResult]:
+            return import_jobs(session, entries, now, by, import_id=import_id, dry_run=dry_run, request=request)
+
+        return await self._write(bring_in, None if dry_run else request, now)
+
+    async def prune_jobs(
+        self,
+        import_id: UUID,
+        managed_by: str,
+        source: str,
+        now: datetime,
+        by: str,
+        *,
+        limit: int,
+        dry_run: bool = False,
+        request: Request | None = None,
+    ) -> list[str]:
+        def prune(session: Session) -> list[str]:
+            return prune_jobs(
+                session, import_id, managed_by, source, now, by, limit=limit, dry_run=dry_run, request=request
+            )
+
+        return await (self._runner.read(prune) if dry_run else self._write(prune, request, now))
 
     async def failed_runs(self, limit: int, before: Mark | None = None) -> list[FailedRun]:
         mark = before or NEWEST
@@ -133,96 +231,70 @@ class SqliteControlStore:
         )
         return [failed_run_of(row) for row in rows]
 
-    async def replay_run(self, run_id: UUID, new_id: UUID, now: datetime, by: str) -> Run:
+    async def replay_run(
+        self,
+        run_id: UUID,
+        new_id: UUID,
+        now: datetime,
+        by: str,
+        *,
+        ready_at: datetime | None = None,
+        request: Request | None = None,
+    ) -> Run:
         def replay(session: Session) -> Run:
             if not session.fetch(SQL["run_by_id"], new_id):  # else it was made before, by a lost answer
                 old = refuse_replay(session.fetch_one(SQL["run_to_replay"], run_id))
-                job, row = _locked(session, old["job_id"])
-                _save_current(session, job, row, now)
-                if cancelled := session.fetch(SQL["cancel_waiting_run"], run_id, now):
-                    count_cancelled(session, [row["job_id"] for row in cancelled])
-                session.execute(SQL["insert_replay"], *replay_values(job, old, run_id, new_id, now))
-                _audit_run(session, now, by, "run.replay", run_id, new_id)
+                job, row = lock_job(session, old["job_id"])
+                save_current(session, job, row, now)
+                _cancel_waiting_run(session, run_id, now)
+                session.execute(SQL["clear_run"], run_id, now)
+                session.execute(SQL["insert_replay"], *replay_values(job, old, run_id, new_id, now, ready_at))
+                made = json.dumps({"run": str(new_id)})
+                audit(session, now, by, "run.replay", str(run_id), None, made, request)
                 session.wakes.add(Wake.RUNS)
             [run] = session.fetch(SQL["run_by_id"], new_id)
             return run_of(run)
 
-        return await self._runner.write(replay)
+        return await self._write(replay, request, now)
 
-    async def cancel_run(self, run_id: UUID, now: datetime) -> None:
-        def cancel(session: Session) -> None:
-            cancelled = session.fetch(SQL["cancel_waiting_run"], run_id, now)
-            if cancelled:
-                count_cancelled(session, [row["job_id"] for row in cancelled])
-            else:
-                session.execute(SQL["ask_to_stop"], run_id, now)
+    async def cancel_run(self, run_id: UUID, now: datetime, by: str, *, request: Request | None = None) -> bool:
+        def cancel(session: Session) -> bool:
+            refuse_cancel(session.fetch_one(SQL["run_state"], run_id))
+            has_ended = _cancel_waiting_run(session, run_id, now)
+            if has_ended or session.fetch(SQL["ask_to_stop"], run_id, now):
+                audit(session, now, by, "run.cancel", str(run_id), None, None, request)
+            return has_ended
 
-        await self._runner.write(cancel)
+        return await self._write(cancel, request, now)
 
+    async def discard_run(self, run_id: UUID, now: datetime, by: str, *, request: Request | None = None) -> None:
+        def discard(session: Session) -> None:
+            refuse_discard(session.fetch_one(SQL["run_state"], run_id))
+            session.execute(SQL["clear_run"], run_id, now)
+            audit(session, now, by, "run.discard", str(run_id), None, None, request)
 
-def _locked(session: Session, job_id: UUID, expect_version: int | None = None) -> tuple[Job, Row]:
-    """A job to change. The transaction holds the only write lock there is."""
-    row = session.fetch_one(SQL["job_by_id"], job_id)
-    if row is None:
-        raise Conflict("no_such_job", "there is no such job")
-    check_version(row, expect_version)
-    return job_of(row, progress_of(session, [row]).get(job_id)), row
+        await self._write(discard, request, now)
 
+    async def _write(self, operation: Operation[T], request: Request | None, now: datetime) -> T:
+        """Run an operation that acts once for the request's key."""
 
-def _refuse_taken_name(session: Session, name: str, job_id: UUID) -> None:
-    row = session.fetch_one(SQL["job_by_name"], name)
-    if row is not None and row["id"] != job_id:
-        raise Conflict("name_taken", "another job has this name")
+        def act(session: Session) -> T:
+            act_once(session, request, now)
+            return operation(session)
 
-
-def _apply(
-    session: Session,
-    row: Row,
-    job: Job,
-    change: Change,
-    now: datetime,
-    by: str,
-    action: str,
-    note: str | None = None,
-    paused_by: str | None = None,
-) -> Job:
-    """Write what the old version still gets, then the new one."""
-    _refuse_taken_name(session, change.definition.name, job.id)
-    unsaved = {job.id} if row["saved_version"] != row["version"] else set()
-    write_batch(session, Batch((old_version(job, change),)), unsaved, now, by=by)
-    after = new_version(job, change)
-    pause = (note, paused_by, change.paused_until)
-    session.execute(SQL["update_job"], job.id, *job_values(change), now, after.version, *pause)
-    _save_version(session, job.id, after.version, change.definition, now, by)
-    _audit(session, now, by, action, job.id, job.definition, change.definition)
-    session.wakes.add(Wake.JOBS)
-    return after
+        return await self._runner.write(act)
 
 
-def _save_current(session: Session, job: Job, row: Row, now: datetime) -> None:
-    """Make sure that the job can run, and that the version it is at is written down."""
-    if not job.definition.lane:
-        raise Conflict("job_in_error", job.error or "the job's target makes no sense")
-    if row["saved_version"] != row["version"]:
-        _save_version(session, job.id, job.version, job.definition, now, "sql")
+def _change(session: Session, changed: ChangedJob, now: datetime, by: str, action: str, request: Request | None) -> Job:
+    write_changes(session, [changed], now, by)
+    before, after = changed.job.definition, changed.change.definition
+    audit_job(session, now, by, action, changed.job.id, before, after, request)
+    return changed.after
 
 
-def _save_version(session: Session, job_id: UUID, version: int, definition: Definition, now: datetime, by: str) -> None:
-    session.execute(ENGINE_SQL["insert_versions"], [(job_id, version, definition_text(definition))], now, by)
-
-
-def _audit_run(session: Session, now: datetime, by: str, action: str, run_id: UUID, new_id: UUID) -> None:
-    session.execute(SQL["insert_audit"], now, by, action, str(run_id), None, json.dumps({"run": str(new_id)}))
-
-
-def _audit(
-    session: Session,
-    now: datetime,
-    by: str,
-    action: str,
-    job_id: UUID,
-    before: Definition | None,
-    after: Definition | None,
-) -> None:
-    texts = [None if each is None else json.dumps(definition_to_json(each)) for each in (before, after)]
-    session.execute(SQL["insert_audit"], now, by, action, str(job_id), *texts)
+def _cancel_waiting_run(session: Session, run_id: UUID, now: datetime) -> bool:
+    """Cancel a run, if it waits, and count it. True if it has ended by that."""
+    cancelled = session.fetch(SQL["cancel_waiting_run"], run_id, now)
+    if cancelled:
+        count_cancelled(session, [row["job_id"] for row in cancelled])
+    return bool(cancelled)

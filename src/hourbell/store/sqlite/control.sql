@@ -1,12 +1,16 @@
 -- The statements behind what users may change.
 
--- name: insert_job
+-- name: insert_jobs
 insert into hourbell_jobs (
     id, name, description, schedule, timezone, dst, target, payload, catch_up, catch_up_window, overlap, retry,
     delivery, max_age, late_after, priority, jitter, starts_at, ends_at, enabled, tags, lane, managed_by, source,
     version, saved_version, cursor_at, next_at, plan_at, created_at, updated_at)
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24,
-        1, 1, ?25, ?26, ?27, ?28, ?28)
+select unhex(value ->> 0), value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
+       value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13,
+       value ->> 14, value ->> 15, value ->> 16, value ->> 17, value ->> 18, value ->> 19, value ->> 20,
+       value ->> 21, value ->> 22, value ->> 23, 1, 1, value ->> 24, value ->> 25, value ->> 26, ?2, ?2
+from json_each(?1)
+where true
 on conflict (id) do nothing
 returning id
 
@@ -26,13 +30,41 @@ select * from hourbell_jobs where id = ? and deleted_at is null
 -- name: job_by_name
 select * from hourbell_jobs where name = ? and deleted_at is null
 
+-- name: jobs_by_name
+select * from hourbell_jobs where name in (select value from json_each(?)) and deleted_at is null
+
+-- name: unseen_jobs
+select j.id, j.name
+from hourbell_jobs j
+where j.managed_by = ?1 and j.source = ?2 and j.deleted_at is null
+  and not exists (select 1 from hourbell_imports i where i.id = ?3 and i.job_id = j.id)
+order by j.name
+limit ?4
+
+-- name: note_imported
+insert into hourbell_imports (id, job_id, started_at) select ?1, unhex(value), ?3 from json_each(?2)
+where true
+on conflict do nothing
+
+-- name: forget_imports
+delete from hourbell_imports where id = ?1 or started_at < ?2
+
 -- name: mark_deleted
-update hourbell_jobs set deleted_at = ?2, plan_at = null, updated_at = ?2 where id = ?1
+update hourbell_jobs
+set deleted_at = ?2, plan_at = null, updated_at = ?2
+where id in (select unhex(value) from json_each(?1))
 
 -- name: run_by_id
 select id, job_id, job_version, kind, scheduled_at, ready_at, expires_at, state, lane, attempt, failures, crashes,
        started_at, at_most_once, begun_attempt, payload
 from hourbell_runs where id = ?
+
+-- name: run_state
+select state, cleared_at from hourbell_runs where id = ?
+
+-- name: planned_instants
+select scheduled_at from hourbell_runs
+where job_id = ?1 and kind in ('scheduled', 'backfill') and scheduled_at in (select value from json_each(?2))
 
 -- name: cancel_waiting_run
 update hourbell_runs set state = 'cancelled', finished_at = ?2
@@ -43,16 +75,17 @@ returning job_id
 insert into hourbell_cancels (run_id, requested_at)
 select id, ?2 from hourbell_runs where id = ?1 and state = 'running'
 on conflict do nothing
+returning run_id
 
--- name: insert_audit
-insert into hourbell_audit (at, actor, action, subject, before, after) values (?, ?, ?, ?, ?, ?)
+-- name: clear_run
+update hourbell_runs set cleared_at = ?2 where id = ?1 and state = 'failed' and cleared_at is null
 
 -- name: failed_runs
 select r.id, r.job_id, j.name as job_name, r.scheduled_at, r.finished_at, r.reason, r.attempt, a.error
 from hourbell_runs r
 left join hourbell_jobs j on j.id = r.job_id
 left join hourbell_attempts a on a.run_id = r.id and a.number = r.attempt
-where r.state = 'failed' and (r.finished_at, r.id) < (?2, ?3)
+where r.state = 'failed' and r.cleared_at is null and (r.finished_at, r.id) < (?2, ?3)
 order by r.finished_at desc, r.id desc
 limit ?1
 
@@ -66,9 +99,9 @@ where r.id = ?1
 -- name: insert_replay
 insert into hourbell_runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank, lane, exclusive,
                      at_most_once, planned_at, payload, replay_of)
-values (?1, ?2, ?3, 'replay', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?6, ?12, ?13)
+values (?1, ?2, ?3, 'replay', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?14, ?12, ?13)
 on conflict do nothing
 returning id
 
 -- name: delete_secrets
-delete from hourbell_secrets where job_id = ?
+delete from hourbell_secrets where job_id in (select unhex(value) from json_each(?))

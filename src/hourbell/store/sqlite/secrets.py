@@ -1,15 +1,16 @@
 """The secrets of jobs on SQLite."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from uuid import UUID
 
 from hourbell.sealing import Sealed
-from hourbell.store.base import Conflict
+from hourbell.store.base import Conflict, Request
 from hourbell.store.queries import load_queries
 from hourbell.store.rows import sealed_of
 from hourbell.store.secrets import CANARY, SecretRow, refuse_to_put
+from hourbell.store.sqlite.auditing import act_once, audit
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.writer import Runner
 
@@ -21,28 +22,39 @@ class SqliteSecretStore:
         self._runner = runner
 
     async def put_secret(
-        self, secret: Sealed, now: datetime, by: str, *, old_until: datetime, is_first: bool | None = None
+        self,
+        secret: Sealed,
+        now: datetime,
+        by: str,
+        *,
+        old_until: datetime,
+        is_first: bool | None = None,
+        request: Request | None = None,
     ) -> None:
         def put(session: Session) -> None:
+            act_once(session, request, now)
             if session.fetch_one(SQL["lock_job"], secret.job_id) is None:
                 raise Conflict("no_such_job", "there is no such job")
             rows = session.fetch(SQL["list_secrets"], secret.job_id, now)
             refuse_to_put(any(row["field"] == secret.field for row in rows), is_first)
             session.execute(SQL["end_secrets"], secret.job_id, secret.field, old_until)
             session.execute(SQL["delete_ended"], now)
-            values = (secret.id, secret.job_id, secret.field, secret.key_id, secret.sealed, now)
-            session.execute(SQL["insert_secret"], *values)
-            _audit(session, now, by, "secret.put", secret.job_id, secret.field)
+            insert_secrets(session, [secret], now)
+            after = json.dumps({"field": secret.field})
+            audit(session, now, by, "secret.put", str(secret.job_id), None, after, request)
 
         await self._runner.write(put)
 
-    async def remove_secret(self, job_id: UUID, field: str, now: datetime, by: str) -> bool:
+    async def remove_secret(
+        self, job_id: UUID, field: str, now: datetime, by: str, *, request: Request | None = None
+    ) -> bool:
         def remove(session: Session) -> bool:
+            act_once(session, request, now)
             if not session.execute(SQL["end_secrets"], job_id, field, now):
                 return False
             session.execute(SQL["delete_ended"], now)
             session.execute(SQL["forget_unneeded"], CANARY)
-            _audit(session, now, by, "secret.remove", job_id, field)
+            audit(session, now, by, "secret.remove", str(job_id), None, json.dumps({"field": field}), request)
             return True
 
         return await self._runner.write(remove)
@@ -62,7 +74,7 @@ class SqliteSecretStore:
                 session.execute(SQL["reseal"], each.id, each.key_id, each.sealed)
             if again:
                 count = json.dumps({"secrets": len(again)})
-                session.execute(SQL["insert_audit"], now, by, "secret.reseal", newest, count)
+                audit(session, now, by, "secret.reseal", newest, None, count, None)
             return len(again)
 
         return await self._runner.write(reseal)
@@ -76,5 +88,7 @@ class SqliteSecretStore:
         await self._runner.write(lambda session: session.execute(query, CANARY, text))
 
 
-def _audit(session: Session, now: datetime, by: str, action: str, job_id: UUID, field: str) -> None:
-    session.execute(SQL["insert_audit"], now, by, action, str(job_id), json.dumps({"field": field}))
+def insert_secrets(session: Session, secrets: Iterable[Sealed], now: datetime) -> None:
+    """Insert secrets of jobs, inside the transaction that makes or changes them."""
+    for each in secrets:
+        session.execute(SQL["insert_secret"], each.id, each.job_id, each.field, each.key_id, each.sealed, now)

@@ -37,6 +37,3 @@ insert into hourbell_meta (key, value) values (?1, ?2) on conflict (key) do noth
 
 -- name: forget_unneeded
 delete from hourbell_meta where key = ?1 and not exists (select 1 from hourbell_secrets)
-
--- name: insert_audit
-insert into hourbell_audit (at, actor, action, subject, after) values (?, ?, ?, ?, ?)

@@ -14,7 +14,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the nominal local time has no zone
 _MICROSECOND = timedelta(microseconds=1)
 
-_IDS = {"id", "job_id", "run_id", "last_run_id", "lease_owner", "replay_of", "node"}
+_IDS = {"id", "job_id", "run_id", "last_run_id", "lease_owner", "replay_of", "node", "token_id"}
 _DURATIONS = {"catch_up_window", "max_age", "late_after", "jitter"}
 _LISTS = {"tags", "lanes"}
 

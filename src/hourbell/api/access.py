@@ -1,0 +1,200 @@
+"""Who calls, and whether they may: everything is refused that is not allowed here.
+
+1. A token in `Authorization: Bearer` decides, right or wrong.
+2. Else the cookie of a session; to change something, only from a page of ours that knows its CSRF token.
+3. Else, as long as no token was made and the server listens on loopback only, whoever is on this machine.
+"""
+
+import asyncio
+import hmac
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import Depends
+from starlette.applications import Starlette
+from starlette.requests import Request
+
+from hourbell.api.cross_site import (
+    has_foreign_origin,
+    is_from_another_site,
+    is_safe,
+    is_surely_ours,
+    names_this_machine,
+)
+from hourbell.api.limits import Limits, LoginLimits, place_of, too_many
+from hourbell.api.problems import Problem
+from hourbell.api.session_cookie import COOKIE, Session, SessionCookies
+from hourbell.control.access import Access
+from hourbell.core.roles import Role
+from hourbell.store.access import AccessStore, Token
+
+LOCAL = "local"
+_TOKEN = "token:"  # before the name of a token, so that none can be named as somebody else
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """What decides who comes in. One for each app, in `app.state.door`."""
+
+    access: Access
+    store: AccessStore
+    cookies: SessionCookies
+    limits: Limits
+    logins: LoginLimits
+    is_local: bool  # the server listens on loopback only
+    pause: Callable[[float], Awaitable[object]] = asyncio.sleep
+
+    def guard(self, app: Starlette) -> None:
+        """Make this the door of an app."""
+        app.state.door = self
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Somebody who was let in."""
+
+    actor: str
+    role: Role
+    token_id: UUID | None
+    ip: str
+    request_id: str
+    is_session: bool
+    expires_at: datetime | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the token, or who it is without one."""
+        return self.actor.removeprefix(_TOKEN)
+
+
+class Needs:
+    """A dependency: the caller, if they have at least that role."""
+
+    def __init__(self, role: Role) -> None:
+        self.role = role
+
+    async def __call__(self, request: Request) -> Caller:
+        found = await caller(request)
+        if not found.role.may(self.role):
+            raise Problem(
+                403, "not_allowed", f"This needs the role {self.role}, and the role of {found.name} is {found.role}."
+            )
+        return found
+
+
+def needs(role: Role) -> Needs:
+    return Needs(role)
+
+
+async def caller(request: Request) -> Caller:
+    """Who calls; a Problem if that is not known, or they call too often. Asked again, the answer is the same."""
+    known: Caller | None = getattr(request.state, "caller", None)
+    if known is not None:
+        return known
+    door = door_of(request)
+    found = await _identify(request, door)
+    place = place_of(ip_of(request))
+    wait = door.limits.take(str(found.token_id) if found is not None and found.token_id else place)
+    if wait:
+        raise too_many(wait)
+    if found is None:
+        raise not_authenticated()
+    request.state.caller = found
+    return found
+
+
+CallerDep = Annotated[Caller, Depends(caller)]
+
+
+def door_of(request: Request) -> Door:
+    door: Door = request.app.state.door
+    return door
+
+
+def ip_of(request: Request) -> str:
+    """Where the request comes from, as the edge found out, or else the connection's other end."""
+    found: str | None = getattr(request.state, "client_ip", None)
+    return found if found is not None else (request.client.host if request.client else "")
+
+
+def request_id_of(request: Request) -> str:
+    return getattr(request.state, "request_id", "")
+
+
+def not_authenticated() -> Problem:
+    """The same for whoever has no token, a wrong one, one that expired and one that was revoked."""
+    detail = "Send a valid token, as in Authorization: Bearer hb_…; `hourbell token create` makes one."
+    return Problem(401, "not_authenticated", detail, headers={"WWW-Authenticate": "Bearer"})
+
+
+def session_of(request: Request) -> Session | None:
+    """The session of the request's cookie, whose token may be valid or not."""
+    return door_of(request).cookies.read(request.cookies.get(COOKIE, ""))
+
+
+async def _identify(request: Request, door: Door) -> Caller | None:
+    given = request.headers.getlist("authorization")
+    if given:
+        scheme, _, text = given[0].partition(" ")
+        if len(given) > 1 or scheme.lower() != "bearer":
+            return None
+        token = await door.access.authenticate(text.strip())
+        return _with_token(request, token, token.expires_at) if token is not None else None
+    session = session_of(request)
+    if session is not None:
+        token = await door.access.session_token(session.token_id)
+        if token is not None:
+            _check_session(request, session)
+            return _with_token(request, token, ends_at(session, token), is_session=True)
+    if door.is_local and await door.access.is_open():
+        _check_local(request)
+        return Caller(LOCAL, Role.ADMIN, None, ip_of(request), request_id_of(request), is_session=False)
+    return None
+
+
+def ends_at(session: Session, token: Token) -> datetime:
+    """When a session is over: by itself, or with its token."""
+    return min(session.expires_at, token.expires_at or session.expires_at)
+
+
+def _with_token(request: Request, token: Token, until: datetime | None, *, is_session: bool = False) -> Caller:
+    return Caller(
+        f"{_TOKEN}{token.name}",
+        token.role,
+        token.id,
+        ip_of(request),
+        request_id_of(request),
+        is_session=is_session,
+        expires_at=until,
+    )
+
+
+def _check_session(request: Request, session: Session) -> None:
+    if is_safe(request):
+        return
+    given = request.headers.get("x-csrf-token", "")
+    if not is_surely_ours(request) or not hmac.compare_digest(given.encode(), session.csrf_token.encode()):
+        raise Problem(
+            403,
+            "cross_site",
+            "A session changes something only from its own page, with the header X-CSRF-Token; programs send a token "
+            "as Authorization: Bearer.",
+        )
+
+
+def _check_local(request: Request) -> None:
+    """Keep out what a page of another site makes the browser on this machine send."""
+    if not names_this_machine(request):
+        raise Problem(
+            403,
+            "foreign_host",
+            "Without a token the server answers this machine alone, as localhost or 127.0.0.1 and without a proxy; "
+            "make a token with `hourbell token create admin --role admin`.",
+        )
+    if has_foreign_origin(request):
+        raise Problem(403, "foreign_origin", "Without a token the server answers no page of another site.")
+    if not is_safe(request) and is_from_another_site(request):
+        raise Problem(403, "cross_site", "Without a token the server takes no change from a page of another site.")

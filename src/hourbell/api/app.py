@@ -1,0 +1,127 @@
+"""The HTTP server's app: health, metrics, the REST API and its description, behind one door."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from fastapi import APIRouter, Depends, FastAPI
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from hourbell.api import events, imports, jobs, overview, runs, sessions
+from hourbell.api.access import Door, caller
+from hourbell.api.docs_page import DOCS_POLICY, docs_page
+from hourbell.api.documented import answers
+from hourbell.api.health import Readiness, health_endpoints
+from hourbell.api.openapi import describe
+from hourbell.api.problems import MEDIA_TYPE, Problem, add_handlers, answer_problem
+from hourbell.api.users import known_parameters
+from hourbell.control.control import Control
+from hourbell.control.pages import BadCursor
+from hourbell.metrics import Metrics
+
+API = "/api/v1"
+_SUMMARIES = {
+    "/health": "Whether the process answers",
+    "/health/ready": "Whether it does its work",
+    "/metrics": "Metrics for Prometheus",
+}
+_ANY: dict[str, Any] = {"schema": {"type": "object"}}
+_ANSWERS: dict[str, dict[int | str, dict[str, Any]]] = {
+    "/health": {200: {"description": "It answers", "content": {"application/json": _ANY}}},
+    "/health/ready": {
+        200: {"description": "It does", "content": {"application/json": _ANY}},
+        503: {
+            "description": "It does not, or that is not known",
+            "content": {"application/json": _ANY, MEDIA_TYPE: _ANY},
+        },
+    },
+    "/metrics": {
+        **{status: told for status, told in answers(None).items() if status in (401, 403, 429, 503)},
+        200: {"description": "As text", "content": {"text/plain": {"schema": {"type": "string"}}}},
+    },
+}
+
+
+def build_app(
+    control: Control, door: Door, status: Callable[[], Awaitable[Readiness]], metrics: Metrics, *, version: str
+) -> FastAPI:
+    """The whole app. `status` is asked anew whenever somebody wants to know how this node does."""
+    app = FastAPI(
+        title="Hourbell",
+        version=version,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+    )
+    app.state.control = control
+    door.guard(app)
+    add_handlers(app)
+    app.add_exception_handler(BadCursor, _bad_cursor)
+    app.include_router(_api())
+    for path, endpoint in health_endpoints(status, metrics).items():
+        guards = [Depends(_off_loopback)] if path == "/metrics" else []
+        app.add_api_route(
+            path,
+            endpoint,
+            summary=_SUMMARIES[path],
+            response_class=Response,
+            responses=_ANSWERS[path],
+            dependencies=guards,
+            operation_id=_operation_id(path),
+            tags=["health"],
+        )
+    _add_description(app)
+    return app
+
+
+def _api() -> APIRouter:
+    api = APIRouter(prefix=API, dependencies=[Depends(known_parameters)], generate_unique_id_function=_name)
+    for prefix in ("jobs", "schedules"):
+        name = _name if prefix == "jobs" else _schedule_name
+        api.include_router(imports.router, prefix=f"/{prefix}", tags=[prefix], generate_unique_id_function=name)
+        api.include_router(jobs.router, prefix=f"/{prefix}", tags=[prefix], generate_unique_id_function=name)
+    api.include_router(runs.router, prefix="/runs", tags=["runs"])
+    api.include_router(overview.router, tags=["overview"])
+    api.include_router(events.router, tags=["overview"])
+    api.include_router(sessions.router)
+    return api
+
+
+def _name(route: APIRoute) -> str:
+    return route.name
+
+
+def _schedule_name(route: APIRoute) -> str:
+    return f"schedules_{route.name}"
+
+
+def _operation_id(path: str) -> str:
+    return "get_" + path.strip("/").replace("/", "_")
+
+
+def _add_description(app: FastAPI) -> None:
+    described: dict[str, Any] = describe(app)
+    page = docs_page(described)
+
+    async def openapi(_request: Request) -> Response:
+        return JSONResponse(described)
+
+    async def docs(_request: Request) -> Response:
+        return HTMLResponse(page, headers={"Content-Security-Policy": DOCS_POLICY})
+
+    for path, endpoint in (("/openapi.json", openapi), ("/docs", docs)):
+        app.add_api_route(path, endpoint, include_in_schema=False, dependencies=[Depends(_off_loopback)])
+
+
+async def _off_loopback(request: Request) -> None:
+    """Let everybody on this machine see it, and elsewhere only who has a token."""
+    door: Door = request.app.state.door
+    if not door.is_local:
+        await caller(request)
+
+
+async def _bad_cursor(request: Request, error: Exception) -> Response:
+    told = Problem(400, "invalid_parameter", "The cursor cannot be used.", [("/query/cursor", str(error), None)])
+    return await answer_problem(request, told)

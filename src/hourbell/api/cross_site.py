@@ -1,0 +1,62 @@
+"""Which requests a browser sends on behalf of another site. Nothing but headers that pages cannot set is believed."""
+
+import re
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]{1,5})?", re.ASCII)
+_USUAL_PORTS = {"http": ":80", "https": ":443"}
+_FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+
+
+def is_safe(request: Request) -> bool:
+    return request.method in SAFE_METHODS
+
+
+def names_this_machine(request: Request) -> bool:
+    """Whether the Host is a name of this machine, and not of a page whose name was made to lead here.
+
+    A request that somebody passes on is not from this machine, whatever its Host says.
+    """
+    if any(name in request.headers for name in _FORWARDED):
+        return False
+    found = _HOST.fullmatch(request.headers.get("host", ""))
+    if found is None:
+        return False
+    host = found[1].lower()
+    try:
+        return host == "localhost" or ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def has_foreign_origin(request: Request) -> bool:
+    """Whether the Origin is there and another than the Host. A scheme is not told: a proxy may end the encryption."""
+    origin = request.headers.get("origin")
+    if origin is None:
+        return False
+    try:
+        parts = urlsplit(origin.lower())
+    except ValueError:
+        return True
+    usual = _USUAL_PORTS.get(parts.scheme)
+    if usual is None or not parts.netloc:
+        return True
+    host = request.headers.get("host", "").lower()
+    return parts.netloc.removesuffix(usual) != host.removesuffix(usual)
+
+
+def is_from_another_site(request: Request) -> bool:
+    """Whether the browser says so, by either header. Without both it is no browser, or one that does not tell."""
+    site = request.headers.get("sec-fetch-site", "none")
+    return has_foreign_origin(request) or site not in ("same-origin", "none")
+
+
+def is_surely_ours(request: Request) -> bool:
+    """Whether the browser says that a page of ours sends it."""
+    site = request.headers.get("sec-fetch-site")
+    said = site == "same-origin" or (site is None and "origin" in request.headers)
+    return said and not has_foreign_origin(request)

@@ -1,0 +1,142 @@
+"""A POST with an `Idempotency-Key` acts once, however often it is sent.
+
+The key is written in the transaction of the change itself, so that whether it acted is never in doubt; its answer is
+kept right after. Steps of a call with a key:
+
+1. The key is known with another request: 422. With an answer: that answer again.
+2. The key is known without an answer: the first call is about to keep it, or died before. Wait for it a little.
+3. Else the call is handled: nothing acts twice under one key, and control answers with what the first call made.
+   Where it cannot, it says that this was asked already: as in 2.
+4. The answer of a call that acted is kept, unless it tells a secret or is too long.
+"""
+
+import contextlib
+import hashlib
+import json
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any
+
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from hourbell.api.access import Caller, Door, caller, door_of
+from hourbell.api.json_body import read_body
+from hourbell.api.problems import Problem, already_done
+from hourbell.store import base as store
+
+Handle = Callable[[Request], Awaitable[Response]]
+
+HEADER = "Idempotency-Key"
+REPLAYED = "Idempotency-Replayed"
+_KEY = re.compile(r"[\x20-\x7e]{1,255}")
+_MOST_BYTES = 64 * 1024
+_WAIT_SECONDS, _POLL_SECONDS = 2.0, 0.1
+_KEPT_HEADERS = ("content-type", "etag", "location")
+
+
+async def asked(request: Request) -> store.Request:
+    """A dependency: the call behind a change, for the store. It has a key if the caller sent one."""
+    found = await caller(request)
+    key, fingerprint = getattr(request.state, "idempotency", (None, b""))
+    return store.Request(found.request_id or None, found.token_id, found.ip or None, key, fingerprint)
+
+
+class TellsSecret(JSONResponse):
+    """An answer that is given once and kept nowhere."""
+
+
+class IdempotentRoute(APIRoute):
+    """The class of routes, for `APIRouter(route_class=…)`, whose POSTs may bring a key."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def answer(request: Request) -> Response:
+            if request.method != "POST" or HEADER not in request.headers:
+                return await handle(request)
+            return await _answer_once(request, handle)
+
+        return answer
+
+
+async def _answer_once(request: Request, handle: Handle) -> Response:
+    given = request.headers.getlist(HEADER)
+    if len(given) != 1 or _KEY.fullmatch(given[0]) is None:
+        raise Problem(
+            400, "invalid_idempotency_key", f"Write 1 to 255 printable ASCII characters as {HEADER}, as in a UUID."
+        )
+    door = door_of(request)
+    key = _scoped(await caller(request), request, given[0])
+    fingerprint = await _fingerprint(request)
+    request.state.idempotency = (key, fingerprint)
+    is_known = await door.store.kept(key) is not None
+    if is_known and (again := await _answer_again(door, key, fingerprint)) is not None:
+        return again
+    try:
+        response = await handle(request)
+    except store.AlreadyAsked:
+        again = None if is_known else await _answer_again(door, key, fingerprint)
+        if again is None:
+            raise already_done() from None
+        return again
+    if 200 <= response.status_code < 300:
+        with contextlib.suppress(store.StoreUnavailable):  # it has acted, and the caller shall know
+            await door.store.keep_answer(key, _kept_of(response))
+    return response
+
+
+async def _answer_again(door: Door, key: str, fingerprint: bytes) -> Response | None:
+    """The answer that the first call with the key was given; None if it does not come."""
+    waited = 0.0
+    while True:
+        known = await door.store.kept(key)
+        if known is not None and known.fingerprint != fingerprint:
+            raise Problem(
+                422,
+                "idempotency_key_reused",
+                f"This {HEADER} was sent with another request; choose a new one for each.",
+            )
+        if known is not None and known.answer is not None:
+            return _replayed(known.answer)
+        if waited >= _WAIT_SECONDS:
+            return None
+        await door.pause(_POLL_SECONDS)
+        waited += _POLL_SECONDS
+
+
+def _scoped(found: Caller, request: Request, key: str) -> str:
+    """Of the caller and the place it calls: nobody meets the keys of others."""
+    who = str(found.token_id) if found.token_id else found.actor
+    return hashlib.sha256(json.dumps([who, request.method, request.url.path, key]).encode()).hexdigest()
+
+
+async def _fingerprint(request: Request) -> bytes:
+    query: bytes = request.scope.get("query_string", b"")
+    return hashlib.sha256(b"%d:%b%b" % (len(query), query, await read_body(request))).digest()
+
+
+_NOT_KEPT: Mapping[str, object] = {"status": None}
+
+
+def _kept_of(response: Response) -> Mapping[str, object]:
+    body = getattr(response, "body", None)  # a stream has none
+    media_type = response.headers.get("content-type", "")
+    is_json = media_type.startswith("application/json") or body == b""
+    if isinstance(response, TellsSecret) or not isinstance(body, bytes) or len(body) > _MOST_BYTES or not is_json:
+        return _NOT_KEPT
+    headers = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
+    return {"status": response.status_code, "headers": headers, "body": body.decode()}
+
+
+def _replayed(answer: Mapping[str, object]) -> Response:
+    status, headers, body = answer.get("status"), answer.get("headers"), answer.get("body")
+    if not (isinstance(status, int) and isinstance(headers, Mapping) and isinstance(body, str)):
+        raise _answer_not_kept()
+    return Response(body or None, status, {**headers, REPLAYED: "true"})
+
+
+def _answer_not_kept() -> Problem:
+    detail = "The first call with this key has acted; its answer told a secret or was too long, and was not kept."
+    return Problem(409, "answer_not_kept", detail)

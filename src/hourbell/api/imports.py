@@ -1,0 +1,114 @@
+"""The import of jobs: lines of JSON in, a line of results for each out.
+
+Results wait in a file until the last line is in: many clients read nothing before they have sent everything, and would
+otherwise wait for us while we wait for them.
+"""
+
+import json
+from collections.abc import AsyncIterator
+from tempfile import SpooledTemporaryFile
+from typing import IO, Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response, StreamingResponse
+
+from hourbell.api import models, render
+from hourbell.api.documented import answers
+from hourbell.api.problems import Problem
+from hourbell.api.users import ControlDep, Editor
+from hourbell.control.imports import LONGEST_LINE, LineResult, Owner
+from hourbell.store.base import Imported, StoreUnavailable
+
+router = APIRouter()
+
+NDJSON = "application/x-ndjson"
+_IN_MEMORY = 1024 * 1024
+_PART = 64 * 1024
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {NDJSON: {"schema": {"type": "string", "description": "A job on each line."}}},
+    }
+}
+_ANSWER: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "A result for each line, in the order of the lines.",
+        "content": {NDJSON: {"schema": {"$ref": f"#/components/schemas/{models.ImportLine.__name__}"}}},
+    }
+}
+
+
+@router.post("/import", summary="Import jobs", responses={**answers(None, 413, 415), **_ANSWER}, openapi_extra=_BODY)
+async def import_jobs(
+    request: Request,
+    control: ControlDep,
+    user: Editor,
+    managed_by: Annotated[Literal["api", "code", "file"], Query(description="Who owns the jobs.")] = "api",
+    source: Annotated[str, Query(max_length=200, description="Which of the owner's places they come from.")] = "",
+    prune: Annotated[bool, Query(description="Delete jobs of this owner and source that are not imported.")] = False,
+    dry_run: Annotated[bool, Query(description="Answer with what it would do, and do nothing.")] = False,
+) -> Response:
+    """Create what is new and change what differs, by name; made for 1,000,000 jobs.
+
+    A line that is refused keeps none of the others. Jobs of another owner are refused. A paused job stays paused.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in (NDJSON, "application/ndjson"):
+        raise Problem(
+            415, "unsupported_media_type", f"Send a job on each line, with the header Content-Type: {NDJSON}."
+        )
+    if prune and managed_by == "api" and not source:
+        raise Problem(
+            400, "prune_needs_source", "Pruning needs a source, so that it deletes only jobs that came from it."
+        )
+    results = control.imports.run(_lines(request), Owner(managed_by, source, prune), user, dry_run=dry_run)
+    spool = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - it is read and closed while the answer goes out
+    try:
+        await _spool(results, spool)
+    except BaseException:
+        spool.close()
+        raise
+    return StreamingResponse(_parts(spool), media_type=NDJSON)
+
+
+async def _lines(request: Request) -> AsyncIterator[bytes]:
+    """The lines of a body as they come; one that is too long is cut, and so refused as JSON that ends too early."""
+    rest = b""
+    async for part in request.stream():
+        *whole, rest = (rest + part).split(b"\n")
+        for line in whole:
+            yield line[: LONGEST_LINE + 1]
+        rest = rest[: LONGEST_LINE + 1]
+    if rest:
+        yield rest
+
+
+async def _spool(results: AsyncIterator[list[LineResult]], spool: IO[bytes]) -> None:
+    """Write results down. Trouble after the first of them is the last line: what has a result is stored."""
+    try:
+        async for batch in results:
+            spool.write(b"".join(_line(result) for result in batch))
+    except StoreUnavailable:
+        if not spool.tell():
+            raise
+        message = "the database is out of reach; what has a result is stored, import the rest again"
+        spool.write(_line(LineResult(None, None, Imported.REFUSED, code="database_unavailable", message=message)))
+
+
+async def _parts(spool: IO[bytes]) -> AsyncIterator[bytes]:
+    with spool:
+        spool.seek(0)
+        while part := spool.read(_PART):
+            yield part
+
+
+def _line(result: LineResult) -> bytes:
+    body: render.Json = {"line": result.line, "name": result.name, "result": str(result.result)}
+    if result.job_id is not None:
+        body |= {"id": str(result.job_id), "version": result.version}
+    if result.code is not None:
+        body |= {"code": result.code, "message": result.message}
+    if result.faults:
+        body["errors"] = [
+            {"pointer": fault.pointer, "message": fault.message, "hint": fault.hint} for fault in result.faults
+        ]
+    return json.dumps(body, ensure_ascii=False).encode() + b"\n"

@@ -1,0 +1,324 @@
+"""The routes of jobs. Each parses, asks control, and renders."""
+
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+from starlette.responses import JSONResponse, Response
+
+from hourbell.api import models, render
+from hourbell.api.documented import answers, takes
+from hourbell.api.idempotency import IdempotentRoute, TellsSecret
+from hourbell.api.users import (
+    ControlDep,
+    Editor,
+    JsonBody,
+    Operator,
+    OptionalBody,
+    Version,
+    Viewer,
+    read,
+)
+from hourbell.api.values import Cursor, Instant, JobRef, Limit
+from hourbell.control.control import Control
+from hourbell.control.history import next_instants
+from hourbell.control.jobs import Defined, Intended
+from hourbell.control.runs import RunFilter
+from hourbell.core.states import RunState
+from hourbell.store.lists import JobQuery, JobSort, JobState
+
+router = APIRouter(route_class=IdempotentRoute)
+
+DryRun = Annotated[bool, Query(description="Answer with what it would do, and do nothing.")]
+TakeOver = Annotated[bool, Query(description="Own a job that a program, a file or SQL owns.")]
+DropBacklog = Annotated[bool, Query(description="Skip what is due and not planned yet.")]
+_SHOWN = 10
+_WEEK = timedelta(days=7)
+_CHANGED: dict[int | str, dict[str, Any]] = {
+    200: {"model": models.JobDefined | models.Intention, "description": "The job, or the intention of a dry run."}
+}
+_INTENDED: dict[int | str, dict[str, Any]] = {200: {"model": models.Intention, "description": "Of a dry run."}}
+
+
+@router.get("", summary="List jobs", responses=answers(models.JobList, 409))
+async def list_jobs(
+    control: ControlDep,
+    user: Viewer,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    q: Annotated[str | None, Query(max_length=100, description="How the name begins.")] = None,
+    tag: Annotated[str | None, Query(max_length=100)] = None,
+    state: JobState | None = None,
+    target: Annotated[Literal["http", "sql", "task", "queue"] | None, Query(description="The target's type.")] = None,
+    managed_by: Literal["api", "code", "sql", "file"] | None = None,
+    source: Annotated[str | None, Query(max_length=200)] = None,
+    last_result: Annotated[RunState | None, Query(description="How the last run ended; listed by id.")] = None,
+    next_before: Annotated[Instant | None, Query(description="Jobs that fire before then, the next first.")] = None,
+    sort: JobSort | None = None,
+) -> Response:
+    """Jobs by name, or by when they fire next (`sort=next_at`, and always with `next_before`)."""
+    del user
+    order = sort or (JobSort.ID if last_result else JobSort.NEXT if next_before else JobSort.NAME)
+    query = JobQuery(order, q, tag, state, target, managed_by, source, last_result, next_before)
+    return JSONResponse(render.page(await control.history.jobs(query, limit, cursor), render.job))
+
+
+@router.post(
+    "",
+    summary="Create a job",
+    status_code=201,
+    responses=answers(models.JobDefined, 409, status=201, has_body=True, more=_INTENDED),
+    openapi_extra=takes(models.JobBody),
+)
+async def create_job(control: ControlDep, user: Editor, body: JsonBody, dry_run: DryRun = False) -> Response:
+    """Store a job that fires from now on, never for the past.
+
+    With `"secret": "generate"` in an http target its requests are signed, and the answer shows the secret once.
+    """
+    if dry_run:
+        return await _show(control, await control.jobs.intend(None, body, user))
+    return await _defined(control, await control.jobs.create(body, user))
+
+
+@router.get("/{job}", summary="Get a job", responses=answers(models.JobDetail, 404))
+async def get_job(control: ControlDep, user: Viewer, job: JobRef) -> Response:
+    """A job with its definition, its state, and which secrets it has."""
+    del user
+    view = await control.jobs.get(job)
+    rows = [] if control.secrets is None else await control.secrets.list(view.job.id, control.now())
+    body = {**render.job(view), "secrets": render.secrets(rows)}
+    return JSONResponse(body, headers=_etag(view.job.version))
+
+
+@router.put(
+    "/{job}",
+    summary="Replace a job, or create it",
+    responses=answers(
+        models.JobDefined,
+        404,
+        409,
+        412,
+        has_body=True,
+        more={201: {"model": models.JobDefined, "description": "Created"}, **_CHANGED},
+    ),
+    openapi_extra=takes(models.JobBody),
+)
+async def replace_job(
+    control: ControlDep,
+    user: Editor,
+    job: JobRef,
+    body: JsonBody,
+    version: Version,
+    dry_run: DryRun = False,
+    take_over: TakeOver = False,
+    drop_backlog: DropBacklog = False,
+) -> Response:
+    """Put a definition in the place of the job's, or make a job of that name. What is absent is the default.
+
+    What is due until now belongs to the old definition and is planned first.
+    """
+    if dry_run:
+        return await _show(control, await control.jobs.intend(job, body, user, take_over=take_over))
+    defined = await control.jobs.replace(
+        job, body, user, expect_version=version, take_over=take_over, drop_backlog=drop_backlog
+    )
+    return await _defined(control, defined)
+
+
+@router.patch(
+    "/{job}",
+    summary="Change a job",
+    responses=answers(None, 404, 409, 412, has_body=True, more=_CHANGED),
+    openapi_extra=takes(models.PatchBody, "application/merge-patch+json", "application/json"),
+)
+async def patch_job(
+    control: ControlDep,
+    user: Editor,
+    job: JobRef,
+    body: JsonBody,
+    version: Version,
+    dry_run: DryRun = False,
+    take_over: TakeOver = False,
+    drop_backlog: DropBacklog = False,
+) -> Response:
+    """Change what a JSON merge patch says; what is absent stays as it is, and null means the default."""
+    if dry_run:
+        intended = await control.jobs.intend(job, body, user, is_patch=True, take_over=take_over)
+        return await _show(control, intended)
+    defined = await control.jobs.patch(
+        job, body, user, expect_version=version, take_over=take_over, drop_backlog=drop_backlog
+    )
+    return await _defined(control, defined)
+
+
+@router.delete("/{job}", summary="Delete a job", status_code=204, responses=answers(None, 404, 412, status=204))
+async def delete_job(control: ControlDep, user: Editor, job: JobRef, version: Version) -> Response:
+    """Remove a job from use. Its history stays, and its waiting runs are cancelled."""
+    await control.jobs.delete(job, user, expect_version=version)
+    return Response(status_code=204)
+
+
+@router.post(
+    "/{job}/pause",
+    summary="Pause a job",
+    responses=answers(models.JobAnswer, 404, 412, has_body=True),
+    openapi_extra=takes(models.PauseBody, required=False),
+)
+async def pause_job(control: ControlDep, user: Operator, job: JobRef, body: OptionalBody, version: Version) -> Response:
+    """Stop planning, until then if said so. Runs already planned go on unless they are cancelled too."""
+    given = read(models.PauseBody, body)
+    view = await control.jobs.pause(
+        job,
+        user,
+        note=given.note,
+        until=given.until,
+        cancel_waiting=given.cancel_waiting,
+        expect_version=version,
+    )
+    return JSONResponse(render.job(view), headers=_etag(view.job.version))
+
+
+@router.post(
+    "/{job}/resume",
+    summary="Resume a job",
+    responses=answers(models.JobAnswer, 404, 412, has_body=True),
+    openapi_extra=takes(models.ResumeBody, required=False),
+)
+async def resume_job(
+    control: ControlDep, user: Operator, job: JobRef, body: OptionalBody, version: Version
+) -> Response:
+    """Plan again from now on. What the pause swallowed is one skip, or with `catch_up` is planned as missed."""
+    given = read(models.ResumeBody, body)
+    view = await control.jobs.resume(job, user, catch_up=given.catch_up, expect_version=version)
+    return JSONResponse(render.job(view), headers=_etag(view.job.version))
+
+
+@router.post(
+    "/{job}/trigger",
+    summary="Run a job now",
+    status_code=201,
+    responses=answers(models.Triggered, 404, 409, status=201, has_body=True),
+    openapi_extra=takes(models.TriggerBody, required=False),
+)
+async def trigger_job(control: ControlDep, user: Operator, job: JobRef, body: OptionalBody) -> Response:
+    """Add a run that is ready at once, also while the job is paused. Its schedule is not touched."""
+    given = read(models.TriggerBody, body)
+    run_id = await control.jobs.trigger(job, user, payload=given.payload, key=given.key)
+    run = render.run_with_attempts(*await control.runs.get(run_id))
+    return JSONResponse({"run_id": str(run_id), "run": run}, 201)
+
+
+@router.post(
+    "/{job}/backfill",
+    summary="Run instants of the past",
+    responses=answers(models.BackfillAnswer, 404, 409, has_body=True),
+    openapi_extra=takes(models.BackfillBody),
+)
+async def backfill_job(
+    control: ControlDep, user: Operator, job: JobRef, body: JsonBody, dry_run: DryRun = False
+) -> Response:
+    """Make runs for the instants from `from` to `to`, both included, that have none yet, at a bounded rate."""
+    given = read(models.BackfillBody, body)
+    filled = await control.backfills.fill(
+        job, user, given.start, given.end, per_minute=given.per_minute, dry_run=dry_run
+    )
+    instants = [render.time(at) for at in filled.instants]
+    return JSONResponse({"dry_run": dry_run, "instants": instants, "runs": [str(run) for run in filled.runs]})
+
+
+@router.post(
+    "/{job}/rotate-secret",
+    summary="Make or replace the signing secret",
+    responses=answers(models.SecretMade, 404, 409, has_body=True),
+    openapi_extra=takes(models.RotateBody, required=False),
+)
+async def rotate_secret(control: ControlDep, user: Editor, job: JobRef, body: OptionalBody) -> Response:
+    """Sign requests with a new secret, which the answer shows once; for a while the old one signs as well."""
+    given = read(models.RotateBody, body)
+    keep_old = given.keep_old if isinstance(given.keep_old, timedelta) else timedelta(days=1)
+    plain, old_until = await control.jobs.rotate_secret(job, user, keep_old=keep_old)
+    return TellsSecret({"secret": plain.reveal(), "old_valid_until": render.time(old_until)})
+
+
+@router.get("/{job}/upcoming", summary="The next instants of a job", responses=answers(models.Instants, 404))
+async def list_upcoming(
+    control: ControlDep,
+    user: Viewer,
+    job: JobRef,
+    count: Annotated[int, Query(ge=1, le=100)] = _SHOWN,
+    after: Instant | None = None,
+) -> Response:
+    """When a job fires next, with daylight-saving changes marked. None while it is paused or in error."""
+    del user
+    found = await control.history.upcoming(job, count, after)
+    return JSONResponse({"items": [each.as_json() for each in found]})
+
+
+@router.get("/{job}/runs", summary="The runs of a job", responses=answers(models.RunList, 404))
+async def list_runs_of_job(
+    control: ControlDep,
+    user: Viewer,
+    job: JobRef,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    state: RunState | None = None,
+    since: Instant | None = None,
+    until: Instant | None = None,
+) -> Response:
+    """Runs of a job by the instant they are for, newest first."""
+    del user
+    wanted = RunFilter(state, (await control.jobs.get(job)).job.id, since, until)
+    return JSONResponse(render.page(await control.runs.page(wanted, limit, cursor), render.run))
+
+
+@router.get("/{job}/stats", summary="How the runs of a job ended", responses=answers(models.StatsAnswer, 404))
+async def get_stats(control: ControlDep, user: Viewer, job: JobRef, since: Instant | None = None) -> Response:
+    """Counts, durations and lateness since a time, by default of the last seven days."""
+    del user
+    start = since or control.now() - _WEEK
+    view, summary, is_sampled = await control.history.stats(job, start)
+    return JSONResponse(render.stats(view, summary, start, is_sampled=is_sampled))
+
+
+@router.get("/{job}/skips", summary="Instants that got no run", responses=answers(models.SkipList, 404))
+async def list_skips(
+    control: ControlDep, user: Viewer, job: JobRef, limit: Limit = 50, cursor: Cursor = None
+) -> Response:
+    """Instants of a job that got no run, with the reason, newest first."""
+    del user
+    return JSONResponse(render.page(await control.history.skips(job, limit, cursor), render.skip))
+
+
+@router.get("/{job}/versions", summary="The history of a job's definition", responses=answers(models.VersionList, 404))
+async def list_versions(
+    control: ControlDep, user: Viewer, job: JobRef, limit: Limit = 50, cursor: Cursor = None
+) -> Response:
+    """Every definition the job has had, with who changed it and when, newest first."""
+    del user
+    return JSONResponse(render.page(await control.history.versions(job, limit, cursor), render.version))
+
+
+async def _defined(control: Control, defined: Defined) -> Response:
+    view = defined.view
+    body = {
+        **render.job(view),
+        "warnings": render.warnings(await control.history.warnings(view.job.definition)),
+        "generated_secret": None if defined.secret is None else defined.secret.reveal(),
+    }
+    headers = _etag(view.job.version)
+    if defined.is_new:
+        headers["Location"] = f"/api/v1/jobs/{view.job.id}"
+    kind = JSONResponse if defined.secret is None else TellsSecret
+    return kind(body, 201 if defined.is_new else 200, headers=headers)
+
+
+async def _show(control: Control, intended: Intended) -> Response:
+    """What a change would do: the next ten instants before and after, and what may surprise."""
+    now = control.now()
+    before = [] if intended.before is None else next_instants(intended.before, now, _SHOWN)
+    warned = render.warnings(await control.history.warnings(intended.after))
+    return JSONResponse(render.intention(intended, before, next_instants(intended.after, now, _SHOWN), warned))
+
+
+def _etag(version: int) -> dict[str, str]:
+    return {"ETag": f'"{version}"'}

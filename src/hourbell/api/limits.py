@@ -1,0 +1,113 @@
+"""How often somebody may call: a bucket of requests for each caller, and ever longer waits for wrong logins.
+
+Pure arithmetic on the seconds that are handed in. Of the callers that were seen longest ago, the oldest are forgotten.
+"""
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
+
+from hourbell.api.problems import Problem
+
+BURST = 5  # seconds' worth of requests that may come at once
+_MOST_CALLERS = 10_000
+_TRIES, _PER_SECONDS = 10, 60.0
+_LONGEST_WAIT = 3_600.0
+_FORGIVEN_SECONDS = 7_200.0
+
+
+class Limits:
+    """`rate` requests a second for each caller; 0 means no limit."""
+
+    def __init__(self, rate: float, *, elapsed: Callable[[], float], most_callers: int = _MOST_CALLERS) -> None:
+        self._rate = rate
+        self._elapsed = elapsed
+        self._most_callers = most_callers
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # what is left, and since when
+
+    def take(self, caller: str) -> float:
+        """Seconds until a request may come; 0 if it may now, and is counted."""
+        if not self._rate:
+            return 0.0
+        now, full = self._elapsed(), max(1.0, self._rate * BURST)
+        left, since = self._buckets.get(caller, (full, now))
+        left = min(full, left + (now - since) * self._rate)
+        wait = 0.0 if left >= 1 else (1 - left) / self._rate
+        self._buckets[caller] = (left if wait else left - 1, now)
+        _keep_newest(self._buckets, caller, self._most_callers)
+        return wait
+
+
+@dataclass(slots=True)
+class _Tries:
+    since: float
+    count: int = 0
+    waits: int = 0
+    locked_until: float = -math.inf
+
+
+class LoginLimits:
+    """Ten wrong logins a minute from one place, then a wait of a minute that doubles each time, up to an hour."""
+
+    def __init__(self, *, elapsed: Callable[[], float], most_callers: int = _MOST_CALLERS) -> None:
+        self._elapsed = elapsed
+        self._most_callers = most_callers
+        self._tries: OrderedDict[str, _Tries] = OrderedDict()
+
+    def begin(self, place: str) -> float:
+        """Seconds until a login from there is looked at; 0 if it is now.
+
+        It counts as wrong until it is known to be right: many at once are not looked at before the first is told.
+        """
+        now = self._elapsed()
+        tries = self._tries.get(place)
+        if tries is None or now - max(tries.since, tries.locked_until) > _FORGIVEN_SECONDS:
+            tries = self._tries[place] = _Tries(now)
+        _keep_newest(self._tries, place, self._most_callers)
+        if now < tries.locked_until:
+            return tries.locked_until - now
+        if now - tries.since >= _PER_SECONDS:
+            tries.since, tries.count = now, 0
+        tries.count += 1
+        if tries.count > _TRIES:
+            wait = min(_LONGEST_WAIT, _PER_SECONDS * 2.0**tries.waits)
+            tries.since, tries.count = now + wait, 0
+            tries.waits, tries.locked_until = min(tries.waits + 1, 10), now + wait
+            return wait
+        return 0.0
+
+    def succeeded(self, place: str) -> None:
+        """A login that had begun was right: it does not count. The wrong ones before it still do."""
+        tries = self._tries.get(place)
+        if tries is not None and tries.count:
+            tries.count -= 1
+
+
+def place_of(ip: str) -> str:
+    """Those who call from one place: an IPv4 address, or the network of an IPv6 address, whose hosts cost nothing."""
+    try:
+        address = ip_address(ip)
+    except ValueError:
+        return ip
+    if not isinstance(address, IPv6Address):
+        return ip
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return f"{IPv6Address(int(address) >> 64 << 64)}/64"
+
+
+def too_many(wait: float) -> Problem:
+    seconds = max(1, math.ceil(wait))
+    return Problem(
+        429, "too_many_requests", f"Too many requests; wait {seconds} s.", headers={"Retry-After": str(seconds)}
+    )
+
+
+def _keep_newest(
+    callers: "OrderedDict[str, _Tries] | OrderedDict[str, tuple[float, float]]", key: str, most: int
+) -> None:
+    callers.move_to_end(key)
+    if len(callers) > most:
+        callers.popitem(last=False)

@@ -1,0 +1,129 @@
+"""The edge of the HTTP server: every request gets an id, every answer the headers that keep browsers strict.
+
+It wraps the whole app from outside, so that the answer to a failure has the same headers, and logs a failure once.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Sequence
+from ipaddress import IPv6Address, ip_address
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from hourbell.core.networks import Network
+
+log = logging.getLogger("hourbell.api")
+
+REQUEST_ID = "X-Request-Id"
+_SANE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,100}", re.ASCII)
+_LONGEST_PATH = 500
+_FOR_ALL = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_STRICTEST = "default-src 'none'; frame-ancestors 'none'"
+
+
+class Edge:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        new_id: Callable[[], str],
+        elapsed: Callable[[], float],
+        trusted_proxies: Sequence[Network] = (),
+    ) -> None:
+        self._app = app
+        self._new_id = new_id
+        self._elapsed = elapsed
+        self._trusted_proxies = tuple(trusted_proxies)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        given = headers.get(REQUEST_ID, "")
+        request_id = given if _SANE_ID.fullmatch(given) else self._new_id()
+        ip = client_ip(scope, headers, self._trusted_proxies)
+        scope.setdefault("state", {}).update(request_id=request_id, client_ip=ip)
+        facts = {"method": scope["method"], "path": shown_path(scope), "ip": ip, "request_id": request_id}
+        status = 0
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                _add_headers(MutableHeaders(scope=message), scope["path"], request_id)
+            await send(message)
+
+        began = self._elapsed()
+        try:
+            await self._app(scope, receive, answer)
+        except Exception:  # the app has answered it as a problem; the server would only log it again
+            log.exception("request_failed", extra=facts)
+            if not status:
+                raise
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("request", extra={**facts, "status": status, "seconds": round(self._elapsed() - began, 4)})
+
+
+def client_ip(scope: Scope, headers: Headers, trusted: Sequence[Network]) -> str:
+    """Who has called: the other end of the connection, or whom the last of our proxies has heard it from.
+
+    Only what trusted proxies have added to X-Forwarded-For is believed, from its end on.
+    """
+    client = scope.get("client")
+    ip = _plain(client[0]) if client else ""
+    heard = [part.strip() for line in headers.getlist("x-forwarded-for") for part in line.split(",")]
+    while heard and _is_in(ip, trusted):
+        before = _plain(heard.pop())
+        if not _is_address(before):
+            break
+        ip = before
+    return ip
+
+
+def shown_path(scope: Scope) -> str:
+    """The path as it was sent, without the query: what stands there may be secret."""
+    raw: bytes = scope.get("raw_path") or scope["path"].encode("utf-8", "surrogateescape")
+    text = raw.partition(b"?")[0].decode("ascii", "backslashreplace")[:_LONGEST_PATH]
+    return text if text.isprintable() else ascii(text)[1:-1]
+
+
+def _add_headers(headers: MutableHeaders, path: str, request_id: str) -> None:
+    headers[REQUEST_ID] = request_id
+    for name, value in _FOR_ALL.items():
+        headers.setdefault(name, value)
+    headers.setdefault("Content-Security-Policy", _STRICTEST)
+    if path.startswith("/api/"):
+        headers.setdefault("Cache-Control", "no-store")
+
+
+def _plain(text: str) -> str:
+    """An address without the IPv6 around it, or a port behind it, that some proxies write."""
+    bare = text.partition("]")[0].removeprefix("[") if text.startswith("[") else text
+    if bare.count(":") == 1:
+        bare = bare.partition(":")[0]
+    try:
+        address = ip_address(bare)
+    except ValueError:
+        return text
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(address)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_in(text: str, networks: Sequence[Network]) -> bool:
+    return _is_address(text) and any(ip_address(text) in network for network in networks)

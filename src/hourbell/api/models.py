@@ -1,0 +1,560 @@
+"""The bodies of requests and answers, as the OpenAPI document shows them.
+
+Requests are read by these models, except for jobs, which `core.job_body` reads: it tells everything that is wrong at
+once. Answers are rendered by hand (`render`) and only described here.
+"""
+
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.config import JsonDict
+
+from hourbell.api.values import Duration, DurationText, Instant
+from hourbell.control.explain import Verdict
+from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority
+from hourbell.core.roles import Role
+from hourbell.core.states import Kind, Reason, RunState, SkipReason
+
+_NAME = r"^[A-Za-z0-9_-]+$"
+_EXAMPLE_JOB: JsonDict = {
+    "name": "daily-report",
+    "schedule": "0 9 * * 1-5",
+    "timezone": "Europe/Paris",
+    "target": {"type": "http", "url": "https://example.com/hook"},
+    "payload": {"days": 30},
+}
+
+
+class Body(BaseModel):
+    """A request. What it does not know is refused, and nothing is guessed."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"additionalProperties": False})
+
+
+class Answer(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class RetryBody(Body):
+    attempts: int = Field(ge=1, le=100)
+    backoff: list[Duration] = Field(min_length=1, max_length=100)
+    spread: float = Field(0, ge=0, le=1)
+
+
+class HttpTarget(Body):
+    """A request to send."""
+
+    type: Literal["http"]
+    url: str = Field(min_length=1, examples=["https://example.com/hook"])
+    method: Literal["POST", "GET", "PUT", "PATCH", "DELETE"] = "POST"
+    headers: dict[str, str] = Field({}, max_length=50)
+    body: Any = Field(None, description="A text, or JSON with placeholders in its strings; absent: the envelope.")
+    timeout: DurationText = "30s"
+    secret: str | None = Field(None, description="`generate`, or a secret of your own; only when the job is made.")
+
+
+class SqlTarget(Body):
+    """A function of a PostgreSQL database to call."""
+
+    type: Literal["sql"]
+    function: str = Field(min_length=1, examples=["public.run_daily_cleanup"])
+    args: dict[str, Any] = {}
+    database: str = Field("default", pattern=r"^[A-Za-z0-9_-]{1,63}$")
+    timeout: DurationText = "30s"
+    lock_timeout: DurationText | None = None
+    search_path: list[str] = ["public"]
+
+
+class TaskTarget(Body):
+    """A Python function to call."""
+
+    type: Literal["task"]
+    name: str = Field(min_length=1, examples=["send_reports"])
+    args: dict[str, Any] = {}
+    timeout: DurationText = "10m"
+
+
+class QueueTarget(Body):
+    """A queue to put the run into."""
+
+    type: Literal["queue"]
+    queue: str = Field(min_length=1)
+
+
+Target = Annotated[HttpTarget | SqlTarget | TaskTarget | QueueTarget, Field(discriminator="type")]
+
+
+class JobBody(Body):
+    """A job as it is defined. Only name, schedule and target are required."""
+
+    model_config = ConfigDict(json_schema_extra={"additionalProperties": False, "examples": [_EXAMPLE_JOB]})
+
+    name: str = Field(pattern=_NAME, min_length=1, max_length=100, examples=["daily-cleanup"])
+    schedule: str = Field(min_length=1, max_length=4096, examples=["0 3 * * *"])
+    timezone: str = Field("UTC", examples=["America/New_York"])
+    dst: Literal["once", "wall", "skip"] = "once"
+    target: Target
+    payload: Any = None
+    description: str = Field("", max_length=10_000)
+    catch_up: CatchUp | None = None
+    catch_up_window: Duration | None = None
+    overlap: Overlap = Overlap.ALLOW
+    retry: Literal["default", "fixed", "exponential", "none"] | RetryBody = "default"
+    delivery: Delivery = Delivery.AT_LEAST_ONCE
+    max_age: Duration = Field("24h", validate_default=False)  # type: ignore[assignment]
+    late_after: Duration = Field("5m", validate_default=False)  # type: ignore[assignment]
+    priority: Priority = Priority.NORMAL
+    jitter: Duration = Field("0s", validate_default=False)  # type: ignore[assignment]
+    starts_at: Instant | None = None
+    ends_at: Instant | None = None
+    enabled: bool = True
+    tags: list[Annotated[str, Field(min_length=1, max_length=100)]] = Field([], max_length=50)
+
+
+class PatchBody(BaseModel):
+    """A JSON merge patch of a job: fields of a job. What is absent stays, and null means the default."""
+
+    model_config = ConfigDict(
+        extra="allow", json_schema_extra={"examples": [{"schedule": "0 4 * * *", "description": None}]}
+    )
+
+
+class PauseBody(Body):
+    note: str = Field("", max_length=1_000, examples=["database maintenance"])
+    until: Instant | None = None
+    cancel_waiting: bool = False
+
+
+class ResumeBody(Body):
+    catch_up: bool = Field(False, description="Plan what the pause swallowed, by the job's catch-up policy.")
+
+
+class TriggerBody(Body):
+    payload: Any = None
+    key: str | None = Field(None, min_length=1, max_length=255, description="The same key runs the job once.")
+
+
+class BackfillBody(Body):
+    start: Instant = Field(alias="from")
+    end: Instant = Field(alias="to")
+    per_minute: int = Field(60, ge=1, le=60_000, description="How many of the runs become ready each minute.")
+
+
+class RotateBody(Body):
+    keep_old: Duration = Field("24h", validate_default=False, description="For so long the old one is valid too.")  # type: ignore[assignment]
+
+
+class PreviewBody(Body):
+    schedule: str = Field(min_length=1, max_length=4096, examples=["0 9 * * 1-5"])
+    timezone: str = Field("UTC", examples=["Europe/Paris"])
+    dst: Literal["once", "wall", "skip"] = "once"
+    name: str | None = Field(None, pattern=_NAME, min_length=1, max_length=100)
+    after: Instant | None = None
+    count: int = Field(5, ge=1, le=100)
+
+
+class RunFilterBody(Body):
+    state: RunState | None = Field(None, strict=False)
+    job: str | None = Field(None, min_length=1, max_length=100)
+    since: Instant | None = None
+    until: Instant | None = None
+    limit: int = Field(1_000, ge=1, le=1_000)
+
+
+class ReplayAllBody(RunFilterBody):
+    per_minute: int = Field(600, ge=1, le=60_000, description="How many of the replays become ready each minute.")
+
+
+class TokenBody(Body):
+    name: str = Field(pattern=_NAME, min_length=1, max_length=100)
+    role: Role = Field(strict=False)
+    expires_in: Duration | None = Field("90d", validate_default=False, description="null: never")  # type: ignore[assignment]
+
+
+class SessionBody(Body):
+    token: str = Field(examples=["hb_…"])
+
+
+class Totals(Answer):
+    last_run_id: UUID | None
+    last_run_at: Instant | None
+    last_state: RunState | None
+    last_error: str | None
+    last_success_at: Instant | None
+    succeeded: int
+    failed: int
+    cancelled: int
+    success_rate_percent: float | None
+
+
+class Paused(Answer):
+    note: str | None
+    by: str | None
+    until: Instant | None
+
+
+class Warned(Answer):
+    code: str
+    message: str
+    at: list[Instant]
+
+
+class SecretAnswer(Answer):
+    field: str
+    created_at: Instant
+    valid_until: Instant | None
+
+
+class RetryAnswer(Answer):
+    attempts: int
+    backoff: list[str | float]
+    spread: float
+
+
+class JobAnswer(Answer):
+    """A job as it stands: its definition, and what became of it."""
+
+    id: UUID
+    name: str
+    schedule: str
+    timezone: str
+    dst: str
+    target: dict[str, Any]
+    payload: Any
+    description: str
+    catch_up: CatchUp
+    catch_up_window: str | float | None
+    overlap: Overlap
+    retry: Literal["default", "fixed", "exponential", "none"] | RetryAnswer
+    delivery: Delivery
+    max_age: str | float
+    late_after: str | float
+    priority: Priority
+    jitter: str | float
+    starts_at: Instant | None
+    ends_at: Instant | None
+    enabled: bool
+    tags: list[str]
+    version: int
+    state: Literal["active", "paused", "error"]
+    error: str | None
+    paused: Paused | None
+    managed_by: Literal["api", "code", "sql", "file"]
+    source: str
+    next_at: Instant | None
+    words: str | None
+    totals: Totals
+    created_at: Instant
+    updated_at: Instant
+
+
+class JobDetail(JobAnswer):
+    secrets: list[SecretAnswer]
+
+
+class JobDefined(JobAnswer):
+    warnings: list[Warned]
+    generated_secret: str | None = Field(description="A secret that was made for this job. It is shown only here.")
+
+
+class Occurrence(Answer):
+    at: Instant
+    local: str
+    zone_abbreviation: str
+    nominal_local: str
+    shifted: bool
+    fold: int
+
+
+class Intention(Answer):
+    """What a change would do. Nothing was stored."""
+
+    dry_run: Literal[True]
+    action: Literal["create", "change", "none"]
+    job: dict[str, Any]
+    before: list[Occurrence]
+    after: list[Occurrence]
+    fires_now: Literal[False]
+    warnings: list[Warned]
+
+
+class JobList(Answer):
+    items: list[JobAnswer]
+    next_cursor: str | None
+
+
+class AttemptAnswer(Answer):
+    number: int
+    node: UUID | None
+    started_at: Instant | None
+    finished_at: Instant
+    outcome: str
+    status_code: int | None
+    error: str | None
+    excerpt: str | None
+    phases: dict[str, float]
+    late_outcome: str | None
+    duration_ms: float | None
+
+
+class RunAnswer(Answer):
+    """A run as it stands."""
+
+    id: UUID
+    job_id: UUID
+    job_name: str | None
+    job_version: int
+    kind: Kind
+    trigger: str
+    state: RunState
+    reason: Reason | None
+    scheduled_at: Instant
+    local_at: str
+    planned_at: Instant
+    ready_at: Instant
+    expires_at: Instant
+    started_at: Instant | None
+    finished_at: Instant | None
+    cleared_at: Instant | None
+    lane: str
+    attempt: int
+    failures: int
+    crashes: int
+    node: UUID | None
+    lateness_ms: float | None
+    duration_ms: float | None
+    replay_of: UUID | None
+    cancel_requested: bool
+    payload: Any
+    result: Any
+
+
+class RunDetail(RunAnswer):
+    attempts: list[AttemptAnswer]
+
+
+class RunList(Answer):
+    items: list[RunAnswer]
+    next_cursor: str | None
+
+
+class Runs(Answer):
+    items: list[RunAnswer]
+
+
+class Triggered(Answer):
+    run_id: UUID
+    run: RunDetail
+
+
+class Replayed(Answer):
+    run_id: UUID
+    replay_of: UUID
+
+
+class Cancelled(Answer):
+    run_id: UUID
+    ended: bool = Field(description="false: the node that runs it was asked to stop it")
+
+
+class Done(Answer):
+    run_id: UUID
+    new_run_id: UUID | None
+
+
+class Refused(Answer):
+    run_id: UUID
+    message: str
+
+
+class BulkAnswer(Answer):
+    dry_run: bool
+    matched: int
+    has_more: bool
+    done: list[Done]
+    refused: list[Refused]
+
+
+class BackfillAnswer(Answer):
+    dry_run: bool
+    instants: list[Instant]
+    runs: list[UUID]
+
+
+class Instants(Answer):
+    items: list[Occurrence]
+
+
+class SkipAnswer(Answer):
+    first_at: Instant
+    last_at: Instant
+    count: int
+    reason: SkipReason
+
+
+class SkipList(Answer):
+    items: list[SkipAnswer]
+    next_cursor: str | None
+
+
+class VersionAnswer(Answer):
+    version: int
+    changed_at: Instant
+    changed_by: str
+    definition: dict[str, Any]
+
+
+class VersionList(Answer):
+    items: list[VersionAnswer]
+    next_cursor: str | None
+
+
+class StatsAnswer(Answer):
+    """How the runs of a job ended: ever, and since a time."""
+
+    job: str
+    since: Instant
+    is_sampled: bool
+    totals: Totals
+    total: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    success_rate_percent: float | None
+    average_duration_ms: int | None
+    p95_duration_ms: int | None
+    longest_duration_ms: int | None
+    average_lateness_ms: int | None
+    p95_lateness_ms: int | None
+    longest_lateness_ms: int | None
+
+
+class SecretMade(Answer):
+    secret: str = Field(description="It is shown only here.")
+    old_valid_until: Instant | None
+
+
+class PreviewAnswer(Answer):
+    model_config = ConfigDict(extra="allow")
+
+    schedule: str
+    resolved: str
+    timezone: str
+    dst: str
+    description: str
+    upcoming: list[Occurrence]
+    warnings: list[Warned]
+
+
+class ExplainAnswer(Answer):
+    job: str
+    at: Instant
+    verdict: Verdict
+    sentence: str
+    data: dict[str, Any]
+
+
+class Bucket(Answer):
+    at: Instant
+    count: int
+
+
+class ForecastAnswer(Answer):
+    bucket_seconds: float
+    buckets: list[Bucket]
+    jobs_left_out: int
+
+
+class OverviewAnswer(Answer):
+    since: Instant
+    jobs: int
+    paused: int
+    in_error: int
+    waiting: int
+    running: int
+    dead_letters: int
+    ended: dict[RunState, int]
+
+
+class NodeAnswer(Answer):
+    id: UUID
+    host: str
+    started_at: Instant
+    beat_at: Instant
+    lanes: list[str]
+    tzdata: str
+    running: int
+
+
+class NodeList(Answer):
+    items: list[NodeAnswer]
+
+
+class AuditAnswer(Answer):
+    id: int
+    at: Instant
+    actor: str
+    action: str
+    subject: str
+    before: Any
+    after: Any
+    token_id: UUID | None
+    ip: str | None
+    request_id: str | None
+
+
+class AuditList(Answer):
+    items: list[AuditAnswer]
+    next_cursor: str | None
+
+
+class TokenAnswer(Answer):
+    id: UUID
+    name: str
+    role: Role
+    created_at: Instant
+    expires_at: Instant | None
+    last_used_at: Instant | None
+    revoked_at: Instant | None
+
+
+class TokenMade(TokenAnswer):
+    token: str = Field(description="It is shown only here.")
+
+
+class TokenList(Answer):
+    items: list[TokenAnswer]
+
+
+class ProblemError(Answer):
+    """One thing that is wrong, and where: a JSON pointer into the body, or `/query/…`, `/path/…`, `/header/…`."""
+
+    pointer: str
+    message: str
+    hint: str | None = None
+
+
+class ImportLine(Answer):
+    """A line of the answer to an import, in the order of the lines that came in."""
+
+    line: int | None
+    name: str | None
+    result: Literal["created", "changed", "unchanged", "refused", "pruned", "not_pruned"]
+    id: UUID | None = None
+    version: int | None = None
+    code: str | None = None
+    message: str | None = None
+    errors: list[ProblemError] = []
+
+
+class ProblemAnswer(Answer):
+    """An error by RFC 9457; `code` is for programs."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    errors: list[ProblemError] = []
+    request_id: str | None = None

@@ -1,0 +1,161 @@
+"""The routes that look at everything: previews, explanations, forecasts, statistics, nodes, the audit, tokens."""
+
+from datetime import timedelta
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Query
+from starlette.responses import JSONResponse, Response
+
+from hourbell.api import models, render
+from hourbell.api.documented import answers, takes
+from hourbell.api.idempotency import IdempotentRoute, TellsSecret
+from hourbell.api.problems import Problem
+from hourbell.api.users import Admin, ControlDep, JsonBody, Viewer, read
+from hourbell.api.values import Cursor, Duration, Instant, Limit
+from hourbell.core.job_body import BodyError, Fault
+from hourbell.core.preview import preview
+from hourbell.core.schedule import Schedule, ScheduleError
+from hourbell.core.schedule.zones import zone_names
+
+router = APIRouter(route_class=IdempotentRoute)
+
+_DAY = timedelta(days=1)
+_MOST_BUCKETS = 744  # a month of hours
+
+
+@router.post(
+    "/preview",
+    summary="See what a schedule does",
+    responses=answers(models.PreviewAnswer, has_body=True),
+    openapi_extra=takes(models.PreviewBody),
+)
+async def preview_schedule(control: ControlDep, user: Viewer, body: JsonBody) -> Response:
+    """Words, the next instants and warnings for a schedule. Nothing is stored."""
+    del user
+    given = read(models.PreviewBody, body)
+    try:
+        schedule = Schedule.parse(given.schedule, given.timezone, given.dst, given.name)
+    except ScheduleError as error:
+        pointer = "/schedule" if given.timezone in zone_names() else "/timezone"
+        raise BodyError([Fault(pointer, str(fault)) for fault in error.faults]) from None
+    return JSONResponse(preview(schedule, given.after or control.now(), given.count))
+
+
+@router.get("/explain", summary="What became of an instant", responses=answers(models.ExplainAnswer, 404))
+async def explain_instant(
+    control: ControlDep,
+    user: Viewer,
+    job: Annotated[str, Query(min_length=1, max_length=100, description="The name or the id of a job.")],
+    at: Annotated[Instant, Query(description="The instant, as in 2026-11-16T03:00:00Z.")],
+) -> Response:
+    """Whether an instant ran, was skipped, waits or is none of the job's, in one sentence and as data."""
+    del user
+    found = await control.history.explain(job, at)
+    return JSONResponse(
+        {
+            "job": job,
+            "at": render.time(at),
+            "verdict": found.verdict.value,
+            "sentence": found.sentence,
+            "data": found.data,
+        }
+    )
+
+
+@router.get("/forecast", summary="Planned fires to come", responses=answers(models.ForecastAnswer))
+async def get_forecast(
+    control: ControlDep,
+    user: Viewer,
+    start: Annotated[Instant | None, Query(alias="from", description="By default now.")] = None,
+    bucket: Annotated[Duration, Query(description="How long a bucket is, as in 1h.")] = timedelta(hours=1),
+    buckets: Annotated[int, Query(ge=1, le=_MOST_BUCKETS)] = 168,
+) -> Response:
+    """How many runs will be planned in each span of time, if no job is changed."""
+    del user
+    if not timedelta(minutes=1) <= bucket <= timedelta(days=31):
+        raise Problem(
+            400, "invalid_parameter", "Write a bucket from 1m to 31d.", [("/query/bucket", "Write 1m to 31d.", None)]
+        )
+    found = await control.history.forecast(start or control.now(), bucket, buckets)
+    items = [
+        {"at": render.time(found.start + index * found.bucket), "count": count}
+        for index, count in enumerate(found.counts)
+    ]
+    return JSONResponse(
+        {"bucket_seconds": found.bucket.total_seconds(), "buckets": items, "jobs_left_out": found.jobs_left_out}
+    )
+
+
+@router.get("/stats", summary="How many there are of what", responses=answers(models.OverviewAnswer))
+async def get_overview(control: ControlDep, user: Viewer, since: Instant | None = None) -> Response:
+    """Jobs, waiting and running runs, dead letters, and how runs ended since a time: by default of the last day."""
+    del user
+    start = since or control.now() - _DAY
+    found = await control.history.overview(start)
+    return JSONResponse(
+        {
+            "since": render.time(start),
+            "jobs": found.jobs,
+            "paused": found.paused,
+            "in_error": found.in_error,
+            "waiting": found.waiting,
+            "running": found.running,
+            "dead_letters": found.dead_letters,
+            "ended": render.counts(found.ended),
+        }
+    )
+
+
+@router.get("/nodes", summary="The nodes that are alive", responses=answers(models.NodeList))
+async def list_nodes(control: ControlDep, user: Viewer) -> Response:
+    """Every running engine process, with what it can run and how many runs it holds."""
+    del user
+    return JSONResponse({"items": [render.node(node) for node in await control.history.nodes()]})
+
+
+@router.get("/audit", summary="Who changed what", responses=answers(models.AuditList))
+async def list_audit(
+    control: ControlDep,
+    user: Admin,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    subject: Annotated[str | None, Query(max_length=200, description="The id of a job, a run or a token.")] = None,
+) -> Response:
+    """Every change with who made it, from where, and how it was before and after; newest first."""
+    del user
+    return JSONResponse(render.page(await control.history.audit(limit, cursor, subject), render.audit))
+
+
+@router.get("/tokens", summary="List tokens", responses=answers(models.TokenList))
+async def list_tokens(control: ControlDep, user: Admin) -> Response:
+    """Every token, also those that expired or were revoked. The tokens themselves are kept nowhere."""
+    del user
+    return JSONResponse({"items": [render.token(token) for token in await control.access.list()]})
+
+
+@router.post(
+    "/tokens",
+    summary="Make a token",
+    status_code=201,
+    responses=answers(models.TokenMade, 409, status=201, has_body=True),
+    openapi_extra=takes(models.TokenBody),
+)
+async def create_token(control: ControlDep, user: Admin, body: JsonBody) -> Response:
+    """Make a token, which the answer shows once. From the first one on, every call needs one."""
+    given = read(models.TokenBody, body)
+    expires_in = timedelta(days=90) if isinstance(given.expires_in, str) else given.expires_in
+    try:
+        token, text = await control.access.create(
+            given.name, given.role, user.name, expires_in=expires_in, request=user.request
+        )
+    except ValueError as error:
+        raise BodyError([Fault("/expires_in", str(error))]) from None
+    return TellsSecret({**render.token(token), "token": text.reveal()}, 201)
+
+
+@router.delete("/tokens/{token}", summary="Revoke a token", status_code=204, responses=answers(None, 404, status=204))
+async def revoke_token(control: ControlDep, user: Admin, token: UUID) -> Response:
+    """End a token: at once on this node, within five seconds on the others."""
+    await control.access.revoke(token, user.name, request=user.request)
+    return Response(status_code=204)

@@ -1,0 +1,199 @@
+"""How the API says no: every error is a problem by RFC 9457, with a code for programs and a sentence for people.
+
+Nothing of the inside is shown: what was not foreseen is told as 500 with the id of the request. Whoever runs the app
+logs it, once: the edge (`middleware.py`), or else the server.
+"""
+
+import zlib
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import NamedTuple
+
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+
+from hourbell.control.user import NotAllowed
+from hourbell.core.job_body import BodyError
+from hourbell.core.strict_json import NotJson
+from hourbell.store.base import AlreadyAsked, Conflict, StoreUnavailable
+
+MEDIA_TYPE = "application/problem+json"
+_FRESH = {"Cache-Control": "no-store"}
+_MOST_ERRORS = 100
+_TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}  # RFC 9110's, which older Pythons do not know
+_CODES = {413: "body_too_large", 422: "invalid_body"}
+
+
+class Error(NamedTuple):
+    """One thing that is wrong with a request, and where: a JSON pointer into the body, or `/query/…`, `/path/…`."""
+
+    pointer: str
+    message: str
+    hint: str | None = None
+
+
+class Problem(Exception):
+    """What the API answers instead of doing what it was asked for."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        errors: Sequence[tuple[str, str, str | None]] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.errors = [Error(*error) for error in errors]
+        self.headers = dict(headers or {})
+
+
+def problem(
+    status: int,
+    code: str,
+    detail: str,
+    headers: Mapping[str, str] | None = None,
+    *,
+    errors: Sequence[Error] = (),
+    request_id: str | None = None,
+) -> JSONResponse:
+    """The answer. `errors` and `request_id` are left out where there are none."""
+    body: dict[str, object] = {
+        "type": "about:blank",
+        "title": _TITLES.get(status) or HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "code": code,
+    }
+    if errors:
+        body["errors"] = [error._asdict() for error in errors[:_MOST_ERRORS]]
+    if request_id is not None:
+        body["request_id"] = request_id
+    return JSONResponse(body, status, {**_FRESH, **(headers or {})}, media_type=MEDIA_TYPE)
+
+
+def add_handlers(app: Starlette) -> None:
+    """Make a problem of everything that may be raised while the app answers."""
+    for what in (
+        Problem,
+        BodyError,
+        NotJson,
+        RequestValidationError,
+        Conflict,
+        NotAllowed,
+        AlreadyAsked,
+        StoreUnavailable,
+        HTTPException,
+        ClientDisconnect,
+    ):
+        app.add_exception_handler(what, answer_problem)
+    app.add_exception_handler(Exception, answer_failure)
+
+
+async def answer_problem(request: Request, error: Exception) -> Response:
+    """The answer to what was foreseen."""
+    return _answer(request, _problem_of(request, error))
+
+
+async def answer_failure(request: Request, _error: Exception) -> Response:
+    """The answer to what was not."""
+    detail = "Something went wrong here; the log of the server says what."
+    return _answer(request, Problem(500, "internal_server_error", detail))
+
+
+def _answer(request: Request, told: Problem) -> Response:
+    return problem(
+        told.status, told.code, told.detail, told.headers, errors=told.errors, request_id=_request_id(request)
+    )
+
+
+def _request_id(request: Request) -> str | None:
+    found: str | None = getattr(request.state, "request_id", None)
+    return found
+
+
+def _problem_of(request: Request, error: Exception) -> Problem:
+    match error:
+        case Problem():
+            return error
+        case BodyError():
+            errors = [(fault.pointer, fault.message, fault.hint) for fault in error.faults]
+            return Problem(422, "invalid_job", "The job cannot be used as it is written; see errors.", errors)
+        case NotJson():
+            return Problem(400, "invalid_json", str(error))
+        case RequestValidationError() | ValidationError():
+            return _invalid(error)
+        case Conflict():
+            return Problem(_status_of(error.code), error.code, _sentence(str(error)))
+        case NotAllowed():
+            return Problem(403, "not_allowed", _sentence(str(error)))
+        case AlreadyAsked():
+            return already_done()
+        case StoreUnavailable():
+            # By the request's id, so that those who were refused together do not come back together.
+            seconds = 1 + zlib.crc32((_request_id(request) or "").encode()) % 5
+            detail = (
+                "The database is out of reach; repeat the request, with an Idempotency-Key if it changes something."
+            )
+            return Problem(503, "database_unavailable", detail, headers={"Retry-After": str(seconds)})
+        case HTTPException():
+            return _refused(request, error)
+        case ClientDisconnect():
+            return Problem(400, "incomplete_body", "The connection ended before the body did.")
+        case _:
+            raise error
+
+
+def already_done() -> Problem:
+    detail = (
+        "The first call with this Idempotency-Key has acted, and its answer is not known here; "
+        "look at what it was to change, or at /api/v1/audit."
+    )
+    return Problem(409, "already_done", detail)
+
+
+def _status_of(code: str) -> int:
+    if code.startswith("no_such_"):
+        return 404
+    return 412 if code == "version_mismatch" else 409
+
+
+def _refused(request: Request, error: HTTPException) -> Problem:
+    status = HTTPStatus(error.status_code)
+    details = {
+        HTTPStatus.NOT_FOUND: f"There is nothing at {request.url.path}.",
+        HTTPStatus.METHOD_NOT_ALLOWED: f"{request.url.path} takes no {request.method}.",
+    }
+    code = _CODES.get(status) or status.name.lower()
+    return Problem(status, code, details.get(status) or _sentence(str(error.detail)), headers=error.headers)
+
+
+def _invalid(error: RequestValidationError | ValidationError) -> Problem:
+    """Of a body, pointers into it; of parameters, where they stand. What was given is not repeated."""
+    found = error.errors()
+    of_request = isinstance(error, RequestValidationError)
+    places = [tuple(each["loc"]) for each in found]
+    in_body = all(place[:1] == ("body",) for place in places) if of_request else True
+    errors = [
+        (_pointer(place[1:] if of_request and in_body else place), _sentence(str(each["msg"])), None)
+        for place, each in zip(places, found, strict=True)
+    ]
+    if in_body:
+        return Problem(422, "invalid_body", "The body cannot be used as it is written; see errors.", errors)
+    return Problem(400, "invalid_parameter", "A parameter cannot be used as it is written; see errors.", errors)
+
+
+def _pointer(place: Sequence[object]) -> str:
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in place)
+
+
+def _sentence(text: str) -> str:
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "!", "?")) else f"{text}."

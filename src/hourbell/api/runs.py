@@ -1,0 +1,160 @@
+"""The routes of runs: what runs, waits and ended, and what may be done about it, one by one or all that match."""
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Query
+from starlette.responses import JSONResponse, Response
+
+from hourbell.api import models, render
+from hourbell.api.documented import answers, takes
+from hourbell.api.idempotency import IdempotentRoute
+from hourbell.api.users import ControlDep, JsonBody, Operator, Viewer, read
+from hourbell.api.values import Cursor, Instant, Limit
+from hourbell.control.control import Control
+from hourbell.control.runs import BulkAction, BulkResult, RunFilter
+from hourbell.control.user import User
+from hourbell.core.states import RunState
+
+router = APIRouter(route_class=IdempotentRoute)
+
+DryRun = Annotated[bool, Query(description="Answer with how many match, and do nothing.")]
+Most = Annotated[int, Query(ge=1, le=500)]
+
+
+@router.get("", summary="List runs", responses=answers(models.RunList, 404))
+async def list_runs(
+    control: ControlDep,
+    user: Viewer,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    state: RunState | None = None,
+    job: Annotated[str | None, Query(min_length=1, max_length=100, description="The name or the id of a job.")] = None,
+    since: Annotated[Instant | None, Query(description="Ended, or if not then scheduled, at or after this.")] = None,
+    until: Annotated[Instant | None, Query(description="Ended, or if not then scheduled, before this.")] = None,
+) -> Response:
+    """What runs, then what waits, then what ended last; of one job by instant, newest first.
+
+    With `state=failed` these are the dead letters that nobody has replayed or discarded.
+    """
+    del user
+    wanted = await _filter(control, state, job, since, until)
+    return JSONResponse(render.page(await control.runs.page(wanted, limit, cursor), render.run))
+
+
+@router.get("/late", summary="Runs that began late", responses=answers(models.Runs))
+async def list_late(control: ControlDep, user: Viewer, limit: Most = 100) -> Response:
+    """Of the last 10,000 runs to end, those that began later than their job's `late_after`, the latest first."""
+    del user
+    return JSONResponse({"items": [render.run(run) for run in await control.history.late(limit)]})
+
+
+@router.get("/stuck", summary="Runs that wait for long", responses=answers(models.Runs))
+async def list_stuck(control: ControlDep, user: Viewer, limit: Most = 100) -> Response:
+    """Runs that have been ready for an hour and still wait for a slot or for a node that can run them."""
+    del user
+    return JSONResponse({"items": [render.run(run) for run in await control.history.stuck(limit)]})
+
+
+@router.get("/orphans", summary="Runs that nobody has tried", responses=answers(models.Runs))
+async def list_orphans(control: ControlDep, user: Viewer, limit: Most = 100) -> Response:
+    """Runs that have been ready for a quarter of an hour without a single attempt."""
+    del user
+    return JSONResponse({"items": [render.run(run) for run in await control.history.orphans(limit)]})
+
+
+@router.post(
+    "/replay",
+    summary="Replay all failed runs that match",
+    responses=answers(models.BulkAnswer, 404, 409, has_body=True),
+    openapi_extra=takes(models.ReplayAllBody),
+)
+async def replay_runs(control: ControlDep, user: Operator, body: JsonBody, dry_run: DryRun = False) -> Response:
+    """Run again the dead letters that match, up to 1,000 by one call; they become ready at a bounded rate."""
+    given = read(models.ReplayAllBody, body)
+    return await _all(control, BulkAction.REPLAY, given, user, dry_run=dry_run, per_minute=given.per_minute)
+
+
+@router.post(
+    "/cancel",
+    summary="Cancel all runs that match",
+    responses=answers(models.BulkAnswer, 404, 409, has_body=True),
+    openapi_extra=takes(models.RunFilterBody),
+)
+async def cancel_runs(control: ControlDep, user: Operator, body: JsonBody, dry_run: DryRun = False) -> Response:
+    """Cancel waiting runs and ask running ones to stop, up to 1,000 by one call."""
+    return await _all(control, BulkAction.CANCEL, read(models.RunFilterBody, body), user, dry_run=dry_run)
+
+
+@router.post(
+    "/discard",
+    summary="Discard all failed runs that match",
+    responses=answers(models.BulkAnswer, 404, 409, has_body=True),
+    openapi_extra=takes(models.RunFilterBody),
+)
+async def discard_runs(control: ControlDep, user: Operator, body: JsonBody, dry_run: DryRun = False) -> Response:
+    """Take failed runs off the dead letters, up to 1,000 by one call. Their history stays."""
+    return await _all(control, BulkAction.DISCARD, read(models.RunFilterBody, body), user, dry_run=dry_run)
+
+
+@router.get("/{run}", summary="Get a run", responses=answers(models.RunDetail, 404))
+async def get_run(control: ControlDep, user: Viewer, run: UUID) -> Response:
+    """A run with its attempts."""
+    del user
+    return JSONResponse(render.run_with_attempts(*await control.runs.get(run)))
+
+
+@router.post(
+    "/{run}/replay", summary="Replay a run", status_code=201, responses=answers(models.Replayed, 404, 409, status=201)
+)
+async def replay_run(control: ControlDep, user: Operator, run: UUID) -> Response:
+    """Run again what has ended or waits: a new run with its payload and the job's target as it is now."""
+    new_id = await control.runs.replay(run, user)
+    return JSONResponse({"run_id": str(new_id), "replay_of": str(run)}, 201)
+
+
+@router.post("/{run}/cancel", summary="Cancel a run", responses=answers(models.Cancelled, 404, 409))
+async def cancel_run(control: ControlDep, user: Operator, run: UUID) -> Response:
+    """Cancel a run that waits, or ask the node that runs it to stop it."""
+    return JSONResponse({"run_id": str(run), "ended": await control.runs.cancel(run, user)})
+
+
+@router.post(
+    "/{run}/discard", summary="Discard a failed run", status_code=204, responses=answers(None, 404, 409, status=204)
+)
+async def discard_run(control: ControlDep, user: Operator, run: UUID) -> Response:
+    """Take a failed run off the dead letters. Its history stays."""
+    await control.runs.discard(run, user)
+    return Response(status_code=204)
+
+
+async def _filter(control: Control, state: RunState | None, job: str | None, since: object, until: object) -> RunFilter:
+    job_id = None if job is None else (await control.jobs.get(job)).job.id
+    return RunFilter(state, job_id, since, until)  # type: ignore[arg-type]
+
+
+async def _all(
+    control: Control,
+    action: BulkAction,
+    given: models.RunFilterBody,
+    user: User,
+    *,
+    dry_run: bool,
+    per_minute: int = 60_000,
+) -> Response:
+    wanted = await _filter(control, given.state, given.job, given.since, given.until)
+    if dry_run:
+        found, has_more = await control.runs.matching(action, wanted, given.limit)
+        return JSONResponse(_bulk(BulkResult((), (), has_more), len(found), dry_run=True))
+    result = await control.runs.all_matching(action, wanted, user, limit=given.limit, per_minute=per_minute)
+    return JSONResponse(_bulk(result, len(result.done) + len(result.refused), dry_run=False))
+
+
+def _bulk(result: BulkResult, matched: int, *, dry_run: bool) -> dict[str, object]:
+    return {
+        "dry_run": dry_run,
+        "matched": matched,
+        "has_more": result.has_more,
+        "done": [{"run_id": str(run), "new_run_id": None if new is None else str(new)} for run, new in result.done],
+        "refused": [{"run_id": str(run), "message": message} for run, message in result.refused],
+    }

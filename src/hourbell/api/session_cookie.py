@@ -1,0 +1,58 @@
+"""The cookie of a session: the id of a token and when the session began, signed with a key of the database.
+
+It holds no right of its own: the token is looked up on every request. Nothing of a session is kept on the server.
+"""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+COOKIE = "__Host-hourbell"
+LASTS = timedelta(hours=12)
+_VALUE = re.compile(r"([0-9a-f]{32})\.([0-9]{1,12})\.([0-9a-f]{64})", re.ASCII)
+_LEAST_KEY_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What a cookie says. The CSRF token is another signature of the same, which no other site can read."""
+
+    token_id: UUID
+    expires_at: datetime
+    csrf_token: str
+
+
+class SessionCookies:
+    def __init__(self, key: bytes, *, now: Callable[[], datetime]) -> None:
+        if len(key) < _LEAST_KEY_BYTES:
+            raise ValueError(f"a session key has at least {_LEAST_KEY_BYTES} bytes")
+        self._key = key
+        self._now = now
+
+    def issue(self, token_id: UUID) -> tuple[str, Session]:
+        """A cookie for a session that begins now."""
+        claim = f"{token_id.hex}.{int(self._now().timestamp())}"
+        value = f"{claim}.{self._sign('session', claim)}"
+        session = self.read(value)
+        assert session is not None
+        return value, session
+
+    def read(self, value: str) -> Session | None:
+        """The session of a cookie, if it is one of ours that has not expired."""
+        found = _VALUE.fullmatch(value)
+        if found is None:
+            return None
+        claim = f"{found[1]}.{found[2]}"
+        if not hmac.compare_digest(self._sign("session", claim), found[3]):
+            return None
+        expires_at = datetime.fromtimestamp(int(found[2]), UTC) + LASTS
+        if self._now() >= expires_at:
+            return None
+        return Session(UUID(found[1]), expires_at, self._sign("csrf", claim))
+
+    def _sign(self, purpose: str, claim: str) -> str:
+        return hmac.new(self._key, f"{purpose}:{claim}".encode(), hashlib.sha256).hexdigest()

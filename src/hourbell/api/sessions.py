@@ -1,0 +1,101 @@
+"""Sessions of the page: a token is exchanged for a cookie that no script can read, and that only our page can use."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
+
+from hourbell.api.access import CallerDep, door_of, ends_at, ip_of, not_authenticated, session_of
+from hourbell.api.cross_site import is_from_another_site
+from hourbell.api.documented import answers, takes
+from hourbell.api.json_body import json_body
+from hourbell.api.limits import place_of, too_many
+from hourbell.api.models import SessionBody
+from hourbell.api.problems import Problem
+from hourbell.api.session_cookie import COOKIE, LASTS
+from hourbell.core.roles import Role
+
+router = APIRouter(tags=["session"])
+
+
+class SessionAnswer(BaseModel):
+    """Who calls. A session has a CSRF token, which the page sends as X-CSRF-Token with each change."""
+
+    kind: Literal["session", "token", "open"]
+    name: str
+    role: Role
+    expires_at: datetime | None
+    csrf_token: str | None = None
+
+
+@router.post(
+    "/session",
+    operation_id="create_session",
+    summary="Begin a session",
+    responses=answers(None, has_body=True),
+    openapi_extra=takes(SessionBody),
+)
+async def create_session(
+    request: Request, response: Response, body: Annotated[object, Depends(json_body)]
+) -> SessionAnswer:
+    """Exchange a token for a session of 12 hours, or until the token ends. Any wrong token is answered the same."""
+    if is_from_another_site(request):
+        raise Problem(403, "cross_site", "A session begins on our own page.")
+    door, place = door_of(request), place_of(ip_of(request))
+    text = _token_in(body)
+    wait = door.limits.take(place) or door.logins.begin(place)
+    if wait:
+        raise too_many(wait)
+    token = await door.access.authenticate(text)
+    if token is None:
+        raise not_authenticated()
+    door.logins.succeeded(place)
+    value, session = door.cookies.issue(token.id)
+    seconds = int(LASTS.total_seconds())
+    response.set_cookie(COOKIE, value, max_age=seconds, path="/", secure=True, httponly=True, samesite="lax")
+    return SessionAnswer(
+        kind="session",
+        name=token.name,
+        role=token.role,
+        expires_at=ends_at(session, token),
+        csrf_token=session.csrf_token,
+    )
+
+
+@router.get("/session", operation_id="get_session", summary="Who am I", responses=answers(None))
+async def get_session(request: Request, caller: CallerDep) -> SessionAnswer:
+    """Tell who calls, with which role and until when: by a session, by a token, or on a server without tokens."""
+    session = session_of(request) if caller.is_session else None
+    return SessionAnswer(
+        kind="session" if session else "token" if caller.token_id else "open",
+        name=caller.name,
+        role=caller.role,
+        expires_at=caller.expires_at,
+        csrf_token=session.csrf_token if session else None,
+    )
+
+
+@router.delete(
+    "/session",
+    operation_id="delete_session",
+    summary="End the session",
+    status_code=204,
+    responses=answers(None, status=204),
+)
+async def delete_session(_caller: CallerDep) -> Response:
+    """Forget the session in this browser. To end a token everywhere, revoke it."""
+    response = Response(status_code=204)
+    response.delete_cookie(COOKIE, path="/", secure=True, httponly=True, samesite="lax")
+    return response
+
+
+def _token_in(body: object) -> str:
+    text = body.get("token") if isinstance(body, Mapping) and set(body) == {"token"} else None
+    if not isinstance(text, str):
+        errors = [("/token", "The token is missing.", 'write {"token": "hb_…"}')]
+        raise Problem(422, "invalid_body", "The body cannot be used as it is written; see errors.", errors)
+    return text

@@ -1,0 +1,94 @@
+"""Who calls, and what with: the dependencies that the routes share."""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, TypeVar
+
+from fastapi import Depends, Header, Request
+from fastapi.dependencies.models import Dependant
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ValidationError
+
+from hourbell.api.access import Caller, caller, needs
+from hourbell.api.idempotency import asked
+from hourbell.api.json_body import json_body, read_body
+from hourbell.api.problems import Problem
+from hourbell.control.control import Control
+from hourbell.control.user import User
+from hourbell.core.roles import Role
+from hourbell.store.base import Request as StoreRequest
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+async def control_of(request: Request) -> Control:
+    found: Control = request.app.state.control
+    return found
+
+
+def _user(role: Role) -> Callable[..., Awaitable[User]]:
+    async def user(
+        found: Annotated[Caller, Depends(needs(role))], request: Annotated[StoreRequest, Depends(asked)]
+    ) -> User:
+        return User(found.actor, found.role, request)
+
+    return user
+
+
+async def body_if_any(request: Request) -> object:
+    """The value a request brings, or an object that says nothing if there is no body; `null` is one."""
+    is_there = await read_body(request) or "content-type" in request.headers
+    return await json_body(request) if is_there else {}
+
+
+ControlDep = Annotated[Control, Depends(control_of)]
+Viewer = Annotated[User, Depends(_user(Role.VIEWER))]
+Operator = Annotated[User, Depends(_user(Role.OPERATOR))]
+Editor = Annotated[User, Depends(_user(Role.EDITOR))]
+Admin = Annotated[User, Depends(_user(Role.ADMIN))]
+JsonBody = Annotated[object, Depends(json_body)]
+OptionalBody = Annotated[object, Depends(body_if_any)]
+
+
+def read(model: type[Model], body: object) -> Model:
+    """The body by its model."""
+    try:
+        return model.model_validate(body)
+    except ValidationError as error:
+        raise RequestValidationError([{**each, "loc": ("body", *each["loc"])} for each in error.errors()]) from None
+
+
+async def known_parameters(request: Request) -> None:
+    """Refuse a parameter that means nothing here, and one that is given twice; but first whoever may not come in."""
+    if not request.url.path.endswith("/session"):
+        await caller(request)
+    known = _known(request.scope["route"].dependant)
+    given = [name for name, _ in request.query_params.multi_items()]
+    errors = [
+        (f"/query/{name}", "There is no such parameter." if name not in known else "It is given twice.", None)
+        for name in dict.fromkeys(given)
+        if name not in known or given.count(name) > 1
+    ]
+    if errors:
+        hint = f"this takes {', '.join(sorted(known))}" if known else "this takes none"
+        raise Problem(400, "unknown_parameter", f"A parameter cannot be used; {hint}.", errors)
+
+
+def _known(dependant: Dependant) -> set[str]:
+    own = {field.alias for field in dependant.query_params}
+    return own.union(*(_known(each) for each in dependant.dependencies))
+
+
+async def expected_version(
+    if_match: Annotated[str | None, Header(description='The ETag of the job, as in `"3"`.')] = None,
+) -> int | None:
+    """The version that a job must be at, by If-Match."""
+    if if_match is None or if_match.strip() == "*":
+        return None
+    digits = if_match.strip().strip('"')
+    if not (digits.isascii() and digits.isdecimal() and len(digits) < 10):
+        hint = 'Write the ETag of an earlier answer, as in If-Match: "3".'
+        raise Problem(400, "invalid_if_match", hint, [("/header/If-Match", hint, None)])
+    return int(digits)
+
+
+Version = Annotated[int | None, Depends(expected_version)]

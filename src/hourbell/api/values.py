@@ -1,0 +1,61 @@
+"""How values are written in requests: instants, durations, limits, versions."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+from fastapi import Path, Query
+from pydantic import BeforeValidator, WithJsonSchema
+
+from hourbell.core.schedule.forms import parse_duration
+
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,6})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+_LONGEST = timedelta(days=36_500)
+
+
+def instant(value: object) -> datetime:
+    """A date and time with an offset, in UTC."""
+    if isinstance(value, datetime):
+        return value
+    hint = "write a date and time with an offset, as in 2026-12-24T18:00:00Z"
+    if not isinstance(value, str) or _INSTANT.fullmatch(value) is None:
+        raise ValueError(hint)
+    try:
+        found = datetime.fromisoformat(value.upper()).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError(hint) from None
+    if not _FIRST <= found < _LAST:
+        raise ValueError("write a time from 1970 to 2199")
+    return found
+
+
+def duration(value: object) -> timedelta:
+    """Text such as 90s, 15m or 1d, or a number of seconds."""
+    seconds = parse_duration(value) if isinstance(value, str) and len(value) <= 40 else value
+    if (
+        isinstance(seconds, bool)
+        or not isinstance(seconds, (int, float))
+        or not 0 <= seconds <= _LONGEST.total_seconds()
+    ):
+        raise ValueError("write a duration such as 90s, 15m, 2h30m or 1d, or a number of seconds")
+    return timedelta(seconds=seconds)
+
+
+_DURATION_TEXT = {
+    "type": "string",
+    "minLength": 2,
+    "maxLength": 40,
+    "pattern": "^([0-9]{1,3}w)?([0-9]{1,4}d)?([0-9]{1,4}h)?([0-9]{1,4}m)?([0-9]{1,4}s)?$",
+}
+
+Instant = Annotated[datetime, BeforeValidator(instant), WithJsonSchema({"type": "string", "format": "date-time"})]
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(duration),
+    WithJsonSchema({"anyOf": [_DURATION_TEXT, {"type": "number", "minimum": 0, "maximum": 3_153_600_000}]}),
+]
+DurationText = Annotated[str, WithJsonSchema(_DURATION_TEXT)]
+Limit = Annotated[int, Query(ge=1, le=500, description="How many items a page holds.")]
+Cursor = Annotated[str | None, Query(max_length=2_000, description="`next_cursor` of the page before.")]
+JobRef = Annotated[str, Path(min_length=1, max_length=100, description="The name or the id of a job.")]

@@ -1,0 +1,81 @@
+"""Backfill: runs for instants of the past that got none. It never moves a job's cursor, and never doubles a run."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from hourbell.control.jobs import Jobs
+from hourbell.control.user import User
+from hourbell.core.job import Definition
+from hourbell.core.job_body import BodyError, Fault
+from hourbell.core.roles import Role
+from hourbell.core.schedule import Occurrence, ScheduleError
+from hourbell.store.base import AlreadyAsked, Conflict, ControlStore
+from hourbell.store.lists import ListStore
+
+MOST = 10_000
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """The instants of a range that have no run, and the runs that were made for them: none in a dry run."""
+
+    instants: Sequence[datetime]
+    runs: Sequence[UUID]
+
+
+class Backfills:
+    def __init__(self, store: ControlStore, lists: ListStore, jobs: Jobs, *, now: Callable[[], datetime]) -> None:
+        self._store = store
+        self._lists = lists
+        self._jobs = jobs
+        self._now = now
+
+    async def fill(
+        self, ref: str, user: User, start: datetime, end: datetime, *, per_minute: int, dry_run: bool = False
+    ) -> Backfill:
+        """Make runs for the instants from `start` to `end`, both included, that have none, at a bounded rate."""
+        user.must_be(Role.OPERATOR, "to backfill a job")
+        job = (await self._jobs.get(ref)).job
+        if job.cursor_at is None:
+            raise Conflict("not_adopted", "the job is not adopted yet; try again in a second")
+        occurrences = _occurrences(job.definition, start, min(end, job.cursor_at))
+        empty = set(await self._lists.without_run(job.id, [each.at for each in occurrences]))
+        missing = [each for each in occurrences if each.at in empty]
+        if dry_run or not missing:
+            return Backfill([each.at for each in missing], ())
+        try:
+            runs = await self._store.backfill_job(
+                job.id,
+                missing,
+                self._now(),
+                user.name,
+                spacing=timedelta(minutes=1) / per_minute,
+                request=user.request,
+            )
+        except AlreadyAsked:
+            return Backfill((), ())
+        return Backfill([each.at for each in missing], runs)
+
+
+def _occurrences(definition: Definition, start: datetime, end: datetime) -> list[Occurrence]:
+    """The occurrences from `start` to `end`; BodyError if there are too many for one call."""
+    try:
+        schedule = definition.parsed()
+    except ScheduleError as error:
+        raise Conflict("job_in_error", str(error)) from None
+    start = max(filter(None, (start, definition.starts_at)))
+    end = min(filter(None, (end, definition.ends_at)))
+    if start > end:
+        return []
+    count = schedule.count(start - _MICROSECOND, end)
+    if count > MOST:
+        hint = f"at most {MOST:,} are filled by one call: take a shorter range, and the next after it"
+        raise BodyError([Fault("/to", f"there are {count:,} instants in this range", hint)])
+    found, after = [], start.astimezone(UTC) - _MICROSECOND
+    while (occurrence := schedule.next_occurrence(after)) is not None and occurrence.at <= end:
+        found.append(occurrence)
+        after = occurrence.at
+    return found

@@ -1,0 +1,29 @@
+"""Everything that users may ask for, in one place for whoever asks on their behalf."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from hourbell.control.access import Access
+from hourbell.control.backfill import Backfills
+from hourbell.control.changes import Watch
+from hourbell.control.history import History
+from hourbell.control.imports import Imports
+from hourbell.control.jobs import Jobs
+from hourbell.control.runs import Runs
+from hourbell.control.secrets import Secrets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """`secrets` is None where there is no key to keep them with."""
+
+    jobs: Jobs
+    runs: Runs
+    history: History
+    backfills: Backfills
+    imports: Imports
+    secrets: Secrets | None
+    access: Access
+    watch: Watch
+    now: Callable[[], datetime]

@@ -1,0 +1,323 @@
+"""What became of one instant of a job, in one sentence for people and as data.
+
+The run of the instant says the most, then a skip that covers it. Without either, the job's place in time says why.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, assert_never
+
+from hourbell.core.durations import show_duration
+from hourbell.core.job import Definition
+from hourbell.core.plan import first_instant
+from hourbell.core.preview import format_offset, rfc3339
+from hourbell.core.schedule import Schedule, ScheduleError, zone_names
+from hourbell.core.schedule.zones import local_time_at
+from hourbell.core.states import Kind, Reason, RunState, SkipReason
+from hourbell.store.lists import InstantFacts, RunView, SkipView
+
+Json = dict[str, Any]
+_MICROSECOND = timedelta(microseconds=1)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class Verdict(StrEnum):
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    RUNNING = "running"
+    WAITING = "waiting"
+    SKIPPED = "skipped"
+    NOT_AN_INSTANT = "not_an_instant"
+    NOT_DUE_YET = "not_due_yet"
+    NOT_PLANNED_YET = "not_planned_yet"
+    BEFORE_THE_JOB = "before_the_job"
+    DELETED = "deleted"
+    PAUSED = "paused"
+    IN_ERROR = "in_error"
+    PRUNED = "pruned"  # so old that no run is kept
+    NO_RECORD = "no_record"  # neither run nor skip, though the schedule names it
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    verdict: Verdict
+    sentence: str
+    data: Json
+
+
+_FAILURES = {
+    Reason.PERMANENT: "the target refused it for good",
+    Reason.EXHAUSTED: "no attempts were left",
+    Reason.EXPIRED: "it grew older than the job's max_age before it could succeed",
+    Reason.POISON: "its nodes died under it",
+    Reason.LOST: "it may happen at most once, and nobody knows whether it did",
+}
+_SKIPS = {
+    SkipReason.MISSED: "nobody was there to plan it in time, and catch_up is {catch_up}",
+    SkipReason.OVERLAP: "an earlier run had not ended, and overlap is {overlap}",
+    SkipReason.PAUSED: "the job was paused",
+    SkipReason.EDITED: "the job was changed before it was planned",
+    SkipReason.WINDOW: "it was missed for longer than catch_up_window, which is {window}",
+    SkipReason.TZDATA: "new time-zone data moved it, and its local time had been served",
+}
+
+
+def explain(facts: InstantFacts, at: datetime, now: datetime) -> Explanation:
+    """What became of the instant, or will."""
+    return _Case(facts, at, now).explanation()
+
+
+class _Case:
+    """One question, with what is known."""
+
+    def __init__(self, facts: InstantFacts, at: datetime, now: datetime) -> None:
+        self.facts = facts
+        self.view = facts.job
+        self.job = facts.job.job
+        self.at = at.astimezone(UTC)
+        self.now = now
+        self.definition = self.job.definition if facts.version is None else facts.version.definition
+        self.schedule, self.error = _parsed(self.definition)
+        self.data = self._facts()
+
+    def explanation(self) -> Explanation:
+        """By the first that applies: its run, its skip, the life of the job, its schedule, its place in time."""
+        if self.facts.run is not None:
+            return self._of_run(self.facts.run)
+        is_instant = _names(self.definition, self.at)
+        skip = self._skip()
+        if skip is not None and (is_instant or self.at in (skip.first_at, skip.last_at)):
+            return self._of_skip(skip)
+        if self.at < self.view.created_at:
+            return self._before_the_job(f"the job was made at {self._when(self.view.created_at)}")
+        if self.view.deleted_at is not None and self._is_beyond_the_cursor:
+            return self._say(Verdict.DELETED, f"never runs: the job was deleted at {self._when(self.view.deleted_at)}")
+        if self.schedule is None:
+            return self._in_error(self.error)
+        if not is_instant:
+            return self._not_an_instant(self.schedule)
+        return self._without_record()
+
+    def _without_record(self) -> Explanation:
+        """The schedule names it, and there is neither run nor skip."""
+        if self._is_beyond_the_cursor:
+            return self._still_to_plan()
+        if self.facts.version is None:
+            return self._before_the_job("the job was adopted only later")
+        if not self.definition.enabled:
+            return self._say(Verdict.PAUSED, f"got no run: the job was paused then{self._backfill()}")
+        if not self.facts.has_older_runs:
+            return self._say(Verdict.PRUNED, "has no run on record, nor has any instant before it: it may be pruned")
+        return self._say(Verdict.NO_RECORD, f"has neither a run nor a skip on record{self._backfill()}")
+
+    @property
+    def _is_beyond_the_cursor(self) -> bool:
+        return self.job.cursor_at is None or self.at > self.job.cursor_at
+
+    def _still_to_plan(self) -> Explanation:
+        if self.job.error is not None:
+            return self._in_error(self.job.error)
+        until = self.job.paused_until
+        if not self.job.definition.enabled and (until is None or self.at <= until):
+            return self._paused(until)
+        if self.at > self.now:
+            wait = show_duration(timedelta(seconds=-(-(self.at - self.now) // timedelta(seconds=1))))
+            return self._say(Verdict.NOT_DUE_YET, f"is not due yet: it runs in {wait}")
+        if self.job.cursor_at is None:
+            return self._before_the_job("no node has adopted the job yet, and it fires only from then on")
+        return self._say(
+            Verdict.NOT_PLANNED_YET,
+            "is due and not planned yet: the planner is behind, or no node runs; look at the nodes",
+        )
+
+    def _of_run(self, run: RunView) -> Explanation:
+        ran = "was backfilled and " if run.kind is Kind.BACKFILL else "ran and " if run.attempt else ""
+        match run.state:
+            case RunState.SUCCEEDED:
+                return self._say(Verdict.SUCCEEDED, f"{ran}succeeded{_timing(run)}{self._replayed()}")
+            case RunState.FAILED:
+                why = _FAILURES[Reason(run.reason)] if run.reason else "nobody noted why"
+                error = self.view.totals.last_error if self.view.totals.last_run_id == run.id else None
+                told = f" ({_short(error)})" if error else ""
+                return self._say(Verdict.FAILED, f"{ran}failed{_attempts(run)}: {why}{told}{self._what_now(run)}")
+            case RunState.CANCELLED:
+                advice = self._replayed() or self._unless_deleted("replay it to run it after all")
+                return self._say(Verdict.CANCELLED, f"was cancelled{_attempts(run)}{advice}")
+            case RunState.RUNNING:
+                since = "" if run.started_at is None else f" since {self._when(run.started_at)}"
+                asked = ", and is asked to stop" if run.is_cancel_requested else ""
+                return self._say(Verdict.RUNNING, f"is running{since}, in attempt {run.attempt}{asked}")
+            case RunState.PENDING:
+                return self._say(Verdict.WAITING, f"waits {self._for_what(run)}")
+            case RunState.RETRYING:
+                return self._say(Verdict.WAITING, f"waits to be tried again{_attempts(run)}: {self._for_what(run)}")
+            case _:
+                assert_never(run.state)
+
+    def _for_what(self, run: RunView) -> str:
+        if run.ready_at > self.now:
+            return f"for its time, {self._when(run.ready_at)}"
+        return f"for a free node that serves {run.lane}, until {self._when(run.expires_at)}"
+
+    def _what_now(self, run: RunView) -> str:
+        if self.facts.replays:
+            return self._replayed()
+        if run.cleared_at is not None:
+            return "; somebody discarded it"
+        return self._unless_deleted("replay it once the cause is mended")
+
+    def _replayed(self) -> str:
+        number = len(self.facts.replays)
+        return "" if not number else f"; it was replayed {'once' if number == 1 else f'{number} times'}"
+
+    def _unless_deleted(self, advice: str) -> str:
+        """Nothing can be run of a job that is gone."""
+        return "" if self.view.deleted_at is not None else f"; {advice}"
+
+    def _backfill(self) -> str:
+        """Only what the job names today can be filled, and only behind its cursor."""
+        if self._is_beyond_the_cursor or not _names(self.job.definition, self.at):
+            return ""
+        return self._unless_deleted("backfill it to run it now")
+
+    def _skip(self) -> SkipView | None:
+        """The skip that says the most: the one with the fewest instants."""
+        return min(self.facts.skips, key=lambda skip: skip.count, default=None)
+
+    def _of_skip(self, skip: SkipView) -> Explanation:
+        definition = self.definition
+        window = definition.catch_up_window
+        why = _SKIPS[skip.reason].format(
+            catch_up=definition.catch_up.value,
+            overlap=definition.overlap.value,
+            window="none" if window is None else show_duration(window),
+        )
+        others = "" if skip.count == 1 else f", together with {skip.count - 1} more"
+        advice = "" if skip.reason is SkipReason.TZDATA else self._backfill()
+        self.data["skip"] = {
+            "reason": skip.reason.value,
+            "first_at": rfc3339(skip.first_at),
+            "last_at": rfc3339(skip.last_at),
+            "count": skip.count,
+        }
+        return self._say(Verdict.SKIPPED, f"was skipped{others}: {why}{advice}{self._replayed()}")
+
+    def _before_the_job(self, why: str) -> Explanation:
+        return self._say(Verdict.BEFORE_THE_JOB, f"got no run: {why}{self._backfill()}")
+
+    def _in_error(self, error: str) -> Explanation:
+        if self.facts.version is not None and self.facts.version.version < self.job.version:
+            return self._say(Verdict.IN_ERROR, f"got no run: the job could not be planned then ({_short(error)})")
+        advice = self._unless_deleted("mend the job")
+        return self._say(Verdict.IN_ERROR, f"does not run: the job cannot be planned ({_short(error)}){advice}")
+
+    def _paused(self, until: datetime | None) -> Explanation:
+        by = f" by {self.view.paused_by}" if self.view.paused_by else ""
+        note = f" ({_short(self.view.paused_note)})" if self.view.paused_note else ""
+        end = "" if until is None else f" until {self._when(until)}"
+        advice = "resume the job with catch_up" if self.at <= self.now else "resume the job"
+        return self._say(Verdict.PAUSED, f"does not run: the job is paused{by}{end}{note}; {advice} to have it planned")
+
+    def _not_an_instant(self, schedule: Schedule) -> Explanation:
+        before, after = _nearest(self.definition, schedule, self.at)
+        self.data["previous_at"] = None if before is None else rfc3339(before)
+        self.data["next_at"] = None if after is None else rfc3339(after)
+        near = [
+            f"the instant {side} is {self._when(instant)}"
+            for side, instant in (("before", before), ("after", after))
+            if instant is not None
+        ]
+        told = " and ".join(near) or "there is no instant before or after"
+        return self._say(
+            Verdict.NOT_AN_INSTANT, f"is no instant of its schedule, {_short(self.definition.schedule)!r}: {told}"
+        )
+
+    def _say(self, verdict: Verdict, told: str) -> Explanation:
+        sentence = f"{self.job.definition.name} at {self._when(self.at)} {told}."
+        return Explanation(verdict, sentence, {"verdict": verdict.value, **self.data})
+
+    def _when(self, instant: datetime) -> str:
+        """An instant in UTC, and on the clock of the job's zone where that differs."""
+        instant = instant.astimezone(UTC)
+        told = f"{instant.replace(tzinfo=None).isoformat(' ')} UTC"
+        zone = self.definition.timezone
+        if zone == "UTC" or zone not in zone_names():
+            return told
+        wall, _, abbreviation = local_time_at(zone, instant)
+        shown = wall.isoformat(" ") if wall.date() != instant.date() else wall.time().isoformat()
+        return f"{told} ({shown} {abbreviation} in {zone})"
+
+    def _facts(self) -> Json:
+        facts, run, zone = self.facts, self.facts.run, self.definition.timezone
+        local = None
+        if zone in zone_names():
+            wall, offset, _ = local_time_at(zone, self.at)
+            local = wall.isoformat() + format_offset(offset)
+        return {
+            "job_id": str(self.job.id),
+            "job_name": self.job.definition.name,
+            "at": rfc3339(self.at),
+            "local": local,
+            "timezone": zone,
+            "schedule": self.definition.schedule,
+            "job_version": None if facts.version is None else facts.version.version,
+            "run": None if run is None else _run_to_json(run),
+            "replays": [str(replay) for replay in facts.replays],
+            "skip": None,
+            "previous_at": None,
+            "next_at": None,
+        }
+
+
+def _parsed(definition: Definition) -> tuple[Schedule | None, str]:
+    try:
+        return definition.parsed(), ""
+    except ScheduleError as error:
+        return None, str(error)
+
+
+def _names(definition: Definition, at: datetime) -> bool:
+    schedule, _ = _parsed(definition)
+    return schedule is not None and first_instant(definition, schedule, at - _MICROSECOND) == at
+
+
+def _nearest(definition: Definition, schedule: Schedule, at: datetime) -> tuple[datetime | None, datetime | None]:
+    """The job's instants before and after, within its starts_at and ends_at."""
+    ends_at = definition.ends_at
+    before = schedule.previous(at if ends_at is None else min(at, ends_at + _MICROSECOND))
+    if before is not None and definition.starts_at is not None and before < definition.starts_at:
+        before = None
+    return before, first_instant(definition, schedule, at)
+
+
+def _timing(run: RunView) -> str:
+    if run.started_at is None or run.finished_at is None:
+        return ""
+    late = max(timedelta(0), run.started_at - run.scheduled_at) // _MILLISECOND
+    took = max(timedelta(0), run.finished_at - run.started_at) // _MILLISECOND
+    return f": it began {late} ms after its instant and took {took} ms"
+
+
+def _attempts(run: RunView) -> str:
+    if not run.attempt:
+        return " without an attempt"
+    return f" after {run.attempt} attempt{'s' if run.attempt > 1 else ''}"
+
+
+def _run_to_json(run: RunView) -> Json:
+    moments = {"ready_at": run.ready_at, "started_at": run.started_at, "finished_at": run.finished_at}
+    return {
+        "id": str(run.id),
+        "kind": run.kind.value,
+        "state": run.state.value,
+        "reason": run.reason,
+        "attempt": run.attempt,
+        **{name: None if moment is None else rfc3339(moment) for name, moment in moments.items()},
+    }
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 200 else line[:199] + "…"

@@ -1,0 +1,191 @@
+"""What became of a job's instants and what will: lists of jobs, the next instants, skips, versions, explanations."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from hourbell.control.explain import Explanation, explain
+from hourbell.control.jobs import Jobs
+from hourbell.control.pages import Page, cursor_of, number_of, parts_of, place_of
+from hourbell.control.stats import Summary, summarize
+from hourbell.core.forecast import forecast
+from hourbell.core.job import Definition
+from hourbell.core.preview import Upcoming, upcoming
+from hourbell.core.schedule import ScheduleError, ScheduleWarning
+from hourbell.store.base import LIVE_FOR, Conflict
+from hourbell.store.lists import (
+    AuditRow,
+    JobQuery,
+    JobSort,
+    JobView,
+    ListStore,
+    NodeView,
+    Overview,
+    RunView,
+    SkipView,
+    VersionView,
+)
+from hourbell.store.records import serves
+
+MOST_SAMPLED = 10_000
+MOST_SCHEDULES = 2_000
+STUCK_AFTER = timedelta(hours=1)
+ORPHAN_AFTER = timedelta(minutes=15)
+_ORDERED_BY_TIME = {JobSort.NEXT}
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Planned fires per bucket. Of an installation with too many different schedules, the rarest are left out."""
+
+    start: datetime
+    bucket: timedelta
+    counts: list[int]
+    jobs_left_out: int
+
+
+class History:
+    def __init__(self, jobs: Jobs, lists: ListStore, *, now: Callable[[], datetime]) -> None:
+        self._jobs = jobs
+        self._lists = lists
+        self._now = now
+
+    async def jobs(self, query: JobQuery, limit: int, cursor: str | None = None) -> Page[JobView]:
+        """Jobs in the order of the query, which must be one that its filters have an index for."""
+        _refuse_slow(query)
+        kind = f"jobs:{query.sort}"
+        place = None
+        if cursor is not None:
+            place = place_of(*parts_of(kind, cursor, 2), is_time=query.sort in _ORDERED_BY_TIME)
+        found = await self._lists.jobs(query, limit + 1, place)
+        if len(found) <= limit:
+            return Page(found, None)
+        last = found[limit - 1]
+        return Page(found[:limit], cursor_of(kind, _job_key(query.sort, last), last.job.id))
+
+    async def skips(self, ref: str, limit: int, cursor: str | None = None) -> Page[SkipView]:
+        """Instants of a job that got no run, newest first."""
+        job_id = (await self._jobs.get(ref)).job.id
+        before = None
+        if cursor is not None:
+            at, number = parts_of("skips", cursor, 2)
+            before = _instant_of(at), number_of(number)
+        found = await self._lists.skips(job_id, limit + 1, before)
+        last = found[limit - 1] if len(found) > limit else None
+        return Page(found[:limit], None if last is None else cursor_of("skips", last.last_at, last.id))
+
+    async def versions(self, ref: str, limit: int, cursor: str | None = None) -> Page[VersionView]:
+        """The definitions a job has had, newest first."""
+        job_id = (await self._jobs.get(ref)).job.id
+        before = None if cursor is None else number_of(parts_of("versions", cursor, 1)[0])
+        found = await self._lists.versions(job_id, limit + 1, before)
+        more = len(found) > limit
+        return Page(found[:limit], cursor_of("versions", found[limit - 1].version) if more else None)
+
+    async def audit(self, limit: int, cursor: str | None = None, subject: str | None = None) -> Page[AuditRow]:
+        """Who changed what, newest first."""
+        before = None if cursor is None else number_of(parts_of("audit", cursor, 1)[0])
+        found = await self._lists.audit(limit + 1, before, subject)
+        more = len(found) > limit
+        return Page(found[:limit], cursor_of("audit", found[limit - 1].id) if more else None)
+
+    async def upcoming(self, ref: str, count: int, after: datetime | None = None) -> list[Upcoming]:
+        """The next instants of a job, none while it is paused or in error."""
+        return next_instants((await self._jobs.get(ref)).job.definition, after or self._now(), count)
+
+    async def explain(self, ref: str, at: datetime) -> Explanation:
+        """What became of one instant of a job, also of one that was deleted if it is named by its id."""
+        facts = await self._lists.instant(await self._id_of(ref), at)
+        if facts is None:
+            raise Conflict("no_such_job", f"there is no job {ref[:100]!r}")
+        return explain(facts, at, self._now())
+
+    async def stats(self, ref: str, since: datetime) -> tuple[JobView, Summary, bool]:
+        """How the newest runs of a job ended, and whether there were more than are looked at."""
+        view = await self._jobs.get(ref)
+        ended = await self._lists.ended(view.job.id, since, MOST_SAMPLED)
+        return view, summarize(ended), len(ended) == MOST_SAMPLED
+
+    async def overview(self, since: datetime) -> Overview:
+        return await self._lists.overview(since)
+
+    async def forecast(self, start: datetime, bucket: timedelta, buckets: int) -> Forecast:
+        """How many runs each span of time to come will plan, if no job is changed."""
+        groups, left_out = await self._lists.schedules(MOST_SCHEDULES)
+        pairs = [(group.definition, group.jobs) for group in groups]
+        counts = await asyncio.to_thread(forecast, pairs, start, bucket, buckets)
+        return Forecast(start, bucket, counts, left_out)
+
+    async def late(self, limit: int) -> list[RunView]:
+        """Runs that began late, the latest first."""
+        return await self._lists.late_runs(self._now(), limit)
+
+    async def stuck(self, limit: int) -> list[RunView]:
+        """Runs that have been ready for an hour, and still wait."""
+        return await self._lists.stuck_runs(self._now() - STUCK_AFTER, limit)
+
+    async def orphans(self, limit: int) -> list[RunView]:
+        """Runs that have been ready for a quarter of an hour, and that nobody has tried."""
+        return await self._lists.stuck_runs(self._now() - ORPHAN_AFTER, limit, untried=True)
+
+    async def nodes(self) -> list[NodeView]:
+        """The nodes that are alive."""
+        return await self._lists.nodes(self._now() - LIVE_FOR)
+
+    async def warnings(self, definition: Definition) -> list[ScheduleWarning]:
+        """What may surprise about a job: its schedule, or that no node could run it."""
+        now = self._now()
+        found = list(definition.parsed().warnings(now))
+        if not any(serves(node.lanes, definition.lane) for node in await self.nodes()):
+            what = "node has the task" if definition.lane.startswith("task:") else "live node serves the lane"
+            name = definition.lane.partition(":")[2] if definition.lane.startswith("task:") else definition.lane
+            found.append(ScheduleWarning("lane_unserved", f"no {what} {name}; its runs will wait until one does"))
+        return found
+
+    async def _id_of(self, ref: str) -> UUID:
+        try:
+            return UUID(ref)
+        except ValueError:
+            return (await self._jobs.get(ref)).job.id
+
+
+def next_instants(definition: Definition, after: datetime, count: int) -> list[Upcoming]:
+    """The next instants of a definition within starts_at and ends_at; none if it is paused or cannot be read."""
+    if not definition.enabled:
+        return []
+    try:
+        schedule = definition.parsed()
+    except ScheduleError:
+        return []
+    if definition.starts_at is not None and definition.starts_at > after:
+        after = definition.starts_at - timedelta(microseconds=1)
+    found = upcoming(schedule, after, count)
+    return [each for each in found if definition.ends_at is None or each.occurrence.at <= definition.ends_at]
+
+
+def _refuse_slow(query: JobQuery) -> None:
+    """Raise a Conflict for an order that would mean to sort everything first."""
+    if query.last_result is not None and query.sort is not JobSort.ID:
+        raise Conflict("unsorted", "jobs by last_result are listed by id; write sort=id")
+    if query.next_before is not None and query.sort is not JobSort.NEXT:
+        raise Conflict("unsorted", "jobs by next_before are listed by next_at; write sort=next_at")
+    if query.sort is JobSort.ID and query.last_result is None:
+        raise Conflict("unsorted", "sort=id is for last_result; leave it out")
+
+
+def _job_key(sort: JobSort, view: JobView) -> str | datetime | None:
+    match sort:
+        case JobSort.NAME:
+            return view.job.definition.name
+        case JobSort.NEXT:
+            return view.job.plan_at
+        case JobSort.ID:
+            return None
+
+
+def _instant_of(part: object) -> datetime:
+    place = place_of(part, UUID(int=0), is_time=True)
+    assert isinstance(place.key, datetime)
+    return place.key

@@ -1,0 +1,339 @@
+"""Jobs: made, looked at, changed and removed. The only door for users.
+
+Everything that is wrong with a definition is told at once, before anything is stored. A job whose owner is a program, a
+file or plain SQL is changed here only by whoever takes it over, because its owner would put it back.
+"""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from uuid import UUID, uuid5
+
+from hourbell.control.rules import Rules
+from hourbell.control.secrets import Secrets
+from hourbell.control.user import User
+from hourbell.core.job import Definition, Job
+from hourbell.core.job_body import BodyError, Fault, ParsedJob, job_to_body, merge_patch, parse_job
+from hourbell.core.roles import Role
+from hourbell.core.run import manual_run_id
+from hourbell.core.target import TargetError, parse_target
+from hourbell.sealing import SIGNING, Plain, Sealed
+from hourbell.store.base import AlreadyAsked, Conflict, ControlStore
+from hourbell.store.lists import JobView, ListStore
+
+GENERATE = "generate"
+OWN = "api"
+_KEYS = UUID("0f6c0a5e-8a57-5c39-9a1e-5d1c7f6b2a40")  # the namespace of ids that come from a caller's key
+_LONGEST_NOTE = 1_000
+_MAKE_KEY = "set HOURBELL_SECRET_KEY to base64 of 32 random bytes, as `openssl rand -base64 32` makes"
+
+
+@dataclass(frozen=True, slots=True)
+class Defined:
+    """A job as it stands after it was defined, and its signing secret, which is shown this once."""
+
+    view: JobView
+    secret: Plain | None = None
+    is_new: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Intended:
+    """What a definition would do: nothing was stored."""
+
+    before: Definition | None
+    after: Definition
+
+
+class _Unchanged(Exception):
+    """The new definition is the old one: there is nothing to write."""
+
+
+class Jobs:
+    def __init__(
+        self,
+        store: ControlStore,
+        lists: ListStore,
+        *,
+        rules: Rules,
+        secrets: Secrets | None,
+        now: Callable[[], datetime],
+        new_id: Callable[[], UUID],
+    ) -> None:
+        self._store = store
+        self._lists = lists
+        self._rules = rules
+        self._secrets = secrets
+        self._now = now
+        self._new_id = new_id
+
+    async def get(self, ref: str | UUID) -> JobView:
+        """A job by its id or its name; Conflict if there is none."""
+        found = await self._find(ref)
+        if found is None:
+            raise no_such_job(ref)
+        return found
+
+    async def create(self, body: object, user: User) -> Defined:
+        """Store a job that fires from now on. A secret that is asked for is made with it, or neither is."""
+        parsed = self._parse(body, user)
+        job_id = self.id_for(user)
+        plain, sealed = await self._seal(parsed.secret, job_id)
+        try:
+            await self._store.create_job(
+                parsed.definition, job_id, self._now(), user.name, secrets=sealed, request=user.request
+            )
+        except AlreadyAsked:
+            plain = None  # it was shown when the job was made
+        return Defined(await self.get(job_id), plain, is_new=True)
+
+    async def replace(
+        self,
+        ref: str,
+        body: object,
+        user: User,
+        *,
+        expect_version: int | None = None,
+        drop_backlog: bool = False,
+        take_over: bool = False,
+    ) -> Defined:
+        """Put a definition in the place of another, or make the job if none has this name."""
+        found = await self._find(ref)
+        if found is None:
+            if expect_version is not None:
+                raise Conflict("version_mismatch", f"there is no job {ref!r} that could be at version {expect_version}")
+            return await self.create(_named(body, ref), user)
+        return await self._edit(
+            found,
+            lambda _: body,
+            user,
+            expect_version=expect_version,
+            drop_backlog=drop_backlog,
+            take_over=take_over,
+        )
+
+    async def patch(
+        self,
+        ref: str,
+        patch: object,
+        user: User,
+        *,
+        expect_version: int | None = None,
+        drop_backlog: bool = False,
+        take_over: bool = False,
+    ) -> Defined:
+        """Change what a JSON merge patch says, and nothing else."""
+        return await self._edit(
+            await self.get(ref),
+            lambda job: merge_patch(job_to_body(job.definition), patch),
+            user,
+            expect_version=expect_version,
+            drop_backlog=drop_backlog,
+            take_over=take_over,
+        )
+
+    async def intend(
+        self, ref: str | None, body: object, user: User, *, is_patch: bool = False, take_over: bool = False
+    ) -> Intended:
+        """What `create`, `replace` or `patch` would store; it is refused for the same reasons."""
+        found = None if ref is None else await self._find(ref)
+        if found is None:
+            if ref is not None and is_patch:
+                raise no_such_job(ref)
+            parsed = self._parse(body if ref is None else _named(body, ref), user)
+            taken = await self._lists.job(parsed.definition.name)
+            if taken is not None:
+                raise Conflict("name_taken", "another job has this name")
+            return Intended(None, parsed.definition)
+        new = merge_patch(job_to_body(found.job.definition), body) if is_patch else body
+        try:
+            return Intended(found.job.definition, self._redefined(found.job, new, user, take_over=take_over))
+        except _Unchanged:
+            return Intended(found.job.definition, found.job.definition)
+
+    async def delete(self, ref: str, user: User, *, expect_version: int | None = None) -> None:
+        """Remove a job from use; its history stays and its waiting runs are cancelled."""
+        found = await self.get(ref)
+        self._may_change(found.job, user)
+        try:
+            await self._store.delete_job(
+                found.job.id, self._now(), user.name, expect_version=expect_version, request=user.request
+            )
+        except AlreadyAsked:
+            return
+
+    async def pause(
+        self,
+        ref: str,
+        user: User,
+        *,
+        note: str = "",
+        until: datetime | None = None,
+        cancel_waiting: bool = False,
+        expect_version: int | None = None,
+    ) -> JobView:
+        """Stop planning, until then if said so. Runs already planned go on unless they are cancelled too."""
+        user.must_be(Role.OPERATOR, "to pause a job")
+        now = self._now()
+        faults = []
+        if until is not None and until <= now:
+            faults.append(Fault("/until", "it is over already", "write a time to come, or leave it out"))
+        if len(note) > _LONGEST_NOTE:
+            faults.append(Fault("/note", f"it has {len(note)} characters; at most {_LONGEST_NOTE} are kept"))
+        if faults:
+            raise BodyError(faults)
+        found = await self.get(ref)
+        with contextlib.suppress(AlreadyAsked):
+            await self._store.pause_job(
+                found.job.id,
+                now,
+                user.name,
+                note=note,
+                until=until,
+                cancel_waiting=cancel_waiting,
+                expect_version=expect_version,
+                request=user.request,
+            )
+        return await self.get(found.job.id)
+
+    async def resume(
+        self, ref: str, user: User, *, catch_up: bool = False, expect_version: int | None = None
+    ) -> JobView:
+        """Plan again from now on, or with `catch_up` also what the pause swallowed, by the job's catch-up policy."""
+        user.must_be(Role.OPERATOR, "to resume a job")
+        found = await self.get(ref)
+        if found.job.definition.enabled:
+            return found
+        with contextlib.suppress(AlreadyAsked):
+            await self._store.resume_job(
+                found.job.id,
+                self._now(),
+                user.name,
+                catch_up=catch_up,
+                expect_version=expect_version,
+                request=user.request,
+            )
+        return await self.get(found.job.id)
+
+    async def trigger(self, ref: str, user: User, *, payload: object = None, key: str | None = None) -> UUID:
+        """Run a job now, with a payload of its own if one is given; the id of the run.
+
+        The same key runs it once, however often it is asked for.
+        """
+        user.must_be(Role.OPERATOR, "to trigger a job")
+        found = await self.get(ref)
+        run_id = manual_run_id(found.job.id, key) if key is not None else self.id_for(user)
+        with contextlib.suppress(AlreadyAsked):
+            await self._store.trigger_job(found.job.id, run_id, self._now(), payload, user.name, request=user.request)
+        return run_id
+
+    async def rotate_secret(self, ref: str, user: User, *, keep_old: timedelta) -> tuple[Plain, datetime | None]:
+        """Give a job a new signing secret, and until when the one before it is valid; None if it is the first."""
+        found = await self.get(ref)
+        self._may_change(found.job, user)
+        if self._secrets is None:
+            raise Conflict("no_secret_key", f"there is no key to keep secrets with; {_MAKE_KEY}")
+        now = self._now()
+        fields = [row.field for row in await self._secrets.list(found.job.id, now)]
+        if SIGNING not in fields:
+            return await self._secrets.create(found.job.id, now, user.name, request=user.request), None
+        plain = await self._secrets.rotate(found.job.id, now, user.name, keep_old=keep_old, request=user.request)
+        return plain, now + keep_old
+
+    def id_for(self, user: User) -> UUID:
+        """A new id, or the one that belongs to the key of the call: repeating the call finds what it made."""
+        key = user.request.key
+        return self._new_id() if key is None else uuid5(_KEYS, key)
+
+    async def _find(self, ref: str | UUID) -> JobView | None:
+        if isinstance(ref, UUID):
+            return await self._lists.job(ref)
+        try:
+            by_id = await self._lists.job(UUID(ref))
+        except ValueError:
+            by_id = None
+        return by_id or await self._lists.job(ref)
+
+    async def _edit(
+        self,
+        found: JobView,
+        change: Callable[[Job], object],
+        user: User,
+        *,
+        expect_version: int | None,
+        drop_backlog: bool,
+        take_over: bool,
+    ) -> Defined:
+        def edit(job: Job) -> Definition:
+            return self._redefined(job, change(job), user, take_over=take_over)
+
+        with contextlib.suppress(_Unchanged, AlreadyAsked):
+            await self._store.edit_job(
+                found.job.id,
+                edit,
+                self._now(),
+                user.name,
+                expect_version=expect_version,
+                drop_backlog=drop_backlog,
+                request=user.request,
+            )
+        return Defined(await self.get(found.job.id))
+
+    def _redefined(self, job: Job, body: object, user: User, *, take_over: bool) -> Definition:
+        """The definition that a body makes of a job, or what speaks against it."""
+        old = job.definition
+        self._may_change(job, user)
+        parsed = self._parse(body, user)
+        if parsed.secret is not None:
+            hint = "POST …/rotate-secret replaces it, and keeps the old one valid for a while"
+            raise BodyError([Fault("/target/secret", "a job's secret is not changed with its definition", hint)])
+        if old.managed_by != OWN and not take_over:
+            owner = f"{old.managed_by}:{old.source}" if old.source else old.managed_by
+            raise Conflict(
+                "owned_by_another",
+                f"the job belongs to {owner}, which would put it back; change it there, or take it over "
+                "(take_over=true)",
+            )
+        new = replace(parsed.definition, lane=old.lane) if parsed.definition.target == old.target else parsed.definition
+        if job.error is None and new == old:
+            raise _Unchanged
+        return new
+
+    def _may_change(self, job: Job, user: User) -> None:
+        try:
+            user.may_define(parse_target(job.definition.target))
+        except TargetError:
+            user.must_be(Role.EDITOR, "to change a job")
+
+    def _parse(self, body: object, user: User) -> ParsedJob:
+        """A definition that may be stored, or everything that speaks against it."""
+        parsed = parse_job(body)
+        call = parse_target(parsed.definition.target)
+        user.may_define(call)
+        faults = self._rules.check(call)
+        if parsed.secret is not None and self._secrets is None:
+            faults.append(Fault("/target/secret", "there is no key to keep secrets with", _MAKE_KEY))
+        if faults:
+            raise BodyError(faults)
+        return parsed
+
+    async def _seal(self, secret: str | None, job_id: UUID) -> tuple[Plain | None, tuple[Sealed, ...]]:
+        """What to show and what to store of the secret that a body asks for."""
+        if secret is None or self._secrets is None:
+            return None, ()
+        plain, sealed = await self._secrets.prepare(job_id, None if secret == GENERATE else Plain(secret))
+        return (plain if secret == GENERATE else None), (sealed,)
+
+
+def no_such_job(ref: str | UUID) -> Conflict:
+    return Conflict("no_such_job", f"there is no job {str(ref)[:100]!r}")
+
+
+def _named(body: object, name: str) -> object:
+    """A body for a job that is to be made under a name, which it may leave out but not contradict."""
+    if not isinstance(body, dict):
+        return body
+    if body.get("name", name) != name:
+        raise BodyError([Fault("/name", f"it is not {name!r}, under which the job would be made")])
+    return {**body, "name": name}

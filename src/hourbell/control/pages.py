@@ -1,0 +1,72 @@
+"""Pages of lists: a cursor is where the last page ended, as text that says nothing to whoever holds it."""
+
+import base64
+import binascii
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, TypeVar
+from uuid import UUID
+
+from hourbell.store.lists import Place
+
+T = TypeVar("T")
+
+MOST = 500
+
+
+class BadCursor(ValueError):
+    """The text is not a cursor of this list."""
+
+    def __init__(self) -> None:
+        super().__init__("this is not a cursor of this list; take next_cursor from the answer before, or leave it out")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    items: Sequence[T]
+    next_cursor: str | None
+
+
+def cursor_of(kind: str, *parts: str | int | datetime | UUID | None) -> str:
+    """A cursor of a list, made of what its next page begins after."""
+    plain = [_plain(part) for part in parts]
+    return base64.urlsafe_b64encode(json.dumps([kind, *plain]).encode()).decode().rstrip("=")
+
+
+def parts_of(kind: str, cursor: str, count: int) -> list[object]:
+    """What a cursor was made of; BadCursor if it is not one of that list."""
+    try:
+        text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        found = json.loads(text)
+    except (binascii.Error, ValueError, RecursionError):
+        raise BadCursor from None
+    if not isinstance(found, list) or len(found) != count + 1 or found[0] != kind:
+        raise BadCursor
+    return found[1:]
+
+
+def place_of(key: object, found_id: object, *, is_time: bool) -> Place:
+    try:
+        place_key = datetime.fromisoformat(str(key)) if is_time else (None if key is None else str(key))
+        place = Place(place_key, UUID(str(found_id)))
+    except ValueError:
+        raise BadCursor from None
+    if is_time and (not isinstance(place.key, datetime) or place.key.tzinfo is None):
+        raise BadCursor
+    if isinstance(place.key, str) and "\0" in place.key:
+        raise BadCursor
+    return place
+
+
+def number_of(part: object) -> int:
+    if type(part) is not int or not 0 <= part < 2**63:
+        raise BadCursor
+    return part
+
+
+def _plain(part: str | int | datetime | UUID | None) -> str | int | None:
+    if isinstance(part, datetime):
+        return part.isoformat()
+    return str(part) if isinstance(part, UUID) else part

@@ -1,0 +1,60 @@
+"""What this installation accepts as a target, told when a job is defined and not first when it runs.
+
+A name may lead elsewhere tomorrow, so the address guard has the last word when a webhook connects. A literal address
+will not, and is refused here already.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+from hourbell.core.job_body import Fault
+from hourbell.core.target import OWN_DATABASE, HttpCall, SqlCall, TargetCall
+
+Address = IPv4Address | IPv6Address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """`forbids` is the address guard; `functions` the signatures that jobs made through control may call."""
+
+    forbids: Callable[[Address, int], str | None]
+    functions: Collection[str] = ()
+    databases: Collection[str] = ()
+    has_functions: bool = True  # whether the own database can call functions
+
+    def check(self, call: TargetCall) -> list[Fault]:
+        """What keeps a target from working here."""
+        match call:
+            case HttpCall():
+                return self._check_address(call)
+            case SqlCall():
+                return self._check_function(call)
+            case _:
+                return []
+
+    def _check_address(self, call: HttpCall) -> list[Fault]:
+        if not call.url.is_address:
+            return []
+        why = self.forbids(ip_address(call.url.host), call.url.port)
+        return [] if why is None else [Fault("/target/url", why)]
+
+    def _check_function(self, call: SqlCall) -> list[Fault]:
+        if call.database == OWN_DATABASE and not self.has_functions:
+            hint = "use PostgreSQL, or name a database of HOURBELL_SQL_DATABASES"
+            return [Fault("/target/type", "SQLite has no functions to call", hint)]
+        if call.database != OWN_DATABASE and call.database not in self.databases:
+            known = ", ".join(sorted(self.databases)) or "none is set"
+            hint = f"HOURBELL_SQL_DATABASES names them: {known}"
+            return [Fault("/target/database", f"there is no database {call.database!r}", hint)]
+        prefix = "" if call.database == OWN_DATABASE else f"{call.database}:"
+        if any(_names(entry.removeprefix(prefix), call) for entry in self.functions if entry.startswith(prefix)):
+            return []
+        hint = "ask the operator to add its signature to HOURBELL_ALLOW_FUNCTIONS"
+        return [Fault("/target/function", f"{call.schema}.{call.function} is not on the allow-list", hint)]
+
+
+def _names(signature: str, call: SqlCall) -> bool:
+    """Whether a signature may be meant by the call. The types of its parameters are compared when it runs."""
+    name = signature.partition("(")[0].replace('"', "").strip().lower()
+    return name in (f"{call.schema}.{call.function}".lower(), call.function.lower())

@@ -1,0 +1,205 @@
+"""Runs: listed, looked at, cancelled, replayed and discarded, one or all that match."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from uuid import UUID, uuid5
+
+from hourbell.control.pages import MOST, BadCursor, Page, cursor_of, number_of, parts_of, place_of
+from hourbell.control.user import User
+from hourbell.core.roles import Role
+from hourbell.core.states import ENDS, WAITING, RunState
+from hourbell.store.base import AlreadyAsked, Conflict, ControlStore, Request
+from hourbell.store.lists import AttemptView, ListStore, Place, RunList, RunQuery, RunView
+
+MOST_AT_ONCE = 1_000
+_KIND = "runs"
+
+
+class BulkAction(StrEnum):
+    REPLAY = "replay"
+    CANCEL = "cancel"
+    DISCARD = "discard"
+
+
+# What an action reaches, in this order.
+_FOR = {
+    BulkAction.REPLAY: (RunState.FAILED,),
+    BulkAction.CANCEL: (RunState.PENDING, RunState.RETRYING, RunState.RUNNING),
+    BulkAction.DISCARD: (RunState.FAILED,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs are meant. Times are those of the end, or of the schedule if a run has not ended."""
+
+    state: RunState | None = None
+    job_id: UUID | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BulkResult:
+    """What was done with the runs that matched; `has_more` if there are others left."""
+
+    done: Sequence[tuple[UUID, UUID | None]]  # a run, and the one that replays it
+    refused: Sequence[tuple[UUID, str]]
+    has_more: bool
+
+
+class Runs:
+    def __init__(
+        self, store: ControlStore, lists: ListStore, *, now: Callable[[], datetime], new_id: Callable[[], UUID]
+    ) -> None:
+        self._store = store
+        self._lists = lists
+        self._now = now
+        self._new_id = new_id
+
+    async def page(self, wanted: RunFilter, limit: int, cursor: str | None = None) -> Page[RunView]:
+        """Runs of a job by instant, newest first; of all jobs what runs, then what waits, then what ended last."""
+        queries = _queries(wanted)
+        step, place = _resume(cursor, len(queries))
+        found: list[tuple[int, RunView]] = []
+        while step < len(queries) and len(found) <= limit:
+            page = await self._lists.runs(queries[step], limit + 1 - len(found), place)
+            found += [(step, run) for run in page]
+            step, place = step + 1, None
+        runs = [run for _, run in found[:limit]]
+        if len(found) <= limit:
+            return Page(runs, None)
+        step, last = found[limit - 1]
+        return Page(runs, cursor_of(_KIND, step, _key(queries[step].runs, last), last.id))
+
+    async def get(self, run_id: UUID) -> tuple[RunView, list[AttemptView]]:
+        """A run with its attempts; Conflict if there is none."""
+        found = await self._lists.run(run_id)
+        if found is None:
+            raise Conflict("no_such_run", f"there is no run {run_id}; it may have been pruned")
+        return found, await self._lists.attempts(run_id)
+
+    async def cancel(self, run_id: UUID, user: User) -> bool:
+        """Cancel a waiting run, or ask its node to stop it. True if it has ended by that."""
+        user.must_be(Role.OPERATOR, "to cancel a run")
+        try:
+            return await self._store.cancel_run(run_id, self._now(), user.name, request=user.request)
+        except AlreadyAsked:
+            found, _ = await self.get(run_id)
+            return found.state in ENDS
+
+    async def replay(self, run_id: UUID, user: User) -> UUID:
+        """Run again what has ended or waits, with its payload and the job's target as it is now; the new run."""
+        user.must_be(Role.OPERATOR, "to replay a run")
+        new_id = self._new_id() if user.request.key is None else uuid5(run_id, user.request.key)
+        with contextlib.suppress(AlreadyAsked):
+            await self._store.replay_run(run_id, new_id, self._now(), user.name, request=user.request)
+        return new_id
+
+    async def discard(self, run_id: UUID, user: User) -> None:
+        """Take a failed run off the dead letters; its history stays."""
+        user.must_be(Role.OPERATOR, "to discard a run")
+        try:
+            await self._store.discard_run(run_id, self._now(), user.name, request=user.request)
+        except AlreadyAsked:
+            return
+
+    async def matching(self, action: BulkAction, wanted: RunFilter, limit: int) -> tuple[list[RunView], bool]:
+        """The runs an action on all that match would reach, at most so many, and whether there are more."""
+        found: list[RunView] = []
+        for state in _states(action, wanted):
+            cursor = None
+            while len(found) <= limit:
+                page = await self.page(replace(wanted, state=state), MOST, cursor)
+                found += [run for run in page.items if run.cleared_at is None]
+                cursor = page.next_cursor
+                if cursor is None:
+                    break
+        return found[:limit], len(found) > limit
+
+    async def all_matching(
+        self, action: BulkAction, wanted: RunFilter, user: User, *, limit: int, per_minute: int
+    ) -> BulkResult:
+        """Act on the runs that match, each by itself; replays become ready at this rate and not all at once.
+
+        Whatever was replayed or discarded matches no more, so that calling again goes on with the rest.
+        """
+        user.must_be(Role.OPERATOR, f"to {action} runs")
+        found, has_more = await self.matching(action, wanted, limit)
+        done: list[tuple[UUID, UUID | None]] = []
+        refused: list[tuple[UUID, str]] = []
+        now, apart = self._now(), timedelta(minutes=1) / per_minute
+        for run in found:
+            try:
+                done.append((run.id, await self._act(action, run.id, user, now, now + len(done) * apart)))
+            except Conflict as conflict:  # somebody else was quicker, or its job is gone
+                refused.append((run.id, str(conflict)))
+        return BulkResult(done, refused, has_more)
+
+    async def _act(
+        self, action: BulkAction, run_id: UUID, user: User, now: datetime, ready_at: datetime
+    ) -> UUID | None:
+        request = _part_of(user.request, run_id)
+        try:
+            match action:
+                case BulkAction.REPLAY:
+                    new_id = self._new_id() if request.key is None else uuid5(run_id, request.key)
+                    await self._store.replay_run(run_id, new_id, now, user.name, ready_at=ready_at, request=request)
+                    return new_id
+                case BulkAction.CANCEL:
+                    await self._store.cancel_run(run_id, now, user.name, request=request)
+                case BulkAction.DISCARD:
+                    await self._store.discard_run(run_id, now, user.name, request=request)
+        except AlreadyAsked:
+            pass
+        return None
+
+
+def _part_of(request: Request, run_id: UUID) -> Request:
+    """The request as it stands behind one of many changes, so that each of them acts once."""
+    return request if request.key is None else replace(request, key=f"{request.key}:{run_id}")
+
+
+def _states(action: BulkAction, wanted: RunFilter) -> Sequence[RunState]:
+    """The states an action reaches; Conflict if another is asked for."""
+    if wanted.state is None:
+        return _FOR[action]
+    if wanted.state not in _FOR[action]:
+        raise Conflict("wrong_state", f"{action} reaches runs that are {' or '.join(_FOR[action])}, not {wanted.state}")
+    return (wanted.state,)
+
+
+def _queries(wanted: RunFilter) -> list[RunQuery]:
+    """The lists that hold the runs which are meant, in the order they are shown."""
+    if wanted.job_id is not None:
+        lists = [RunList.OF_JOB]
+    elif wanted.state is None:
+        lists = [RunList.RUNNING, RunList.WAITING, RunList.ENDED]
+    elif wanted.state is RunState.RUNNING:
+        lists = [RunList.RUNNING]
+    else:
+        lists = [RunList.WAITING if wanted.state in WAITING else RunList.ENDED]
+    return [RunQuery(each, wanted.state, wanted.job_id, wanted.since, wanted.until) for each in lists]
+
+
+def _resume(cursor: str | None, steps: int) -> tuple[int, Place | None]:
+    if cursor is None:
+        return 0, None
+    step, key, run_id = parts_of(_KIND, cursor, 3)
+    if number_of(step) >= steps:
+        raise BadCursor
+    return number_of(step), place_of(key, run_id, is_time=True)
+
+
+def _key(runs: RunList, run: RunView) -> datetime:
+    match runs:
+        case RunList.WAITING:
+            return run.expires_at
+        case RunList.ENDED:
+            assert run.finished_at is not None
+            return run.finished_at
+        case RunList.RUNNING | RunList.OF_JOB:
+            return run.scheduled_at

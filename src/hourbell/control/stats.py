@@ -1,0 +1,63 @@
+"""What a job's ended runs say together: how many succeeded, how long they took, how late they began."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from hourbell.core.states import RunState
+from hourbell.store.lists import EndedRun
+
+_MILLISECOND = timedelta(milliseconds=1)
+_ZERO = timedelta(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Numbers over ended runs; None where there is nothing to say. A run that never began has neither duration."""
+
+    total: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    success_rate_percent: float | None  # of those that succeeded or failed
+    average_duration_ms: int | None
+    p95_duration_ms: int | None
+    longest_duration_ms: int | None
+    average_lateness_ms: int | None
+    p95_lateness_ms: int | None
+    longest_lateness_ms: int | None
+
+
+def summarize(ended: Sequence[EndedRun]) -> Summary:
+    """Duration is from the beginning of a run to its end, lateness from its instant to its beginning."""
+    states = [run.state for run in ended]
+    succeeded, failed = states.count(RunState.SUCCEEDED), states.count(RunState.FAILED)
+    judged = succeeded + failed
+    begun = [(run.scheduled_at, run.started_at, run.finished_at) for run in ended if run.started_at is not None]
+    durations = sorted(max(_ZERO, finished - started) for _, started, finished in begun)
+    lateness = sorted(max(_ZERO, started - scheduled) for scheduled, started, _ in begun)
+    return Summary(
+        total=len(states),
+        succeeded=succeeded,
+        failed=failed,
+        cancelled=states.count(RunState.CANCELLED),
+        success_rate_percent=round(100 * succeeded / judged, 1) if judged else None,
+        average_duration_ms=_average(durations),
+        p95_duration_ms=_percentile(durations, 95),
+        longest_duration_ms=_percentile(durations, 100),
+        average_lateness_ms=_average(lateness),
+        p95_lateness_ms=_percentile(lateness, 95),
+        longest_lateness_ms=_percentile(lateness, 100),
+    )
+
+
+def _average(spans: Sequence[timedelta]) -> int | None:
+    return round(sum(spans, _ZERO) / _MILLISECOND / len(spans)) if spans else None
+
+
+def _percentile(rising: Sequence[timedelta], percent: int) -> int | None:
+    """By nearest rank: the smallest value that at least so many percent do not exceed."""
+    if not rising:
+        return None
+    rank = -(-len(rising) * percent // 100)
+    return round(rising[rank - 1] / _MILLISECOND)

@@ -1,0 +1,34 @@
+"""Who asks for something: a name for the audit, what they may do, and the call by which they ask."""
+
+from dataclasses import dataclass, field
+
+from hourbell.core.roles import Role
+from hourbell.core.target import HttpCall, TargetCall
+from hourbell.store.base import Request
+
+
+class NotAllowed(Exception):
+    """The user's role is not enough; `needed` would be."""
+
+    def __init__(self, needed: Role, what: str) -> None:
+        super().__init__(f"{what} needs the role {needed}")
+        self.needed = needed
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    name: str
+    role: Role
+    request: Request = field(default_factory=Request)
+
+    def must_be(self, needed: Role, what: str) -> None:
+        """Raise NotAllowed if the role is not enough."""
+        if not self.role.may(needed):
+            raise NotAllowed(needed, what)
+
+    def may_define(self, call: TargetCall) -> None:
+        """Raise NotAllowed unless the user may make, change or remove jobs that call this."""
+        if isinstance(call, HttpCall):
+            self.must_be(Role.EDITOR, "to define a job")
+        else:
+            self.must_be(Role.ADMIN, "to define a job whose target is not http")

@@ -1,0 +1,153 @@
+"""JSON from strangers, read in exactly one way or refused. What passes can be stored on every database.
+
+The depth is looked at before the text is parsed, so that nothing here or later recurses further than `deepest`.
+"""
+
+import json
+import math
+import re
+from collections import Counter
+from typing import Any, NoReturn
+
+from hourbell.core.schedule.errors import echo
+
+DEEPEST = 32
+_LONGEST_NUMBER = 309  # characters; no float is longer than that before its point
+_BOM = b"\xef\xbb\xbf"
+_STRING_OR_BRACKET = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z|\\\Z)|[\[\]{}]', re.DOTALL)
+_SUSPECT_ESCAPE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
+
+
+class NotJson(ValueError):
+    """The text cannot be taken as JSON. The message is one sentence, with the place where it is known."""
+
+
+def parse_json(data: bytes, *, deepest: int = DEEPEST) -> object:
+    """The value, or a NotJson that says what is wrong. Every object has each key once."""
+    text = _decode(data)
+    if text.count("[") + text.count("{") > deepest:
+        _check_depth(text, deepest)
+    try:
+        value: object = _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        what = error.msg[:1].lower() + error.msg[1:].removesuffix(" at").removesuffix(" starting")
+        raise NotJson(f"this is not JSON: {what}, at {_place(text, error.pos)}") from None
+    if _SUSPECT_ESCAPE.search(text):
+        fault = fault_of(value, deepest=deepest)
+        if fault is not None:
+            raise NotJson(fault)
+    return value
+
+
+def fault_of(value: object, *, deepest: int = DEEPEST) -> str | None:
+    """Why a value that did not come through `parse_json` cannot be kept as JSON, or None if it can."""
+    level: list[object] = [value]
+    depth = 0
+    while level:
+        inner: list[object] = []
+        for each in level:
+            if isinstance(each, dict):
+                if not all(isinstance(key, str) for key in each):
+                    return "the keys of a JSON object are texts"
+                inner += each
+                inner += each.values()
+            elif isinstance(each, list):
+                inner += each
+            elif (fault := _scalar_fault(each)) is not None:
+                return fault
+        if depth == deepest and any(isinstance(each, (dict, list)) for each in level):
+            return _too_deep(deepest)
+        level = inner
+        depth += 1
+    return None
+
+
+def text_fault(text: str) -> str | None:
+    """Why a text cannot be kept, or None if it can."""
+    if "\0" in text:
+        return r"a text holds the character NUL (\u0000), which cannot be stored; leave it out"
+    if text.isascii():
+        return None
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        code = ord(text[error.start])
+        return rf"a text holds half of a surrogate pair (\u{code:04x}); write both halves, or neither"
+    return None
+
+
+def _scalar_fault(value: object) -> str | None:
+    if isinstance(value, str):
+        return text_fault(value)
+    if isinstance(value, float):
+        return None if math.isfinite(value) else f"{value} is not a number in JSON"
+    if value is None or isinstance(value, int):
+        return None
+    return f"a value of type {type(value).__name__} is not JSON; write a text"
+
+
+def _decode(data: bytes) -> str:
+    if data.startswith(_BOM):
+        raise NotJson("the text begins with a byte order mark; leave it out")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise NotJson(f"the text is not UTF-8: byte {error.start} cannot be read") from None
+    if not text or text.isspace():
+        raise NotJson("there is nothing here; write a JSON value")
+    return text
+
+
+def _check_depth(text: str, deepest: int) -> None:
+    """Count brackets outside strings, whether or not they match: what is no JSON is found by the parser."""
+    depth = 0
+    for found in _STRING_OR_BRACKET.finditer(text):
+        character = text[found.start()]
+        if character in "[{":
+            depth += 1
+            if depth > deepest:
+                raise NotJson(f"{_too_deep(deepest)}, at {_place(text, found.start())}")
+        elif character in "]}":
+            depth -= 1
+
+
+def _too_deep(deepest: int) -> str:
+    return f"the JSON is nested more than {deepest} deep"
+
+
+def _place(text: str, position: int) -> str:
+    line = text.count("\n", 0, position) + 1
+    return f"line {line}, column {position - text.rfind(chr(10), 0, position)}"
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise NotJson(f"an object holds the key {echo(twice)!r} twice; write it once")
+    return made
+
+
+def _integer(text: str) -> int:
+    _check_length(text)
+    return int(text)
+
+
+def _float(text: str) -> float:
+    _check_length(text)
+    value = float(text)
+    if not math.isfinite(value):
+        raise NotJson(f"the number {echo(text)} is too large; write it as a text")
+    return value
+
+
+def _check_length(text: str) -> None:
+    if len(text) > _LONGEST_NUMBER:
+        raise NotJson(f"the number {echo(text)} has more than {_LONGEST_NUMBER} characters; write it as a text")
+
+
+def _constant(text: str) -> NoReturn:
+    raise NotJson(f"{text} is not a number in JSON; write null, or a text")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant)

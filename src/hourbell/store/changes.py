@@ -1,0 +1,245 @@
+"""A user's change on its way into both databases: when it is refused, which runs it makes, and its values in the order
+of the statements' parameters."""
+
+import json
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from hourbell.core.change import Change, StillCatchingUp, edited
+from hourbell.core.definition_json import retry_to_json
+from hourbell.core.job import Definition, Job
+from hourbell.core.plan import Plan
+from hourbell.core.policies import Delivery, Overlap, rank_of
+from hourbell.core.run import NewRun, scheduled_run_id
+from hourbell.core.schedule import Occurrence
+from hourbell.core.states import ENDS, Kind, RunState
+from hourbell.core.target import lane_of
+from hourbell.store.base import Conflict
+from hourbell.store.rows import Row, definition_text
+
+_ENDED = {RunState.SUCCEEDED: "succeeded", RunState.FAILED: "failed", RunState.CANCELLED: "was cancelled"}
+
+
+def with_lane(definition: Definition) -> Definition:
+    lane = lane_of(definition.target)
+    return definition if definition.lane == lane else replace(definition, lane=lane)
+
+
+def manual_run(job: Job, run_id: UUID, now: datetime) -> NewRun:
+    """A run somebody asks for now."""
+    return NewRun(
+        id=run_id,
+        scheduled_at=now,
+        local_at=now.astimezone(UTC).replace(tzinfo=None),
+        ready_at=now,
+        expires_at=now + job.definition.max_age,
+        rank=rank_of(job.definition.priority, is_late=False),
+        kind=Kind.MANUAL,
+    )
+
+
+def before_cursor(job: Job, occurrences: Iterable[Occurrence]) -> list[Occurrence]:
+    """The occurrences that planning has passed; a Conflict if it has not begun: then nobody knows which they are."""
+    cursor_at = job.cursor_at
+    if cursor_at is None:
+        raise Conflict("not_adopted", "the job is not planned yet; try again when a node has seen it")
+    return [each for each in occurrences if each.at <= cursor_at]
+
+
+def backfill_runs(
+    job: Job, occurrences: Iterable[Occurrence], planned: Container[datetime], now: datetime, spacing: timedelta
+) -> list[NewRun]:
+    """A run for each occurrence that has none, ready one after the other. They stand behind what is due today."""
+    missing = {each.at: each for each in occurrences if each.at not in planned}
+    return [
+        NewRun(
+            id=scheduled_run_id(job.id, each.at),
+            scheduled_at=each.at,
+            local_at=each.local,
+            ready_at=now + number * spacing,
+            expires_at=now + number * spacing + job.definition.max_age,
+            rank=rank_of(job.definition.priority, is_late=True),
+            kind=Kind.BACKFILL,
+        )
+        for number, each in enumerate(missing.values())
+    ]
+
+
+def backfill_text(runs: Sequence[NewRun]) -> str:
+    """What the audit keeps of a backfill, as JSON text."""
+    instants = [run.scheduled_at for run in runs]
+    ends = {"first": min(instants).isoformat(), "last": max(instants).isoformat()}
+    return json.dumps({"runs": len(runs), **ends})
+
+
+def refuse_cancel(run: Row | None) -> None:
+    """Raise a Conflict if there is nothing to cancel."""
+    if run is None:
+        raise Conflict("no_such_run", "there is no such run")
+    if run["state"] in ENDS:
+        raise Conflict("run_ended", f"the run has ended before: it {_ENDED[run['state']]}")
+
+
+def refuse_discard(run: Row | None) -> None:
+    """Raise a Conflict if the run is no dead letter."""
+    if run is None:
+        raise Conflict("no_such_run", "there is no such run")
+    if run["state"] != RunState.FAILED:
+        raise Conflict("not_a_dead_letter", f"the run is {run['state']}; only one that failed is a dead letter")
+    if run["cleared_at"] is not None:
+        raise Conflict("not_a_dead_letter", "the run was replayed or discarded before")
+
+
+def refuse_replay(run: Row | None) -> Row:
+    """The run to replay, or a Conflict that says why it cannot be."""
+    if run is None:
+        raise Conflict("no_such_run", "there is no such run")
+    if run["state"] == RunState.RUNNING:
+        raise Conflict("run_is_running", "the run is running; wait for its end, or cancel it first")
+    return run
+
+
+def replay_values(
+    job: Job, run: Row, run_id: UUID, new_id: UUID, now: datetime, ready_at: datetime | None
+) -> tuple[Any, ...]:
+    """The columns of a replay: the instant and payload of the run, everything else of the job as it is now."""
+    definition, ready_at = job.definition, ready_at or now
+    return (
+        new_id,
+        job.id,
+        job.version,
+        run["scheduled_at"],
+        run["local_at"],
+        ready_at,
+        ready_at + definition.max_age,
+        rank_of(definition.priority, is_late=False),
+        definition.lane,
+        definition.overlap is not Overlap.ALLOW,
+        definition.delivery is Delivery.AT_MOST_ONCE,
+        run["payload"],
+        run_id,
+        now,
+    )
+
+
+def old_version(job: Job, change: Change) -> Plan:
+    """What the version before a change still gets."""
+    return Plan(
+        job,
+        change.cursor_at,
+        change.next_at,
+        change.plan_at,
+        runs=change.runs,
+        skips=change.skips,
+        cancels_others=change.cancels_others,
+    )
+
+
+def new_version(job: Job, change: Change) -> Job:
+    """The job after a change."""
+    return Job(
+        job.id,
+        job.version + 1,
+        change.definition,
+        change.cursor_at,
+        change.next_at,
+        change.plan_at,
+        paused_until=change.paused_until,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    job_id: UUID
+    change: Change
+
+    @property
+    def after(self) -> Job:
+        change = self.change
+        return Job(self.job_id, 1, change.definition, change.cursor_at, change.next_at, change.plan_at)
+
+    def values(self) -> tuple[Any, ...]:
+        """The columns of a job from id to plan_at."""
+        return (self.job_id, *job_values(self.change))
+
+    def version_values(self) -> tuple[UUID, int, str]:
+        return self.job_id, 1, definition_text(self.change.definition)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedJob:
+    """A change of a job, with the row that was locked for it, and who paused it why if it is paused."""
+
+    row: Row
+    job: Job
+    change: Change
+    note: str | None = None
+    paused_by: str | None = None
+
+    @property
+    def is_unsaved(self) -> bool:
+        return bool(self.row["saved_version"] != self.row["version"])
+
+    @property
+    def after(self) -> Job:
+        return new_version(self.job, self.change)
+
+    def values(self, now: datetime) -> tuple[Any, ...]:
+        """Every column of the job that a change writes."""
+        pause = (self.note, self.paused_by, self.change.paused_until)
+        return (self.job.id, *job_values(self.change), now, self.job.version + 1, *pause)
+
+    def version_values(self) -> tuple[UUID, int, str]:
+        return self.job.id, self.job.version + 1, definition_text(self.change.definition)
+
+
+def edited_job(row: Row, job: Job, definition: Definition, now: datetime, *, drop_backlog: bool = False) -> ChangedJob:
+    """A new definition for a job. One that is paused keeps the note. `Conflict` if it is still catching up."""
+    try:
+        change = edited(job, definition, now, drop_backlog=drop_backlog)
+    except StillCatchingUp:
+        raise Conflict("job_catching_up", "the job is still catching up; wait, or drop the backlog") from None
+    if change.definition.enabled:
+        return ChangedJob(row, job, change)
+    return ChangedJob(row, job, change, row["paused_note"], row["paused_by"])
+
+
+def job_values(change: Change) -> tuple[Any, ...]:
+    """The columns of a job from name to plan_at."""
+    job = change.definition
+    return (
+        job.name,
+        job.description,
+        job.schedule,
+        job.timezone,
+        job.dst,
+        json.dumps(dict(job.target)),
+        None if job.payload is None else json.dumps(job.payload),
+        job.catch_up,
+        job.catch_up_window,
+        job.overlap,
+        json.dumps(retry_to_json(job.retry)),
+        job.delivery,
+        job.max_age,
+        job.late_after,
+        job.priority,
+        job.jitter,
+        job.starts_at,
+        job.ends_at,
+        job.enabled,
+        list(job.tags),
+        job.lane,
+        job.managed_by,
+        job.source,
+        change.cursor_at,
+        change.next_at,
+        change.plan_at,
+    )
+
+
+def check_version(job: Row, expected: int | None) -> None:
+    if expected is not None and job["version"] != expected:
+        raise Conflict("version_mismatch", f"the job is at version {job['version']}, not {expected}")

@@ -1,0 +1,139 @@
+"""What an import does with each job, decided alike for both databases: the first of a name counts, an owner's jobs are
+its own, a pause stays, and what is the same is left alone."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from decimal import Decimal
+from operator import attrgetter
+from uuid import UUID
+
+from hourbell.core.change import created
+from hourbell.core.job import Definition
+from hourbell.core.schedule import ScheduleError
+from hourbell.core.target import TargetError
+from hourbell.store.base import Conflict, Imported, ImportResult, JobEntry
+from hourbell.store.changes import ChangedJob, NewJob, edited_job, with_lane
+from hourbell.store.rows import Progress, Row, job_of
+
+_JSON = ("target", "payload")
+_plain = attrgetter(*(field.name for field in fields(Definition) if field.name not in _JSON))
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A definition to write: of a new job, or over the one in the row."""
+
+    definition: Definition
+    job_id: UUID
+    row: Row | None
+
+
+Step = ImportResult | NewJob | ChangedJob
+
+
+def compared(
+    entries: Sequence[JobEntry], rows: Iterable[Row], allowed: Callable[[Definition], Definition]
+) -> list[ImportResult | Wanted]:
+    """Each entry against the job of its name: what is refused or the same is settled, the others are wanted.
+
+    `allowed` raises a TargetError for what this database cannot run.
+    """
+    found = {row["name"]: row for row in rows}
+    seen: set[str] = set()
+    return [_compared(entry, found.get(entry.definition.name), seen, allowed) for entry in entries]
+
+
+def _compared(
+    entry: JobEntry, row: Row | None, seen: set[str], allowed: Callable[[Definition], Definition]
+) -> ImportResult | Wanted:
+    name = entry.definition.name
+    if name in seen:
+        return _refused(name, "duplicate_name", "the import has another job of this name before this one")
+    seen.add(name)
+    if row is not None and (row["managed_by"], row["source"]) != (entry.definition.managed_by, entry.definition.source):
+        owner = f"{row['managed_by']}:{row['source']}".removesuffix(":")
+        return _refused(name, "owned_by_another", f"the job belongs to {owner}; delete it there, or take another name")
+    try:
+        definition = allowed(with_lane(entry.definition))
+    except TargetError as error:
+        return _refused(name, "target_refused", str(error))
+    if row is None:
+        return Wanted(definition, entry.job_id, None)
+    job = job_of(row)
+    if definition.enabled and not job.definition.enabled:
+        definition = replace(definition, enabled=False)
+    if _is_same(definition, job.definition):
+        return ImportResult(name, Imported.UNCHANGED, job.id, job.version)
+    return Wanted(definition, job.id, row)
+
+
+def decided(
+    compared_entries: Iterable[ImportResult | Wanted], progress: Mapping[UUID, Progress], now: datetime
+) -> list[Step]:
+    """What becomes of what is wanted: new jobs and edits of others, or a refusal."""
+    return [each if isinstance(each, ImportResult) else _decided(each, progress, now) for each in compared_entries]
+
+
+def _decided(wanted: Wanted, progress: Mapping[UUID, Progress], now: datetime) -> Step:
+    name = wanted.definition.name
+    try:
+        if wanted.row is None:
+            return NewJob(wanted.job_id, created(wanted.definition, now))
+        job = job_of(wanted.row, progress.get(wanted.job_id))
+        return edited_job(wanted.row, job, wanted.definition, now)
+    except Conflict as conflict:
+        return _refused(name, conflict.code, str(conflict))
+    except ScheduleError as error:
+        return _refused(name, "schedule_refused", str(error))
+
+
+def result_of(step: Step, made: frozenset[UUID]) -> ImportResult:
+    """What is answered for a step, when the jobs in `made` are those that are new."""
+    if isinstance(step, ImportResult):
+        return step
+    if isinstance(step, ChangedJob):
+        return ImportResult(step.change.definition.name, Imported.CHANGED, step.job.id, step.job.version + 1)
+    name = step.change.definition.name
+    if step.job_id not in made:
+        return _refused(name, "id_taken", "another job has, or had, the id that this one was to get")
+    return ImportResult(name, Imported.CREATED, step.job_id, 1)
+
+
+def counts_text(results: Iterable[ImportResult]) -> str:
+    """How many jobs of each result, as JSON text."""
+    return json.dumps(Counter(result.result.value for result in results))
+
+
+def _refused(name: str, code: str, message: str) -> ImportResult:
+    return ImportResult(name, Imported.REFUSED, code=code, message=message)
+
+
+def _is_same(one: Definition, other: Definition) -> bool:
+    """Whether two definitions are the same, also to a database that writes JSON in its own way."""
+    return (
+        _plain(one) == _plain(other)
+        and _is_same_json(one.target, other.target)
+        and _is_same_json(one.payload, other.payload)
+    )
+
+
+def _is_same_json(one: object, other: object) -> bool:
+    """Whether values are the same JSON: to Python true is 1, and PostgreSQL writes 1e23 as an integer."""
+    match one, other:
+        case (bool(), _) | (_, bool()):
+            return one is other
+        case Mapping(), Mapping():
+            return one.keys() == other.keys() and all(_is_same_json(one[key], other[key]) for key in one)
+        case ((list() | tuple()), (list() | tuple())):
+            return len(one) == len(other) and all(map(_is_same_json, one, other))
+        case (float(), int()) | (int(), float()):
+            return _exact(one) == _exact(other)
+        case _:
+            return one == other
+
+
+def _exact(number: object) -> Decimal:
+    return Decimal(repr(number)) if isinstance(number, float) else Decimal(number)  # type: ignore[arg-type]

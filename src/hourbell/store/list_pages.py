@@ -1,0 +1,136 @@
+"""Which parts make up the statement of a page: fragments from a fixed table, chosen by what is asked for.
+
+Both databases keep fragments under the same names in their `lists.sql`. What a caller asks for is only ever bound as a
+value. One fragment, the walk, says where rows come from and in which order, so that an index serves each page.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from hourbell.core.plan import LOOK_AGAIN
+from hourbell.core.states import UNFINISHED, RunState
+from hourbell.store.lists import JobQuery, JobSort, JobState, Place, RunList, RunQuery
+
+_PARAMETER = re.compile(r"(?<!:):([a-z_]+)")  # not the type in a cast, such as ::uuid
+_AFTER_EVERY_NAME = "\x7f"  # names are ASCII
+_JOB_ORDERS = {
+    JobSort.NAME: "jobs_by_name_order",
+    JobSort.NEXT: "jobs_by_next_order",
+    JobSort.ID: "jobs_by_id_order",
+}
+_JOB_STATES = {
+    JobState.ACTIVE: "job_is_active",
+    JobState.PAUSED: "job_is_paused",
+    JobState.ERROR: "job_is_in_error",
+}
+_ENDED = {RunState.FAILED: "runs_failed", RunState.CANCELLED: "runs_cancelled"}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The parts of a page's statement by the names of their fragments, and the values they bind."""
+
+    walk: str
+    sort: str  # the order of the page itself: the walk's own may be that of a table which is not in it
+    conditions: tuple[str, ...]
+    values: Mapping[str, Any]
+
+    def statement(self, fragments: Mapping[str, str], frame: str) -> str:
+        """The statement, put into the frame of that name."""
+        conditions = " and ".join(fragments[name] for name in self.conditions)
+        slots = {"from": self.walk, "order": f"{self.walk}_order", "sort": self.sort}
+        text = fragments[frame].replace("{where}", conditions)
+        for slot, name in slots.items():
+            text = text.replace(f"{{{slot}}}", fragments[name])
+        return text
+
+
+@cache
+def numbered(statement: str, mark: str) -> tuple[str, tuple[str, ...]]:
+    """A statement whose named parameters are numbers after that mark, and the names in their order."""
+    names = tuple(dict.fromkeys(_PARAMETER.findall(statement)))
+    return _PARAMETER.sub(lambda found: f"{mark}{names.index(found[1]) + 1}", statement), names
+
+
+def job_page(query: JobQuery, limit: int, after: Place | None) -> Page:
+    """The page of jobs that was asked for."""
+    walk = _job_walk(query)
+    conditions = ["job_is_not_deleted" if query.sort is JobSort.ID else "job_is_there"]
+    values: dict[str, Any] = {"limit": limit}
+    if query.prefix:
+        conditions.append("job_tag_prefix" if walk == "jobs_by_tag" else "job_prefix")
+        values |= {"prefix": query.prefix, "prefix_end": query.prefix + _AFTER_EVERY_NAME}
+    if query.tag is not None:
+        conditions.append("job_tag" if walk == "jobs_by_tag" else "job_has_tag")
+        values["tag"] = query.tag
+    if query.state is not None:
+        conditions.append(_JOB_STATES[query.state])
+    if query.target is not None:
+        conditions.append("job_is_http" if query.target == "http" else "job_target")
+        values["target"] = query.target
+    if query.managed_by is not None:
+        conditions.append("job_is_of_api" if query.managed_by == "api" else "job_managed_by")
+        values["managed_by"] = query.managed_by
+    if query.source is not None:
+        conditions.append("job_source")
+        values["source"] = query.source
+    if query.last_result is not None:
+        conditions.append("job_result" if walk == "jobs_by_result" else "job_has_result")
+        values["last_result"] = query.last_result
+    if query.sort is JobSort.NEXT:
+        conditions.append("job_will_fire")
+    if query.next_before is not None:
+        # A job with too much waiting is looked at again later than its next instant.
+        conditions += ["job_will_fire", "job_next_before"]
+        values |= {"next_before": query.next_before, "plan_before": query.next_before + LOOK_AGAIN}
+    if after is not None:
+        conditions.append(f"{walk}_after")
+        values |= {"after_key": after.key, "after_id": after.id}
+    return Page(walk, _JOB_ORDERS[query.sort], tuple(dict.fromkeys(conditions)), values)
+
+
+def _job_walk(query: JobQuery) -> str:
+    if query.sort is JobSort.NEXT:
+        return "jobs_by_next"
+    if query.sort is JobSort.ID:
+        return "jobs_by_id" if query.last_result is None else "jobs_by_result"
+    return "jobs_by_name" if query.tag is None else "jobs_by_tag"
+
+
+def run_page(query: RunQuery, limit: int, after: Place | None) -> Page:
+    """The page of runs that was asked for."""
+    walk, selection = _run_walk(query)
+    conditions = [selection]
+    values: dict[str, Any] = {"limit": limit}
+    if query.runs is RunList.OF_JOB:
+        conditions.append("run_job")
+        values["job_id"] = query.job_id
+    if query.state is not None:
+        conditions.append("run_state")
+        values["state"] = query.state.value
+    kind = query.runs if query.runs in (RunList.ENDED, RunList.OF_JOB) else "scheduled"
+    for name, instant in (("since", query.since), ("until", query.until)):
+        if instant is not None:
+            conditions.append(f"run_{kind}_{name}")
+            values[name] = instant
+    if after is not None:
+        conditions.append(f"{walk}_after")
+        values |= {"after_key": after.key, "after_id": after.id}
+    return Page(walk, f"{walk}_order", tuple(conditions), values)
+
+
+def _run_walk(query: RunQuery) -> tuple[str, str]:
+    """In which order to walk, and what of the runs has an index in that order."""
+    match query.runs:
+        case RunList.RUNNING:
+            return "runs_by_schedule", "runs_running"
+        case RunList.WAITING:
+            return "runs_by_expiry", "runs_retrying" if query.state is RunState.RETRYING else "runs_waiting"
+        case RunList.ENDED:
+            return "runs_by_end", "runs_ended" if query.state is None else _ENDED.get(query.state, "runs_ended")
+    if query.state in UNFINISHED:
+        return "runs_of_job", "runs_unfinished"
+    return "runs_of_job", "runs_unsuccessful" if query.state in _ENDED else "runs_all"

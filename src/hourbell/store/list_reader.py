@@ -1,0 +1,203 @@
+"""What people may look at, on whatever database runs named statements: which ones each question needs, and what their
+rows mean. What must be seen together is read at one moment."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from hourbell.core.states import RunState
+from hourbell.store.list_pages import job_page, run_page
+from hourbell.store.lists import (
+    AttemptView,
+    AuditRow,
+    ChangedJob,
+    ChangeMark,
+    Changes,
+    EndedRun,
+    InstantFacts,
+    JobQuery,
+    JobSort,
+    JobView,
+    NodeView,
+    Overview,
+    Place,
+    RunQuery,
+    RunView,
+    ScheduleGroup,
+    SkipView,
+    VersionView,
+)
+from hourbell.store.rows import Row, job_of
+from hourbell.store.views import (
+    attempt_view,
+    audit_row,
+    changed_run,
+    ended_run,
+    instant_facts,
+    job_view,
+    node_view,
+    run_view,
+    skip_view,
+    version_view,
+)
+
+LATE_WINDOW = 10_000  # of the runs that ended last
+COUNTED = 100_000  # ended runs in an overview
+_SOURCES = 50  # up to so many sources of an owner are walked one by one
+_DELETED = "job.delete"
+_BIGGEST, _BIGGEST_VERSION = 2**63 - 1, 2**31 - 1
+
+Wanted = tuple[str, Mapping[str, Any]]
+
+
+class ListReader(ABC):
+    """A ListStore on statements with named parameters."""
+
+    def __init__(self, statements: Mapping[str, str]) -> None:
+        self._sql = statements
+
+    @abstractmethod
+    async def _read(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
+        """The rows of each statement, all as of one moment."""
+
+    async def _answers(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
+        """The same of values that callers choose: no row has text that a database cannot keep."""
+        values = [value for _, values in wanted for value in values.values()]
+        if not all(_can_be_kept(value) for value in values if isinstance(value, str)):
+            return [[] for _ in wanted]
+        return await self._read(wanted)
+
+    async def _rows(self, name: str, **values: Any) -> list[Row]:
+        [rows] = await self._answers([(self._sql[name], values)])
+        return rows
+
+    async def job(self, ref: str | UUID, *, deleted: bool = False) -> JobView | None:
+        name = "job_by_id" if isinstance(ref, UUID) else "job_by_name"
+        rows = await self._rows(name, ref=ref)
+        return next((job_view(row) for row in rows if deleted or row["deleted_at"] is None), None)
+
+    async def jobs(self, query: JobQuery, limit: int, after: Place | None = None) -> list[JobView]:
+        sources = await self._sources_to_walk(query)
+        queries = [query] if sources is None else [replace(query, source=source) for source in sources]
+        pages = [job_page(each, limit, after) for each in queries]
+        found = await self._answers([(page.statement(self._sql, "jobs_page"), page.values) for page in pages])
+        if sources is None:
+            return [job_view(row) for row in found[0]]
+        rows = sorted((row for rows in found for row in rows), key=lambda row: str(row["name"]))
+        return [job_view(row) for row in rows[:limit]]
+
+    async def _sources_to_walk(self, query: JobQuery) -> list[str] | None:
+        """Jobs of an owner are sorted by name only within each source; None if something else leads through them."""
+        is_by_owner = query.managed_by not in (None, "api") and query.source is None
+        if not is_by_owner or query.sort is not JobSort.NAME or query.tag is not None or query.state is not None:
+            return None
+        rows = await self._rows("sources", managed_by=query.managed_by, limit=_SOURCES + 1)
+        return None if len(rows) > _SOURCES else [row["source"] for row in rows]
+
+    async def run(self, run_id: UUID) -> RunView | None:
+        return next(map(run_view, await self._rows("run", run_id=run_id)), None)
+
+    async def attempts(self, run_id: UUID) -> list[AttemptView]:
+        return [attempt_view(row) for row in await self._rows("attempts", run_id=run_id)]
+
+    async def runs(self, query: RunQuery, limit: int, after: Place | None = None) -> list[RunView]:
+        page = run_page(query, limit, after)
+        [rows] = await self._answers([(page.statement(self._sql, "runs_page"), page.values)])
+        return [run_view(row) for row in rows]
+
+    async def late_runs(self, now: datetime, limit: int) -> list[RunView]:  # noqa: ARG002 - only ended runs count
+        return [run_view(row) for row in await self._rows("late_runs", window=LATE_WINDOW, limit=limit)]
+
+    async def stuck_runs(self, ready_before: datetime, limit: int, *, untried: bool = False) -> list[RunView]:
+        rows = await self._rows("stuck_runs", ready_before=ready_before, untried=untried, limit=limit)
+        return [run_view(row) for row in rows]
+
+    async def skips(self, job_id: UUID, limit: int, before: tuple[datetime, int] | None = None) -> list[SkipView]:
+        if before is None:
+            return [skip_view(row) for row in await self._rows("skips", job_id=job_id, limit=limit)]
+        place = {"last_at": before[0], "id": _within(before[1], _BIGGEST)}
+        return [skip_view(row) for row in await self._rows("skips_before", job_id=job_id, limit=limit, **place)]
+
+    async def versions(self, job_id: UUID, limit: int, before: int | None = None) -> list[VersionView]:
+        below = _BIGGEST_VERSION if before is None else _within(before, _BIGGEST_VERSION)
+        return [version_view(row) for row in await self._rows("versions", job_id=job_id, limit=limit, before=below)]
+
+    async def instant(self, job_id: UUID, at: datetime) -> InstantFacts | None:
+        values = {"job_id": job_id, "at": at}
+        names = ("version_at", "run_at", "replays_at", "skips_at", "run_before")
+        jobs, version, runs, replays, skips, older = await self._read(
+            [(self._sql["job_by_id"], {"ref": job_id}), *((self._sql[name], values) for name in names)]
+        )
+        if not jobs:
+            return None
+        return instant_facts(
+            at, job_view(jobs[0]), version=version, runs=runs, replays=replays, skips=skips, older=older
+        )
+
+    async def ended(self, job_id: UUID, since: datetime, limit: int) -> list[EndedRun]:
+        return [ended_run(row) for row in await self._rows("ended", job_id=job_id, since=since, limit=limit)]
+
+    async def without_run(self, job_id: UUID, instants: Sequence[datetime]) -> list[datetime]:
+        rows = await self._rows("with_run", job_id=job_id, instants=list(instants))
+        taken = {row["at"] for row in rows}
+        return [instant for instant in instants if instant not in taken]
+
+    async def overview(self, since: datetime) -> Overview:
+        [[counts], ended] = await self._read(
+            [(self._sql["overview"], {}), (self._sql["ended_since"], {"since": since, "limit": COUNTED})]
+        )
+        return Overview(**counts, ended={RunState(row["state"]): row["count"] for row in ended})
+
+    async def schedules(self, limit: int) -> tuple[list[ScheduleGroup], int]:
+        rows = await self._rows("schedules", limit=limit)
+        groups = [ScheduleGroup(job_of(row).definition, row["jobs"]) for row in rows]
+        total = int(rows[0]["all_jobs"]) if rows else 0
+        return groups, total - sum(group.jobs for group in groups)
+
+    async def nodes(self, beat_after: datetime) -> list[NodeView]:
+        return [node_view(row) for row in await self._rows("nodes", beat_after=beat_after)]
+
+    async def audit(self, limit: int, before: int | None = None, subject: str | None = None) -> list[AuditRow]:
+        values: dict[str, Any] = {"limit": limit, "before": _BIGGEST if before is None else _within(before, _BIGGEST)}
+        if subject is None:
+            return [audit_row(row) for row in await self._rows("audit", **values)]
+        return [audit_row(row) for row in await self._rows("audit_of_subject", **values, subject=subject)]
+
+    async def changes(self, since: ChangeMark | None, now: datetime, limit: int) -> Changes:
+        newest: Wanted = (self._sql["newest_audit"], {})
+        if since is None:
+            [[row]] = await self._read([newest])
+            return Changes((), (), True, ChangeMark(now, row["newest"]))
+        values = {"since": since.at, "audit_id": since.audit_id, "limit": limit + 1}
+        names = ("changed_jobs", "deletions", "begun_runs", "ended_runs")
+        [[last], changed, deletions, begun, ended] = await self._read(
+            [newest, *((self._sql[name], values) for name in names)]
+        )
+        jobs = _changed_jobs(changed, deletions)
+        runs = [changed_run(row) for row in [*ended, *begun]]
+        counts = (len(changed), len(deletions), len(jobs), len(runs))
+        is_whole = max(counts) <= limit and all(row["action"] == _DELETED for row in deletions)
+        return Changes(jobs[:limit], runs[:limit], is_whole, ChangeMark(now, last["newest"]))
+
+
+def _changed_jobs(changed: Sequence[Row], deletions: Sequence[Row]) -> list[ChangedJob]:
+    """Each job at its newest version, or deleted. Those that an import pruned are not named."""
+    versions: dict[UUID, int | None] = {}
+    for row in sorted(changed, key=lambda row: int(row["version"])):
+        versions[row["job_id"]] = row["version"]
+    for row in deletions:
+        if row["action"] == _DELETED:
+            versions[UUID(row["subject"])] = None
+    return [ChangedJob(job_id, version) for job_id, version in versions.items()]
+
+
+def _can_be_kept(text: str) -> bool:
+    return "\0" not in text and text.encode(errors="ignore").decode() == text
+
+
+def _within(number: int, most: int) -> int:
+    """The number as far as a database can hold it; no row has one beyond."""
+    return max(-most, min(number, most))

@@ -1,0 +1,28 @@
+"""What people may look at, on PostgreSQL."""
+
+from collections.abc import Sequence
+
+from hourbell.store.list_pages import numbered
+from hourbell.store.list_reader import ListReader, Wanted
+from hourbell.store.postgres.connections import Connections
+from hourbell.store.queries import load_queries
+from hourbell.store.rows import Row
+
+SQL = load_queries("hourbell.store.postgres", "lists.sql")
+
+
+class PostgresListStore(ListReader):
+    def __init__(self, connections: Connections) -> None:
+        super().__init__(SQL)
+        self._connections = connections
+
+    async def _read(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
+        prepared = [(*numbered(statement, "$"), values) for statement, values in wanted]
+        async with self._connections.connection() as connection:
+            if len(prepared) == 1:  # one statement sees one moment anyway
+                [(text, names, values)] = prepared
+                return [await connection.fetch(text, *(values[name] for name in names))]
+            async with connection.transaction(isolation="repeatable_read", readonly=True):
+                return [
+                    await connection.fetch(text, *(values[name] for name in names)) for text, names, values in prepared
+                ]

@@ -1,0 +1,437 @@
+-- The statements behind what people may look at. Parameters are named, and numbered when a statement is made. Those of
+-- pages are put together: a frame, a walk (where rows come from, in which order, past which place) and conditions.
+-- A condition that repeats the predicate of a partial index is there so that the index can be used. A subquery with
+-- `offset 0` stays one: rows of the page lead to others by key, and whole tables are never joined. The planner guesses
+-- that hardly any value is null; `job_is_not_deleted` is written so that it expects most jobs to be there. And it takes
+-- every result for a common one; `job_result` is a range so that only the index by result has its order.
+
+-- name: jobs_page
+with page as materialized (
+    select j.* from {from} where {where} order by {order} limit :limit
+)
+select j.*, s.last_run_id, s.last_run_at, s.last_state, s.last_error, s.last_success_at, s.succeeded, s.failed,
+       s.cancelled
+from page j
+left join lateral (select * from hourbell.job_stats s where s.job_id = j.id offset 0) s on true
+order by {sort}
+
+-- name: jobs_by_name
+hourbell.jobs j
+
+-- name: jobs_by_name_order
+j.name collate "C"
+
+-- name: jobs_by_name_after
+j.name collate "C" > :after_key
+
+-- name: jobs_by_tag
+hourbell.job_tags t cross join lateral (select * from hourbell.jobs j where j.id = t.job_id offset 0) j
+
+-- name: jobs_by_tag_order
+t.name
+
+-- name: jobs_by_tag_after
+t.name > :after_key
+
+-- name: jobs_by_next
+hourbell.jobs j
+
+-- name: jobs_by_next_order
+j.plan_at, j.id
+
+-- name: jobs_by_next_after
+(j.plan_at, j.id) > (:after_key, :after_id)
+
+-- name: jobs_by_id
+hourbell.jobs j
+
+-- name: jobs_by_id_order
+j.id
+
+-- name: jobs_by_id_after
+j.id > :after_id
+
+-- name: jobs_by_result
+hourbell.job_stats l cross join lateral (select * from hourbell.jobs j where j.id = l.job_id offset 0) j
+
+-- name: jobs_by_result_order
+l.last_state, l.job_id
+
+-- name: jobs_by_result_after
+(l.last_state, l.job_id) > (:last_result, :after_id)
+
+-- name: job_is_there
+j.deleted_at is null
+
+-- name: job_is_not_deleted
+case when j.deleted_at is null then 1 else 0 end <> 0
+
+-- name: job_prefix
+j.name collate "C" >= :prefix and j.name collate "C" < :prefix_end
+
+-- name: job_tag_prefix
+t.name >= :prefix and t.name < :prefix_end
+
+-- name: job_tag
+t.tag = :tag
+
+-- name: job_has_tag
+exists (select 1 from hourbell.job_tags t where t.tag = :tag and t.name = j.name and t.job_id = j.id)
+
+-- name: job_is_active
+j.enabled and j.error is null
+
+-- name: job_is_paused
+not j.enabled
+
+-- name: job_is_in_error
+j.error is not null
+
+-- name: job_is_http
+j.target ->> 'type' = :target
+
+-- name: job_target
+j.target ->> 'type' = :target and j.target ->> 'type' <> 'http'
+
+-- name: job_is_of_api
+j.managed_by = :managed_by
+
+-- name: job_managed_by
+j.managed_by = :managed_by and j.managed_by <> 'api'
+
+-- name: job_source
+j.source = :source
+
+-- name: job_result
+l.last_state >= :last_result and l.last_state <= :last_result
+
+-- name: job_has_result
+exists (select 1 from hourbell.job_stats l where l.job_id = j.id and l.last_state = :last_result)
+
+-- name: job_will_fire
+j.plan_at is not null and j.enabled and j.error is null and j.next_at is not null
+
+-- name: job_next_before
+j.next_at < :next_before and j.plan_at <= :plan_before
+
+-- name: sources
+with recursive found as (
+    (select j.source from hourbell.jobs j
+     where j.managed_by = :managed_by and j.managed_by <> 'api' and j.deleted_at is null
+     order by j.source limit 1)
+    union all
+    select (select j.source from hourbell.jobs j
+            where j.managed_by = :managed_by and j.managed_by <> 'api' and j.deleted_at is null
+              and j.source > f.source
+            order by j.source limit 1)
+    from found f where f.source is not null
+)
+select source from found where source is not null limit :limit
+
+-- name: job_by_id
+select j.*, s.last_run_id, s.last_run_at, s.last_state, s.last_error, s.last_success_at, s.succeeded, s.failed,
+       s.cancelled
+from hourbell.jobs j
+left join hourbell.job_stats s on s.job_id = j.id
+where j.id = :ref
+
+-- name: job_by_name
+select j.*, s.last_run_id, s.last_run_at, s.last_state, s.last_error, s.last_success_at, s.succeeded, s.failed,
+       s.cancelled
+from hourbell.jobs j
+left join hourbell.job_stats s on s.job_id = j.id
+where j.name collate "C" = :ref and j.deleted_at is null
+
+-- name: runs_page
+with page as materialized (
+    select r.* from {from} where {where} order by {order} limit :limit
+)
+select r.*,
+       (select j.name from hourbell.jobs j where j.id = r.job_id) as job_name,
+       (select v.definition from hourbell.job_versions v
+        where v.job_id = r.job_id and v.version = r.job_version) as definition,
+       exists (select 1 from hourbell.cancels c where c.run_id = r.id) as is_cancel_requested
+from page r
+order by {sort}
+
+-- name: runs_by_schedule
+hourbell.runs r
+
+-- name: runs_by_schedule_order
+r.scheduled_at, r.id
+
+-- name: runs_by_schedule_after
+(r.scheduled_at, r.id) > (:after_key, :after_id)
+
+-- name: runs_by_expiry
+hourbell.runs r
+
+-- name: runs_by_expiry_order
+r.expires_at, r.id
+
+-- name: runs_by_expiry_after
+(r.expires_at, r.id) > (:after_key, :after_id)
+
+-- name: runs_by_end
+hourbell.runs r
+
+-- name: runs_by_end_order
+r.finished_at desc, r.id desc
+
+-- name: runs_by_end_after
+(r.finished_at, r.id) < (:after_key, :after_id)
+
+-- name: runs_of_job
+hourbell.runs r
+
+-- name: runs_of_job_order
+r.scheduled_at desc, r.id desc
+
+-- name: runs_of_job_after
+(r.scheduled_at, r.id) < (:after_key, :after_id)
+
+-- name: runs_running
+r.state = 'running'
+
+-- name: runs_waiting
+r.state in ('pending', 'retrying')
+
+-- name: runs_retrying
+r.state = 'retrying'
+
+-- name: runs_ended
+r.finished_at is not null
+
+-- name: runs_failed
+r.state = 'failed' and r.cleared_at is null
+
+-- name: runs_cancelled
+r.state = 'cancelled'
+
+-- name: runs_unfinished
+r.state in ('pending', 'running', 'retrying')
+
+-- name: runs_unsuccessful
+r.state in ('failed', 'cancelled')
+
+-- name: runs_all
+true
+
+-- name: run_job
+r.job_id = :job_id
+
+-- name: run_state
+r.state = :state
+
+-- name: run_ended_since
+r.finished_at >= :since
+
+-- name: run_ended_until
+r.finished_at < :until
+
+-- name: run_scheduled_since
+r.scheduled_at >= :since
+
+-- name: run_scheduled_until
+r.scheduled_at < :until
+
+-- name: run_of_job_since
+coalesce(r.finished_at, r.scheduled_at) >= :since
+
+-- name: run_of_job_until
+coalesce(r.finished_at, r.scheduled_at) < :until
+
+-- name: run
+select r.*,
+       (select j.name from hourbell.jobs j where j.id = r.job_id) as job_name,
+       (select v.definition from hourbell.job_versions v
+        where v.job_id = r.job_id and v.version = r.job_version) as definition,
+       exists (select 1 from hourbell.cancels c where c.run_id = r.id) as is_cancel_requested
+from hourbell.runs r
+where r.id = :run_id
+
+-- name: attempts
+select number, node, started_at, finished_at, outcome, status_code, error, excerpt, phases, late_outcome
+from hourbell.attempts
+where run_id = :run_id
+order by number
+
+-- name: late_runs
+with ended as materialized (
+    select r.id, r.job_id, r.job_version, r.kind, r.scheduled_at, r.started_at
+    from hourbell.runs r
+    where r.finished_at is not null
+    order by r.finished_at desc, r.id desc
+    limit :window
+), late as materialized (
+    select e.id
+    from ended e
+    cross join lateral (select v.definition from hourbell.job_versions v
+                        where v.job_id = e.job_id and v.version = e.job_version offset 0) v
+    where e.kind in ('scheduled', 'manual')  -- the others repeat the past on purpose
+      and e.started_at - e.scheduled_at
+          > case when jsonb_typeof(v.definition -> 'late_after') = 'number'
+                 then (v.definition ->> 'late_after')::float8 * interval '1 second' end
+    order by e.started_at desc, e.id desc
+    limit :limit
+)
+select r.*,
+       (select j.name from hourbell.jobs j where j.id = r.job_id) as job_name,
+       (select v.definition from hourbell.job_versions v
+        where v.job_id = r.job_id and v.version = r.job_version) as definition,
+       exists (select 1 from hourbell.cancels c where c.run_id = r.id) as is_cancel_requested
+from late l
+join hourbell.runs r on r.id = l.id
+order by r.started_at desc, r.id desc
+
+-- name: stuck_runs
+with page as materialized (
+    select r.* from hourbell.runs r
+    where r.state in ('pending', 'retrying') and r.ready_at < :ready_before and (r.attempt = 0 or not :untried)
+    order by r.expires_at, r.id
+    limit :limit
+)
+select r.*,
+       (select j.name from hourbell.jobs j where j.id = r.job_id) as job_name,
+       (select v.definition from hourbell.job_versions v
+        where v.job_id = r.job_id and v.version = r.job_version) as definition,
+       exists (select 1 from hourbell.cancels c where c.run_id = r.id) as is_cancel_requested
+from page r
+order by r.expires_at, r.id
+
+-- name: skips
+select id, first_at, last_at, count, reason
+from hourbell.skips
+where job_id = :job_id
+order by last_at desc, id desc
+limit :limit
+
+-- name: skips_before
+select id, first_at, last_at, count, reason
+from hourbell.skips
+where job_id = :job_id and last_at <= :last_at and (last_at, id) < (:last_at, :id)
+order by last_at desc, id desc
+limit :limit
+
+-- name: versions
+select version, definition, changed_at, changed_by
+from hourbell.job_versions
+where job_id = :job_id and version < :before
+order by version desc
+limit :limit
+
+-- name: version_at
+select version, definition, changed_at, changed_by
+from hourbell.job_versions
+where job_id = :job_id and changed_at <= :at
+order by version desc
+limit 1
+
+-- name: run_at
+select r.*,
+       (select j.name from hourbell.jobs j where j.id = r.job_id) as job_name,
+       (select v.definition from hourbell.job_versions v
+        where v.job_id = r.job_id and v.version = r.job_version) as definition,
+       exists (select 1 from hourbell.cancels c where c.run_id = r.id) as is_cancel_requested
+from hourbell.runs r
+where r.job_id = :job_id and r.scheduled_at = :at and r.kind in ('scheduled', 'backfill')
+
+-- name: replays_at
+select id, replay_of
+from hourbell.runs
+where job_id = :job_id and scheduled_at = :at and kind = 'replay'
+order by planned_at, id
+
+-- name: skips_at
+select id, first_at, last_at, count, reason
+from hourbell.skips
+where job_id = :job_id and last_at >= :at and first_at <= :at
+order by last_at, id
+
+-- name: run_before
+select id from hourbell.runs where job_id = :job_id and scheduled_at < :at order by scheduled_at desc limit 1
+
+-- name: ended
+select state, scheduled_at, started_at, finished_at
+from hourbell.runs
+where job_id = :job_id and scheduled_at >= :since and finished_at is not null
+order by scheduled_at desc, id desc
+limit :limit
+
+-- name: with_run
+select r.scheduled_at as at
+from unnest(:instants::timestamptz[]) as wanted(at)
+join hourbell.runs r on r.job_id = :job_id and r.scheduled_at = wanted.at and r.kind in ('scheduled', 'backfill')
+
+-- name: overview
+select (select count(*) from hourbell.jobs where deleted_at is null) as jobs,
+       (select count(*) from hourbell.jobs where not enabled and deleted_at is null) as paused,
+       (select count(*) from hourbell.jobs where error is not null and deleted_at is null) as in_error,
+       (select count(*) from hourbell.runs where state in ('pending', 'retrying')) as waiting,
+       (select count(*) from hourbell.runs where state = 'running') as running,
+       (select count(*) from hourbell.runs where state = 'failed' and cleared_at is null) as dead_letters
+
+-- name: ended_since
+select state, count(*) as count
+from (select state from hourbell.runs
+      where finished_at is not null and finished_at >= :since
+      order by finished_at desc, id desc
+      limit :limit) as ended
+group by state
+
+-- name: schedules
+with groups as materialized (
+    select min(name collate "C") as name, count(*) as jobs, sum(count(*)) over () as all_jobs
+    from hourbell.jobs
+    where deleted_at is null and enabled and error is null and next_at is not null
+    group by schedule, timezone, dst, starts_at, ends_at, case when schedule like '%H%' then name end
+    order by count(*) desc, min(name collate "C")
+    limit :limit
+)
+select j.*, g.jobs, g.all_jobs
+from groups g
+join hourbell.jobs j on j.name collate "C" = g.name and j.deleted_at is null
+order by g.jobs desc, g.name
+
+-- name: nodes
+select n.id, n.host, n.started_at, n.beat_at, n.lanes, n.tzdata, coalesce(h.running, 0) as running
+from hourbell.nodes n
+left join (select lease_owner, count(*) as running from hourbell.runs where state = 'running' group by lease_owner) as h
+    on h.lease_owner = n.id
+where n.beat_at >= :beat_after
+order by n.started_at, n.id
+
+-- name: audit
+select id, at, actor, action, subject, before, after, token_id, ip, request_id
+from hourbell.audit
+where id < :before
+order by id desc
+limit :limit
+
+-- name: audit_of_subject
+select id, at, actor, action, subject, before, after, token_id, ip, request_id
+from hourbell.audit
+where subject = :subject and id < :before
+order by id desc
+limit :limit
+
+-- name: newest_audit
+select coalesce(max(id), 0) as newest from hourbell.audit
+
+-- name: changed_jobs
+select job_id, version from hourbell.job_versions where changed_at > :since order by changed_at limit :limit
+
+-- name: deletions
+select action, subject from hourbell.audit
+where id > :audit_id and action in ('job.delete', 'job.prune')
+order by id
+limit :limit
+
+-- name: begun_runs
+select id, job_id, state from hourbell.runs where state = 'running' and started_at > :since limit :limit
+
+-- name: ended_runs
+select id, job_id, state from hourbell.runs
+where finished_at is not null and finished_at > :since
+order by finished_at, id
+limit :limit

@@ -1,0 +1,71 @@
+"""Importing many jobs at once on SQLite, and pruning those that an import has not seen."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from hourbell.store.base import ImportResult, JobEntry, Request
+from hourbell.store.changes import ChangedJob, NewJob
+from hourbell.store.importing import Wanted, compared, counts_text, decided, result_of
+from hourbell.store.sqlite.auditing import audit
+from hourbell.store.sqlite.changing import SQL, delete_jobs, insert_jobs, write_changes
+from hourbell.store.sqlite.connection import Session
+from hourbell.store.sqlite.planning import progress_of, refuse_functions
+
+_FORGET_AFTER = timedelta(days=1)
+
+
+def import_jobs(
+    session: Session,
+    entries: Sequence[JobEntry],
+    now: datetime,
+    by: str,
+    *,
+    import_id: UUID | None,
+    dry_run: bool,
+    request: Request | None,
+) -> list[ImportResult]:
+    rows = session.fetch(SQL["jobs_by_name"], [entry.definition.name for entry in entries])
+    found = compared(entries, rows, refuse_functions)
+    progress = progress_of(session, [each.row for each in found if isinstance(each, Wanted) and each.row])
+    steps = decided(found, progress, now)
+    new = [each for each in steps if isinstance(each, NewJob)]
+    changed = [each for each in steps if isinstance(each, ChangedJob)]
+    made = frozenset(job.job_id for job in new)
+    if not dry_run and new:
+        made = insert_jobs(session, new, now, by)
+    if not dry_run and changed:
+        write_changes(session, changed, now, by)
+    results = [result_of(each, made) for each in steps]
+    if import_id is not None:  # also what it could not change, which is not to be pruned
+        seen = [row["id"] for row in rows] + ([] if dry_run else list(made))
+        session.execute(SQL["note_imported"], import_id, seen, now)
+    if entries and not dry_run:
+        subject = "jobs" if import_id is None else str(import_id)
+        audit(session, now, by, "job.import", subject, None, counts_text(results), request)
+    return results
+
+
+def prune_jobs(
+    session: Session,
+    import_id: UUID,
+    managed_by: str,
+    source: str,
+    now: datetime,
+    by: str,
+    *,
+    limit: int,
+    dry_run: bool,
+    request: Request | None,
+) -> list[str]:
+    rows = session.fetch(SQL["unseen_jobs"], managed_by, source, import_id, limit)
+    names = [row["name"] for row in rows]
+    if dry_run:
+        return names
+    if rows:
+        delete_jobs(session, [row["id"] for row in rows], now)
+        audit(session, now, by, "job.prune", str(import_id), json.dumps({"jobs": names}), None, request)
+    if len(rows) < limit:
+        session.execute(SQL["forget_imports"], import_id, now - _FORGET_AFTER)
+    return names

@@ -1,0 +1,26 @@
+"""What people may look at, on SQLite."""
+
+from collections.abc import Sequence
+
+from hourbell.store.list_pages import numbered
+from hourbell.store.list_reader import ListReader, Wanted
+from hourbell.store.queries import load_queries
+from hourbell.store.rows import Row
+from hourbell.store.sqlite.connection import Session
+from hourbell.store.sqlite.writer import Runner
+
+SQL = load_queries("hourbell.store.sqlite", "lists.sql")
+
+
+class SqliteListStore(ListReader):
+    def __init__(self, runner: Runner) -> None:
+        super().__init__(SQL)
+        self._runner = runner
+
+    async def _read(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
+        prepared = [(*numbered(statement, "?"), values) for statement, values in wanted]
+
+        def read(session: Session) -> list[list[Row]]:
+            return [session.fetch(text, *(values[name] for name in names)) for text, names, values in prepared]
+
+        return await self._runner.read(read)

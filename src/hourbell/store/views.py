@@ -1,0 +1,172 @@
+"""Rows to what people see, where both databases agree. What cannot be read is shown as far as it goes, or not at all:
+one row that makes no sense must not take a whole list with it."""
+
+import json
+from dataclasses import fields
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from hourbell.core.definition_json import definition_from_json
+from hourbell.core.job import Definition
+from hourbell.core.roles import Role
+from hourbell.core.run import scheduled_run_id
+from hourbell.core.states import Kind, RunState, SkipReason
+from hourbell.store.access import Kept, Token
+from hourbell.store.lists import (
+    AttemptView,
+    AuditRow,
+    ChangedRun,
+    EndedRun,
+    InstantFacts,
+    JobTotals,
+    JobView,
+    NodeView,
+    RunView,
+    SkipView,
+    VersionView,
+)
+from hourbell.store.rows import UNREADABLE, Row, job_of
+
+SESSION_KEY = "session_key"  # in meta, as hexadecimal text
+_UNREADABLE = (*UNREADABLE, TypeError, KeyError)
+_COUNTS = ("succeeded", "failed", "cancelled")
+_TOTALS = tuple(field.name for field in fields(JobTotals) if field.name not in _COUNTS)
+_PLAIN_OF_RUN = tuple(
+    field.name
+    for field in fields(RunView)
+    if field.name not in ("definition", "kind", "state", "payload", "has_payload", "result", "is_cancel_requested")
+)
+
+
+def job_view(row: Row) -> JobView:
+    """A job from its row joined with its statistics, which are null if it has none."""
+    totals: dict[str, Any] = {name: row[name] for name in _TOTALS} | {name: row[name] or 0 for name in _COUNTS}
+    return JobView(
+        job=job_of(row),
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        deleted_at=row["deleted_at"],
+        paused_note=row["paused_note"],
+        paused_by=row["paused_by"],
+        totals=JobTotals(**totals),
+    )
+
+
+def run_view(row: Row) -> RunView:
+    """A run from its row joined with its job's name, its version's definition and whether somebody wants it to end."""
+    return RunView(
+        **{name: row[name] for name in _PLAIN_OF_RUN},
+        definition=_definition(row["definition"]),
+        kind=Kind(row["kind"]),
+        state=RunState(row["state"]),
+        payload=_value(row["payload"]),
+        has_payload=row["payload"] is not None,
+        result=_value(row["result"]),
+        is_cancel_requested=bool(row["is_cancel_requested"]),
+    )
+
+
+def attempt_view(row: Row) -> AttemptView:
+    names = (field.name for field in fields(AttemptView) if field.name != "phases")
+    phases = _value(row["phases"])
+    return AttemptView(**{name: row[name] for name in names}, phases=phases if isinstance(phases, dict) else {})
+
+
+def skip_view(row: Row) -> SkipView:
+    return SkipView(row["id"], row["first_at"], row["last_at"], row["count"], SkipReason(row["reason"]))
+
+
+def version_view(row: Row) -> VersionView:
+    definition = _definition(row["definition"]) or _definition_as_far_as_it_goes(row["definition"])
+    return VersionView(row["version"], definition, row["changed_at"], row["changed_by"])
+
+
+def ended_run(row: Row) -> EndedRun:
+    return EndedRun(RunState(row["state"]), row["scheduled_at"], row["started_at"], row["finished_at"])
+
+
+def changed_run(row: Row) -> ChangedRun:
+    return ChangedRun(row["id"], row["job_id"], RunState(row["state"]))
+
+
+def node_view(row: Row) -> NodeView:
+    values = {field.name: row[field.name] for field in fields(NodeView) if field.name != "lanes"}
+    return NodeView(**values, lanes=tuple(row["lanes"]))
+
+
+def audit_row(row: Row) -> AuditRow:
+    values = {field.name: row[field.name] for field in fields(AuditRow) if field.name not in ("before", "after")}
+    return AuditRow(**values, before=_value(row["before"]), after=_value(row["after"]))
+
+
+def instant_facts(
+    at: datetime,
+    job: JobView,
+    *,
+    version: list[Row],
+    runs: list[Row],
+    replays: list[Row],
+    skips: list[Row],
+    older: list[Row],
+) -> InstantFacts:
+    run = next(map(run_view, runs), None)
+    repeated = run.id if run is not None else scheduled_run_id(job.job.id, at)
+    return InstantFacts(
+        job=job,
+        version=next(map(version_view, version), None),
+        run=run,
+        replays=_repeating(repeated, replays),
+        skips=[skip_view(row) for row in skips],
+        has_older_runs=bool(older),
+    )
+
+
+def token_of(row: Row) -> Token:
+    values = {field.name: row[field.name] for field in fields(Token) if field.name != "role"}
+    return Token(**values, role=Role(row["role"]))
+
+
+def token_text(token: Token) -> str:
+    """What the audit keeps of a token: nothing that could be used in its place."""
+    expires = None if token.expires_at is None else token.expires_at.isoformat()
+    return json.dumps({"name": token.name, "role": token.role.value, "expires": expires})
+
+
+def kept_of(row: Row) -> Kept:
+    return Kept(bytes(row["fingerprint"]), _value(row["answer"]))
+
+
+def _repeating(run_id: UUID, replays: list[Row]) -> list[UUID]:
+    """The replays of a run, and of its replays, of rows that are sorted by age."""
+    known = [run_id]
+    for row in replays:
+        if row["replay_of"] in known:
+            known.append(row["id"])
+    return known[1:]
+
+
+def _definition(text: str | None) -> Definition | None:
+    try:
+        return None if text is None else definition_from_json(json.loads(text))
+    except _UNREADABLE:
+        return None
+
+
+def _definition_as_far_as_it_goes(text: str) -> Definition:
+    """The little that can always be shown."""
+    body = _value(text)
+    known = body if isinstance(body, dict) else {}
+    target = known.get("target")
+    return Definition(
+        name=str(known.get("name", "")),
+        schedule=str(known.get("schedule", "")),
+        target=target if isinstance(target, dict) else {},
+    )
+
+
+def _value(text: str | None) -> Any:
+    try:
+        return None if text is None else json.loads(text)
+    except UNREADABLE:
+        return None

@@ -1,0 +1,242 @@
+"""Jobs through the API, from the request to the row."""
+
+import json
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+
+from tests.api.whole import HOOK, Whole, a_job, whole_api
+from tests.database import Database
+
+pytestmark = pytest.mark.anyio
+
+JOBS = "/api/v1/jobs"
+
+
+@pytest.fixture
+async def api(database: Database) -> AsyncIterator[Whole]:
+    async with whole_api(database) as made:
+        yield made
+
+
+async def test_a_job_that_was_made_can_be_read_by_name_and_by_id(api: Whole) -> None:
+    made = await api.job(timezone="Europe/Paris", tags=["billing"])
+
+    by_name, by_id = await api.client.get(f"{JOBS}/report"), await api.client.get(f"{JOBS}/{made['id']}")
+
+    assert by_name.json() == by_id.json()
+    assert (by_id.json()["next_at"], by_id.headers["ETag"]) == ("2026-03-03T08:00:00Z", '"1"')
+
+
+async def test_everything_that_is_wrong_is_told_at_once(api: Whole) -> None:
+    answer = await api.client.post(JOBS, json=a_job("no spaces", schedule="99 * * * *", overlap="maybe", tgs=[]))
+
+    assert (answer.status_code, answer.headers["content-type"]) == (422, "application/problem+json")
+    pointers = [error["pointer"] for error in answer.json()["errors"]]
+    assert sorted(pointers) == ["/name", "/overlap", "/schedule", "/tgs"]
+
+
+async def test_a_second_job_of_one_name_is_a_conflict(api: Whole) -> None:
+    await api.job()
+
+    answer = await api.client.post(JOBS, json=a_job())
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "name_taken")
+
+
+async def test_what_was_read_can_be_put_back_and_changes_nothing(api: Whole) -> None:
+    await api.job(retry={"attempts": 2, "backoff": ["30s"]}, jitter="10s")
+    read = (await api.client.get(f"{JOBS}/report")).json()
+
+    put = await api.client.put(f"{JOBS}/report", json=read)
+
+    assert (put.status_code, put.json()["version"]) == (200, 1)
+
+
+async def test_a_patch_changes_what_it_says_and_nothing_else(api: Whole) -> None:
+    await api.job(payload={"days": 30}, description="old")
+
+    patched = await api.client.patch(f"{JOBS}/report", json={"schedule": "0 10 * * *", "description": None})
+
+    body = patched.json()
+    assert (body["version"], body["schedule"], body["description"]) == (2, "0 10 * * *", "")
+    assert body["payload"] == {"days": 30}
+
+
+async def test_putting_under_a_new_name_makes_a_job(api: Whole) -> None:
+    answer = await api.client.put(f"{JOBS}/fresh", json={"schedule": "@daily", "target": HOOK})
+
+    assert (answer.status_code, answer.json()["name"]) == (201, "fresh")
+
+
+async def test_only_the_version_that_was_seen_is_changed(api: Whole) -> None:
+    await api.job()
+
+    stale = await api.client.patch(f"{JOBS}/report", json={"schedule": "@daily"}, headers={"If-Match": '"7"'})
+    fresh = await api.client.patch(f"{JOBS}/report", json={"schedule": "@daily"}, headers={"If-Match": '"1"'})
+
+    assert (stale.status_code, fresh.status_code, fresh.headers["ETag"]) == (412, 200, '"2"')
+
+
+async def test_a_dry_run_tells_what_would_be_and_stores_nothing(api: Whole) -> None:
+    await api.job()
+
+    answer = await api.client.patch(f"{JOBS}/report?dry_run=true", json={"schedule": "0 10 * * *"})
+
+    body = answer.json()
+    assert (body["action"], body["fires_now"], len(body["before"]), len(body["after"])) == ("change", False, 10, 10)
+    assert (body["before"][0]["at"], body["after"][0]["at"]) == ("2026-03-02T09:00:00Z", "2026-03-02T10:00:00Z")
+    assert (await api.client.get(f"{JOBS}/report")).json()["version"] == 1
+
+
+async def test_a_generated_secret_is_shown_once(api: Whole) -> None:
+    made = await api.job(target={**HOOK, "secret": "generate"})
+
+    read = await api.client.get(f"{JOBS}/report")
+
+    assert made["generated_secret"].startswith("whsec_")
+    assert made["generated_secret"] not in read.text
+    assert [secret["field"] for secret in read.json()["secrets"]] == ["signing"]
+
+
+async def test_rotating_shows_the_new_secret_and_keeps_the_old_for_a_while(api: Whole) -> None:
+    await api.job(target={**HOOK, "secret": "generate"})
+
+    rotated = await api.client.post(f"{JOBS}/report/rotate-secret", json={"keep_old": "1h"})
+
+    assert rotated.json()["secret"].startswith("whsec_")
+    assert rotated.json()["old_valid_until"] == "2026-03-02T09:00:00Z"
+
+
+async def test_a_paused_job_says_by_whom_and_until_when(api: Whole) -> None:
+    await api.job()
+
+    paused = await api.client.post(f"{JOBS}/report/pause", json={"note": "upgrade", "until": "2026-03-02T12:00:00Z"})
+    resumed = await api.client.post(f"{JOBS}/report/resume")
+
+    assert paused.json()["paused"] == {"note": "upgrade", "by": "local", "until": "2026-03-02T12:00:00Z"}
+    assert (resumed.json()["state"], resumed.json()["paused"]) == ("active", None)
+
+
+async def test_a_triggered_run_carries_its_own_payload(api: Whole) -> None:
+    await api.job(payload={"days": 30})
+
+    answer = await api.client.post(f"{JOBS}/report/trigger", json={"payload": {"days": 1}, "key": "once"})
+    again = await api.client.post(f"{JOBS}/report/trigger", json={"payload": {"days": 1}, "key": "once"})
+
+    run = answer.json()["run"]
+    assert (answer.status_code, run["kind"], run["payload"], run["state"]) == (201, "manual", {"days": 1}, "pending")
+    assert again.json()["run_id"] == answer.json()["run_id"]
+
+
+async def test_a_deleted_job_is_gone_and_its_name_is_free(api: Whole) -> None:
+    await api.job()
+
+    gone = await api.client.delete(f"{JOBS}/report")
+    found = await api.client.get(f"{JOBS}/report")
+
+    assert (gone.status_code, found.status_code, found.json()["code"]) == (204, 404, "no_such_job")
+    assert (await api.job())["version"] == 1
+
+
+async def test_a_backfill_fills_the_holes_of_a_range(api: Whole) -> None:
+    await api.job(schedule="0 * * * *")
+    await api.client.post(f"{JOBS}/report/pause")
+    api.advance(timedelta(hours=5))
+    await api.client.post(f"{JOBS}/report/resume")
+    span = {"from": "2026-03-02T09:00:00Z", "to": "2026-03-02T11:00:00Z"}
+
+    dry = await api.client.post(f"{JOBS}/report/backfill?dry_run=true", json=span)
+    real = await api.client.post(f"{JOBS}/report/backfill", json=span)
+    again = await api.client.post(f"{JOBS}/report/backfill", json=span)
+
+    assert (len(dry.json()["instants"]), dry.json()["runs"]) == (3, [])
+    assert (len(real.json()["runs"]), again.json()["runs"]) == (3, [])
+
+
+async def test_an_instant_is_explained(api: Whole) -> None:
+    await api.job(schedule="0 * * * *")
+    await api.client.post(f"{JOBS}/report/pause")
+    api.advance(timedelta(hours=5))
+    await api.client.post(f"{JOBS}/report/resume")
+
+    answer = await api.client.get("/api/v1/explain", params={"job": "report", "at": "2026-03-02T10:00:00Z"})
+
+    assert answer.json()["verdict"] == "skipped"
+    assert "paused" in answer.json()["sentence"]
+
+
+async def test_lists_go_page_by_page(api: Whole) -> None:
+    for number in range(5):
+        await api.job(f"job-{number}")
+
+    first = (await api.client.get(JOBS, params={"limit": 3})).json()
+    second = (await api.client.get(JOBS, params={"limit": 3, "cursor": first["next_cursor"]})).json()
+
+    names = [job["name"] for job in first["items"] + second["items"]]
+    assert (names, second["next_cursor"]) == ([f"job-{number}" for number in range(5)], None)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"q": "rep"},
+        {"tag": "billing"},
+        {"state": "active"},
+        {"target": "http"},
+        {"managed_by": "api"},
+        {"next_before": "2026-03-03T00:00:00Z"},
+        {"sort": "next_at"},
+    ],
+)
+async def test_filters_find_the_job_and_leave_the_other(api: Whole, query: dict[str, str]) -> None:
+    await api.job(tags=["billing"])
+
+    found = await api.client.get(JOBS, params=query)
+
+    assert [job["name"] for job in found.json()["items"]] == ["report"]
+
+
+async def test_an_unknown_parameter_is_refused(api: Whole) -> None:
+    answer = await api.client.get(JOBS, params={"tga": "billing"})
+
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (400, "/query/tga")
+
+
+async def test_a_literal_address_that_is_closed_is_refused_at_once(api: Whole) -> None:
+    answer = await api.client.post(JOBS, json=a_job(target={"type": "http", "url": "http://10.0.0.1/"}))
+
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/target/url")
+
+
+async def test_schedules_are_jobs(api: Whole) -> None:
+    made = await api.client.post("/api/v1/schedules", json=a_job())
+
+    assert made.status_code == 201
+    assert (await api.client.get(f"{JOBS}/report")).json()["id"] == made.json()["id"]
+
+
+async def test_the_same_key_makes_one_job(api: Whole) -> None:
+    headers = {"Idempotency-Key": "k1"}
+
+    first = await api.client.post(JOBS, json=a_job(), headers=headers)
+    again = await api.client.post(JOBS, json=a_job(), headers=headers)
+    other = await api.client.post(JOBS, json=a_job("other"), headers=headers)
+
+    assert (first.status_code, again.status_code, other.status_code) == (201, 201, 422)
+    assert (again.headers["Idempotency-Replayed"], again.json()["id"]) == ("true", first.json()["id"])
+
+
+async def test_an_import_answers_line_by_line(api: Whole) -> None:
+    await api.job("old", schedule="0 9 * * *")
+    lines = b"""{"name": "old", "schedule": "0 10 * * *", "target": {"type": "http", "url": "https://example.com/hook"}}
+{"name": "new", "schedule": "0 9 * * *", "target": {"type": "http", "url": "https://example.com/hook"}}
+{"name": "bad", "schedule": "nonsense", "target": {"type": "http", "url": "https://example.com/hook"}}
+not json
+"""
+
+    answer = await api.client.post(f"{JOBS}/import", content=lines, headers={"content-type": "application/x-ndjson"})
+
+    results = [json.loads(line)["result"] for line in answer.text.splitlines()]
+    assert results == ["changed", "created", "refused", "refused"]

@@ -1,0 +1,87 @@
+"""Which bodies are taken: JSON by its media type, of at most 1 MiB, and no more is read than that."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.api.house import House
+
+pytestmark = pytest.mark.anyio
+JSON = {"Content-Type": "application/json"}
+PATH = "/api/v1/echo"
+
+
+@pytest.mark.parametrize(
+    "media_type",
+    ["application/json", "Application/JSON", "application/json; charset=UTF-8", "application/merge-patch+json"],
+)
+async def test_json_is_taken_by_its_media_type(house: House, media_type: str) -> None:
+    answer = await house.ask("POST", PATH, content=b'{"a": [1]}', headers={"Content-Type": media_type})
+
+    assert answer.json() == {"body": {"a": [1]}}
+
+
+@pytest.mark.parametrize(
+    "media_type",
+    [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data",
+        "application/jsonp",
+        "application/json, text/plain",
+        "application/json; charset=latin-1",
+        "",
+    ],
+)
+async def test_nothing_else_is(house: House, media_type: str) -> None:
+    answer = await house.ask("POST", PATH, content=b"{}", headers={"Content-Type": media_type})
+
+    assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
+
+
+async def test_a_body_without_a_media_type_is_refused_and_nothing_at_all_is_fine_where_it_may_be(house: House) -> None:
+    assert (await house.ask("POST", PATH, content=b"{}")).status_code == 415
+    assert (await house.ask("POST", PATH)).json() == {"body": None}
+    assert (await house.ask("POST", "/api/v1/things")).status_code == 415
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"NaN", b'{"a": 1, "a": 2}', b"[" * 40 + b"]" * 40, b"\xff"])
+async def test_what_is_not_strict_json_is_400(house: House, body: bytes) -> None:
+    answer = await house.ask("POST", PATH, content=body, headers=JSON)
+
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_json")
+
+
+async def test_a_body_of_one_mebibyte_is_taken_and_a_byte_more_is_not(house: House) -> None:
+    fits = b'"' + b"x" * (1024 * 1024 - 2) + b'"'
+
+    assert (await house.ask("POST", PATH, content=fits, headers=JSON)).status_code == 200
+    answer = await house.ask("POST", PATH, content=fits + b" ", headers=JSON)
+    assert (answer.status_code, answer.json()["code"]) == (413, "body_too_large")
+
+
+@pytest.mark.parametrize("headers", [JSON, {**JSON, "Idempotency-Key": "k"}])
+async def test_of_a_body_that_does_not_end_little_more_than_the_limit_is_read(
+    house: House, headers: dict[str, str]
+) -> None:
+    read = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal read
+        while True:
+            read += 65_536
+            yield b" " * 65_536
+
+    answer = await house.ask("POST", PATH, content=endless(), headers=headers)
+    assert (answer.status_code, answer.headers["connection"]) == (413, "close")
+    assert read <= 1024 * 1024 + 65_536
+
+
+@pytest.mark.parametrize(("length", "closes"), [("1048577", False), ("8388609", True), ("9" * 18, True)])
+async def test_a_body_announced_as_too_large_is_not_read_at_all(house: House, length: str, closes: bool) -> None:
+    async def untouched() -> AsyncIterator[bytes]:
+        raise AssertionError("read")
+        yield b""
+
+    answer = await house.ask("POST", PATH, content=untouched(), headers={**JSON, "Content-Length": length})
+    assert (answer.status_code, "connection" in answer.headers) == (413, closes)

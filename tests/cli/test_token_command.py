@@ -1,0 +1,133 @@
+"""`hourbell token` as an operator uses it: shown once and alone, listed without what it says, and revoked by name."""
+
+import json
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hourbell.cli.db import command as db_command
+from hourbell.cli.token import command
+from hourbell.core.token_text import is_token_text
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder."""
+    monkeypatch.chdir(tmp_path)
+    for variable in ("DATABASE_URL", "HOURBELL_DATABASE_URL", "HOURBELL_SECRET_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(command, arguments)
+
+
+def listed() -> list[dict[str, str | None]]:
+    found: list[dict[str, str | None]] = json.loads(run("list", "--json").stdout)
+    return found
+
+
+def test_a_token_is_printed_alone_and_only_when_it_is_made(folder: Path) -> None:
+    made = run("create", "admin", "--role", "admin")
+    text = made.stdout.removesuffix("\n")
+
+    assert made.exit_code == 0
+    assert is_token_text(text)
+    assert "admin is admin, valid until" in made.stderr
+    assert "made the database" in made.stderr  # there was none: this may come before the first start
+    assert text not in made.stderr
+    assert text not in run("list").output + run("list", "--json").output
+    assert all(text.encode() not in path.read_bytes() for path in folder.iterdir())
+
+
+def test_a_token_lasts_90_days_or_as_long_as_is_said() -> None:
+    run("create", "usual", "--role", "viewer")
+    run("create", "short", "--role", "viewer", "--expires", "12h")
+    run("create", "long", "--role", "viewer", "--expires", "never")
+
+    rows = {row["name"]: row for row in listed()}
+    lasts = {name: _lasts(row) for name, row in rows.items()}
+    assert lasts == {"usual": timedelta(days=90), "short": timedelta(hours=12), "long": None}
+
+
+def _lasts(row: dict[str, str | None]) -> timedelta | None:
+    created, expires = row["created_at"], row["expires_at"]
+    assert created is not None
+    return datetime.fromisoformat(expires) - datetime.fromisoformat(created) if expires else None
+
+
+def test_json_holds_the_token_once_and_all_that_is_listed() -> None:
+    body = json.loads(run("create", "ci", "--role", "editor", "--json").stdout)
+    text = body.pop("token")
+
+    assert is_token_text(text)
+    assert [body] == listed()
+    assert (body["name"], body["role"], body["revoked_at"], body["last_used_at"]) == ("ci", "editor", None, None)
+
+
+def test_a_token_is_revoked_by_its_name_or_id_once() -> None:
+    for name in ("one", "two"):
+        run("create", name, "--role", "viewer")
+    two = next(row["id"] for row in listed() if row["name"] == "two")
+
+    assert (run("revoke", "one").exit_code, run("revoke", str(two)).exit_code) == (0, 0)
+    assert all(row["revoked_at"] for row in listed())
+    again = run("revoke", "one")
+    assert (again.exit_code, again.stdout) == (1, "")
+    assert "there is no token 'one' that is not revoked" in again.stderr
+
+
+def test_of_two_with_one_name_the_id_is_asked_for() -> None:
+    ids = {json.loads(run("create", "ci", "--role", "viewer", "--json").stdout)["id"] for _ in range(2)}
+    done = run("revoke", "ci")
+
+    assert done.exit_code == 1
+    assert "there are 2 tokens named 'ci'" in done.stderr
+    assert all(each in done.stderr for each in ids)
+
+
+def test_a_list_is_for_people() -> None:
+    run("create", "ci", "--role", "viewer", "--expires", "never")
+    assert "ci  viewer  valid until it is revoked, not used yet" in run("list").stdout
+
+    run("revoke", "ci")
+    assert "ci  viewer  revoked 20" in run("list").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "message"),
+    [
+        (["create", "a", "--role", "god"], 2, "'god' is not one of"),
+        (["create", "a"], 2, "--role"),
+        (["create", "a", "--role", "admin", "--expires", "soon"], 2, "as in 90d, or never"),
+        (["create", "a", "--role", "admin", "--expires", "0s"], 2, "as in 90d, or never"),
+        (["create", " ", "--role", "admin"], 2, "write a name of 1 to 100 printable characters"),
+        (["list"], 1, "there is no database"),
+        (["revoke", "a"], 1, "there is no database"),
+    ],
+)
+def test_what_cannot_be_done_is_told(arguments: list[str], exit_code: int, message: str) -> None:
+    done = run(*arguments)
+
+    assert (done.exit_code, done.stdout) == (exit_code, "")
+    assert message in done.stderr
+
+
+def test_what_was_refused_has_made_no_database(folder: Path) -> None:
+    run("create", " ", "--role", "admin")
+
+    assert list(folder.iterdir()) == []
+
+
+def test_an_empty_list_says_how_to_make_one() -> None:
+    CliRunner().invoke(db_command, ["migrate"])
+
+    assert "hourbell token create admin --role admin" in run("list").stderr
+
+
+def test_every_help_starts_with_examples() -> None:
+    for arguments in ([], ["create"], ["list"], ["revoke"]):
+        assert run(*arguments, "--help").stdout.startswith("Examples:\n  ")

@@ -1,0 +1,138 @@
+"""Tokens, keys of requests and the key of sessions: what is kept of those who call."""
+
+from dataclasses import replace
+from uuid import UUID, uuid4
+
+import pytest
+
+from hourbell.core.roles import Role
+from hourbell.store.access import AccessStore, Token
+from hourbell.store.base import AlreadyAsked, ControlStore, Request
+from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, a_job
+from tests.database import Database
+
+pytestmark = pytest.mark.anyio
+DIGEST = b"\x00digest\xff"
+
+
+def a_token(name: str = "ci", **more: object) -> Token:
+    return replace(Token(uuid4(), name, Role.EDITOR, T0, T0 + DAY), **more)  # type: ignore[arg-type]
+
+
+async def test_a_token_is_found_by_its_digest_and_by_its_id(access: AccessStore) -> None:
+    token = a_token()
+    await access.add_token(token, DIGEST, BY)
+
+    assert await access.token_by_digest(DIGEST) == token
+    assert await access.token(token.id) == token
+    assert (await access.token_by_digest(b"other"), await access.token(uuid4())) == (None, None)
+
+
+async def test_tokens_are_listed_newest_first(access: AccessStore) -> None:
+    for number in range(3):
+        await access.add_token(a_token(f"token-{number}", created_at=T0 + number * MINUTE), bytes([number]), BY)
+
+    assert [token.name for token in await access.tokens()] == ["token-2", "token-1", "token-0"]
+
+
+async def test_a_revoked_token_is_shown_but_not_valid(access: AccessStore) -> None:
+    token = a_token()
+    await access.add_token(token, DIGEST, BY)
+
+    assert await access.revoke_token(token.id, T0 + HOUR, BY)
+    found = await access.token_by_digest(DIGEST)
+    assert found == replace(token, revoked_at=T0 + HOUR)
+    assert not found.is_valid(T0 + HOUR)
+
+
+async def test_a_token_is_revoked_once(access: AccessStore, database: Database) -> None:
+    token = a_token()
+    await access.add_token(token, DIGEST, BY)
+    await access.revoke_token(token.id, T0 + HOUR, BY)
+
+    assert not await access.revoke_token(token.id, T0 + 2 * HOUR, BY)
+    assert not await access.revoke_token(uuid4(), T0 + 2 * HOUR, BY)
+    assert [row["action"] for row in await database.rows("audit")] == ["token.create", "token.revoke"]
+
+
+async def test_tokens_count_while_they_are_valid(access: AccessStore) -> None:
+    assert not await access.has_tokens(T0)
+    short, unlimited = a_token(expires_at=T0 + HOUR), a_token(expires_at=None)
+    await access.add_token(short, b"1", BY)
+    assert (await access.has_tokens(T0), await access.has_tokens(T0 + HOUR)) == (True, False)
+
+    await access.add_token(unlimited, b"2", BY)
+    assert await access.has_tokens(T0 + 365 * DAY)
+    await access.revoke_token(unlimited.id, T0, BY)
+    assert not await access.has_tokens(T0 + HOUR)
+
+
+async def test_the_last_use_of_a_token_never_goes_back(access: AccessStore, database: Database) -> None:
+    one, other = a_token(), a_token()
+    await access.add_token(one, b"1", BY)
+    await access.add_token(other, b"2", BY)
+    await access.touch_tokens({one.id: T0 + HOUR, other.id: T0 + MINUTE, uuid4(): T0})
+    await access.touch_tokens({one.id: T0, other.id: T0 + HOUR})
+    await access.touch_tokens({})
+
+    assert {token.last_used_at for token in await access.tokens()} == {T0 + HOUR}
+    assert len(await database.rows("audit")) == 2
+
+
+async def test_the_audit_says_what_token_was_made_but_not_its_digest(access: AccessStore, database: Database) -> None:
+    token = a_token()
+    request = Request("request-1", UUID(int=9), "192.0.2.1")
+    await access.add_token(token, DIGEST, BY, request=request)
+
+    [row] = await database.rows("audit")
+    assert (row["actor"], row["action"], row["subject"]) == (BY, "token.create", str(token.id))
+    assert row["after"] == {"name": "ci", "role": "editor", "expires": "2026-03-03T09:00:00+00:00"}
+    assert (row["token_id"], row["ip"], row["request_id"]) == (UUID(int=9), "192.0.2.1", "request-1")
+
+
+async def test_a_key_adds_and_revokes_once(access: AccessStore, database: Database) -> None:
+    token = a_token()
+    await access.add_token(token, DIGEST, BY, request=Request(key="add"))
+    await access.revoke_token(token.id, T0, BY, request=Request(key="revoke"))
+
+    with pytest.raises(AlreadyAsked):
+        await access.add_token(a_token(), b"2", BY, request=Request(key="add"))
+    with pytest.raises(AlreadyAsked):
+        await access.revoke_token(token.id, T0, BY, request=Request(key="revoke"))
+    assert (len(await access.tokens()), len(await database.rows("audit"))) == (1, 2)
+
+
+async def test_an_answer_is_kept_under_the_key_of_its_change(access: AccessStore, control: ControlStore) -> None:
+    request = Request(key="key", fingerprint=b"\x00print")
+    await control.create_job(a_job(), uuid4(), T0, BY, request=request)
+    before = await access.kept("key")
+    await access.keep_answer("key", {"status": 201, "body": {"name": "é"}})
+
+    after = await access.kept("key")
+    assert before is not None
+    assert after is not None
+    assert (before.fingerprint, before.answer) == (b"\x00print", None)
+    assert (after.fingerprint, after.answer) == (b"\x00print", {"status": 201, "body": {"name": "é"}})
+
+
+async def test_an_answer_without_a_change_is_not_kept(access: AccessStore) -> None:
+    await access.keep_answer("key", {"status": 201})
+
+    assert await access.kept("key") is None
+
+
+async def test_old_keys_are_forgotten_in_batches(access: AccessStore) -> None:
+    for number in range(4):
+        made = a_token(created_at=T0 + number * HOUR)
+        await access.add_token(made, bytes([number]), BY, request=Request(key=f"key-{number}"))
+
+    counts = [await access.forget_kept(T0 + 3 * HOUR, 2) for _ in range(3)]
+    assert counts == [2, 1, 0]
+    assert await access.kept("key-3") is not None
+    assert await access.kept("key-2") is None
+
+
+async def test_the_first_key_of_sessions_stays(access: AccessStore, database: Database) -> None:
+    first = await access.session_key(b"\x00one")
+
+    assert (first, await database.access().session_key(b"two")) == (b"\x00one", b"\x00one")

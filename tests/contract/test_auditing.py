@@ -1,0 +1,169 @@
+"""Every change leaves exactly one row in the audit with the call behind it, and acts once for a key."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from hourbell.core.settle import Failed
+from hourbell.sealing import Sealed
+from hourbell.store.base import AlreadyAsked, Conflict, ControlStore, EngineStore, JobEntry, Request
+from tests.contract.steps import (
+    BY,
+    HOUR,
+    MINUTE,
+    T0,
+    a_job,
+    a_waiting_job,
+    add_job,
+    changed,
+    claim,
+    finish,
+    occurrence,
+)
+from tests.database import Database, Row
+
+pytestmark = pytest.mark.anyio
+LATER = T0 + HOUR
+CALL = Request(id="request-1", token_id=UUID(int=9), ip="192.0.2.1", key="key-1", fingerprint=b"what")
+NEW = UUID(int=77)
+
+
+class Case:
+    """A job with one run that failed, one that waits, and a secret."""
+
+    def __init__(self, database: Database, job_id: UUID, failed: UUID, waiting: UUID) -> None:
+        self.control, self.secrets = database.control(), database.secrets()
+        self.job_id, self.failed, self.waiting = job_id, failed, waiting
+        self.database = database
+
+
+Verb = Callable[[Case, Request], Awaitable[Any]]
+OCCURRENCE = occurrence(T0 - MINUTE)
+VERBS: dict[str, Verb] = {
+    "job.create": lambda case, call: case.control.create_job(a_job("new"), NEW, LATER, BY, request=call),
+    "job.edit": lambda case, call: case.control.edit_job(
+        case.job_id, lambda job: changed(job, description="new"), LATER, BY, request=call
+    ),
+    "job.pause": lambda case, call: case.control.pause_job(
+        case.job_id, LATER, BY, note="", until=None, cancel_waiting=True, request=call
+    ),
+    "job.resume": lambda case, call: case.control.resume_job(case.job_id, LATER, BY, catch_up=False, request=call),
+    "job.delete": lambda case, call: case.control.delete_job(case.job_id, LATER, BY, request=call),
+    "job.trigger": lambda case, call: case.control.trigger_job(case.job_id, NEW, LATER, None, BY, request=call),
+    "job.backfill": lambda case, call: case.control.backfill_job(
+        case.job_id, [OCCURRENCE], LATER, BY, spacing=MINUTE, request=call
+    ),
+    "job.import": lambda case, call: case.control.import_jobs([JobEntry(a_job("new"), NEW)], LATER, BY, request=call),
+    "job.prune": lambda case, call: case.control.prune_jobs(NEW, "api", "", LATER, BY, limit=10, request=call),
+    "run.replay": lambda case, call: case.control.replay_run(case.failed, NEW, LATER, BY, request=call),
+    "run.cancel": lambda case, call: case.control.cancel_run(case.waiting, LATER, BY, request=call),
+    "run.discard": lambda case, call: case.control.discard_run(case.failed, LATER, BY, request=call),
+    "secret.put": lambda case, call: case.secrets.put_secret(
+        a_secret(case.job_id), LATER, BY, old_until=LATER, request=call
+    ),
+    "secret.remove": lambda case, call: case.secrets.remove_secret(case.job_id, "signing", LATER, BY, request=call),
+}
+SUBJECTS = {"job.create": NEW, "job.import": "jobs", "job.prune": NEW}
+
+
+def a_secret(job_id: UUID) -> Sealed:
+    return Sealed(uuid4(), job_id, "signing", "key", b"sealed")
+
+
+@pytest.fixture
+async def case(store: EngineStore, control: ControlStore, database: Database) -> Case:
+    job = await a_waiting_job(store, control, count=2)
+    [run] = await claim(store, now=T0 + MINUTE)
+    await finish(store, [run], Failed("no", retryable=False))
+    [waiting] = [row["id"] for row in await database.rows("runs") if row["state"] == "pending"]
+    await database.secrets().put_secret(a_secret(job.id), T0, BY, old_until=T0)
+    return Case(database, job.id, run.id, waiting)
+
+
+async def audit_after(database: Database, count: int) -> list[Row]:
+    return (await database.rows("audit", "id"))[count:]
+
+
+@pytest.mark.parametrize("action", VERBS)
+async def test_a_change_is_audited_once_with_the_call_behind_it(case: Case, action: str) -> None:
+    before = len(await case.database.rows("audit"))
+
+    await VERBS[action](case, CALL)
+
+    [row] = await audit_after(case.database, before)
+    subject = case.failed if action in ("run.replay", "run.discard") else case.job_id
+    expected = case.waiting if action == "run.cancel" else SUBJECTS.get(action, subject)
+    assert (row["action"], row["subject"], row["actor"], row["at"]) == (action, str(expected), BY, LATER)
+    assert (row["token_id"], row["ip"], row["request_id"]) == (CALL.token_id, CALL.ip, CALL.id)
+
+
+@pytest.mark.parametrize("action", VERBS)
+async def test_a_change_acts_once_for_a_key(case: Case, action: str) -> None:
+    await VERBS[action](case, CALL)
+    before = await everything(case.database)
+
+    with pytest.raises(AlreadyAsked):
+        await VERBS[action](case, CALL)
+    assert await everything(case.database) == before
+    [row] = await case.database.rows("idempotency")
+    assert (row["key"], bytes(row["fingerprint"]), row["created_at"]) == ("key-1", b"what", LATER)
+
+
+async def everything(database: Database) -> list[list[Row]]:
+    tables = ("jobs", "job_versions", "runs", "audit", "secrets", "imports", "idempotency", "cancels")
+    return [await database.rows(table) for table in tables]
+
+
+@pytest.mark.parametrize("action", ["job.create", "job.trigger", "run.replay"])
+async def test_finding_what_was_made_before_is_not_audited_again(case: Case, action: str) -> None:
+    await VERBS[action](case, Request())
+    before = await everything(case.database)
+
+    await VERBS[action](case, Request())
+    assert await everything(case.database) == before
+
+
+async def test_asking_a_run_to_stop_twice_is_audited_once(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await a_waiting_job(store, control)
+    [run] = await claim(store)
+
+    for _ in range(2):
+        await control.cancel_run(run.id, LATER, BY)
+    assert [row["action"] for row in await database.rows("audit", "id")] == ["job.create", "run.cancel"]
+
+
+async def test_a_change_that_is_refused_leaves_its_key_free(control: ControlStore, database: Database) -> None:
+    await add_job(control)
+    with pytest.raises(Conflict):
+        await control.create_job(a_job(), uuid4(), T0, BY, request=CALL)
+
+    assert (await control.create_job(a_job("other"), NEW, T0, BY, request=CALL)).id == NEW
+    assert len(await database.rows("audit")) == 2
+
+
+async def test_two_at_the_same_time_under_one_key_are_one_change(control: ControlStore, database: Database) -> None:
+    job = await add_job(control)
+
+    def trigger(at: datetime) -> Awaitable[object]:
+        return database.control().trigger_job(job.id, uuid4(), at, None, BY, request=CALL)
+
+    answers = await asyncio.gather(trigger(T0), trigger(T0), trigger(T0), return_exceptions=True)
+    assert sorted(type(answer).__name__ for answer in answers) == ["AlreadyAsked", "AlreadyAsked", "Run"]
+    assert len(await database.rows("runs")) == 1
+
+
+async def test_what_the_audit_keeps_says_what_was_made(case: Case) -> None:
+    for action in ("job.trigger", "job.backfill", "job.import"):
+        await VERBS[action](case, Request())
+
+    found = {row["action"]: row["after"] for row in await case.database.rows("audit")}
+    at = OCCURRENCE.at.isoformat()
+    assert found["job.trigger"] == {"run": str(NEW)}
+    assert found["job.backfill"] == {"runs": 1, "first": at, "last": at}
+    assert found["job.import"] == {"created": 1}

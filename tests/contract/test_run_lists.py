@@ -1,0 +1,226 @@
+"""Runs are listed by state, by job and by time, each list in its own order, in pages that meet."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from hourbell.core.job import Job
+from hourbell.core.settle import Failed, Outcome, Succeeded
+from hourbell.core.states import ENDS, WAITING, RunState
+from hourbell.store.base import ControlStore, EngineStore
+from hourbell.store.lists import ListStore, Place, RunList, RunQuery, RunView
+from tests.contract.steps import (
+    BY,
+    HOUR,
+    MINUTE,
+    NODE,
+    SECOND,
+    T0,
+    a_waiting_job,
+    add_job,
+    claim,
+    finish,
+    new_run,
+    put_runs,
+)
+from tests.database import Database
+
+pytestmark = pytest.mark.anyio
+END = T0 + HOUR
+PERMANENT = Failed("no", retryable=False)
+KEYS: dict[RunList, Callable[[Any], Any]] = {
+    RunList.RUNNING: lambda row: row["scheduled_at"],
+    RunList.WAITING: lambda row: row["expires_at"],
+    RunList.ENDED: lambda row: row["finished_at"],
+    RunList.OF_JOB: lambda row: row["scheduled_at"],
+}
+
+
+def belongs(row: Any, query: RunQuery) -> bool:
+    """Whether a row of `runs` is to be listed."""
+    state = RunState(row["state"])
+    of_list = {
+        RunList.RUNNING: state is RunState.RUNNING,
+        RunList.WAITING: state in WAITING,
+        RunList.ENDED: state in ENDS,
+        RunList.OF_JOB: row["job_id"] == query.job_id,
+    }
+    is_cleared = query.runs is RunList.ENDED and query.state is RunState.FAILED and row["cleared_at"] is not None
+    looked_at = row["finished_at"] or row["scheduled_at"]
+    return (
+        of_list[query.runs]
+        and not is_cleared
+        and query.state in (None, state)
+        and (query.since is None or looked_at >= query.since)
+        and (query.until is None or looked_at < query.until)
+    )
+
+
+async def walked(lists: ListStore, query: RunQuery, size: int = 3) -> list[UUID]:
+    found: list[RunView] = []
+    while page := await lists.runs(query, size, place_of(query, found[-1]) if found else None):
+        assert len(page) <= size
+        found += page
+    return [view.id for view in found]
+
+
+def place_of(query: RunQuery, view: RunView) -> Place:
+    return Place(
+        KEYS[query.runs](
+            {"scheduled_at": view.scheduled_at, "expires_at": view.expires_at, "finished_at": view.finished_at}
+        ),
+        view.id,
+    )
+
+
+async def a_mixture(store: EngineStore, control: ControlStore) -> list[Job]:
+    """Two jobs with runs in every state, scheduled at the same instants, several of which ended at one moment."""
+    jobs = []
+    for name in ("a", "b"):
+        job = await add_job(control, name, lane=name)
+        await put_runs(store, job, [new_run(job, number) for number in range(14)])
+        for count, outcome, after in ENDINGS:
+            taken = await claim(store, lane=name, free=count)
+            await finish(store, taken, outcome, now=END + after)
+        await claim(store, lane=name, free=2)
+        await control.cancel_run(new_run(job, 13).id, END, BY)  # nobody has claimed it
+        jobs.append(job)
+    return jobs
+
+
+ENDINGS: list[tuple[int, Outcome, timedelta]] = [
+    (3, Succeeded(), MINUTE),
+    (2, PERMANENT, MINUTE),
+    (1, PERMANENT, 2 * MINUTE),
+    (2, Failed("later"), MINUTE),
+    (1, Succeeded(), 3 * MINUTE),
+]
+
+
+QUERIES = [
+    *(RunQuery(RunList.RUNNING, state=state) for state in (None, RunState.RUNNING)),
+    *(RunQuery(RunList.WAITING, state=state) for state in (None, *sorted(WAITING))),
+    *(RunQuery(RunList.ENDED, state=state) for state in (None, *sorted(ENDS))),
+    *(RunQuery(RunList.OF_JOB, state=state) for state in (None, *RunState)),
+]
+WINDOWS = [{}, {"since": END + MINUTE}, {"until": END + 2 * MINUTE}, {"since": T0 + SECOND, "until": END + MINUTE}]
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+async def test_every_list_has_what_belongs_to_it_in_its_order(
+    store: EngineStore, control: ControlStore, lists: ListStore, database: Database, window: dict[str, Any]
+) -> None:
+    jobs = await a_mixture(store, control)
+    [cleared, *_] = [row["id"] for row in await database.rows("runs") if row["state"] == "failed"]
+    await control.discard_run(cleared, END, BY)
+    rows = await database.rows("runs")
+
+    for query in QUERIES:
+        job_id = jobs[0].id if query.runs is RunList.OF_JOB else None
+        asked = RunQuery(query.runs, query.state, job_id, **window)
+        is_newest_first = query.runs in (RunList.ENDED, RunList.OF_JOB)
+        expected = sorted(
+            (row for row in rows if belongs(row, asked)),
+            key=lambda row: (KEYS[asked.runs](row), row["id"].bytes),
+            reverse=is_newest_first,
+        )
+        for size in (1, 4):
+            assert await walked(lists, asked, size) == [row["id"] for row in expected], asked
+
+
+async def test_the_mixture_has_something_in_every_list(
+    store: EngineStore, control: ControlStore, lists: ListStore
+) -> None:
+    jobs = await a_mixture(store, control)
+
+    counts = [len(await lists.runs(RunQuery(query.runs, query.state, jobs[0].id), 100)) for query in QUERIES]
+    assert min(counts) > 0
+
+
+async def test_a_run_is_shown_with_its_job_and_the_version_it_was_planned_with(
+    store: EngineStore, control: ControlStore, lists: ListStore
+) -> None:
+    job = await a_waiting_job(store, control)
+    [held] = await claim(store)
+
+    run = await lists.run(held.id)
+    assert run is not None
+    assert (run.job_name, run.job_version, run.definition) == ("job", 1, job.definition)
+    assert (run.state, run.attempt, run.lease_owner) == (RunState.RUNNING, 1, NODE)
+    assert (run.local_at, run.lane) == (T0.replace(tzinfo=None), "task:a")
+    assert await lists.runs(RunQuery(RunList.RUNNING), 10) == [run]
+    assert await lists.run(uuid4()) is None
+
+
+async def test_a_run_of_a_deleted_job_still_has_its_name(
+    store: EngineStore, control: ControlStore, lists: ListStore
+) -> None:
+    job = await a_waiting_job(store, control)
+    await control.delete_job(job.id, T0, BY)
+
+    [run] = await lists.runs(RunQuery(RunList.ENDED), 10)
+    assert (run.job_name, run.state) == ("job", RunState.CANCELLED)
+
+
+async def test_a_run_that_somebody_wants_to_end_says_so(
+    store: EngineStore, control: ControlStore, lists: ListStore
+) -> None:
+    await a_waiting_job(store, control)
+    [held] = await claim(store)
+    before = await lists.run(held.id)
+    await control.cancel_run(held.id, T0, BY)
+
+    after = await lists.run(held.id)
+    assert before is not None
+    assert after is not None
+    assert (before.is_cancel_requested, after.is_cancel_requested) == (False, True)
+
+
+@pytest.mark.parametrize(("payload", "has_payload"), [({"n": [1]}, True), (None, False)])
+async def test_a_payload_of_its_own_is_told_from_none(
+    control: ControlStore, lists: ListStore, payload: object, has_payload: bool
+) -> None:
+    job = await add_job(control)
+    await control.trigger_job(job.id, uuid4(), T0, payload, BY)
+
+    [run] = await lists.runs(RunQuery(RunList.WAITING), 10)
+    assert (run.payload, run.has_payload) == (payload, has_payload)
+
+
+async def test_the_result_of_a_run_is_shown(store: EngineStore, control: ControlStore, lists: ListStore) -> None:
+    await a_waiting_job(store, control)
+    [held] = await claim(store)
+    await finish(store, [held], Succeeded({"rows": 3}))
+
+    run = await lists.run(held.id)
+    assert run is not None
+    assert run.result == {"rows": 3}
+
+
+async def test_attempts_are_listed_in_order(store: EngineStore, control: ControlStore, lists: ListStore) -> None:
+    await a_waiting_job(store, control)
+    [first] = await claim(store)
+    await finish(store, [first], Failed("busy"))
+    [second] = await claim(store, now=END + HOUR)
+    await finish(store, [second], now=END + HOUR)
+
+    attempts = await lists.attempts(first.id)
+    assert [(each.number, each.outcome, each.error, each.node) for each in attempts] == [
+        (1, "failed", "busy", NODE),
+        (2, "succeeded", None, NODE),
+    ]
+    assert attempts[0].phases == {}
+    assert await lists.attempts(uuid4()) == []
+
+
+async def test_a_version_that_is_gone_or_makes_no_sense_leaves_the_run(
+    store: EngineStore, control: ControlStore, lists: ListStore, database: Database
+) -> None:
+    job = await a_waiting_job(store, control)
+    for change in ("update hourbell.job_versions set definition = '[1]'", "delete from hourbell.job_versions"):
+        await database.sql(change)
+        [run] = await lists.runs(RunQuery(RunList.WAITING), 10)
+        assert (run.job_id, run.definition) == (job.id, None)
