@@ -285,20 +285,21 @@ class Ledger:
         """Runs that have not ended and were to be ready by then.
 
         A clock that went back leaves some for later, and lets the lease of a node that died since last for as long as
-        it went back; it keeps the runs of its job that must not overlap waiting, too.
+        it went back; either keeps the runs of its job that must not overlap waiting, too.
         """
         return [
             run
             for runs in self._unfinished.values()
             for run in runs.values()
-            if run["ready_at"] < until and not self._waits_for_a_long_lease(run, runs.values(), until)
+            if run["ready_at"] < until and not self._waits_for_long(run, runs.values(), until)
         ]
 
-    def _waits_for_a_long_lease(self, run: Row, of_its_job: Iterable[Row], now: int) -> bool:
+    def _waits_for_long(self, run: Row, of_its_job: Iterable[Row], now: int) -> bool:
         if not self._has_stepped_back:
             return False
         return _ends_far_ahead(run, now) or (
-            bool(run["exclusive"]) and any(_ends_far_ahead(other, now) for other in of_its_job)
+            bool(run["exclusive"])
+            and any(_ends_far_ahead(other, now) or _is_before(other, run, now) for other in of_its_job)
         )
 
     def hold_planned(self, now: int) -> None:
@@ -340,6 +341,12 @@ def _attempts(retry: Any) -> int:
 def _ends_far_ahead(run: Row, now: int) -> bool:
     """Whether a lease lasts longer than any that is given."""
     return bool(run["state"] == "running" and run["lease_until"] > now + 2 * LONGEST_LEASE)
+
+
+def _is_before(other: Row, run: Row, now: int) -> bool:
+    """Whether another run of the job comes first, and may not be tried before later."""
+    is_older = (other["scheduled_at"], other["id"]) < (run["scheduled_at"], run["id"])
+    return bool(is_older and other["state"] != "running" and other["ready_at"] >= now)
 
 
 def _is_held_by(run: Row, owner: bytes) -> bool:
