@@ -9,7 +9,7 @@ BENCH_READY := $(BENCH_VENV)/ready
 PIP_QUIET := -qq --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test check sweep campaign simulate mutants bench format lock clean
+.PHONY: help setup serve test check sweep campaign simulate mutants bench format openapi lock clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -44,6 +44,9 @@ bench: $(BENCH_READY) ## speed beside the peers; one alone: make bench ONLY=sche
 
 format: $(READY) ## rewrite the sources in the house style
 	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --quiet --fix .
+
+openapi: $(READY) ## write docs/openapi.json anew
+	@$(BIN)/python -m hourbell.api.openapi >$(VENV)/openapi.json && mv $(VENV)/openapi.json docs/openapi.json
 
 lock: ## resolve the pinned dependencies anew (needs uv)
 	@for name in dev bench; do \

@@ -93,7 +93,11 @@ async def whole_api(database: Database, *, is_local: bool = True, rate: float = 
     store, lists, access_store = database.control(), database.lists(), database.access()
     keys = KeyRing([b"k" * 32], random_bytes)
     secrets = Secrets(database.secrets(), store, keys, new_id=new_id, random_bytes=random_bytes)
-    rules = Rules(forbids=_forbids, functions=["public.cleanup(integer)"], databases=["reports"])
+    rules = Rules(
+        forbids=_forbids,
+        functions=["public.cleanup(integer)", "reports:public.cleanup(integer)"],
+        databases=["reports"],
+    )
     access = Access(access_store, now=now, new_id=new_id, random_bytes=random_bytes, elapsed=elapsed)
     jobs = Jobs(store, lists, rules=rules, secrets=secrets, now=now, new_id=new_id)
     control = Control(

@@ -30,6 +30,7 @@ from hourbell.api.session_cookie import COOKIE, Session, SessionCookies
 from hourbell.control.access import Access
 from hourbell.core.roles import Role
 from hourbell.store.access import AccessStore, Token
+from hourbell.store.base import StoreUnavailable
 
 LOCAL = "local"
 _TOKEN = "token:"  # before the name of a token, so that none can be named as somebody else
@@ -104,6 +105,14 @@ async def caller(request: Request) -> Caller:
         raise not_authenticated()
     request.state.caller = found
     return found
+
+
+async def is_let_in(request: Request) -> bool:
+    """Whether the caller of an answer that is still being given would be let in now: a token may be revoked since."""
+    try:
+        return await _identify(request, door_of(request)) is not None
+    except (Problem, StoreUnavailable):
+        return False
 
 
 CallerDep = Annotated[Caller, Depends(caller)]

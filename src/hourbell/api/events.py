@@ -2,14 +2,16 @@
 
 import json
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request
 from starlette.responses import Response, StreamingResponse
 
+from hourbell.api.access import is_let_in
 from hourbell.api.documented import answers
 from hourbell.api.users import ControlDep, Viewer
-from hourbell.control.changes import Event, Watch
+from hourbell.control.changes import Event, Quiet, Watch
 
 router = APIRouter()
 
@@ -34,13 +36,17 @@ async def listen(
 
 async def _events(request: Request, watch: Watch, last_id: str | None) -> AsyncIterator[bytes]:
     yield b"retry: 2000\n\n"
-    async for event in watch.listen(last_id):
-        if await request.is_disconnected():
-            return
-        yield b": nothing changed\n\n" if event is None else _written(event)
+    async with aclosing(watch.listen(last_id)) as events:
+        async for event in events:
+            if await request.is_disconnected() or not await is_let_in(request):
+                return
+            yield _written(event)
 
 
-def _written(event: Event) -> bytes:
+def _written(event: Event | Quiet) -> bytes:
+    """An id without data only says where to go on."""
+    if isinstance(event, Quiet):
+        return f": nothing changed\nid: {event.id}\n\n".encode()
     name, body = "reset", {}
     if event.changes is not None:
         name = "changes"

@@ -5,8 +5,8 @@ kept right after. Steps of a call with a key:
 
 1. The key is known with another request: 422. With an answer: that answer again.
 2. The key is known without an answer: the first call is about to keep it, or died before. Wait for it a little.
-3. Else the call is handled: nothing acts twice under one key, and control answers with what the first call made.
-   Where it cannot, it says that this was asked already: as in 2.
+3. Else the call is handled. If the store says that it was asked already, another call was quicker: as in 2.
+   If that one's answer never came, control is asked for what it made; it does not act again, but may not know.
 4. The answer of a call that acted is kept, unless it tells a secret or is too long.
 """
 
@@ -39,8 +39,8 @@ _KEPT_HEADERS = ("content-type", "etag", "location")
 async def asked(request: Request) -> store.Request:
     """A dependency: the call behind a change, for the store. It has a key if the caller sent one."""
     found = await caller(request)
-    key, fingerprint = getattr(request.state, "idempotency", (None, b""))
-    return store.Request(found.request_id or None, found.token_id, found.ip or None, key, fingerprint)
+    key, fingerprint, is_known = getattr(request.state, "idempotency", (None, b"", False))
+    return store.Request(found.request_id or None, found.token_id, found.ip or None, key, fingerprint, is_known)
 
 
 class TellsSecret(JSONResponse):
@@ -70,17 +70,16 @@ async def _answer_once(request: Request, handle: Handle) -> Response:
     door = door_of(request)
     key = _scoped(await caller(request), request, given[0])
     fingerprint = await _fingerprint(request)
-    request.state.idempotency = (key, fingerprint)
-    is_known = await door.store.kept(key) is not None
-    if is_known and (again := await _answer_again(door, key, fingerprint)) is not None:
-        return again
-    try:
-        response = await handle(request)
-    except store.AlreadyAsked:
-        again = None if is_known else await _answer_again(door, key, fingerprint)
-        if again is None:
-            raise already_done() from None
-        return again
+    for is_known in (await door.store.kept(key) is not None, True):
+        if is_known and (again := await _answer_again(door, key, fingerprint)) is not None:
+            return again
+        request.state.idempotency = (key, fingerprint, is_known)
+        try:
+            response = await handle(request)
+            break
+        except store.AlreadyAsked:
+            if is_known:
+                raise already_done() from None
     if 200 <= response.status_code < 300:
         with contextlib.suppress(store.StoreUnavailable):  # it has acted, and the caller shall know
             await door.store.keep_answer(key, _kept_of(response))

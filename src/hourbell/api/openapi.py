@@ -4,6 +4,7 @@
 """
 
 import json
+from importlib.metadata import version
 from typing import Any
 
 from fastapi import FastAPI
@@ -107,14 +108,13 @@ def _name_errors(answers: dict[str, Any], errors: dict[str, Any]) -> None:
 
 def main() -> None:
     """Print the document of an app that has nothing behind it: what it would do is not asked for."""
-    from hourbell import __version__
     from hourbell.api.access import Door
     from hourbell.api.app import build_app
     from hourbell.metrics import Metrics
 
     nothing: Any = None
     door = Door(nothing, nothing, nothing, nothing, nothing, is_local=True)
-    app = build_app(nothing, door, nothing, Metrics(), version=__version__)
+    app = build_app(nothing, door, nothing, Metrics(), version=version("hourbell"))
     print(written(describe(app)), end="")
 
 

@@ -1,5 +1,6 @@
 """The routes that look at everything: previews, explanations, forecasts, statistics, nodes, the audit, tokens."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated
 from uuid import UUID
@@ -38,7 +39,9 @@ async def preview_schedule(control: ControlDep, user: Viewer, body: JsonBody) ->
         schedule = Schedule.parse(given.schedule, given.timezone, given.dst, given.name)
     except ScheduleError as error:
         pointer = "/schedule" if given.timezone in zone_names() else "/timezone"
-        raise BodyError([Fault(pointer, str(fault)) for fault in error.faults]) from None
+        raise BodyError(
+            [Fault(pointer, str(replace(fault, hint=None)), fault.hint) for fault in error.faults]
+        ) from None
     return JSONResponse(preview(schedule, given.after or control.now(), given.count))
 
 

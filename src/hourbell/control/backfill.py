@@ -11,7 +11,7 @@ from hourbell.core.job import Definition
 from hourbell.core.job_body import BodyError, Fault
 from hourbell.core.roles import Role
 from hourbell.core.schedule import Occurrence, ScheduleError
-from hourbell.store.base import AlreadyAsked, Conflict, ControlStore
+from hourbell.store.base import Conflict, ControlStore
 from hourbell.store.lists import ListStore
 
 MOST = 10_000
@@ -46,17 +46,14 @@ class Backfills:
         missing = [each for each in occurrences if each.at in empty]
         if dry_run or not missing:
             return Backfill([each.at for each in missing], ())
-        try:
-            runs = await self._store.backfill_job(
-                job.id,
-                missing,
-                self._now(),
-                user.name,
-                spacing=timedelta(minutes=1) / per_minute,
-                request=user.request,
-            )
-        except AlreadyAsked:
-            return Backfill((), ())
+        runs = await self._store.backfill_job(
+            job.id,
+            missing,
+            self._now(),
+            user.name,
+            spacing=timedelta(minutes=1) / per_minute,
+            request=user.request,
+        )
         return Backfill([each.at for each in missing], runs)
 
 

@@ -7,7 +7,7 @@ the database are not used for that: they say that something changed, not what.
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -19,6 +19,7 @@ _SILENCE_SECONDS = 15.0
 _MOST = 500
 _KEPT = 300
 _OVERLAP = timedelta(seconds=2)  # a commit may become visible later than the times it wrote
+_LOOKS = 4  # that find a deletion: at least as long as the versions of what was deleted are found
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,13 @@ class Event:
 
     id: str
     changes: Changes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """Nothing changed. Whoever is cut off goes on from here."""
+
+    id: str
 
 
 class Watch:
@@ -39,45 +47,69 @@ class Watch:
         self._ring: deque[Event] = deque(maxlen=_KEPT)
         self._count = 0
         self._mark: ChangeMark | None = None
+        self._audit_ids: deque[int] = deque(maxlen=_LOOKS)
         self._told: frozenset[ChangedJob | ChangedRun] = frozenset()
         self._listeners = 0
         self._polling: asyncio.Task[None] | None = None
         self._news = asyncio.Condition()
+        self._is_closed = False
 
-    async def listen(self, last_id: str | None = None) -> AsyncIterator[Event | None]:
-        """Events after the one given, as they come; None after every fifteen seconds in which nothing changed."""
+    async def listen(self, last_id: str | None = None) -> AsyncGenerator[Event | Quiet, None]:
+        """Events after the one given, as they come, until this is closed.
+
+        It is quiet at the beginning, and after every fifteen seconds in which nothing changed.
+        """
         self._listeners += 1
         try:
             if self._polling is None or self._polling.done():
-                self._polling = asyncio.create_task(self._poll())
+                self._begin()
             told = self._count if last_id is None else self._place_of(last_id)
-            if told is None:
-                told = self._count
-                yield Event(self._id(told), None)
-            while True:
-                for event in self._after(told):
-                    yield event
-                told = self._count
-                if not await self._hear(told):
-                    yield None
+            if last_id is None:
+                yield Quiet(self._id(self._count))
+            while not self._is_closed:
+                if told is None or self._count - told > len(self._ring):
+                    told = self._count
+                    yield Event(self._id(told), None)
+                elif told < self._count:
+                    told += 1
+                    yield self._ring[told - self._count - 1]
+                elif not await self._hear(told):
+                    yield Quiet(self._id(told))
         finally:
             self._listeners -= 1
 
+    @property
+    def listeners(self) -> int:
+        """How many listen at this moment."""
+        return self._listeners
+
     async def close(self) -> None:
+        """Let every listener end."""
+        self._is_closed = True
         if self._polling is not None:
             self._polling.cancel()
             await asyncio.gather(self._polling, return_exceptions=True)
+        async with self._news:
+            self._news.notify_all()
+
+    def _begin(self) -> None:
+        """Look from now on. What happened while nobody listened is not known: neither is an id of before."""
+        self._mark, self._told = None, frozenset()
+        self._audit_ids.clear()
+        self._ring.clear()
+        self._count += 1
+        if not self._is_closed:
+            self._polling = asyncio.create_task(self._poll())
 
     async def _hear(self, told: int) -> bool:
-        """Wait for news; False if none came for a while."""
+        """Wait for news, or the end; False if neither came for a while."""
         try:
             async with asyncio.timeout(_SILENCE_SECONDS), self._news:
-                return await self._news.wait_for(lambda: self._count > told)
+                return await self._news.wait_for(lambda: self._count > told or self._is_closed)
         except TimeoutError:
             return False
 
     async def _poll(self) -> None:
-        self._mark, self._told = None, frozenset()  # what happened while nobody listened is not told
         while self._listeners:
             with contextlib.suppress(StoreUnavailable):  # the next look finds what this one missed
                 await self._look()
@@ -89,7 +121,10 @@ class Watch:
         found = await self._lists.changes(self._mark, self._now(), _MOST)
         jobs = [each for each in found.jobs if each not in self._told]
         runs = [each for each in found.runs if each not in self._told]
-        self._mark = replace(found.mark, at=found.mark.at - _OVERLAP)
+        if not found.is_whole:
+            self._audit_ids.clear()  # whoever looks at everything need not be told again
+        self._audit_ids.append(found.mark.audit_id)
+        self._mark = ChangeMark(found.mark.at - _OVERLAP, self._audit_ids[0])
         self._told = frozenset([*found.jobs, *found.runs])
         if not is_first and (jobs or runs or not found.is_whole):
             await self._tell(replace(found, jobs=jobs, runs=runs) if found.is_whole else None)
@@ -109,7 +144,3 @@ class Watch:
         if epoch != self._epoch or not number.isdecimal() or len(number) > 15:
             return None
         return int(number) if self._count - len(self._ring) <= int(number) <= self._count else None
-
-    def _after(self, told: int) -> list[Event]:
-        missing = self._count - told
-        return list(self._ring)[-missing:] if missing else []

@@ -297,6 +297,8 @@ def _timing(run: RunView) -> str:
         return ""
     late = max(timedelta(0), run.started_at - run.scheduled_at) // _MILLISECOND
     took = max(timedelta(0), run.finished_at - run.started_at) // _MILLISECOND
+    if run.kind is not Kind.SCHEDULED:
+        return f": it took {took} ms"
     return f": it began {late} ms after its instant and took {took} ms"
 
 

@@ -1,5 +1,9 @@
-"""Import: many jobs in one go, in bounded memory, each told apart by its name and answered by a line of its own."""
+"""Import: many jobs in one go, in bounded memory, each told apart by its name and answered by a line of its own.
 
+While a batch is written the next one is read, so at most two of them are held.
+"""
+
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -10,11 +14,13 @@ from hourbell.control.user import NotAllowed, User
 from hourbell.core.job_body import BodyError, Fault, parse_job
 from hourbell.core.roles import Role
 from hourbell.core.strict_json import NotJson, parse_json
-from hourbell.core.target import parse_target
+from hourbell.core.target import TargetError, parse_target
 from hourbell.store.base import ControlStore, Imported, ImportResult, JobEntry
 
 AT_ONCE = 1_000
+MOST_BYTES_AT_ONCE = 8 * 1024 * 1024
 LONGEST_LINE = 1_048_576
+_LINES_A_TURN = 50  # then others may have theirs: a few milliseconds
 OWNERS = ("api", "code", "file")
 
 
@@ -41,6 +47,10 @@ class LineResult:
     faults: tuple[Fault, ...] = ()
 
 
+Batch = list[tuple[int, JobEntry | LineResult]]
+"""The numbers of lines, and what each brings or why it is refused."""
+
+
 class Imports:
     def __init__(
         self, store: ControlStore, *, rules: Rules, now: Callable[[], datetime], new_id: Callable[[], UUID]
@@ -53,30 +63,54 @@ class Imports:
     async def run(
         self, lines: AsyncIterator[bytes], owner: Owner, user: User, *, dry_run: bool = False
     ) -> AsyncIterator[list[LineResult]]:
-        """Import lines of JSON; the results, a thousand at a time, each batch after it is committed.
+        """Import lines of JSON; the results, a thousand at a time or fewer long ones, each batch after it is committed.
 
         A line that is refused keeps none of the others. Jobs are pruned only if no line was refused.
         """
         user.must_be(Role.EDITOR, "to import jobs")
         import_id = self._new_id() if owner.prune else None
-        number, refused = 0, False
-        batch: list[tuple[int, bytes]] = []
-        async for line in lines:
-            number += 1
-            if line.strip():
-                batch.append((number, line))
-            if len(batch) == AT_ONCE:
-                results = await self._write(batch, owner, user, import_id, dry_run=dry_run)
-                refused = refused or any(each.result == Imported.REFUSED for each in results)
-                yield results
-                batch = []
-        if batch:
-            results = await self._write(batch, owner, user, import_id, dry_run=dry_run)
+        refused = False
+        async for results in self._written(self._batches(lines, owner, user), user, import_id, dry_run=dry_run):
             refused = refused or any(each.result == Imported.REFUSED for each in results)
             yield results
         if import_id is not None:
             async for pruned in self._prune(import_id, owner, user, refused=refused, dry_run=dry_run):
                 yield pruned
+
+    async def _batches(self, lines: AsyncIterator[bytes], owner: Owner, user: User) -> AsyncIterator[Batch]:
+        """What each line says, in portions of bounded size; nobody else waits long for their turn."""
+        batch: Batch = []
+        number = size = 0
+        async for line in lines:
+            number += 1
+            if number % _LINES_A_TURN == 0:
+                await asyncio.sleep(0)
+            if line.strip():
+                batch.append((number, self._read(number, line, owner, user)))
+                size += len(line)
+            if len(batch) == AT_ONCE or size >= MOST_BYTES_AT_ONCE:
+                yield batch
+                batch, size = [], 0
+        if batch:
+            yield batch
+
+    async def _written(
+        self, batches: AsyncIterator[Batch], user: User, import_id: UUID | None, *, dry_run: bool
+    ) -> AsyncIterator[list[LineResult]]:
+        """Write one batch after the other, each while the next is read."""
+        writing: asyncio.Task[list[LineResult]] | None = None
+        try:
+            async for batch in batches:
+                results = None if writing is None else await writing
+                writing = asyncio.create_task(self._write(batch, user, import_id, dry_run=dry_run))
+                if results is not None:
+                    yield results
+            if writing is not None:
+                yield await writing
+        finally:
+            if writing is not None:
+                writing.cancel()
+                await asyncio.gather(writing, return_exceptions=True)
 
     async def _prune(
         self, import_id: UUID, owner: Owner, user: User, *, refused: bool, dry_run: bool
@@ -87,6 +121,10 @@ class Imports:
             return
         names = [""] * AT_ONCE
         while len(names) == AT_ONCE:
+            kept = await self._not_prunable(import_id, owner, user)
+            if kept is not None:
+                yield [kept]
+                return
             names = await self._store.prune_jobs(
                 import_id,
                 owner.managed_by,
@@ -101,19 +139,17 @@ class Imports:
             if dry_run:
                 return
 
-    async def _write(
-        self, batch: list[tuple[int, bytes]], owner: Owner, user: User, import_id: UUID | None, *, dry_run: bool
-    ) -> list[LineResult]:
+    async def _write(self, batch: Batch, user: User, import_id: UUID | None, *, dry_run: bool) -> list[LineResult]:
         results: list[LineResult] = []
         entries: list[JobEntry] = []
         numbers: list[int] = []
-        for number, line in batch:
-            read = self._read(number, line, owner, user)
+        for number, read in batch:
             if isinstance(read, LineResult):
                 results.append(read)
             else:
                 entries.append(read)
                 numbers.append(number)
+        results += await self._take_out_forbidden(numbers, entries, user)
         written = await self._store.import_jobs(
             entries,
             self._now(),
@@ -122,15 +158,57 @@ class Imports:
             dry_run=dry_run,
             request=replace(user.request, key=None),
         )
-        results += [_result(number, each) for number, each in zip(numbers, written, strict=True)]
+        results += [_result(number, each, dry_run=dry_run) for number, each in zip(numbers, written, strict=True)]
         return sorted(results, key=lambda result: result.line or 0)
+
+    async def _take_out_forbidden(self, numbers: list[int], entries: list[JobEntry], user: User) -> list[LineResult]:
+        """Take out entries that would change a job which the user may not change, and tell so."""
+        if user.role.may(Role.ADMIN):
+            return []
+        would = await self._store.import_jobs(entries, self._now(), user.name, dry_run=True)
+        refused = []
+        for place in reversed(range(len(entries))):
+            fault = await self._forbidden(entries[place].definition.name, user, would[place])
+            if fault is not None:
+                refused.append(
+                    _refused(numbers.pop(place), "not_allowed", fault, name=entries.pop(place).definition.name)
+                )
+        return refused
+
+    async def _forbidden(self, ref: str, user: User, would: ImportResult | None = None) -> str | None:
+        """Why the user may not change or remove a job; None if they may, or there is none."""
+        if would is not None and would.result != Imported.CHANGED:
+            return None
+        job = await self._store.get_job(ref)
+        if job is None:
+            return None
+        try:
+            user.may_define(parse_target(job.definition.target))
+        except TargetError:
+            return None
+        except NotAllowed as error:
+            return str(error)
+        return None
+
+    async def _not_prunable(self, import_id: UUID, owner: Owner, user: User) -> LineResult | None:
+        """What keeps the user from pruning the next batch."""
+        if user.role.may(Role.ADMIN):
+            return None
+        names = await self._store.prune_jobs(
+            import_id, owner.managed_by, owner.source, self._now(), user.name, limit=AT_ONCE, dry_run=True
+        )
+        for name in names:
+            fault = await self._forbidden(name, user)
+            if fault is not None:
+                message = f"no more jobs were pruned: {fault}"
+                return LineResult(None, name, "not_pruned", code="not_allowed", message=message)
+        return None
 
     def _read(self, number: int, line: bytes, owner: Owner, user: User) -> JobEntry | LineResult:
         try:
             parsed = parse_job(parse_json(line))
-            call = parse_target(parsed.definition.target)
-            user.may_define(call)
-            faults = self._rules.check(call)
+            user.may_define(parsed.call)
+            faults = self._rules.check(parsed.call)
             if parsed.secret is not None:
                 hint = "import the job without, then POST …/rotate-secret"
                 faults.append(Fault("/target/secret", "secrets are not imported", hint))
@@ -142,13 +220,26 @@ class Imports:
             return _refused(number, "invalid_json", str(error))
         except NotAllowed as error:
             return _refused(number, "not_allowed", str(error))
-        definition = replace(parsed.definition, managed_by=owner.managed_by, source=owner.source)
+        definition = parsed.definition
+        if (definition.managed_by, definition.source) != (owner.managed_by, owner.source):
+            definition = replace(definition, managed_by=owner.managed_by, source=owner.source)
         return JobEntry(definition, self._new_id())
 
 
-def _refused(line: int, code: str, message: str, faults: tuple[Fault, ...] = ()) -> LineResult:
-    return LineResult(line, None, Imported.REFUSED, code=code, message=message, faults=faults)
+def _refused(
+    line: int, code: str, message: str, faults: tuple[Fault, ...] = (), *, name: str | None = None
+) -> LineResult:
+    return LineResult(line, name, Imported.REFUSED, code=code, message=message, faults=faults)
 
 
-def _result(line: int, result: ImportResult) -> LineResult:
-    return LineResult(line, result.name, result.result, result.job_id, result.version, result.code, result.message)
+def _result(line: int, result: ImportResult, *, dry_run: bool) -> LineResult:
+    is_made = not (dry_run and result.result is Imported.CREATED)
+    return LineResult(
+        line,
+        result.name,
+        result.result,
+        result.job_id if is_made else None,
+        result.version if is_made else None,
+        result.code,
+        result.message,
+    )

@@ -19,7 +19,7 @@ from hourbell.core.roles import Role
 from hourbell.core.run import manual_run_id
 from hourbell.core.target import TargetError, parse_target
 from hourbell.sealing import SIGNING, Plain, Sealed
-from hourbell.store.base import AlreadyAsked, Conflict, ControlStore
+from hourbell.store.base import Conflict, ControlStore
 from hourbell.store.lists import JobView, ListStore
 
 GENERATE = "generate"
@@ -80,12 +80,10 @@ class Jobs:
         parsed = self._parse(body, user)
         job_id = self.id_for(user)
         plain, sealed = await self._seal(parsed.secret, job_id)
-        try:
+        with contextlib.nullcontext() if plain else user.acting_once():  # a secret that was told cannot be told again
             await self._store.create_job(
                 parsed.definition, job_id, self._now(), user.name, secrets=sealed, request=user.request
             )
-        except AlreadyAsked:
-            plain = None  # it was shown when the job was made
         return Defined(await self.get(job_id), plain, is_new=True)
 
     async def replace(
@@ -106,7 +104,7 @@ class Jobs:
             return await self.create(_named(body, ref), user)
         return await self._edit(
             found,
-            lambda _: body,
+            lambda job: _for(job, body),
             user,
             expect_version=expect_version,
             drop_backlog=drop_backlog,
@@ -146,7 +144,7 @@ class Jobs:
             if taken is not None:
                 raise Conflict("name_taken", "another job has this name")
             return Intended(None, parsed.definition)
-        new = merge_patch(job_to_body(found.job.definition), body) if is_patch else body
+        new = merge_patch(job_to_body(found.job.definition), body) if is_patch else _for(found.job, body)
         try:
             return Intended(found.job.definition, self._redefined(found.job, new, user, take_over=take_over))
         except _Unchanged:
@@ -156,12 +154,9 @@ class Jobs:
         """Remove a job from use; its history stays and its waiting runs are cancelled."""
         found = await self.get(ref)
         self._may_change(found.job, user)
-        try:
-            await self._store.delete_job(
-                found.job.id, self._now(), user.name, expect_version=expect_version, request=user.request
-            )
-        except AlreadyAsked:
-            return
+        await self._store.delete_job(
+            found.job.id, self._now(), user.name, expect_version=expect_version, request=user.request
+        )
 
     async def pause(
         self,
@@ -184,7 +179,7 @@ class Jobs:
         if faults:
             raise BodyError(faults)
         found = await self.get(ref)
-        with contextlib.suppress(AlreadyAsked):
+        with user.acting_once():
             await self._store.pause_job(
                 found.job.id,
                 now,
@@ -205,7 +200,7 @@ class Jobs:
         found = await self.get(ref)
         if found.job.definition.enabled:
             return found
-        with contextlib.suppress(AlreadyAsked):
+        with user.acting_once():
             await self._store.resume_job(
                 found.job.id,
                 self._now(),
@@ -224,7 +219,7 @@ class Jobs:
         user.must_be(Role.OPERATOR, "to trigger a job")
         found = await self.get(ref)
         run_id = manual_run_id(found.job.id, key) if key is not None else self.id_for(user)
-        with contextlib.suppress(AlreadyAsked):
+        with user.acting_once():
             await self._store.trigger_job(found.job.id, run_id, self._now(), payload, user.name, request=user.request)
         return run_id
 
@@ -268,7 +263,7 @@ class Jobs:
         def edit(job: Job) -> Definition:
             return self._redefined(job, change(job), user, take_over=take_over)
 
-        with contextlib.suppress(_Unchanged, AlreadyAsked):
+        with contextlib.suppress(_Unchanged):
             await self._store.edit_job(
                 found.job.id,
                 edit,
@@ -337,3 +332,8 @@ def _named(body: object, name: str) -> object:
     if body.get("name", name) != name:
         raise BodyError([Fault("/name", f"it is not {name!r}, under which the job would be made")])
     return {**body, "name": name}
+
+
+def _for(job: Job, body: object) -> object:
+    """A body that is to replace a job's definition; what it is called need not be repeated."""
+    return {"name": job.definition.name, **body} if isinstance(body, dict) else body

@@ -5,7 +5,7 @@ import binascii
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Generic, TypeVar
 from uuid import UUID
 
@@ -49,15 +49,21 @@ def parts_of(kind: str, cursor: str, count: int) -> list[object]:
 
 def place_of(key: object, found_id: object, *, is_time: bool) -> Place:
     try:
-        place_key = datetime.fromisoformat(str(key)) if is_time else (None if key is None else str(key))
+        place_key = _instant_of(key) if is_time else (None if key is None else str(key))
         place = Place(place_key, UUID(str(found_id)))
-    except ValueError:
+    except (ValueError, OverflowError):
         raise BadCursor from None
-    if is_time and (not isinstance(place.key, datetime) or place.key.tzinfo is None):
-        raise BadCursor
     if isinstance(place.key, str) and "\0" in place.key:
         raise BadCursor
     return place
+
+
+def _instant_of(key: object) -> datetime:
+    """An instant in UTC: one near the ends of the calendar has no other offset, and databases have other ends."""
+    instant = datetime.fromisoformat(str(key))
+    if instant.tzinfo is None:
+        raise BadCursor
+    return instant.astimezone(UTC)
 
 
 def number_of(part: object) -> int:

@@ -1,6 +1,5 @@
 """Runs: listed, looked at, cancelled, replayed and discarded, one or all that match."""
 
-import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -85,27 +84,24 @@ class Runs:
     async def cancel(self, run_id: UUID, user: User) -> bool:
         """Cancel a waiting run, or ask its node to stop it. True if it has ended by that."""
         user.must_be(Role.OPERATOR, "to cancel a run")
-        try:
-            return await self._store.cancel_run(run_id, self._now(), user.name, request=user.request)
-        except AlreadyAsked:
-            found, _ = await self.get(run_id)
-            return found.state in ENDS
+        has_ended = None
+        with user.acting_once():
+            has_ended = await self._store.cancel_run(run_id, self._now(), user.name, request=user.request)
+        return (await self.get(run_id))[0].state in ENDS if has_ended is None else has_ended
 
     async def replay(self, run_id: UUID, user: User) -> UUID:
         """Run again what has ended or waits, with its payload and the job's target as it is now; the new run."""
         user.must_be(Role.OPERATOR, "to replay a run")
         new_id = self._new_id() if user.request.key is None else uuid5(run_id, user.request.key)
-        with contextlib.suppress(AlreadyAsked):
+        with user.acting_once():
             await self._store.replay_run(run_id, new_id, self._now(), user.name, request=user.request)
         return new_id
 
     async def discard(self, run_id: UUID, user: User) -> None:
         """Take a failed run off the dead letters; its history stays."""
         user.must_be(Role.OPERATOR, "to discard a run")
-        try:
+        with user.acting_once():
             await self._store.discard_run(run_id, self._now(), user.name, request=user.request)
-        except AlreadyAsked:
-            return
 
     async def matching(self, action: BulkAction, wanted: RunFilter, limit: int) -> tuple[list[RunView], bool]:
         """The runs an action on all that match would reach, at most so many, and whether there are more."""

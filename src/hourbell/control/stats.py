@@ -29,13 +29,13 @@ class Summary:
 
 
 def summarize(ended: Sequence[EndedRun]) -> Summary:
-    """Duration is from the beginning of a run to its end, lateness from its instant to its beginning."""
+    """Duration is from the beginning of a run to its end, lateness from when it was due to its beginning."""
     states = [run.state for run in ended]
     succeeded, failed = states.count(RunState.SUCCEEDED), states.count(RunState.FAILED)
     judged = succeeded + failed
-    begun = [(run.scheduled_at, run.started_at, run.finished_at) for run in ended if run.started_at is not None]
+    begun = [(run.due_at, run.started_at, run.finished_at) for run in ended if run.started_at is not None]
     durations = sorted(max(_ZERO, finished - started) for _, started, finished in begun)
-    lateness = sorted(max(_ZERO, started - scheduled) for scheduled, started, _ in begun)
+    lateness = sorted(max(_ZERO, started - due) for due, started, _ in begun)
     return Summary(
         total=len(states),
         succeeded=succeeded,

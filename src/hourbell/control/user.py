@@ -1,10 +1,12 @@
 """Who asks for something: a name for the audit, what they may do, and the call by which they ask."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from hourbell.core.roles import Role
 from hourbell.core.target import HttpCall, TargetCall
-from hourbell.store.base import Request
+from hourbell.store.base import AlreadyAsked, Request
 
 
 class NotAllowed(Exception):
@@ -20,6 +22,15 @@ class User:
     name: str
     role: Role
     request: Request = field(default_factory=Request)
+
+    @contextmanager
+    def acting_once(self) -> Iterator[None]:
+        """Pass over that a change was made before, if this very call made it: its user wants to hear of it again."""
+        try:
+            yield
+        except AlreadyAsked:
+            if not self.request.is_known:
+                raise
 
     def must_be(self, needed: Role, what: str) -> None:
         """Raise NotAllowed if the role is not enough."""

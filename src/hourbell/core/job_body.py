@@ -17,7 +17,7 @@ from hourbell.core.preview import rfc3339
 from hourbell.core.schedule import Schedule, ScheduleError
 from hourbell.core.signing import secret_bytes
 from hourbell.core.strict_json import fault_of, text_fault
-from hourbell.core.target import TargetError, parse_target
+from hourbell.core.target import TargetCall, TargetError, parse_target
 
 __all__ = [
     "FIELDS",
@@ -49,14 +49,17 @@ _KNOWN = READ_ONLY.union(FIELDS, ["secret"])
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)
 _NEEDS = re.compile(r"the \w+ target needs (\w+)")
 _DST = ("once", "wall", "skip")
+_MAX_AGE, _LATE_AFTER, _NONE = timedelta(hours=24), timedelta(minutes=5), timedelta(0)
 _RETRY_FIELDS = ("attempts", "backoff", "spread")
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedJob:
-    """What a body says. `secret` is `generate` or a secret's text, and is never part of the definition."""
+    """What a body says. `call` is what its target calls. `secret` is `generate` or a secret's text, and is never part
+    of the definition."""
 
     definition: Definition
+    call: TargetCall
     secret: str | None = field(default=None, repr=False)
 
 
@@ -67,7 +70,7 @@ def parse_job(body: object) -> ParsedJob:
     reader = _JobReader(body)
     name = reader.name()
     schedule = reader.schedule(name)
-    target, lane, secret = reader.target()
+    target, call, secret = reader.target()
     starts_at, ends_at = reader.instant("starts_at"), reader.instant("ends_at")
     if starts_at is not None and ends_at is not None and ends_at <= starts_at:
         reader.fault("/ends_at", "ends_at is not after starts_at")
@@ -85,22 +88,22 @@ def parse_job(body: object) -> ParsedJob:
         overlap=reader.choice("overlap", Overlap.ALLOW),
         retry=reader.retry(),
         delivery=reader.choice("delivery", Delivery.AT_LEAST_ONCE),
-        max_age=reader.duration("max_age", timedelta(hours=24)),
-        late_after=reader.duration("late_after", timedelta(minutes=5)),
+        max_age=reader.duration("max_age", _MAX_AGE),
+        late_after=reader.duration("late_after", _LATE_AFTER),
         priority=reader.choice("priority", Priority.NORMAL),
-        jitter=reader.duration("jitter", timedelta(0), least=timedelta(0)),
+        jitter=reader.duration("jitter", _NONE, least=_NONE),
         starts_at=starts_at,
         ends_at=ends_at,
         enabled=reader.flag("enabled", default=True),
         tags=reader.tags(),
-        lane=lane,
+        lane="" if call is None else call.lane,
     )
     if "secret" in body:
         reader.fault("/secret", "a job has no secret of its own", "write it inside an http target")
     reader.refuse_others("", body, _KNOWN, FIELDS)
-    if reader.faults:
+    if reader.faults or call is None:
         raise BodyError(reader.faults)
-    return ParsedJob(definition, secret)
+    return ParsedJob(definition, call, secret)
 
 
 def job_to_body(definition: Definition) -> dict[str, Any]:
@@ -176,24 +179,25 @@ class _JobReader(BodyReader):
             return None
         return schedule if len(self.faults) == faults else None
 
-    def target(self) -> tuple[Mapping[str, Any], str, str | None]:
-        """The target without its secret, its lane, and the secret."""
+    def target(self) -> tuple[Mapping[str, Any], TargetCall | None, str | None]:
+        """The target without its secret, what it calls unless that has a fault, and the secret."""
         target = self.body.get("target")
         if not isinstance(target, dict):
             what = "a job needs a target" if target is None else "target is not an object"
             self.fault("/target", what, 'write one such as {"type": "http", "url": "https://example.com/hook"}')
-            return {}, "", None
+            return {}, None, None
         if (fault := fault_of(target)) is not None:
             self.fault("/target", fault)
-            return {}, "", None
-        kept = {name: value for name, value in target.items() if name != "secret"}
+            return {}, None, None
         secret = self._secret(target)
+        kept = dict(target)
+        kept.pop("secret", None)
         try:
-            return kept, parse_target(kept).lane, secret
+            return kept, parse_target(kept), secret
         except TargetError as error:
             for message in error.faults:
                 self.fault(_place_in_target(message, kept), message)
-        return kept, "", secret
+        return kept, None, secret
 
     def _secret(self, target: Mapping[str, Any]) -> str | None:
         secret = target.get("secret")

@@ -46,9 +46,14 @@ def fault_of(value: object, *, deepest: int = DEEPEST) -> str | None:
     while level:
         inner: list[object] = []
         for each in level:
-            if isinstance(each, dict):
-                if not all(isinstance(key, str) for key in each):
-                    return "the keys of a JSON object are texts"
+            if isinstance(each, str):
+                fault = text_fault(each)
+                if fault is not None:
+                    return fault
+            elif isinstance(each, dict):
+                for key in each:
+                    if not isinstance(key, str):
+                        return "the keys of a JSON object are texts"
                 inner += each
                 inner += each.values()
             elif isinstance(each, list):
@@ -77,8 +82,6 @@ def text_fault(text: str) -> str | None:
 
 
 def _scalar_fault(value: object) -> str | None:
-    if isinstance(value, str):
-        return text_fault(value)
     if isinstance(value, float):
         return None if math.isfinite(value) else f"{value} is not a number in JSON"
     if value is None or isinstance(value, int):

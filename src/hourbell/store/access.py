@@ -62,7 +62,7 @@ class AccessStore(Protocol):
         """What was asked for under a key."""
 
     async def keep_answer(self, key: str, answer: Mapping[str, object]) -> None:
-        """Keep the answer of a change that was made under that key."""
+        """Keep the answer of a change that was made under that key; the first one stays."""
 
     async def forget_kept(self, before: datetime, limit: int) -> int:
         """Forget keys older than that; how many."""

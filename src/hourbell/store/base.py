@@ -52,6 +52,7 @@ class Request:
     ip: str | None = None
     key: str | None = None  # of the caller and the place it calls, not of the caller's choice alone
     fingerprint: bytes = b""  # of what was asked for
+    is_known: bool = False  # the same was asked for before under this key, and what was answered is lost
 
 
 class Wake(StrEnum):

@@ -15,6 +15,7 @@ from hourbell.core.plan import Plan
 from hourbell.core.policies import Delivery, Overlap, rank_of
 from hourbell.core.run import NewRun, scheduled_run_id
 from hourbell.core.schedule import Occurrence
+from hourbell.core.schedule.zones import local_time_at
 from hourbell.core.states import ENDS, Kind, RunState
 from hourbell.core.target import lane_of
 from hourbell.store.base import Conflict
@@ -33,12 +34,20 @@ def manual_run(job: Job, run_id: UUID, now: datetime) -> NewRun:
     return NewRun(
         id=run_id,
         scheduled_at=now,
-        local_at=now.astimezone(UTC).replace(tzinfo=None),
+        local_at=_local(job.definition.timezone, now),
         ready_at=now,
         expires_at=now + job.definition.max_age,
         rank=rank_of(job.definition.priority, is_late=False),
         kind=Kind.MANUAL,
     )
+
+
+def _local(timezone: str, now: datetime) -> datetime:
+    """What clocks on the wall show in a zone; in UTC where it is not known."""
+    try:
+        return local_time_at(timezone, now)[0]
+    except (KeyError, ValueError):
+        return now.astimezone(UTC).replace(tzinfo=None)
 
 
 def before_cursor(job: Job, occurrences: Iterable[Occurrence]) -> list[Occurrence]:

@@ -178,7 +178,7 @@ class EndedRun:
     """What statistics need of a run that ended."""
 
     state: RunState
-    scheduled_at: datetime
+    due_at: datetime  # its instant; of a backfill or a replay, when it was to begin
     started_at: datetime | None
     finished_at: datetime
 

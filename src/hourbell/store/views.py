@@ -4,6 +4,7 @@ one row that makes no sense must not take a whole list with it."""
 import json
 from dataclasses import fields
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -30,8 +31,7 @@ from hourbell.store.rows import UNREADABLE, Row, job_of
 
 SESSION_KEY = "session_key"  # in meta, as hexadecimal text
 _UNREADABLE = (*UNREADABLE, TypeError, KeyError)
-_COUNTS = ("succeeded", "failed", "cancelled")
-_TOTALS = tuple(field.name for field in fields(JobTotals) if field.name not in _COUNTS)
+_last_run = itemgetter("last_run_id", "last_run_at", "last_state", "last_error", "last_success_at")
 _PLAIN_OF_RUN = tuple(
     field.name
     for field in fields(RunView)
@@ -41,7 +41,7 @@ _PLAIN_OF_RUN = tuple(
 
 def job_view(row: Row) -> JobView:
     """A job from its row joined with its statistics, which are null if it has none."""
-    totals: dict[str, Any] = {name: row[name] for name in _TOTALS} | {name: row[name] or 0 for name in _COUNTS}
+    totals = (*_last_run(row), row["succeeded"] or 0, row["failed"] or 0, row["cancelled"] or 0)
     return JobView(
         job=job_of(row),
         created_at=row["created_at"],
@@ -49,7 +49,7 @@ def job_view(row: Row) -> JobView:
         deleted_at=row["deleted_at"],
         paused_note=row["paused_note"],
         paused_by=row["paused_by"],
-        totals=JobTotals(**totals),
+        totals=JobTotals(*totals),
     )
 
 
@@ -83,7 +83,7 @@ def version_view(row: Row) -> VersionView:
 
 
 def ended_run(row: Row) -> EndedRun:
-    return EndedRun(RunState(row["state"]), row["scheduled_at"], row["started_at"], row["finished_at"])
+    return EndedRun(RunState(row["state"]), row["due_at"], row["started_at"], row["finished_at"])
 
 
 def changed_run(row: Row) -> ChangedRun:

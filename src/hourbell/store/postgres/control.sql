@@ -52,6 +52,16 @@ order by j.name collate "C"
 limit $4
 for no key update of j
 
+-- name: lock_unseen_owned_jobs
+-- The same of owners other than the API, as the index over their jobs says it.
+select j.id, j.name
+from hourbell.jobs j
+where j.managed_by = $1 and j.managed_by <> 'api' and j.source = $2 and j.deleted_at is null
+  and not exists (select 1 from hourbell.imports i where i.id = $3 and i.job_id = j.id)
+order by j.name collate "C"
+limit $4
+for no key update of j
+
 -- name: note_imported
 insert into hourbell.imports (id, job_id, started_at) select $1, job_id, $3 from unnest($2::uuid[]) as job_id
 on conflict do nothing

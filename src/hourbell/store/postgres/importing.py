@@ -59,7 +59,8 @@ async def prune_jobs(
     dry_run: bool,
     request: Request | None,
 ) -> list[str]:
-    rows = await connection.fetch(SQL["lock_unseen_jobs"], managed_by, source, import_id, limit)
+    unseen = "lock_unseen_jobs" if managed_by == "api" else "lock_unseen_owned_jobs"
+    rows = await connection.fetch(SQL[unseen], managed_by, source, import_id, limit)
     names = [row["name"] for row in rows]
     if dry_run:
         return names

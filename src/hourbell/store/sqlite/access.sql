@@ -29,7 +29,7 @@ update hourbell_tokens set last_used_at = ?2 where id = ?1 and (last_used_at is 
 select fingerprint, answer from hourbell_idempotency where key = ?1
 
 -- name: keep_answer
-update hourbell_idempotency set answer = ?2 where key = ?1
+update hourbell_idempotency set answer = ?2 where key = ?1 and answer is null
 
 -- name: forget_kept
 delete from hourbell_idempotency

@@ -41,6 +41,15 @@ where j.managed_by = ?1 and j.source = ?2 and j.deleted_at is null
 order by j.name
 limit ?4
 
+-- name: unseen_owned_jobs
+-- The same of owners other than the API, as the index over their jobs says it.
+select j.id, j.name
+from hourbell_jobs j
+where j.managed_by = ?1 and j.managed_by <> 'api' and j.source = ?2 and j.deleted_at is null
+  and not exists (select 1 from hourbell_imports i where i.id = ?3 and i.job_id = j.id)
+order by j.name
+limit ?4
+
 -- name: note_imported
 insert into hourbell_imports (id, job_id, started_at) select ?1, unhex(value), ?3 from json_each(?2)
 where true

@@ -59,7 +59,8 @@ def prune_jobs(
     dry_run: bool,
     request: Request | None,
 ) -> list[str]:
-    rows = session.fetch(SQL["unseen_jobs"], managed_by, source, import_id, limit)
+    unseen = "unseen_jobs" if managed_by == "api" else "unseen_owned_jobs"
+    rows = session.fetch(SQL[unseen], managed_by, source, import_id, limit)
     names = [row["name"] for row in rows]
     if dry_run:
         return names

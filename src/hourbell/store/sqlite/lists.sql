@@ -347,7 +347,8 @@ order by last_at, id
 select id from hourbell_runs where job_id = :job_id and scheduled_at < :at order by scheduled_at desc limit 1
 
 -- name: ended
-select state, scheduled_at, started_at, finished_at
+select state, case when kind in ('scheduled', 'manual') then scheduled_at else ready_at end as due_at, started_at,
+       finished_at
 from hourbell_runs
 where job_id = :job_id and scheduled_at >= :since and finished_at is not null
 order by scheduled_at desc, id desc

@@ -1,0 +1,58 @@
+"""What the OpenAPI document says of the whole API, for tests that go through all of it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from hourbell.api.access import Door
+from hourbell.api.app import build_app
+from hourbell.api.openapi import describe
+from hourbell.metrics import Metrics
+
+CHANGES = ("post", "put", "patch", "delete")
+
+
+@dataclass(frozen=True)
+class Operation:
+    name: str
+    method: str
+    path: str
+    described: dict[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.method.upper()} {self.path}"
+
+    @property
+    def body(self) -> dict[str, Any] | None:
+        """The media types it takes, with their schemas."""
+        found: dict[str, Any] | None = self.described.get("requestBody", {}).get("content")
+        return found
+
+    def at(self, **parts: str) -> str:
+        """The path with its parameters filled in."""
+        return self.path.format_map(parts)
+
+
+@cache
+def document() -> dict[str, Any]:
+    """The document of an app that has nothing behind it."""
+    nothing: Any = None
+    door = Door(nothing, nothing, nothing, nothing, nothing, is_local=True)
+    return describe(build_app(nothing, door, nothing, Metrics(), version="test"))
+
+
+def operations() -> list[Operation]:
+    """Every operation, those under /schedules too."""
+    return list(_operations())
+
+
+def distinct_operations() -> list[Operation]:
+    """The same without those under /schedules, which are the jobs' once more."""
+    return [each for each in _operations() if "/schedules" not in each.path]
+
+
+def _operations() -> Iterator[Operation]:
+    for path, methods in document()["paths"].items():
+        for method, described in methods.items():
+            yield Operation(described["operationId"], method, path, described)

@@ -1,0 +1,214 @@
+"""Who may do what: every operation of the document, tried by everybody."""
+
+import json
+from collections.abc import AsyncIterator, Iterable, Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+
+from hourbell.core.roles import Role
+from tests.api.document import Operation, operations
+from tests.api.whole import HOOK, Whole, a_job, whole_api
+from tests.sqlite_database import SqliteDatabase
+
+pytestmark = pytest.mark.anyio
+
+JOBS = "/api/v1/jobs"
+NOBODY = "00000000-0000-4000-8000-000000000000"
+EVERYBODY = None
+LEAST = {
+    **dict.fromkeys(["get_health", "get_health_ready", "get_metrics", "create_session"], EVERYBODY),
+    **dict.fromkeys(
+        [
+            "list_jobs", "get_job", "list_upcoming", "list_runs_of_job", "get_stats", "list_skips", "list_versions",
+            "list_runs", "list_late", "list_stuck", "list_orphans", "get_run", "preview_schedule", "explain_instant",
+            "get_forecast", "get_overview", "list_nodes", "listen", "get_session", "delete_session",
+        ],
+        Role.VIEWER,
+    ),
+    **dict.fromkeys(
+        [
+            "pause_job", "resume_job", "trigger_job", "backfill_job", "replay_runs", "cancel_runs", "discard_runs",
+            "replay_run", "cancel_run", "discard_run",
+        ],
+        Role.OPERATOR,
+    ),
+    **dict.fromkeys(
+        ["create_job", "replace_job", "patch_job", "delete_job", "rotate_secret", "import_jobs"], Role.EDITOR
+    ),
+    **dict.fromkeys(["list_audit", "list_tokens", "create_token", "revoke_token"], Role.ADMIN),
+}  # fmt: skip
+OPERATIONS = [each for each in operations() if each.name != "listen"]
+OTHERS = [
+    {"type": "sql", "database": "reports", "function": "cleanup", "args": {"days": 30}},
+    {"type": "task", "name": "reports.send"},
+    {"type": "queue", "queue": "mail"},
+]
+REFUSED = ("refused", "not_allowed")
+_NUMBERS = count()
+
+
+def least(operation: Operation) -> Role | None:
+    return LEAST[operation.name.removeprefix("schedules_")]
+
+
+@pytest.fixture(scope="module")
+async def api() -> AsyncIterator[Whole]:
+    async with SqliteDatabase.in_memory() as database, whole_api(database, is_local=False) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+async def tokens(api: Whole) -> dict[Role, dict[str, str]]:
+    return {role: {"Authorization": f"Bearer {await api.token(role)}"} for role in Role}
+
+
+async def statuses(api: Whole, wanted: list[Operation], headers: dict[str, str], **more: Any) -> dict[str, int]:
+    """What each operation is answered. They are about what is not there, so that none spoils the next."""
+    found = {}
+    for each in wanted:
+        path = each.at(job=NOBODY, run=NOBODY, token=NOBODY)
+        found[each.name] = (await api.client.request(each.method, path, headers=headers, **more)).status_code
+    return found
+
+
+def test_every_operation_has_a_least_role() -> None:
+    assert {each.name.removeprefix("schedules_") for each in operations()} == set(LEAST)
+
+
+async def test_every_route_is_in_the_document(api: Whole) -> None:
+    found = {(method.lower(), path) for path, methods in paths(api.app.routes) for method in methods}
+
+    listed = {(each.method, each.path) for each in operations()}
+    assert found - listed == {("get", "/docs"), ("get", "/openapi.json")}
+    assert listed - found == set()
+
+
+def paths(routes: Iterable[Any]) -> Iterator[tuple[str, set[str]]]:
+    for route in routes:
+        if hasattr(route, "effective_candidates"):
+            yield from paths(route.effective_candidates())
+        else:
+            yield route.path, route.methods
+
+
+@pytest.mark.usefixtures("tokens")
+async def test_without_a_token_nothing_answers_but_health_and_the_login(api: Whole) -> None:
+    found = await statuses(api, OPERATIONS, {})
+
+    assert {name for name, status in found.items() if status != 401} == {
+        "get_health",
+        "get_health_ready",
+        "create_session",
+    }
+
+
+@pytest.mark.parametrize("role", list(Role))
+async def test_each_role_may_do_what_is_its_own_and_no_more(
+    api: Whole, tokens: dict[Role, dict[str, str]], role: Role
+) -> None:
+    found = await statuses(api, OPERATIONS, tokens[role])
+
+    refused = {each.name for each in OPERATIONS if (needed := least(each)) is not None and not role.may(needed)}
+    assert {name for name, status in found.items() if status == 403} == refused
+    assert {name: status for name, status in found.items() if status == 401 or status >= 500} == {}
+
+
+async def test_who_may_not_is_told_before_the_body_is_looked_at(api: Whole, tokens: dict[Role, dict[str, str]]) -> None:
+    forbidden = [each for each in OPERATIONS if each.body and least(each) not in (EVERYBODY, Role.VIEWER)]
+
+    found = await statuses(api, forbidden, tokens[Role.VIEWER], content=b"{")
+
+    assert set(found.values()) == {403}
+
+
+async def test_every_role_hears_of_changes(api: Whole, tokens: dict[Role, dict[str, str]]) -> None:
+    # The parameter is refused to those who were let in: the stream itself has no end.
+    let_in = [await api.client.get("/api/v1/events?no=1", headers=headers) for headers in tokens.values()]
+    stranger = await api.client.get("/api/v1/events?no=1")
+
+    assert ({each.status_code for each in let_in}, stranger.status_code) == ({400}, 401)
+
+
+class Editing:
+    """An editor beside an admin, with a name for a job that nobody has used."""
+
+    def __init__(self, api: Whole, tokens: dict[Role, dict[str, str]]) -> None:
+        self.api = api
+        self.editor, self.admin = tokens[Role.EDITOR], tokens[Role.ADMIN]
+        self.name = f"job-{next(_NUMBERS)}"
+        self.path = f"{JOBS}/{self.name}"
+
+    async def tries(self, method: str, path: str, **more: Any) -> int:
+        return (await self.api.client.request(method, path, headers=self.editor, **more)).status_code
+
+    async def made(self, target: object) -> None:
+        answer = await self.api.client.post(JOBS, json=a_job(self.name, target=target), headers=self.admin)
+        assert answer.status_code == 201, answer.text
+
+    async def imports(self, who: dict[str, str], job: object, **params: str) -> list[tuple[str, str | None]]:
+        headers = {**who, "Content-Type": "application/x-ndjson"}
+        answer = await self.api.client.post(
+            f"{JOBS}/import", content=json.dumps(job).encode(), params=params, headers=headers
+        )
+        results = [json.loads(line) for line in answer.text.splitlines()]
+        return [(result["result"], result.get("code")) for result in results]
+
+
+@pytest.fixture
+async def editing(api: Whole, tokens: dict[Role, dict[str, str]]) -> Editing:
+    return Editing(api, tokens)
+
+
+@pytest.mark.parametrize("target", OTHERS, ids=lambda target: target["type"])
+class TestAnEditorAndATargetThatIsNotHttp:
+    async def test_makes_none(self, editing: Editing, target: object) -> None:
+        job = a_job(editing.name, target=target)
+
+        posted = await editing.tries("POST", JOBS, json=job)
+        tried = await editing.tries("POST", JOBS, json=job, params={"dry_run": "true"})
+        put = await editing.tries("PUT", editing.path, json=job)
+
+        assert [posted, tried, put] == [403, 403, 403]
+
+    async def test_makes_no_http_job_into_one(self, editing: Editing, target: dict[str, object]) -> None:
+        await editing.made(HOOK)
+
+        put = await editing.tries("PUT", editing.path, json=a_job(editing.name, target=target))
+        patched = await editing.tries("PATCH", editing.path, json={"target": dict.fromkeys(HOOK) | target})
+
+        assert [put, patched] == [403, 403]
+
+    async def test_changes_none_and_makes_it_no_http_job(self, editing: Editing, target: object) -> None:
+        await editing.made(target)
+        http = a_job(editing.name)
+
+        described = await editing.tries("PATCH", editing.path, json={"description": "mine"})
+        turned = await editing.tries("PUT", editing.path, json=http)
+        tried = await editing.tries("PUT", editing.path, json=http, params={"dry_run": "true"})
+        rotated = await editing.tries("POST", f"{editing.path}/rotate-secret")
+
+        assert [described, turned, tried, rotated] == [403, 403, 403, 403]
+
+    async def test_deletes_none(self, editing: Editing, target: object) -> None:
+        await editing.made(target)
+
+        assert await editing.tries("DELETE", editing.path) == 403
+
+    async def test_imports_none(self, editing: Editing, target: object) -> None:
+        assert await editing.imports(editing.editor, a_job(editing.name, target=target)) == [REFUSED]
+
+    async def test_imports_no_http_job_over_one(self, editing: Editing, target: object) -> None:
+        await editing.made(target)
+
+        assert await editing.imports(editing.editor, a_job(editing.name)) == [REFUSED]
+
+    async def test_prunes_none(self, editing: Editing, target: object) -> None:
+        theirs = {"managed_by": "file", "source": editing.name, "prune": "true"}
+        await editing.imports(editing.admin, a_job(editing.name, target=target), **theirs)
+
+        results = await editing.imports(editing.editor, a_job(f"{editing.name}-new"), **theirs)
+
+        assert results == [("created", None), ("not_pruned", "not_allowed")]
+        assert await editing.tries("GET", editing.path) == 200

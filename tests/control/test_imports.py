@@ -1,0 +1,57 @@
+"""Imports read on while they write, answer lines in their order, and leave nothing under way when lines break off."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import pytest
+
+from hourbell.control.imports import AT_ONCE, Imports, Owner
+from hourbell.control.rules import Rules
+from hourbell.control.user import User
+from hourbell.core.roles import Role
+from tests.sqlite_database import SqliteDatabase
+
+pytestmark = pytest.mark.anyio
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+ADMIN = User("somebody", Role.ADMIN)
+
+
+class BrokenOff(Exception):
+    pass
+
+
+async def lines(count: int, *, breaks_off: bool = False) -> AsyncIterator[bytes]:
+    for number in range(count):
+        yield json.dumps(
+            {"name": f"job-{number}", "schedule": "@daily", "target": {"type": "queue", "queue": "a"}}
+        ).encode()
+    if breaks_off:
+        raise BrokenOff
+
+
+def imports_on(database: SqliteDatabase) -> Imports:
+    return Imports(database.control(), rules=Rules(forbids=lambda *_: None), now=lambda: NOW, new_id=uuid4)
+
+
+async def test_results_come_batch_by_batch_in_the_order_of_the_lines() -> None:
+    async with SqliteDatabase.in_memory() as database:
+        batches = [each async for each in imports_on(database).run(lines(2 * AT_ONCE + 3), Owner(), ADMIN)]
+
+    assert [len(batch) for batch in batches] == [AT_ONCE, AT_ONCE, 3]
+    assert [each.line for batch in batches for each in batch] == list(range(1, 2 * AT_ONCE + 4))
+    assert {each.result for batch in batches for each in batch} == {"created"}
+
+
+async def test_lines_that_break_off_leave_nothing_under_way() -> None:
+    async with SqliteDatabase.in_memory() as database:
+        before = asyncio.all_tasks()
+        with pytest.raises(BrokenOff):
+            async for _ in imports_on(database).run(lines(2 * AT_ONCE + 3, breaks_off=True), Owner(), ADMIN):
+                pass
+        assert asyncio.all_tasks() == before
+        [first] = await database.rows("jobs", "name limit 1")
+
+    assert first["name"] == "job-0"
