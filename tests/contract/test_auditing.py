@@ -167,3 +167,14 @@ async def test_what_the_audit_keeps_says_what_was_made(case: Case) -> None:
     assert found["job.trigger"] == {"run": str(NEW)}
     assert found["job.backfill"] == {"runs": 1, "first": at, "last": at}
     assert found["job.import"] == {"created": 1}
+
+
+async def test_the_key_of_many_changes_is_taken_once(control: ControlStore, database: Database) -> None:
+    await control.take_key(Request(key="k"), T0)
+
+    with pytest.raises(AlreadyAsked):
+        await control.take_key(Request(key="k"), T0)
+    await control.take_key(Request(), T0)
+    await control.take_key(Request(), T0)
+
+    assert (len(await database.rows("idempotency")), await database.rows("audit")) == (1, [])

@@ -120,7 +120,7 @@ async def test_an_instant_of_a_deleted_job_is_still_known(control: ControlStore,
     assert facts.job.deleted_at == T0 + HOUR
 
 
-@pytest.mark.parametrize(("after", "version"), [(-1, None), (0, 1), (1, 1), (2, 2), (5, 2)])
+@pytest.mark.parametrize(("after", "version"), [(-1, None), (0, None), (1, 1), (2, 1), (3, 2), (5, 2)])
 async def test_the_version_of_an_instant_is_the_one_valid_then(
     control: ControlStore, lists: ListStore, after: int, version: int | None
 ) -> None:

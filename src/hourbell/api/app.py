@@ -1,6 +1,7 @@
 """The HTTP server's app: health, metrics, the REST API and its description, behind one door."""
 
 from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI
@@ -102,14 +103,15 @@ def _operation_id(path: str) -> str:
 
 
 def _add_description(app: FastAPI) -> None:
-    described: dict[str, Any] = describe(app)
-    page = docs_page(described)
+    @cache
+    def described() -> dict[str, Any]:
+        return describe(app)  # takes a while, and most servers are never asked
 
     async def openapi(_request: Request) -> Response:
-        return JSONResponse(described)
+        return JSONResponse(described())
 
     async def docs(_request: Request) -> Response:
-        return HTMLResponse(page, headers={"Content-Security-Policy": DOCS_POLICY})
+        return HTMLResponse(docs_page(described()), headers={"Content-Security-Policy": DOCS_POLICY})
 
     for path, endpoint in (("/openapi.json", openapi), ("/docs", docs)):
         app.add_api_route(path, endpoint, include_in_schema=False, dependencies=[Depends(_off_loopback)])

@@ -28,6 +28,7 @@ COMMANDS = {
     "doctor": Entry(
         "hourbell.cli.doctor", "Look for what is wrong in a database, while nodes run, and say how to repair it."
     ),
+    "import": Entry("hourbell.cli.import_", "What other schedulers have, as a jobs file. Needs no server."),
     "run": Entry("hourbell.cli.run", "The runs that failed, and running them again."),
     "secret": Entry("hourbell.cli.secret", "Secrets of webhooks: make, rotate, set, list and remove them."),
     "serve": Entry("hourbell.cli.serve", "Start a node: planner, runner and a small HTTP server."),

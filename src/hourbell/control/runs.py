@@ -10,7 +10,7 @@ from hourbell.control.pages import MOST, BadCursor, Page, cursor_of, number_of, 
 from hourbell.control.user import User
 from hourbell.core.roles import Role
 from hourbell.core.states import ENDS, WAITING, RunState
-from hourbell.store.base import AlreadyAsked, Conflict, ControlStore, Request
+from hourbell.store.base import Conflict, ControlStore
 from hourbell.store.lists import AttemptView, ListStore, Place, RunList, RunQuery, RunView
 
 MOST_AT_ONCE = 1_000
@@ -121,9 +121,11 @@ class Runs:
     ) -> BulkResult:
         """Act on the runs that match, each by itself; replays become ready at this rate and not all at once.
 
-        Whatever was replayed or discarded matches no more, so that calling again goes on with the rest.
+        Whatever was replayed or discarded matches no more, so that calling again goes on with the rest. Under a key it
+        acts once: if it was cut off in the middle, it says that it was asked for already.
         """
         user.must_be(Role.OPERATOR, f"to {action} runs")
+        await self._store.take_key(user.request, self._now())
         found, has_more = await self.matching(action, wanted, limit)
         done: list[tuple[UUID, UUID | None]] = []
         refused: list[tuple[UUID, str]] = []
@@ -138,25 +140,17 @@ class Runs:
     async def _act(
         self, action: BulkAction, run_id: UUID, user: User, now: datetime, ready_at: datetime
     ) -> UUID | None:
-        request = _part_of(user.request, run_id)
-        try:
-            match action:
-                case BulkAction.REPLAY:
-                    new_id = self._new_id() if request.key is None else uuid5(run_id, request.key)
-                    await self._store.replay_run(run_id, new_id, now, user.name, ready_at=ready_at, request=request)
-                    return new_id
-                case BulkAction.CANCEL:
-                    await self._store.cancel_run(run_id, now, user.name, request=request)
-                case BulkAction.DISCARD:
-                    await self._store.discard_run(run_id, now, user.name, request=request)
-        except AlreadyAsked:
-            pass
+        request = replace(user.request, key=None)  # the whole call has it
+        match action:
+            case BulkAction.REPLAY:
+                new_id = self._new_id()
+                await self._store.replay_run(run_id, new_id, now, user.name, ready_at=ready_at, request=request)
+                return new_id
+            case BulkAction.CANCEL:
+                await self._store.cancel_run(run_id, now, user.name, request=request)
+            case BulkAction.DISCARD:
+                await self._store.discard_run(run_id, now, user.name, request=request)
         return None
-
-
-def _part_of(request: Request, run_id: UUID) -> Request:
-    """The request as it stands behind one of many changes, so that each of them acts once."""
-    return request if request.key is None else replace(request, key=f"{request.key}:{run_id}")
 
 
 def _states(action: BulkAction, wanted: RunFilter) -> Sequence[RunState]:

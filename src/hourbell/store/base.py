@@ -370,6 +370,9 @@ class ControlStore(Protocol):
     is changed. Two at the same time are one after the other.
     """
 
+    async def take_key(self, request: Request, now: datetime) -> None:
+        """Take the key of a call that makes many changes, each by itself. AlreadyAsked if it is taken."""
+
     async def create_job(
         self,
         definition: Definition,

@@ -59,6 +59,10 @@ class PostgresControlStore:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
 
+    async def take_key(self, request: Request, now: datetime) -> None:
+        async with self._writing(request, now):
+            pass
+
     async def create_job(
         self,
         definition: Definition,

@@ -51,6 +51,9 @@ class SqliteControlStore:
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
 
+    async def take_key(self, request: Request, now: datetime) -> None:
+        await self._write(lambda _: None, request, now)
+
     async def create_job(
         self,
         definition: Definition,

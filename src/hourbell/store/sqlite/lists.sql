@@ -318,7 +318,7 @@ limit :limit
 -- name: version_at
 select version, definition, changed_at, changed_by
 from hourbell_job_versions
-where job_id = :job_id and changed_at <= :at
+where job_id = :job_id and changed_at < :at  -- what is due at the moment of a change is the old version's
 order by version desc
 limit 1
 

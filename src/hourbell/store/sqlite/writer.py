@@ -182,10 +182,22 @@ class Threaded:
                 if isinstance(error, StoreUnavailable):
                     self._drop_connection()
                 task.answer(None, error)
+                if isinstance(error.__cause__, apsw.BusyError):
+                    self._refuse_waiting(error)
                 return
             task.answer(answer)
             self.hints.announce(wakes | self._wakes_of_others())
             self._checkpoints.start_if_due()
+
+    def _refuse_waiting(self, error: BaseException) -> None:
+        """Who wants to write and has waited as long as the one that was refused is refused, too: nobody's patience
+        begins only when the others' is at its end."""
+        for _ in range(self._tasks.qsize()):
+            task = self._tasks.get()
+            if task.writes:
+                task.answer(None, error)
+            else:
+                self._tasks.put(task)
 
     def _connected(self) -> apsw.Connection:
         if self._connection is None:

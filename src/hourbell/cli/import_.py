@@ -1,0 +1,86 @@
+"""`hourbell import`: what other schedulers have, as a jobs file on stdout. Needs no server."""
+
+import sys
+from typing import IO
+
+import click
+
+from hourbell.cli.command import ExampleCommand, ExampleGroup
+from hourbell.core.crontab import Crontab, parse_crontab
+from hourbell.core.crontab_jobs import crontab_to_jobs
+from hourbell.core.jobs_file_export import export_jobs
+from hourbell.core.jobs_file_text import FORMATS, Format
+from hourbell.core.schedule import Schedule, ScheduleError
+
+FAILED = 1
+
+
+@click.group(
+    cls=ExampleGroup,
+    examples="""
+    crontab -l | hourbell import crontab - > jobs.toml
+    hourbell import crontab /etc/crontab --system --timezone Europe/Berlin
+    """,
+)
+def command() -> None:
+    """What other schedulers have, as a jobs file. Needs no server."""
+
+
+@command.command(
+    cls=ExampleCommand,
+    examples="""
+    crontab -l | hourbell import crontab - > jobs.toml
+    hourbell import crontab /etc/crontab --system --timezone Europe/Berlin
+    hourbell import crontab backup.cron -o yaml
+    """,
+)
+@click.argument("file", type=click.File("rb"), required=False, metavar="[FILE|-]")
+@click.option("--system/--user", default=None, help="Whether entries name a user.  [default: guessed from the file]")
+@click.option("--timezone", "-z", metavar="ZONE", help="IANA name, for entries without CRON_TZ.  [default: TZ, or UTC]")
+@click.option("-o", "--output", default="toml", type=click.Choice(FORMATS), help="The format.  [default: toml]")
+def crontab(file: IO[bytes] | None, system: bool | None, timezone: str | None, output: Format) -> None:
+    """Print a jobs file with a disabled job for each entry of a crontab.
+
+    Hourbell runs no shell commands: each job names a task to be written, crontab.NAME, and has the command in its
+    description. What cannot be read is told with its line, and the exit code is 1; the rest is printed all the same.
+    """
+    if timezone is not None:
+        _check_zone(timezone)
+    if file is None and sys.stdin.isatty():
+        raise click.UsageError("Name a file, or pipe a crontab, as in: crontab -l | hourbell import crontab -")
+    data = (file or sys.stdin.buffer).read()
+    text, notes = _decode(data)
+    read = parse_crontab(text, system=system)
+    if read.guess is not None:
+        notes.append(f"read as a system crontab, because {read.guess}; --user reads it as a user's")
+    jobs, more = crontab_to_jobs(read, timezone)
+    comments = _comments(read)
+    click.echo(export_jobs(jobs, output, comments=comments), nl=False)
+    if output == "json":
+        notes += [f"not in the file: {comment}" for comment in comments]
+    for note in [*notes, *more]:
+        click.echo(f"{click.style('note', fg='yellow')}: {note}", err=True)
+    for problem in read.problems:
+        click.echo(f"{click.style('error', fg='red')}: {problem}", err=True)
+    sys.exit(FAILED if read.problems else 0)
+
+
+def _check_zone(timezone: str) -> None:
+    try:
+        Schedule.parse("@daily", timezone)
+    except ScheduleError as error:
+        raise click.BadParameter(str(error.faults[0]), param_hint="--timezone") from None
+
+
+def _decode(data: bytes) -> tuple[str, list[str]]:
+    try:
+        return data.decode(), []
+    except UnicodeDecodeError:
+        return data.decode("latin-1"), ["the crontab is not UTF-8; it was read as Latin-1"]
+
+
+def _comments(crontab: Crontab) -> list[str]:
+    """What no job can hold: comments that stand by themselves, and lines that could not be read."""
+    kept = {comment.line: comment.text for comment in crontab.comments if comment.is_loose and comment.text}
+    kept |= {problem.line: f"could not be read: {problem.text.strip()}" for problem in crontab.problems}
+    return [f"crontab line {line}: {text}" for line, text in sorted(kept.items())]

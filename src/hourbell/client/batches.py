@@ -1,0 +1,43 @@
+"""Items that come many at once and are asked for one by one: the sync front takes each batch in one step."""
+
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Batches(AsyncIterator[T], Generic[T]):
+    def __init__(self, batches: AsyncGenerator[Sequence[T], None]) -> None:
+        self._batches = batches
+        self._ready: deque[T] = deque()
+
+    async def __anext__(self) -> T:
+        while not self._ready:
+            self._ready.extend(await anext(self._batches))
+        return self._ready.popleft()
+
+    async def take(self) -> Sequence[T]:
+        """What is there, or else what comes next; empty only at the end."""
+        try:
+            self._ready.appendleft(await anext(self))
+        except StopAsyncIteration:
+            return ()
+        taken = tuple(self._ready)
+        self._ready.clear()
+        return taken
+
+    async def aclose(self) -> None:
+        await self._batches.aclose()
+
+
+async def line_batches(parts: AsyncIterator[bytes]) -> AsyncGenerator[Sequence[bytes], None]:
+    """Lines, however the parts were cut; each without its end. A last one without an end is not whole, and left out."""
+    rest: list[bytes] = []
+    async for part in parts:
+        first, *more = part.split(b"\n")
+        rest.append(first)
+        if more:
+            *whole, last = [b"".join(rest), *more]
+            rest = [last]
+            yield [line.removesuffix(b"\r") for line in whole]

@@ -1,0 +1,169 @@
+"""Calls of the API: what is sent is JSON, what may be sent again is, and what was refused is raised.
+
+A call is made again after a lost connection, 429, 502, 503 or 504. If an earlier try may have acted, then only when
+acting twice does no more than acting once:
+
+1. GET changes nothing, and a POST has an Idempotency-Key, the same on every try.
+2. PUT, PATCH and DELETE say for themselves (`may_repeat`).
+3. An error after a try that may have acted says so: `is_in_doubt`.
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+from uuid import UUID
+
+from hourbell.client.errors import ClientError, NotFound, UnexpectedAnswer, error_of
+from hourbell.client.reading import Json
+from hourbell.client.retries import Retries
+from hourbell.client.wire import Reply, Request, Wire
+
+API = "/api/v1"
+_JSON = {"Content-Type": "application/json"}
+
+
+class Caller:
+    def __init__(self, wire: Wire, retries: Retries) -> None:
+        self.wire = wire
+        self.retries = retries
+
+    async def get(self, path: str, query: Mapping[str, object] | None = None) -> Any:
+        reply = await self.send(Request("GET", path, text_of(query), may_repeat=True))
+        return _value(reply)
+
+    async def post(
+        self,
+        path: str,
+        body: object = None,
+        query: Mapping[str, object] | None = None,
+        *,
+        key: str | None = None,
+        expect_version: int | None = None,
+        may_repeat: bool = True,
+    ) -> Any:
+        """None if the answer is empty."""
+        headers = {"Idempotency-Key": key or self.retries.new_key(), **_if_match(expect_version)}
+        sent = None
+        if body is not None:
+            headers, sent = {**headers, **_JSON}, encoded(body)
+        reply = await self.send(Request("POST", path, text_of(query), headers, sent, may_repeat=may_repeat))
+        return _value(reply) if reply.body else None
+
+    async def change(
+        self,
+        method: str,
+        path: str,
+        body: object,
+        query: Mapping[str, object],
+        *,
+        expect_version: int | None,
+        may_repeat: bool,
+    ) -> Any:
+        """PUT or PATCH."""
+        headers = {**_JSON, **_if_match(expect_version)}
+        request = Request(method, path, text_of(query), headers, encoded(body), may_repeat=may_repeat)
+        return _value(await self.send(request))
+
+    async def delete(self, path: str, *, expect_version: int | None = None, may_repeat: bool) -> None:
+        try:
+            await self.send(Request("DELETE", path, headers=_if_match(expect_version), may_repeat=may_repeat))
+        except NotFound as error:
+            if not error.is_in_doubt:  # else the try whose answer was lost has deleted it
+                raise
+
+    async def send(self, request: Request) -> Reply:
+        """A successful answer, after as many tries as it may take."""
+        began, tries, is_in_doubt = self.retries.elapsed(), 0, False
+        while True:
+            tries += 1
+            try:
+                reply = await self.wire.send(request)
+                if 200 <= reply.status < 300:
+                    return reply
+                raise error_of(reply.status, reply.headers, reply.body)
+            except ClientError as error:
+                is_in_doubt = request.method != "GET" and (is_in_doubt or error.is_in_doubt)
+                error.is_in_doubt = is_in_doubt
+                wait = None
+                if error.may_pass and (request.may_repeat or not is_in_doubt):
+                    wait = self.retries.wait_after(tries, self.retries.elapsed() - began, error.retry_after)
+                if wait is None:
+                    _note_doubt(error)
+                    raise
+            await self.retries.pause(wait)
+
+
+def segment(text: object) -> str:
+    """The name or the id of something as a part of a path."""
+    found = str(text)
+    if not found.strip("."):
+        raise ValueError("Give the name or the id, which is not empty.")
+    return quote(found, safe="")
+
+
+def is_id(ref: object) -> bool:
+    """Whether it names one thing for ever, as a name does not."""
+    try:
+        return bool(UUID(str(ref)))
+    except ValueError:
+        return False
+
+
+def text_of(query: Mapping[str, object] | None) -> dict[str, str]:
+    """Parameters as the API takes them; None means that one is not given."""
+    return {name: _parameter(value) for name, value in (query or {}).items() if value is not None}
+
+
+def encoded(body: object) -> bytes:
+    return json.dumps(body, ensure_ascii=False, allow_nan=False, default=plain).encode()
+
+
+def plain(value: object) -> object:
+    """What JSON has no form for, as the API writes it."""
+    match value:
+        case datetime():
+            return _rfc3339(value)
+        case timedelta():
+            return value.total_seconds()
+        case UUID():
+            return str(value)
+        case Mapping():
+            return dict(value)
+        case _:
+            raise TypeError(f"{type(value).__name__} cannot be written as JSON; convert it first.")
+
+
+def _parameter(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(plain(value)) if isinstance(value, (date, timedelta)) else str(value)
+
+
+def _rfc3339(value: datetime) -> str:
+    if value.tzinfo is None:
+        raise ValueError("Give a datetime with a zone, as in datetime(2026, 12, 24, 18, tzinfo=UTC).")
+    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _if_match(version: int | None) -> dict[str, str]:
+    return {} if version is None else {"If-Match": f'"{version}"'}
+
+
+def _value(reply: Reply) -> Any:
+    try:
+        return json.loads(reply.body)
+    except ValueError:
+        raise UnexpectedAnswer("What answers there is no Hourbell server; look at HOURBELL_URL.") from None
+
+
+def object_of(value: Any) -> Json:
+    if not isinstance(value, dict):
+        raise UnexpectedAnswer("What answers there is no Hourbell server; look at HOURBELL_URL.")
+    return value
+
+
+def _note_doubt(error: ClientError) -> None:
+    if error.is_in_doubt and not error.may_pass:
+        error.add_note("The answer to an earlier try was lost; that try may have made the change itself.")

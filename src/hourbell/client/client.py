@@ -1,0 +1,145 @@
+"""The async client: one connection pool to one server, with the names that control has."""
+
+import json
+import ssl
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Self
+from uuid import UUID
+
+from hourbell.client import events
+from hourbell.client.caller import API, Caller
+from hourbell.client.errors import error_of
+from hourbell.client.jobs import Jobs
+from hourbell.client.pages import Page, Pages
+from hourbell.client.reading import Json
+from hourbell.client.retries import Retries
+from hourbell.client.runs import Runs
+from hourbell.client.server_answers import (
+    AuditEntry,
+    Change,
+    Explanation,
+    Forecast,
+    Health,
+    Identity,
+    Node,
+    Overview,
+    Preview,
+    Readiness,
+)
+from hourbell.client.tokens import Tokens
+from hourbell.client.where import find
+from hourbell.client.wire import Request, Wire
+
+
+class AsyncClient:
+    """A client of the server at `url`, or HOURBELL_URL, or http://127.0.0.1:8080.
+
+    The token is `token`, or HOURBELL_TOKEN, or what the file HOURBELL_TOKEN_FILE holds. `timeout` is seconds for one
+    try. Use it in one event loop, best with `async with`.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        timeout: float = 30.0,
+        retries: Retries | None = None,
+        tls: ssl.SSLContext | None = None,
+        use_proxies: bool = False,
+    ) -> None:
+        self._wire = Wire(find(url, token), timeout=timeout, tls=tls, use_proxies=use_proxies)
+        self._caller = Caller(self._wire, retries or Retries())
+        self.jobs = Jobs(self._caller)
+        self.runs = Runs(self._caller)
+        self.tokens = Tokens(self._caller)
+
+    @property
+    def url(self) -> str:
+        return self._wire.where.url
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close its connections. It may be closed again, and used no more."""
+        await self._wire.close()
+
+    async def preview(
+        self,
+        schedule: str,
+        *,
+        timezone: str = "UTC",
+        dst: str = "once",
+        name: str | None = None,
+        after: datetime | None = None,
+        count: int = 5,
+    ) -> Preview:
+        """Words, the next instants and warnings for a schedule. Nothing is stored."""
+        body = {"schedule": schedule, "timezone": timezone, "dst": dst, "name": name, "after": after, "count": count}
+        return Preview.of(await self._caller.post(f"{API}/preview", body))
+
+    async def explain(self, job: UUID | str, at: datetime) -> Explanation:
+        """Whether an instant ran, was skipped, waits or is none of the job's."""
+        return Explanation.of(await self._caller.get(f"{API}/explain", {"job": job, "at": at}))
+
+    async def forecast(
+        self, *, start: datetime | None = None, bucket: str | timedelta | None = None, buckets: int | None = None
+    ) -> Forecast:
+        """How many runs will be planned in each span of time, if no job is changed."""
+        if isinstance(bucket, timedelta):
+            bucket = f"{bucket // timedelta(seconds=1)}s"
+        return Forecast.of(
+            await self._caller.get(f"{API}/forecast", {"from": start, "bucket": bucket, "buckets": buckets})
+        )
+
+    async def overview(self, *, since: datetime | None = None) -> Overview:
+        """Jobs, waiting and running runs, dead letters, and how runs ended since a time, by default of the last day."""
+        return Overview.of(await self._caller.get(f"{API}/stats", {"since": since}))
+
+    async def nodes(self) -> Page[Node]:
+        """Every running engine process."""
+        return Page.of(Node, await self._caller.get(f"{API}/nodes"))
+
+    def audit(self, *, subject: UUID | str | None = None, limit: int | None = None) -> Pages[AuditEntry]:
+        """Every change with who made it, newest first. `subject` is the id of a job, a run or a token."""
+        return Pages(AuditEntry, lambda page: self._caller.get(f"{API}/audit", page), {"subject": subject}, limit)
+
+    async def whoami(self) -> Identity:
+        """Who calls, with which role and until when."""
+        return Identity.of(await self._caller.get(f"{API}/session"))
+
+    async def health(self) -> Health:
+        """That the server answers."""
+        return Health.of(await self._caller.get("/health"))
+
+    async def ready(self) -> Readiness:
+        """Whether the server does its work. It is asked once, and no is an answer too."""
+        reply = await self._wire.send(Request("GET", "/health/ready"))
+        found = _readiness(reply.body)
+        if found is None:
+            raise error_of(reply.status, reply.headers, reply.body)
+        return Readiness.of(found)
+
+    def events(self) -> AsyncIterator[Change]:
+        """Which jobs and runs change, as it happens, at most once a second and without an end.
+
+        A lost connection is taken up again where it broke off. `is_reset` says that something may have been missed.
+        """
+        return events.listen(self._caller)
+
+
+def _readiness(body: bytes) -> Json | None:
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return None
+    is_readiness = isinstance(found, dict) and found.get("status") in ("ready", "not_ready")
+    return found if is_readiness else None

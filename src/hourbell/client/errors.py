@@ -1,0 +1,170 @@
+"""What can go wrong with a call, as exceptions that carry what the server said.
+
+`is_in_doubt` is the one thing a caller cannot see from the answer alone: whether what was asked may have been done.
+"""
+
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+_LONGEST_EXCERPT = 200
+
+
+class ClientError(Exception):
+    """Any failure of a call."""
+
+    is_in_doubt = False
+    may_pass = False  # the same call may succeed later
+    retry_after: float | None = None
+
+
+class ServerOutOfReach(ClientError):
+    """No answer came: there was no connection, or it was lost, or the time was up."""
+
+    may_pass = True
+
+    def __init__(self, message: str, *, is_in_doubt: bool = False) -> None:
+        super().__init__(message)
+        self.is_in_doubt = is_in_doubt
+
+
+class UnexpectedAnswer(ClientError):
+    """What answers there is no Hourbell server, or one of another kind."""
+
+
+class FieldError(NamedTuple):
+    """One thing that is wrong with a request, and where: a JSON pointer into the body, or `/query/…`."""
+
+    pointer: str
+    message: str
+    hint: str | None = None
+
+
+class ApiError(ClientError):
+    """The server said no."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        errors: tuple[FieldError, ...] = (),
+        *,
+        request_id: str | None = None,
+        retry_after: float | None = None,
+        raw: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(" ".join([detail, *(f"{each.pointer}: {each.message}" for each in errors)]))
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.errors = errors
+        self.request_id = request_id
+        self.retry_after = retry_after
+        self.raw: Mapping[str, Any] = raw or {}  # the problem as it came
+
+
+class Invalid(ApiError):
+    """400, 422: the request cannot be used as it is written; `errors` say where."""
+
+
+class NotAuthenticated(ApiError):
+    """401: there is no token, or it is not valid."""
+
+
+class NotAllowed(ApiError):
+    """403: the role of the token is not enough."""
+
+
+class NotFound(ApiError):
+    """404: there is no such job, run or token."""
+
+
+class Conflict(ApiError):
+    """409: as things stand it cannot be done; `code` says why."""
+
+
+class VersionMismatch(ApiError):
+    """412: somebody has changed the job since."""
+
+
+class TooManyRequests(ApiError):
+    """429: call again after `retry_after` seconds."""
+
+    may_pass = True
+
+
+class Unavailable(ApiError):
+    """502, 503, 504: the server, or its database, is out of reach for now."""
+
+    may_pass = True
+    is_in_doubt = True
+
+
+_KINDS: Mapping[int, type[ApiError]] = {
+    400: Invalid,
+    401: NotAuthenticated,
+    403: NotAllowed,
+    404: NotFound,
+    409: Conflict,
+    412: VersionMismatch,
+    422: Invalid,
+    429: TooManyRequests,
+    502: Unavailable,
+    503: Unavailable,
+    504: Unavailable,
+}
+
+
+def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
+    """The exception for an answer that is not a success, whoever wrote it: Hourbell, or a proxy before it."""
+    kind = _KINDS.get(status, ApiError)
+    request_id, retry_after = headers.get("X-Request-Id"), _seconds(headers.get("Retry-After"))
+    problem = _object(body)
+    if not isinstance(problem.get("code"), str):
+        code, detail = _of_another(status, headers, body)
+        return kind(status, code, detail, request_id=request_id, retry_after=retry_after, raw=problem)
+    return kind(
+        status,
+        problem["code"],
+        str(problem.get("detail") or problem.get("title") or f"HTTP {status}."),
+        tuple(_field_errors(problem.get("errors"))),
+        request_id=str(problem.get("request_id") or request_id or "") or None,
+        retry_after=retry_after,
+        raw=problem,
+    )
+
+
+def _of_another(status: int, headers: Mapping[str, str], body: bytes) -> tuple[str, str]:
+    """A code and a sentence for an answer that is no problem of Hourbell's."""
+    if 300 <= status < 400:
+        place = headers.get("Location", "elsewhere")
+        return "redirected", f"The server sends to {place}, which is not followed; set HOURBELL_URL to where it is."
+    try:
+        name = HTTPStatus(status).name.lower()
+    except ValueError:
+        name = "unknown_status"
+    said = " ".join(body[:_LONGEST_EXCERPT].decode("utf-8", "replace").split())
+    return name, f"HTTP {status}: {said}" if said else f"HTTP {status}."
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _field_errors(found: object) -> list[FieldError]:
+    return [
+        FieldError(str(each.get("pointer", "")), str(each.get("message", "")), each.get("hint"))
+        for each in (found if isinstance(found, list) else [])
+        if isinstance(each, dict)
+    ]
+
+
+def _seconds(text: str | None) -> float | None:
+    """Retry-After in seconds, as Hourbell writes it. A date would need the clock of the other side."""
+    return float(text) if text is not None and text.isascii() and text.isdecimal() and len(text) < 10 else None

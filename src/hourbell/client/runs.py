@@ -1,0 +1,131 @@
+"""Runs: listed, looked at, waited for, and acted on, one by one or all that match."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from hourbell.client.caller import API, Caller, segment
+from hourbell.client.pages import Page, Pages
+from hourbell.client.run_answers import BulkResult, Cancelled, Replayed, Run
+from hourbell.core.states import RunState
+
+_RUNS = f"{API}/runs"
+_FIRST_POLL, _LONGEST_POLL = 0.2, 2.0
+
+
+class Runs:
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def list(
+        self,
+        *,
+        state: RunState | str | None = None,
+        job: UUID | str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+    ) -> Pages[Run]:
+        """What runs, then what waits, then what ended last; of one job by instant, newest first.
+
+        With `state="failed"` these are the dead letters that nobody has replayed or discarded.
+        """
+        query = {"state": state, "job": job, "since": since, "until": until}
+        return Pages(Run, lambda page: self._caller.get(_RUNS, page), query, limit)
+
+    async def get(self, run: UUID | str) -> Run:
+        """A run with its attempts."""
+        return Run.of(await self._caller.get(f"{_RUNS}/{segment(run)}"))
+
+    async def wait(self, run: UUID | str, *, timeout: float | None = None) -> Run:
+        """The run once it has ended, however it did; TimeoutError if it has not within so many seconds."""
+        retries, poll = self._caller.retries, _FIRST_POLL
+        began = retries.elapsed()
+        while True:
+            found = await self.get(run)
+            if found.has_ended:
+                return found
+            left = poll if timeout is None else timeout - (retries.elapsed() - began)
+            if left <= 0:
+                raise TimeoutError(f"The run {run} has not ended within {timeout:g} s; it is {found.state}.")
+            await retries.pause(min(poll, left))
+            poll = min(_LONGEST_POLL, poll * 1.5)
+
+    async def replay(self, run: UUID | str, *, idempotency_key: str | None = None) -> Replayed:
+        """Run again what has ended or waits, with its payload and the job's target as it is now."""
+        return Replayed.of(await self._caller.post(f"{_RUNS}/{segment(run)}/replay", key=idempotency_key))
+
+    async def cancel(self, run: UUID | str, *, idempotency_key: str | None = None) -> Cancelled:
+        """Cancel a run that waits, or ask the node that runs it to stop it."""
+        return Cancelled.of(await self._caller.post(f"{_RUNS}/{segment(run)}/cancel", key=idempotency_key))
+
+    async def discard(self, run: UUID | str, *, idempotency_key: str | None = None) -> None:
+        """Take a failed run off the dead letters. Its history stays."""
+        await self._caller.post(f"{_RUNS}/{segment(run)}/discard", key=idempotency_key)
+
+    async def replay_all(
+        self,
+        *,
+        state: RunState | str | None = None,
+        job: UUID | str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+        per_minute: int | None = None,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+    ) -> BulkResult:
+        """Replay the dead letters that match, up to 1,000 by one call; `per_minute` of them become ready."""
+        body = _filter(state=state, job=job, since=since, until=until, limit=limit, per_minute=per_minute)
+        return await self._all("replay", body, dry_run=dry_run, key=idempotency_key)
+
+    async def cancel_all(
+        self,
+        *,
+        state: RunState | str | None = None,
+        job: UUID | str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+    ) -> BulkResult:
+        """Cancel waiting runs and ask running ones to stop, up to 1,000 by one call."""
+        body = _filter(state=state, job=job, since=since, until=until, limit=limit)
+        return await self._all("cancel", body, dry_run=dry_run, key=idempotency_key)
+
+    async def discard_all(
+        self,
+        *,
+        state: RunState | str | None = None,
+        job: UUID | str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+    ) -> BulkResult:
+        """Take the failed runs that match off the dead letters, up to 1,000 by one call."""
+        body = _filter(state=state, job=job, since=since, until=until, limit=limit)
+        return await self._all("discard", body, dry_run=dry_run, key=idempotency_key)
+
+    async def late(self, *, limit: int | None = None) -> Page[Run]:
+        """Of the last runs to end, those that began later than their job's `late_after`, the latest first."""
+        return Page.of(Run, await self._caller.get(f"{_RUNS}/late", {"limit": limit}))
+
+    async def stuck(self, *, limit: int | None = None) -> Page[Run]:
+        """Runs that have been ready for an hour and still wait."""
+        return Page.of(Run, await self._caller.get(f"{_RUNS}/stuck", {"limit": limit}))
+
+    async def orphans(self, *, limit: int | None = None) -> Page[Run]:
+        """Runs that have been ready for a quarter of an hour without a single attempt."""
+        return Page.of(Run, await self._caller.get(f"{_RUNS}/orphans", {"limit": limit}))
+
+    async def _all(self, action: str, body: dict[str, Any], *, dry_run: bool, key: str | None) -> BulkResult:
+        query = {"dry_run": dry_run or None}
+        path = f"{_RUNS}/{action}"
+        return BulkResult.of(await self._caller.post(path, body, query, key=key))
+
+
+def _filter(**given: object) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if value is not None}

@@ -1,0 +1,104 @@
+"""The sync client: the async one behind methods that wait for it. Nothing is said twice but the names."""
+
+import ssl
+import weakref
+from types import TracebackType
+from typing import Self
+
+from hourbell.client.background import Background
+from hourbell.client.client import AsyncClient
+from hourbell.client.front import Front, blocking, paged, streamed
+from hourbell.client.jobs import Jobs
+from hourbell.client.retries import Retries
+from hourbell.client.runs import Runs
+from hourbell.client.tokens import Tokens
+
+
+class BlockingJobs(Front[Jobs]):
+    list = paged(Jobs.list)
+    create = blocking(Jobs.create)
+    get = blocking(Jobs.get)
+    replace = blocking(Jobs.replace)
+    patch = blocking(Jobs.patch)
+    delete = blocking(Jobs.delete)
+    pause = blocking(Jobs.pause)
+    resume = blocking(Jobs.resume)
+    trigger = blocking(Jobs.trigger)
+    backfill = blocking(Jobs.backfill)
+    rotate_secret = blocking(Jobs.rotate_secret)
+    upcoming = blocking(Jobs.upcoming)
+    runs = paged(Jobs.runs)
+    stats = blocking(Jobs.stats)
+    skips = paged(Jobs.skips)
+    versions = paged(Jobs.versions)
+    import_jobs = streamed(Jobs.import_jobs)
+
+
+class BlockingRuns(Front[Runs]):
+    list = paged(Runs.list)
+    get = blocking(Runs.get)
+    wait = blocking(Runs.wait)
+    replay = blocking(Runs.replay)
+    cancel = blocking(Runs.cancel)
+    discard = blocking(Runs.discard)
+    replay_all = blocking(Runs.replay_all)
+    cancel_all = blocking(Runs.cancel_all)
+    discard_all = blocking(Runs.discard_all)
+    late = blocking(Runs.late)
+    stuck = blocking(Runs.stuck)
+    orphans = blocking(Runs.orphans)
+
+
+class BlockingTokens(Front[Tokens]):
+    list = blocking(Tokens.list)
+    create = blocking(Tokens.create)
+    revoke = blocking(Tokens.revoke)
+
+
+class Client(Front[AsyncClient]):
+    """`AsyncClient` for programs without an event loop; any number of threads may share one.
+
+    Close it, best with `with`; one that is forgotten is closed when it is collected, or at the end of the program.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        timeout: float = 30.0,
+        retries: Retries | None = None,
+        tls: ssl.SSLContext | None = None,
+        use_proxies: bool = False,
+    ) -> None:
+        behind = AsyncClient(url, token, timeout=timeout, retries=retries, tls=tls, use_proxies=use_proxies)
+        background = Background(behind.close)
+        super().__init__(behind, background)
+        self.url = behind.url
+        self.jobs = BlockingJobs(behind.jobs, background)
+        self.runs = BlockingRuns(behind.runs, background)
+        self.tokens = BlockingTokens(behind.tokens, background)
+        self._close = weakref.finalize(self, background.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close its connections and end its thread. It may be closed again, and used no more."""
+        self._close()
+
+    preview = blocking(AsyncClient.preview)
+    explain = blocking(AsyncClient.explain)
+    forecast = blocking(AsyncClient.forecast)
+    overview = blocking(AsyncClient.overview)
+    nodes = blocking(AsyncClient.nodes)
+    audit = paged(AsyncClient.audit)
+    whoami = blocking(AsyncClient.whoami)
+    health = blocking(AsyncClient.health)
+    ready = blocking(AsyncClient.ready)
+    events = streamed(AsyncClient.events)

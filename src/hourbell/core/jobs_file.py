@@ -1,0 +1,255 @@
+"""The jobs file: jobs as people keep them beside their code, read with all its faults at once.
+
+Secrets stand in it as references (`env:NAME`, `file:/path`). What they stand for is asked of a function that is handed
+in, and is in no message.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from hourbell.core.body_reader import BodyReader
+from hourbell.core.job import Definition
+from hourbell.core.job_body import FIELDS, READ_ONLY, BodyError, Fault, parse_job, pointer_to
+from hourbell.core.jobs_file_text import FORMATS, Format, NotReadable, plain, read_text
+from hourbell.core.schedule.errors import echo
+from hourbell.core.strict_json import NotJson, parse_json
+
+__all__ = [
+    "FORMATS",
+    "LITERAL",
+    "REFERENCES",
+    "FileFault",
+    "FileJob",
+    "Format",
+    "JobsFile",
+    "JobsFileError",
+    "Resolve",
+    "read_jobs_file",
+]
+
+Resolve = Callable[[str], str]  # from env:NAME or file:/path to what it stands for; a ValueError says why it cannot
+REFERENCES = ("env:", "file:")
+LITERAL = "literal:"  # before a header's value that would otherwise be read as a reference
+AS_JSON = {"payload_json": "payload", "target_json": "target"}
+TOP = ("source", "defaults", "job")
+LONGEST_SOURCE = 200
+_MOST_SHOWN = 100
+_EXAMPLE = {"name": "defaults", "schedule": "@daily", "target": {"type": "task", "name": "defaults"}}
+
+
+@dataclass(frozen=True, slots=True)
+class FileFault:
+    """One thing that is wrong, with the job or table it is in and the line at which that begins, where known."""
+
+    fault: Fault
+    place: str = ""
+    line: int | None = None
+
+    def __str__(self) -> str:
+        places = [] if self.line is None else [f"line {self.line}"]
+        places += [self.place] if self.place else []
+        return f"{', '.join(places)}: {self.fault}" if places else str(self.fault)
+
+
+class JobsFileError(ValueError):
+    """A jobs file that cannot be taken; `faults` holds everything that is wrong with it."""
+
+    def __init__(self, faults: Sequence[FileFault]) -> None:
+        lines = [str(fault) for fault in faults[:_MOST_SHOWN]]
+        if len(faults) > _MOST_SHOWN:
+            lines.append(f"and {len(faults) - _MOST_SHOWN} more")
+        super().__init__("\n".join(lines))
+        self.faults = tuple(faults)
+
+
+@dataclass(frozen=True, slots=True)
+class FileJob:
+    """A job of the file. `references` says which values were references, by their pointers, as in
+    `/target/headers/Authorization`; the definition and the secret hold what they stand for, and are not shown."""
+
+    definition: Definition = field(repr=False)
+    secret: str | None = field(default=None, repr=False)
+    references: Mapping[str, str] = field(default_factory=dict)
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobsFile:
+    """`source_label` is what the file says about itself: jobs of another source are not its own."""
+
+    jobs: tuple[FileJob, ...]
+    source_label: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def read_jobs_file(text: str, format: Format, resolve: Resolve) -> JobsFile:  # noqa: A002
+    """The jobs, or a JobsFileError with everything that is wrong. A job's field wins over that of `defaults`, whole."""
+    try:
+        read = read_text(text, format)
+    except NotReadable as error:
+        raise JobsFileError([FileFault(Fault("", str(error)), line=error.line)]) from None
+    reader = _FileReader(read.values, resolve)
+    source = reader.source()
+    defaults = reader.defaults()
+    jobs = read.values.get("job", [])
+    if not isinstance(jobs, list):
+        reader.fault(Fault("/job", "job is not a list", "write [[job]] above each job"))
+        jobs = []
+    lines: Sequence[int | None] = read.lines or [None] * len(jobs)
+    made = [
+        reader.job(body, number, line, defaults) for number, (body, line) in enumerate(zip(jobs, lines, strict=True), 1)
+    ]
+    if reader.faults:
+        raise JobsFileError(reader.faults)
+    return JobsFile(tuple(job for job in made if job is not None), source, tuple(reader.warnings))
+
+
+class _FileReader:
+    """Reads the tables of a file and collects what is wrong with them."""
+
+    def __init__(self, values: Mapping[str, Any], resolve: Resolve) -> None:
+        self._values = values
+        self._resolve = resolve
+        self._lines: dict[str, str] = {}  # where each name was first seen
+        self._wrong_defaults: set[str] = set()
+        self.faults: list[FileFault] = []
+        self.warnings: list[str] = []
+        whole = BodyReader(values)
+        whole.refuse_others("", values, TOP, TOP)
+        for fault in whole.faults:
+            self.fault(fault)
+
+    def fault(self, fault: Fault, place: str = "", line: int | None = None) -> None:
+        self.faults.append(FileFault(fault, place, line))
+
+    def source(self) -> str | None:
+        source = self._values.get("source")
+        if source is None:
+            return None
+        if not isinstance(source, str) or not 1 <= len(source) <= LONGEST_SOURCE or not source.isprintable():
+            message = f"source is not a text of 1 to {LONGEST_SOURCE} printable characters"
+            self.fault(Fault("/source", message, "write what tells this file from others, as in billing"))
+            return None
+        return source
+
+    def defaults(self) -> dict[str, Any]:
+        """What every job has unless it says otherwise. What is wrong in it is told once, and not for every job."""
+        table = self._values.get("defaults", {})
+        if not isinstance(table, dict):
+            self.fault(Fault("/defaults", "defaults is not a table", "write [defaults] above its fields"))
+            return {}
+        faults: list[Fault] = []
+        body = _normal(table, faults)
+        for name in [name for name in body if name not in FIELDS or name == "name"]:
+            faults.append(_not_a_field(name))
+            del body[name]
+        try:
+            parse_job(_EXAMPLE | _with_secrets(body, self._resolve, faults, {}))
+        except BodyError as error:
+            faults += error.faults
+        for fault in faults:
+            self.fault(fault, "[defaults]")
+        self._wrong_defaults = {_field_of(fault) for fault in faults}
+        return body
+
+    def job(self, body: object, number: int, line: int | None, defaults: Mapping[str, Any]) -> FileJob | None:
+        if not isinstance(body, dict):
+            self.fault(Fault("", "a job is a table with name, schedule and target"), f"job {number}", line)
+            return None
+        name = body.get("name")
+        place = f"job {echo(name)}" if isinstance(name, str) and name else f"job {number}"
+        faults: list[Fault] = []
+        references: dict[str, str] = {}
+        own = _normal(body, faults)
+        faults += [_not_a_field(name) for name in own if name in READ_ONLY]
+        normal = {**defaults, **own}
+        self._look_for_literal(normal, place, line)
+        normal = _with_secrets(normal, self._resolve, faults, references)
+        told = {fault.pointer for fault in faults}
+        parsed = None
+        try:
+            parsed = parse_job(normal)
+        except BodyError as error:
+            faults += [fault for fault in error.faults if fault.pointer not in told]
+        self._see(name, place, number, line)
+        for fault in faults:
+            if _field_of(fault) not in self._wrong_defaults - own.keys():
+                self.fault(fault, place, line)
+        return None if parsed is None or faults else FileJob(parsed.definition, parsed.secret, references, line)
+
+    def _see(self, name: object, place: str, number: int, line: int | None) -> None:
+        if not isinstance(name, str):
+            return
+        first = self._lines.setdefault(name, f"line {line}" if line else f"job {number}")
+        if first != (f"line {line}" if line else f"job {number}"):
+            self.fault(Fault("/name", f"the name is there already, at {first}", "take another"), place, line)
+
+    def _look_for_literal(self, body: Mapping[str, Any], place: str, line: int | None) -> None:
+        target = body.get("target")
+        if isinstance(target, dict) and isinstance(secret := target.get("secret"), str) and secret.startswith("whsec_"):
+            at = place if line is None else f"line {line}, {place}"
+            self.warnings.append(f'{at}: the secret stands in the file; write secret = "env:NAME" or "file:/path"')
+
+
+def _field_of(fault: Fault) -> str:
+    """The job's field that a fault is in."""
+    name = fault.pointer.split("/")[1] if fault.pointer else ""
+    return AS_JSON.get(name, name)
+
+
+def _normal(table: Mapping[str, Any], faults: list[Fault]) -> dict[str, Any]:
+    """A table as the body of the API has it: instants as texts, and what is written as JSON in its place."""
+    body: dict[str, Any] = {}
+    for name, value in table.items():
+        meant = AS_JSON.get(name)
+        if meant is None:
+            body[name] = plain(value) if name in ("starts_at", "ends_at") else value
+        elif meant in table:
+            faults.append(Fault(pointer_to(name), f"{meant} is there too", "write one of them"))
+        else:
+            try:
+                body[meant] = parse_json(value.encode("utf-8", "surrogatepass") if isinstance(value, str) else b"")
+            except NotJson as error:
+                faults.append(Fault(pointer_to(name), f"{name} is not JSON in a text: {error}"))
+    return body
+
+
+def _not_a_field(name: str) -> Fault:
+    if name == "name":  # in the defaults
+        return Fault("/name", "a name belongs to one job", "leave it out")
+    close = get_close_matches(name[:100], FIELDS[1:], n=1)
+    hint = f"did you mean {close[0]}?" if close else f"write {', '.join(FIELDS[1:])}"
+    return Fault(pointer_to(name[:100]), f"{echo(name)!r} is not a field of jobs", hint)
+
+
+def _with_secrets(
+    body: Mapping[str, Any], resolve: Resolve, faults: list[Fault], references: dict[str, str]
+) -> dict[str, Any]:
+    """The body with what its references stand for. Only an http target has any: its secret and its headers."""
+    target = body.get("target")
+    if not isinstance(target, dict) or target.get("type") != "http":
+        return dict(body)
+
+    def resolved(pointer: str, value: object) -> object:
+        if not isinstance(value, str) or not value.startswith(REFERENCES):
+            return value
+        references[pointer] = value
+        try:
+            return resolve(value)
+        except ValueError as error:
+            faults.append(Fault(pointer, str(error)))
+            return value
+
+    made = dict(target)
+    if "secret" in made:
+        made["secret"] = resolved("/target/secret", made["secret"])
+    if isinstance(headers := made.get("headers"), dict):
+        made["headers"] = {
+            name: value.removeprefix(LITERAL)
+            if isinstance(value, str) and value.startswith(LITERAL)
+            else resolved(pointer_to("target", "headers", name), value)
+            for name, value in headers.items()
+        }
+    return {**body, "target": made}

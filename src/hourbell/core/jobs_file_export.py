@@ -1,0 +1,106 @@
+"""Definitions as a jobs file: in the order of the API's fields, and only what is not the default.
+
+What `export_jobs` writes, `read_jobs_file` reads as the same definitions.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hourbell.core.job import Definition, default_catch_up
+from hourbell.core.job_body import job_to_body, pointer_to
+from hourbell.core.jobs_file import LITERAL, REFERENCES
+from hourbell.core.jobs_file_text import Format
+from hourbell.core.jobs_file_writing import (
+    can_be_toml,
+    toml_json,
+    toml_key,
+    toml_text,
+    toml_value,
+    yaml_text,
+    yaml_value,
+)
+from hourbell.core.schedule import ScheduleError
+
+_REQUIRED = ("name", "schedule", "target")
+_DEFAULTS = job_to_body(Definition("", "", {}))
+_WIDEST = 120
+_NOTHING: Mapping[str, str] = {}
+
+
+def export_jobs(
+    definitions: Iterable[Definition],
+    format: Format = "toml",  # noqa: A002
+    *,
+    source: str | None = None,
+    comments: Iterable[str] = (),
+    references: Mapping[str, Mapping[str, str]] | None = None,
+) -> str:
+    """A jobs file of the definitions, in their order; `comments` stand above them (JSON has none).
+
+    `references` has, by job, what a file wrote for the values of headers, as `FileJob.references` does: they are
+    written instead of the values.
+    """
+    bodies = [_body(definition, (references or {}).get(definition.name, _NOTHING)) for definition in definitions]
+    above = [f"# {_printable(line)}".rstrip() + "\n" for line in comments]
+    match format:
+        case "toml":
+            head = "".join(above) + (f"source = {toml_text(source)}\n" if source is not None else "")
+            return "\n".join(filter(None, [head, *map(_toml_job, bodies)]))
+        case "yaml":
+            head = "".join(above) + (f"source: {yaml_text(source)}\n" if source is not None else "")
+            return head + ("job:\n" + "".join(map(_yaml_job, bodies)) if bodies else "job: []\n")
+        case "json":
+            whole = {**({} if source is None else {"source": source}), "job": bodies}
+            return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+
+
+def _body(definition: Definition, references: Mapping[str, str]) -> dict[str, Any]:
+    body = {name: value for name, value in job_to_body(definition).items() if not _is_default(name, value, definition)}
+    headers = definition.target.get("headers") if definition.target.get("type") == "http" else None
+    if isinstance(headers, Mapping):
+        written = {name: _header(name, value, references) for name, value in headers.items()}
+        body["target"] = {**definition.target, "headers": written}
+    return body
+
+
+def _is_default(name: str, value: object, definition: Definition) -> bool:
+    if name == "catch_up":
+        try:
+            return definition.catch_up == default_catch_up(definition.parsed())
+        except ScheduleError:
+            return False
+    return name not in _REQUIRED and type(value) is type(_DEFAULTS[name]) and value == _DEFAULTS[name]
+
+
+def _header(name: str, value: object, references: Mapping[str, str]) -> object:
+    pointer = pointer_to("target", "headers", name)
+    if pointer in references:
+        return references[pointer]
+    needs_mark = isinstance(value, str) and value.startswith((*REFERENCES, LITERAL))
+    return f"{LITERAL}{value}" if needs_mark else value
+
+
+def _toml_job(body: Mapping[str, Any]) -> str:
+    """The job's table; a target or payload that is too wide for a line becomes a table of its own, at the end."""
+    lines, tables = ["[[job]]"], []
+    for name, value in body.items():
+        if not can_be_toml(value):
+            lines.append(f"{name}_json = {toml_json(value)}")
+            continue
+        line = f"{name} = {toml_value(value)}"
+        if len(line) > _WIDEST and isinstance(value, Mapping) and value:
+            tables.append(f"\n[job.{name}]")
+            tables += [f"{toml_key(key)} = {toml_value(each)}" for key, each in value.items()]
+        else:
+            lines.append(line)
+    return "\n".join(lines + tables) + "\n"
+
+
+def _yaml_job(body: Mapping[str, Any]) -> str:
+    lines = [f"{name}: {yaml_value(value, block=True)}" for name, value in body.items()]
+    return "  - " + "\n".join(lines).replace("\n", "\n    ").replace("\n    \n", "\n\n") + "\n"
+
+
+def _printable(line: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in line)

@@ -1,0 +1,105 @@
+"""Values as TOML and as YAML: small writers, of which every output reads as the value it came from."""
+
+import json
+import re
+from collections.abc import Mapping
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+_SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
+_LARGEST = 1 << 63  # a number of TOML has 64 bits
+_LONGEST_PLAIN_KEY = 500  # YAML wants its colon near
+
+
+def can_be_toml(value: object) -> bool:
+    """Whether TOML can hold it: it has no null, and no number beyond 64 bits."""
+    if isinstance(value, Mapping):
+        return all(map(can_be_toml, value.values()))
+    if isinstance(value, (list, tuple)):
+        return all(map(can_be_toml, value))
+    return value is not None and not (type(value) is int and not -_LARGEST <= value < _LARGEST)
+
+
+def toml_key(key: str) -> str:
+    return key if _BARE.fullmatch(key) else _quoted(key)
+
+
+def toml_text(text: str) -> str:
+    """A text; one of several lines is written as lines."""
+    if "\n" in text:
+        kept = "\n" if '"""' in text else '\n"'
+        return '"""\n' + "".join(each if each in kept else _escaped(each) for each in text) + '"""'
+    return _quoted(text)
+
+
+def toml_json(value: object) -> str:
+    """JSON as a text, without escapes in it if that can be."""
+    text = json.dumps(value, ensure_ascii=False)
+    return f"'{text}'" if text.isprintable() and "'" not in text else _quoted(text)
+
+
+def toml_value(value: object) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case float():
+            return repr(value)
+        case str():
+            return toml_text(value)
+        case Mapping():
+            pairs = [f"{toml_key(key)} = {_on_one_line(each)}" for key, each in value.items()]
+            return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
+        case list() | tuple():
+            return f"[{', '.join(map(_on_one_line, value))}]"
+    raise TypeError(f"TOML has no {type(value).__name__}")
+
+
+def _on_one_line(value: object) -> str:
+    return _quoted(value) if isinstance(value, str) else toml_value(value)
+
+
+def yaml_text(text: str) -> str:
+    return _quoted(text)
+
+
+def yaml_value(value: object, *, block: bool = False) -> str:
+    """A value in one line; with `block`, a text of several lines is written as lines."""
+    match value:
+        case str() if block and _can_be_block(value):
+            return "|-\n  " + value.replace("\n", "\n  ")
+        case str():
+            return _quoted(value)
+        case float():
+            text = repr(value)
+            return text if "." in text else text.replace("e", ".0e")
+        case Mapping():
+            return f"{{{', '.join(f'{_yaml_key(key)}: {yaml_value(each)}' for key, each in value.items())}}}"
+        case list() | tuple():
+            return f"[{', '.join(map(yaml_value, value))}]"
+    return json.dumps(value)
+
+
+def _yaml_key(key: str) -> str:
+    return _quoted(key) if len(key) < _LONGEST_PLAIN_KEY else f"? {_quoted(key)} "
+
+
+def _can_be_block(text: str) -> bool:
+    """Whether the lines of a text can stand as they are: nothing odd in them, nor at their ends."""
+    lines = text.split("\n")
+    is_plain = all(line.isprintable() and line == line.strip() for line in lines)
+    return len(lines) > 1 and is_plain and bool(lines[0]) and bool(lines[-1])
+
+
+def _quoted(text: str) -> str:
+    return '"' + "".join(map(_escaped, text)) + '"'
+
+
+def _escaped(character: str) -> str:
+    """A character inside quotes: both languages know these escapes."""
+    if character in _SHORT:
+        return _SHORT[character]
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}"

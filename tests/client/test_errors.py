@@ -1,0 +1,171 @@
+"""What the server refuses is an exception that says what, where and why."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from hourbell.client import (
+    ApiError,
+    AsyncClient,
+    Invalid,
+    Job,
+    NotAllowed,
+    NotAuthenticated,
+    NotFound,
+    Retries,
+    TooManyRequests,
+    UnexpectedAnswer,
+)
+from hourbell.client.where import find
+from hourbell.core.roles import Role
+from tests.api.whole import a_job
+from tests.client.served import Served, serve, served
+from tests.sqlite_database import SqliteDatabase
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_everything_that_is_wrong_with_a_job_is_told_with_its_place(server: Served) -> None:
+    with pytest.raises(Invalid) as caught:
+        await server.client.jobs.create(a_job(schedule="99 * * * *", tgs=[]))
+
+    error = caught.value
+    assert (error.status, error.code, error.request_id) == (422, "invalid_job", "made-id")
+    assert sorted(each.pointer for each in error.errors) == ["/schedule", "/tgs"]
+    assert "/schedule: " in str(error)
+    assert error.raw["status"] == 422
+
+
+async def test_who_calls_must_be_known_and_allowed(server: Served) -> None:
+    viewer = await server.api.token(Role.VIEWER)
+
+    with pytest.raises(NotAuthenticated):
+        await server.client.whoami()
+    async with server.another(viewer) as client:
+        assert ((await client.whoami()).kind, (await client.whoami()).role) == ("token", "viewer")
+        with pytest.raises(NotAllowed, match="operator"):
+            await client.jobs.trigger("report")
+        with pytest.raises(NotAllowed):
+            await client.tokens.list()
+
+
+async def test_tokens_are_made_listed_and_revoked(server: Served) -> None:
+    async with server.another(await server.api.token(Role.ADMIN)) as admin:
+        made = await admin.tokens.create("dashboard", Role.VIEWER, expires_in="1d")
+        assert made.token is not None
+        assert made.token not in repr(made)
+        async with server.another(made.token) as viewer:
+            assert (await viewer.whoami()).name == "dashboard"
+            await admin.tokens.revoke(made.id)
+            with pytest.raises(NotAuthenticated):
+                await viewer.whoami()
+        assert {token.name for token in await admin.tokens.list() if token.revoked_at is None} == {"a-admin"}
+
+
+async def test_too_many_requests_say_when_to_come_back() -> None:
+    async with (
+        SqliteDatabase.in_memory() as database,
+        served(database, rate=0.2) as server,
+        server.another(tries=1) as client,
+    ):
+        await client.whoami()
+        with pytest.raises(TooManyRequests) as caught:
+            await client.whoami()
+    assert caught.value.retry_after == 5
+
+
+async def test_there_is_no_such_run(server: Served) -> None:
+    with pytest.raises(NotFound) as caught:
+        await server.client.runs.get("5f1e1d7a-93a5-4f0e-a4a0-0b6f6a0d9c11")
+    assert caught.value.code == "no_such_run"
+
+
+class Answers:
+    """A server that gives one answer to everything."""
+
+    def __init__(self, response: Response) -> None:
+        self.response = response
+        self.tokens: list[Any] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.tokens.append(dict(scope["headers"]).get(b"authorization"))
+        await self.response(scope, receive, send)
+
+
+async def test_a_redirect_is_not_followed() -> None:
+    other = Answers(JSONResponse({}))
+    async with serve(other) as elsewhere:
+        app = Answers(RedirectResponse(f"{elsewhere}/here"))
+        async with serve(app) as url, AsyncClient(url, "hb_token") as client:
+            with pytest.raises(ApiError, match="which is not followed; set HOURBELL_URL") as caught:
+                await client.whoami()
+    assert (caught.value.code, app.tokens, other.tokens) == ("redirected", [b"Bearer hb_token"], [])
+
+
+@pytest.mark.parametrize(
+    "response",
+    [HTMLResponse("<p>welcome</p>"), JSONResponse([]), JSONResponse({"id": 1}), JSONResponse("x"), Response()],
+    ids=["html", "list", "other", "text", "nothing"],
+)
+async def test_what_is_no_hourbell_server_is_told_so(response: Response) -> None:
+    async with serve(Answers(response)) as url, AsyncClient(url, retries=Retries(tries=1)) as client:
+        with pytest.raises(UnexpectedAnswer):
+            await client.jobs.get("report")
+        with pytest.raises(UnexpectedAnswer):
+            [job async for job in client.jobs.list()]
+        with pytest.raises((UnexpectedAnswer, ApiError)):
+            await client.ready()
+
+
+async def test_environment_proxies_are_not_asked(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "")
+
+    assert (await server.client.health()).status == "ok"
+    assert (await server.client.ready()).is_ready
+
+
+def test_fields_of_a_newer_server_are_kept_and_those_an_older_one_lacks_are_defaults() -> None:
+    raw = {
+        "id": "5f1e1d7a-93a5-4f0e-a4a0-0b6f6a0d9c11",
+        "name": "report",
+        "schedule": "@daily",
+        "target": {},
+        "version": 1,
+        "state": "hibernating",
+        "colour": "green",
+    }
+    job = Job.of(raw)
+
+    assert (job.state, job.overlap, job.totals, job.raw["colour"]) == ("hibernating", "allow", None, "green")
+
+
+def test_where_the_server_is_comes_from_the_arguments_or_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("hb_from_file\n")
+    environment = {"HOURBELL_URL": "https://example.com/bell/", "HOURBELL_TOKEN_FILE": str(tmp_path / "token")}
+
+    assert find(None, None, {}) == find("http://127.0.0.1:8080", None, {})
+    found = find(None, None, environment)
+    assert (found.url, found.token) == ("https://example.com/bell", "hb_from_file")
+    assert "hb_from_file" not in repr(found)
+    assert find("http://[::1]:1", "hb_x", {**environment, "HOURBELL_TOKEN": "hb_y"}).token == "hb_x"
+
+
+@pytest.mark.parametrize(
+    "url", ["example.com", "ftp://example.com", "http://", "http://a b", "http://h?x=1", "http://u:p@h", "http://h:x"]
+)
+def test_an_address_that_cannot_be_used_is_refused_at_once(url: str) -> None:
+    with pytest.raises(ValueError, match=r"HOURBELL_(URL|TOKEN)") as caught:
+        AsyncClient(url)
+    assert "u:p" not in str(caught.value)
+
+
+def test_a_token_that_cannot_be_one_is_refused_and_not_shown(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="copy it again") as caught:
+        AsyncClient("http://127.0.0.1:1", "hb_a\nb")
+    assert "hb_a" not in str(caught.value)
+    with pytest.raises(ValueError, match="cannot be read"):
+        find(None, None, {"HOURBELL_TOKEN_FILE": str(tmp_path / "none")})

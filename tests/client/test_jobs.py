@@ -1,0 +1,154 @@
+"""Jobs and everything around them through the client, to a real server and back."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from hourbell.client import Conflict, Intention, Job, NotFound, VersionMismatch
+from tests.api.whole import T0, a_job
+from tests.client.served import Served
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_job_that_was_made_is_read_with_its_types(server: Served) -> None:
+    made = await server.client.jobs.create(a_job(tags=["billing"], starts_at=T0))
+    read = await server.client.jobs.get("report")
+
+    assert (read.id, read.version, read.tags, read.starts_at) == (made.id, 1, ("billing",), T0)
+    assert (read.next_at, read.max_age) == (datetime(2026, 3, 2, 9, tzinfo=UTC), "1d")
+    assert read.raw["target"]["url"] == "https://example.com/hook"
+
+
+async def test_what_was_read_can_be_put_back_and_changes_nothing(server: Served) -> None:
+    await server.client.jobs.create(a_job())
+    read = await server.client.jobs.get("report")
+
+    assert (await server.client.jobs.replace(read.id, read.raw)).version == 1
+
+
+async def test_a_dry_run_says_what_it_would_do_and_does_nothing(server: Served) -> None:
+    intended: Intention = await server.client.jobs.create(a_job(), dry_run=True)
+
+    assert (intended.action, intended.fires_now, len(intended.after)) == ("create", False, 10)
+    with pytest.raises(NotFound, match="report"):
+        await server.client.jobs.get("report")
+
+
+async def test_a_change_of_another_version_than_expected_is_refused(server: Served) -> None:
+    jobs = server.client.jobs
+    await jobs.create(a_job())
+    assert (await jobs.patch("report", {"description": "new"}, expect_version=1)).version == 2
+
+    for call in (
+        jobs.patch("report", {"description": "old"}, expect_version=1),
+        jobs.delete("report", expect_version=1),
+    ):
+        with pytest.raises(VersionMismatch) as caught:
+            await call
+        assert (caught.value.status, caught.value.code, caught.value.is_in_doubt) == (412, "version_mismatch", False)
+
+
+async def test_a_job_is_paused_resumed_and_deleted(server: Served) -> None:
+    jobs = server.client.jobs
+    await jobs.create(a_job())
+
+    paused = await jobs.pause("report", note="maintenance", until=T0 + timedelta(hours=1))
+    assert paused.paused is not None
+    assert (paused.state, paused.paused.note, paused.paused.until) == ("paused", "maintenance", T0 + timedelta(hours=1))
+    assert (await jobs.resume("report")).state == "active"
+    await jobs.delete("report")
+    assert [job async for job in jobs.list()] == []
+
+
+async def test_the_runs_of_a_job_are_made_and_looked_at(server: Served) -> None:
+    jobs = server.client.jobs
+    made = await jobs.create(a_job())
+    triggered = await jobs.trigger("report", payload={"days": 1}, key="once")
+    again = await jobs.trigger("report", payload={"days": 1}, key="once")
+
+    assert triggered.run_id == again.run_id == triggered.run.id
+    [run] = [run async for run in jobs.runs(made.id)]
+    assert (run.payload, run.kind, run.has_ended) == ({"days": 1}, "manual", False)
+    assert [entry.action async for entry in server.client.audit(subject=made.id, limit=1)] != []
+    assert (await jobs.stats("report")).total == 0
+
+
+async def test_a_backfill_tells_its_instants_first(server: Served) -> None:
+    await server.client.jobs.create(a_job())
+    start, end = T0 - timedelta(days=3), T0
+
+    intended = await server.client.jobs.backfill("report", start, end, dry_run=True)
+    done = await server.client.jobs.backfill("report", start, end)
+
+    assert (len(intended.instants), intended.runs) == (3, ())
+    assert (done.instants, len(done.runs)) == (intended.instants, 3)
+
+
+async def test_a_secret_is_told_once_and_shown_in_no_repr(server: Served) -> None:
+    target = {"type": "http", "url": "https://example.com/hook", "secret": "generate"}
+    made = await server.client.jobs.create(a_job(target=target))
+    rotated = await server.client.jobs.rotate_secret("report", keep_old=timedelta(hours=1))
+
+    assert made.generated_secret is not None
+    assert made.generated_secret not in repr(made)
+    assert rotated.secret not in repr(rotated)
+    assert rotated.old_valid_until == T0 + timedelta(hours=1)
+    assert len((await server.client.jobs.get("report")).secrets) == 2
+
+
+async def test_instants_skips_and_versions_are_listed(server: Served) -> None:
+    jobs = server.client.jobs
+    await jobs.create(a_job())
+    await jobs.patch("report", {"schedule": "0 10 * * *"})
+
+    upcoming = await jobs.upcoming("report", count=2)
+    assert [each.at.hour for each in upcoming] == [10, 10]
+    assert [each.version async for each in jobs.versions("report")] == [2, 1]
+    assert [each async for each in jobs.skips("report")] == []
+
+
+async def test_all_pages_are_read_one_after_the_other(server: Served) -> None:
+    lines = [a_job(f"job-{number:03}") for number in range(450)]
+    assert {each.result async for each in server.client.jobs.import_jobs(lines)} == {"created"}
+
+    for limit, requests in ((0, 0), (1, 1), (200, 1), (201, 2), (450, 3), (None, 3)):
+        server.weather.seen.clear()
+        found = [job.name async for job in server.client.jobs.list(limit=limit)]
+
+        assert found == [f"job-{number:03}" for number in range(450 if limit is None else limit)]
+        assert len(server.weather.seen) == requests
+
+
+async def test_one_page_leads_to_the_next(server: Served) -> None:
+    for name in "abc":
+        await server.client.jobs.create(a_job(name))
+    listed = server.client.jobs.list(state="active")
+
+    first = await listed.page(limit=2)
+    second = await listed.page(limit=2, cursor=first.next_cursor)
+
+    assert ([job.name for job in first], [job.name for job in second]) == (["a", "b"], ["c"])
+    assert (first.raw["next_cursor"], second.next_cursor, first[0].name, len(second)) == (
+        first.next_cursor,
+        None,
+        "a",
+        1,
+    )
+
+
+async def test_the_same_name_twice_is_a_conflict(server: Served) -> None:
+    await server.client.jobs.create(a_job())
+
+    with pytest.raises(Conflict) as caught:
+        await server.client.jobs.create(a_job())
+    assert (caught.value.code, caught.value.request_id) == ("name_taken", "made-id")
+
+
+async def test_a_strange_name_reaches_no_other_place(server: Served) -> None:
+    await server.client.jobs.create(a_job())
+
+    for ref in ("", ".", "..", "a/b", "a?b=c", "ü", "%2e%2e", "import"):
+        with pytest.raises((ValueError, NotFound)):
+            await server.client.jobs.delete(ref)
+    assert isinstance(await server.client.jobs.get("report"), Job)

@@ -1,0 +1,209 @@
+"""Where a server may listen, and whom it answers there: real processes, with and without tokens."""
+
+import asyncio
+import json
+import socket
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import httpx
+import pytest
+from click.testing import CliRunner
+
+from hourbell.cli.token import command as token_command
+from hourbell.control.access import refuse_to_listen
+from hourbell.settings import load_settings
+from hourbell.targets.http.addresses import own_addresses
+from hourbell.wiring import open_access
+from tests.faults.process import Server
+
+Serve = Callable[..., Server]
+
+EVERYWHERE = ["0.0.0.0:0", ":0", "[::]:0"]
+HERE = ["127.0.0.1:0", "127.0.0.2:0", "localhost:0", "[::1]:0"]
+BELIEVED = 5.0  # seconds for which a server may believe what it knows about tokens
+GUARDED = ["/metrics", "/docs", "/openapi.json"]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Start a process on the database of this test; it is ended with the test."""
+    with ExitStack() as stack:
+
+        def start(address: str, name: str = "server", **environment: str) -> Server:
+            return stack.enter_context(Server(tmp_path, "--http-addr", address, name=name, **environment))
+
+        yield start
+
+
+def token(folder: Path, *arguments: str) -> str:
+    """What the command says."""
+    url = f"sqlite:///{folder / 'hourbell.db'}"
+    done = CliRunner().invoke(token_command, [*arguments, "--database-url", url])
+    assert done.exit_code == 0, done.output
+    return done.stdout.strip()
+
+
+def make_token(folder: Path, name: str = "admin") -> str:
+    return token(folder, "create", name, "--role", "admin")
+
+
+def make_valid(folder: Path) -> None:
+    make_token(folder)
+
+
+def make_revoked(folder: Path) -> None:
+    make_token(folder)
+    token(folder, "revoke", "admin")
+
+
+def make_expired(folder: Path) -> None:
+    make_token(folder)
+    with closing(_connect(folder)) as database:
+        database.execute("update hourbell_tokens set expires_at = created_at + 1")
+
+
+def make_none(_folder: Path) -> None: ...
+
+
+def _connect(folder: Path) -> sqlite3.Connection:
+    return sqlite3.connect(folder / "hourbell.db", timeout=10, isolation_level=None)
+
+
+@pytest.mark.parametrize("address", [*HERE, *EVERYWHERE, "192.0.2.7:0", "[2001:db8::7]:0", "example.com:0"])
+@pytest.mark.parametrize(
+    ("make", "is_closed"), [(make_none, False), (make_valid, True), (make_revoked, False), (make_expired, True)]
+)
+@pytest.mark.anyio
+async def test_only_a_server_that_asks_for_tokens_may_be_reached_from_elsewhere(
+    tmp_path: Path, make: Callable[[Path], None], is_closed: bool, address: str
+) -> None:
+    await asyncio.to_thread(make, tmp_path)
+    settings = load_settings({"database_url": f"sqlite:///{tmp_path / 'hourbell.db'}", "http_addr": address})
+    async with open_access(settings) as access:
+        why = refuse_to_listen(settings.http_addr, await access.is_open())
+
+    assert (why is None) is (is_closed or address in HERE)
+    assert why is None or why.startswith(f"refusing to listen on {address}: there is no token yet")
+
+
+@pytest.mark.parametrize("make", [make_none, make_revoked])
+def test_a_server_that_is_refused_exits_and_says_how_to_make_a_token(
+    serve: Serve, tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path)
+    address = elsewhere()
+    server = serve(address)
+
+    assert server.wait(60) == 2
+    [told] = [line for line in server.log.splitlines() if not line.startswith("{")]
+    assert told.startswith(f"error: refusing to listen on {address}: there is no token yet")
+    assert "`hourbell token create admin --role admin`" in told
+
+
+def test_a_server_on_the_loopback_of_ipv6_needs_no_token(serve: Serve) -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+
+    assert status(serve("[::1]:0"), None) == 200
+
+
+def test_an_expired_token_keeps_a_server_closed_to_everybody(serve: Serve, tmp_path: Path) -> None:
+    make_expired(tmp_path)
+    server = serve("127.0.0.1:0").wait_until_serving()
+
+    assert server.get("/api/v1/jobs").status_code == 401
+    assert server.get("/health").status_code == 200
+
+
+def test_a_first_token_and_a_revoked_one_count_everywhere_within_five_seconds(serve: Serve, tmp_path: Path) -> None:
+    servers = [serve("127.0.0.1:0", f"server-{number}").wait_until_serving() for number in range(2)]
+    assert [status(server, None) for server in servers] == [200, 200]
+
+    first, second = make_token(tmp_path, "first"), make_token(tmp_path, "second")
+    time.sleep(BELIEVED)
+    assert [status(server, None) for server in servers] == [401, 401]
+    assert [status(server, first) for server in servers] == [200, 200]
+
+    token(tmp_path, "revoke", "first")
+    time.sleep(BELIEVED)
+    assert [status(server, first) for server in servers] == [401, 401]
+    assert [status(server, second) for server in servers] == [200, 200]
+
+
+def test_beyond_loopback_metrics_and_docs_need_a_token_too(serve: Serve, tmp_path: Path) -> None:
+    text = make_token(tmp_path)
+    open_to_all, local = serve("0.0.0.0:0", "all"), serve("127.0.0.1:0", "local")
+
+    for path in GUARDED:
+        assert (status(open_to_all, None, path), status(open_to_all, text, path)) == (401, 200)
+        assert status(local, None, path) == 200
+    assert [status(open_to_all, None, path) for path in ("/health", "/health/ready")] == [200, 200]
+
+
+def test_an_open_server_refuses_what_a_page_of_another_site_sends(serve: Serve) -> None:
+    server = serve("127.0.0.1:0").wait_until_serving()
+    port = server.url.rpartition(":")[2]
+    here = f"Host: localhost:{port}"
+    well = [(here,), (here, f"Origin: http://localhost:{port}")]
+    foreign = [
+        ("Host: evil.example",),
+        (f"Host: evil.example:{port}",),
+        ("Host:",),
+        ("Host: evil.example", here),
+        (here, "Host: evil.example"),
+        (here, "Origin: http://evil.example"),
+        (here, "Origin: null"),
+        (here, "Origin: http://localhost:1"),
+        (here, "X-Forwarded-For: 127.0.0.1"),
+    ]
+
+    for method, done in (("GET", 200), ("POST", 422)):  # a body that is no job
+        assert [raw(server, method, *lines) for lines in well] == [done] * len(well)
+        assert {lines: found for lines in foreign if (found := raw(server, method, *lines)) not in (400, 403)} == {}
+        absolute = raw(server, method, "Host: evil.example", target=f"http://localhost:{port}/api/v1/jobs")
+        assert absolute in (400, 403, 404)
+
+
+def test_a_forwarded_address_is_believed_of_trusted_proxies_only(serve: Serve, tmp_path: Path) -> None:
+    text = make_token(tmp_path)
+    nobody = serve("127.0.0.1:0", "nobody")
+    proxies = serve("127.0.0.1:0", "proxies", HOURBELL_TRUSTED_PROXIES="127.0.0.0/8")
+
+    for name, server in (("a", nobody), ("b", proxies)):
+        headers = {"Authorization": f"Bearer {text}", "X-Forwarded-For": "198.51.100.1, 203.0.113.9"}
+        body = {"name": name, "schedule": "0 0 1 1 *", "target": {"type": "task", "name": "x"}}
+        made = httpx.post(f"{server.url}/api/v1/jobs", json=body, headers=headers, timeout=30, trust_env=False)
+        assert made.status_code == 201, made.text
+    with closing(_connect(tmp_path)) as database:
+        found = database.execute("select ip from hourbell_audit where action = 'job.create' order by id").fetchall()
+    assert found == [("127.0.0.1",), ("203.0.113.9",)]
+
+
+def elsewhere() -> str:
+    """An address of this machine that others can reach; all of its addresses, if there is no other."""
+    own = [str(each) for each in own_addresses() if each.version == 4 and not each.is_loopback]
+    return f"{own[0]}:0" if own else "0.0.0.0:0"
+
+
+def status(server: Server, text: str | None, path: str = "/api/v1/jobs") -> int:
+    headers = {"Authorization": f"Bearer {text}"} if text else {}
+    url = server.url.replace("0.0.0.0", "127.0.0.1")
+    return httpx.get(url + path, headers=headers, timeout=30, trust_env=False).status_code
+
+
+def raw(server: Server, method: str, *headers: str, target: str = "/api/v1/jobs") -> int:
+    """The status of an answer to exactly these lines."""
+    host, _, port = server.url.removeprefix("http://").rpartition(":")
+    body = json.dumps({"name": 1}) if method == "POST" else ""
+    more = [f"Content-Length: {len(body)}", "Content-Type: application/json", "Connection: close"]
+    lines = [f"{method} {target} HTTP/1.1", *headers, *more, "", body]
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        connection.sendall("\r\n".join(lines).encode())
+        answer = connection.makefile("rb").readline()
+    return int(answer.split()[1])
