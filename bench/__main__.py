@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench import idle, schedule, start, webhooks
+from bench import idle, imports, lists, schedule, start, webhooks
 from bench.machine import describe_run
 from bench.report import Benchmark
 
 BENCHMARKS: Mapping[str, Benchmark] = {
     "idle": idle.BENCHMARK,
+    "imports": imports.BENCHMARK,
+    "lists": lists.BENCHMARK,
     "schedule": schedule.BENCHMARK,
     "start": start.BENCHMARK,
     "webhooks": webhooks.BENCHMARK,
