@@ -1,10 +1,10 @@
 """Times as people write them."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hourbell.cli.times import parse_time
+from hourbell.cli.times import Direction, parse_length, parse_time, shown, told
 
 NOW = datetime(2026, 3, 8, 3, 0, tzinfo=UTC)  # still 7 March in New York
 
@@ -38,3 +38,42 @@ def test_what_is_not_a_time_is_refused_with_a_way_out(text: str) -> None:
 def test_a_distance_beyond_the_calendar_is_refused() -> None:
     with pytest.raises(ValueError, match="is not a time"):
         parse_time("+999999999d", NOW, "UTC")
+
+
+@pytest.mark.parametrize(("bare", "hour"), [("ago", 1), ("ahead", 5)])
+def test_a_duration_without_a_sign_means_what_the_option_says(bare: Direction, hour: int) -> None:
+    assert parse_time("2h", NOW, "UTC", bare) == datetime(2026, 3, 8, hour, tzinfo=UTC)
+    assert parse_time("+2h", NOW, "UTC", bare) == datetime(2026, 3, 8, 5, tzinfo=UTC)
+    assert parse_time("-2h", NOW, "UTC", bare) == datetime(2026, 3, 8, 1, tzinfo=UTC)
+
+
+def test_a_duration_without_a_sign_is_no_time_elsewhere() -> None:
+    with pytest.raises(ValueError, match="is not a time"):
+        parse_time("2h", NOW, "UTC")
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [
+        ("90s", timedelta(seconds=90)),
+        ("15m", timedelta(minutes=15)),
+        ("2h30m", timedelta(hours=2, minutes=30)),
+        (" 1d ", timedelta(days=1)),
+    ],
+)
+def test_a_length_is_read(text: str, length: timedelta) -> None:
+    assert parse_length(text) == length
+
+
+@pytest.mark.parametrize("text", ["", "0s", "2", "-2h", "2x", "1h2d", "999999999w"])
+def test_what_is_no_length_is_refused_with_a_way_out(text: str) -> None:
+    with pytest.raises(ValueError, match="write 90s, 15m, 2h30m or 1d"):
+        parse_length(text)
+
+
+def test_a_time_is_shown_as_the_clock_on_the_wall_reads() -> None:
+    assert shown(NOW, "UTC") == "2026-03-08 03:00:00"
+    assert shown(NOW, "America/New_York") == "2026-03-07 22:00:00 -05:00"
+    assert shown(None, "UTC") == ""
+    assert told(NOW, "UTC") == "2026-03-08T03:00:00Z"
+    assert told(NOW, "Asia/Kolkata") == "2026-03-08T03:00:00Z (2026-03-08 08:30:00 +05:30 in Asia/Kolkata)"

@@ -56,7 +56,7 @@ select lpad(to_hex(n), 32, '0')::uuid, 'job-' || lpad(n::text, 6, '0'), '* * * *
             else '{{"type": "http", "url": "https://example.com/"}}' end,
        case when n % 1000 = 4 then array['rare'] when n % 10 = 4 then array['common'] else '{{}}' end, 'http',
        case when n % 500 = 5 then 'file' when n % 10 = 5 then 'code' else 'api' end,
-       case when n % 10 = 5 then 'source-' || n % 3 else '' end,
+       case when n % 10 = 5 then 'source-' || (n % 3) else '' end,
        n % 1000 <> 6, case when n % 1000 = 7 then 'unreadable' end, 1, 1, '{t0}',
        case when n % 1000 not in (6, 7) then timestamptz '{t0}' + n / 10 * interval '1 second' end,
        case when n % 1000 not in (6, 7) then timestamptz '{t0}' + n / 10 * interval '1 second' end, '{t0}', '{t0}'
@@ -83,7 +83,7 @@ select unhex(printf('%032x', n)), printf('job-%06d', n), '* * * * *',
             else '{{"type": "http", "url": "https://example.com/"}}' end,
        case when n % 1000 = 4 then '["rare"]' when n % 10 = 4 then '["common"]' else '[]' end, 'http',
        case when n % 500 = 5 then 'file' when n % 10 = 5 then 'code' else 'api' end,
-       case when n % 10 = 5 then 'source-' || n % 3 else '' end,
+       case when n % 10 = 5 then 'source-' || (n % 3) else '' end,
        n % 1000 <> 6, case when n % 1000 = 7 then 'unreadable' end, 1, 1, {us},
        case when n % 1000 not in (6, 7) then {us} + n / 10 * 1000000 end,
        case when n % 1000 not in (6, 7) then {us} + n / 10 * 1000000 end, {us}, {us}

@@ -28,11 +28,14 @@ COMMANDS = {
     "doctor": Entry(
         "hourbell.cli.doctor", "Look for what is wrong in a database, while nodes run, and say how to repair it."
     ),
+    "explain": Entry("hourbell.cli.explain", "What became of an instant of a job."),
     "import": Entry("hourbell.cli.import_", "What other schedulers have, as a jobs file. Needs no server."),
-    "run": Entry("hourbell.cli.run", "The runs that failed, and running them again."),
+    "job": Entry("hourbell.cli.job", "Jobs: make, look at, change, pause, run and delete them."),
+    "run": Entry("hourbell.cli.run", "Runs: list, look at, watch, replay, cancel and discard them."),
     "secret": Entry("hourbell.cli.secret", "Secrets of webhooks: make, rotate, set, list and remove them."),
     "serve": Entry("hourbell.cli.serve", "Start a node: planner, runner and a small HTTP server."),
     "token": Entry("hourbell.cli.token", "Tokens for the API: make, list and revoke them."),
+    "top": Entry("hourbell.cli.top", "What goes on, drawn anew every two seconds."),
 }
 
 
@@ -64,7 +67,10 @@ class LazyGroup(ExampleGroup):
 @click.group(
     cls=LazyGroup,
     examples="""
-    hourbell cron next '0 9 * * 1-5' --timezone Europe/Paris
+    hourbell serve
+    hourbell job create report --schedule '0 9 * * 1-5' --timezone Europe/Paris --url https://example.com/report
+    hourbell job trigger report --wait
+    hourbell run list --state failed --since 24h
     hourbell cron explain '30 2 * * *' --timezone America/New_York
     """,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -78,7 +84,7 @@ def hourbell(context: click.Context) -> None:
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0 ok, 1 failed, 2 usage, 130 interrupted."""
+    """Run the command line. Exit codes: 0 ok, 1 failed, 2 usage, 130 interrupted; others in `docs/cli.md`."""
     try:
         status = hourbell.main(standalone_mode=False)
     except click.ClickException as error:

@@ -1,113 +1,124 @@
-"""`hourbell run`: the runs that failed, and running them again."""
+"""`hourbell run`: runs looked at, watched, and acted on, through the API."""
 
-import json
 import sys
-from uuid import UUID, uuid4
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from uuid import UUID
 
 import click
 
+from hourbell.cli import run_actions
 from hourbell.cli.command import ExampleCommand, ExampleGroup
-from hourbell.cli.database import FAILED, USAGE, ask, database_option, fail, json_option, must_exist, settings_for
-from hourbell.settings import Settings
-from hourbell.store.base import Conflict, FailedRun
+from hourbell.cli.lists import number_option, show_list
+from hourbell.cli.output import Output, is_terminal, json_line, output_options
+from hourbell.cli.parameters import JOB, LENGTH, instant, zone_option
+from hourbell.cli.remote import server_options
+from hourbell.cli.run_actions import STATES
+from hourbell.cli.screen import Screen
+from hourbell.cli.views import run_lines, run_view
+from hourbell.cli.waiting import changes_of, exit_code_of
 
-BY = "cli"
-_MOST = 10_000
+if TYPE_CHECKING:
+    from hourbell.client import Client
 
 
 @click.group(
     cls=ExampleGroup,
     examples="""
-    hourbell run failed
-    hourbell run replay 5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e
-    hourbell run failed --json | jq -r '.[].id' | xargs hourbell run replay
+    hourbell run list --state failed --since 24h
+    hourbell run list --job nightly-report -n 5
+    hourbell run replay --state failed --since 1h --yes
     """,
 )
 def command() -> None:
-    """The dead letters: list the runs that failed, and run them again. Works on the database directly."""
+    """Runs: list, look at, watch, replay, cancel and discard them. Needs a server (HOURBELL_URL)."""
 
 
-@command.command(cls=ExampleCommand, examples="hourbell run failed -n 100")
-@click.option(
-    "-n", "--number", type=click.IntRange(1, _MOST), default=20, help="How many, newest first.  [default: 20]"
+for _action in run_actions.COMMANDS:
+    command.add_command(_action)
+
+
+@command.command(
+    "list",
+    cls=ExampleCommand,
+    examples="""
+    hourbell run list --state failed --since 24h --json | jq '.items[].id'
+    hourbell run list --job nightly-report -n 5 --timezone America/New_York
+    hourbell run list --since 2026-11-01 --until 2026-11-02
+    """,
 )
-@database_option
-@json_option
-def failed(number: int, database_url: str | None, as_json: bool) -> None:
-    """List the runs that failed, newest first, with what was said last."""
-    settings = settings_for(database_url)
-    must_exist(settings)
-    runs = ask(settings, _failed(settings, number))
-    if as_json:
-        click.echo(json.dumps([_body(run) for run in runs], indent=2, ensure_ascii=False))
-        return
-    for run in runs:
-        said = " ".join((run.error or "").split())[:120]
-        words = "".join(char if char.isprintable() else "�" for char in said)
-        click.echo(
-            f"{run.id}  {run.finished_at:%Y-%m-%d %H:%M:%SZ}  {run.job_name or '(deleted)'}  {run.reason}  {words}"
-        )
-    if not runs:
-        click.echo("no run has failed", err=True)
+@click.option("--state", type=STATES, help="In this state; failed ones are those nobody replayed or discarded.")
+@click.option("--job", type=JOB, metavar="JOB", help="Of this job.")
+@click.option("--since", metavar="TIME", help="That ended, or were to begin, since: 24h, 2026-11-01, RFC 3339.")
+@click.option("--until", metavar="TIME", help="And before: -1h, now, RFC 3339.")
+@number_option
+@zone_option
+@output_options
+@server_options
+def list_(
+    client: "Client",
+    state: str | None,
+    job: str | None,
+    since: str | None,
+    until: str | None,
+    number: int,
+    zone: str,
+    output: Output,
+) -> None:
+    """List runs: what runs, what waits, what ended last; of one job by the instant, newest first."""
+    pages = client.runs.list(
+        state=state,
+        job=job,
+        since=instant(since, zone, "--since", "ago"),
+        until=instant(until, zone, "--until", "ago"),
+    )
+    nothing = "no run has failed, or all were replayed or discarded" if state == "failed" else "there is no such run"
+    show_list(pages, number, output, run_view(zone), nothing)
 
 
-@command.command(cls=ExampleCommand, examples="hourbell run replay 5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e")
-@click.argument("runs", nargs=-1, required=True, metavar="RUN…")
-@database_option
-def replay(runs: tuple[str, ...], database_url: str | None) -> None:
-    """Run again what has ended or waits, with its payload and the job's target as it is now. Prints the new runs."""
-    ids = []
-    for text in runs:
-        try:
-            ids.append(UUID(text))
-        except ValueError:
-            fail(f"{text[:40]!r} is not the id of a run; `hourbell run failed` lists them", exit_code=USAGE)
-    settings = settings_for(database_url)
-    must_exist(settings)
-    refused = ask(settings, _replay(settings, ids))
-    if refused:
-        sys.exit(FAILED)
+@command.command(
+    cls=ExampleCommand, examples="hourbell run failed\nhourbell run failed -q | xargs -r hourbell run replay"
+)
+@number_option
+@zone_option
+@output_options
+@server_options
+def failed(client: "Client", number: int, zone: str, output: Output) -> None:
+    """The same as `run list --state failed`: the dead letters."""
+    nothing = "no run has failed, or all were replayed or discarded"
+    show_list(client.runs.list(state="failed"), number, output, run_view(zone), nothing)
 
 
-async def _failed(settings: Settings, number: int) -> list[FailedRun]:
-    from hourbell.wiring import open_stores
-
-    stores = open_stores(settings)
-    try:
-        return await stores.control.failed_runs(number)
-    finally:
-        await stores.close()
-
-
-async def _replay(settings: Settings, ids: list[UUID]) -> int:
-    """Replay each; how many could not be."""
-    from hourbell.wiring import open_stores
-
-    stores = open_stores(settings)
-    refused = 0
-    try:
-        now = await stores.engine.sample_time()
-        for run_id in ids:
-            try:
-                run = await stores.control.replay_run(run_id, uuid4(), now, BY)
-            except Conflict as conflict:
-                click.echo(f"{click.style('error', fg='red')}: {run_id}: {conflict}", err=True)
-                refused += 1
-            else:
-                click.echo(run.id)
-    finally:
-        await stores.close()
-    return refused
+@command.command(cls=ExampleCommand, examples="hourbell run get 5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e")
+@click.argument("run", type=click.UUID)
+@zone_option
+@output_options
+@server_options
+def get(client: "Client", run: UUID, zone: str, output: Output) -> None:
+    """Show a run with its attempts: what went wrong, and what was answered."""
+    found = client.runs.get(run)
+    output.one(found, run_view(zone), run_lines(found, zone))
 
 
-def _body(run: FailedRun) -> dict[str, object]:
-    return {
-        "id": str(run.id),
-        "job_id": str(run.job_id),
-        "job_name": run.job_name,
-        "scheduled_at": run.scheduled_at.isoformat(),
-        "finished_at": run.finished_at.isoformat(),
-        "reason": run.reason,
-        "attempt": run.attempt,
-        "error": run.error,
-    }
+@command.command(
+    cls=ExampleCommand,
+    examples="""
+    hourbell run watch 5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e
+    hourbell run watch 5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e --timeout 5m | jq -r .state
+    """,
+)
+@click.argument("run", type=click.UUID)
+@click.option("--timeout", type=LENGTH, metavar="DURATION", help="How long to watch; exit code 8 after that.")
+@zone_option
+@server_options
+def watch(client: "Client", run: UUID, timeout: timedelta | None, zone: str) -> None:
+    """Follow a run until it ends; exit code 7 if it does not succeed. Piped, each change is a line of JSON."""
+    screen = Screen()
+    found = None
+    for found in changes_of(client, run, timeout):
+        if is_terminal():
+            screen.draw(run_lines(found, zone))
+        else:
+            click.echo(json_line(found.raw))
+            sys.stdout.flush()
+    sys.exit(exit_code_of([found] if found else []))

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -107,6 +108,20 @@ def without_cursor(rows: Iterable[Row]) -> list[UUID]:
 def job_of(row: Row, progress: Progress | None = None) -> Job:
     """The job in a row, also if it cannot be planned: people must be able to see, mend and delete it."""
     return _job(row, _definition_as_far_as_it_goes(row), progress or Progress())
+
+
+def shown_job_of(row: Row) -> Job:
+    """The job in a row as lists show it: the lane is the one that was written down, and nothing is checked again."""
+    target = _readable(row["target"], {})
+    return _job(row, _definition(row, target, row["lane"], _retry_of(row["retry"])), Progress())
+
+
+@lru_cache(256)
+def _retry_of(text: str) -> RetryPolicy:
+    try:
+        return retry_from_json(json.loads(text))
+    except UNREADABLE:
+        return RETRY_PRESETS["default"]
 
 
 def _job(row: Row, definition: Definition, progress: Progress) -> Job:

@@ -4,6 +4,7 @@ one row that makes no sense must not take a whole list with it."""
 import json
 from dataclasses import fields
 from datetime import datetime
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 from uuid import UUID
@@ -27,9 +28,10 @@ from hourbell.store.lists import (
     SkipView,
     VersionView,
 )
-from hourbell.store.rows import UNREADABLE, Row, job_of
+from hourbell.store.rows import UNREADABLE, Row, shown_job_of
 
 SESSION_KEY = "session_key"  # in meta, as hexadecimal text
+_KEPT_LENGTH = 4_096
 _UNREADABLE = (*UNREADABLE, TypeError, KeyError)
 _last_run = itemgetter("last_run_id", "last_run_at", "last_state", "last_error", "last_success_at")
 _PLAIN_OF_RUN = tuple(
@@ -43,7 +45,7 @@ def job_view(row: Row) -> JobView:
     """A job from its row joined with its statistics, which are null if it has none."""
     totals = (*_last_run(row), row["succeeded"] or 0, row["failed"] or 0, row["cancelled"] or 0)
     return JobView(
-        job=job_of(row),
+        job=shown_job_of(row),
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         deleted_at=row["deleted_at"],
@@ -147,8 +149,16 @@ def _repeating(run_id: UUID, replays: list[Row]) -> list[UUID]:
 
 
 def _definition(text: str | None) -> Definition | None:
+    """The definition in a version. The runs of a page mostly have few, and those that are not long are kept."""
+    if text is None:
+        return None
+    return _read_definition(text) if len(text) <= _KEPT_LENGTH else _read_definition.__wrapped__(text)
+
+
+@lru_cache(512)
+def _read_definition(text: str) -> Definition | None:
     try:
-        return None if text is None else definition_from_json(json.loads(text))
+        return definition_from_json(json.loads(text))
     except _UNREADABLE:
         return None
 

@@ -44,13 +44,15 @@ def array(values: Iterable[Any]) -> str:
 
 def rows_of(names: Sequence[str], found: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
     """Rows as mappings from column names, with the values the rest of Hourbell knows."""
-    readers = [(name, read) for name in names if (read := _reader(name)) is not None]
-    rows = [dict(zip(names, row, strict=True)) for row in found]
-    for row in rows:
-        for name, read in readers:
-            value = row[name]
+    readers = [(place, read) for place, name in enumerate(names) if (read := _reader(name)) is not None]
+    rows = []
+    for values in found:
+        row = list(values)
+        for place, read in readers:
+            value = row[place]
             if value is not None:
-                row[name] = read(value)
+                row[place] = read(value)
+        rows.append(dict(zip(names, row, strict=True)))
     return rows
 
 
