@@ -10,7 +10,7 @@ import pytest
 from hourbell.core.job import Definition, Job
 from hourbell.core.policies import CatchUp
 from hourbell.core.target import lane_of
-from hourbell.store.base import ControlStore, EngineStore, Imported, ImportResult, JobEntry
+from hourbell.store.base import Conflict, ControlStore, EngineStore, Imported, ImportResult, JobEntry
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, a_job, add_job, plan_all
 from tests.database import Database, PostgresDatabase
 
@@ -239,3 +239,14 @@ async def test_imports_that_nobody_ended_are_forgotten_after_a_day(control: Cont
     await prune(control, limit=1)
     await prune(control, limit=1)
     assert len(await database.rows("imports")) == 1
+
+
+async def test_what_may_not_be_changed_is_neither_changed_nor_pruned(control: ControlStore) -> None:
+    await bring(control, a_file_job("a"), a_file_job("b"), now=T0)
+
+    results = await bring(control, a_file_job("a", description="new"), may_change=lambda _: False, import_id=IMPORT)
+    with pytest.raises(Conflict) as refused:
+        await prune(control, may_change=lambda definition: definition.name != "b")
+
+    assert short(results) == [("a", "refused", "not_allowed")]
+    assert (refused.value.code, (await found(control, "b")).version) == ("not_allowed", 1)

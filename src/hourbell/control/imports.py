@@ -14,8 +14,7 @@ from hourbell.control.user import NotAllowed, User
 from hourbell.core.job_body import BodyError, Fault, parse_job
 from hourbell.core.roles import Role
 from hourbell.core.strict_json import NotJson, parse_json
-from hourbell.core.target import TargetError, parse_target
-from hourbell.store.base import ControlStore, Imported, ImportResult, JobEntry
+from hourbell.store.base import Conflict, ControlStore, Imported, ImportResult, JobEntry
 
 AT_ONCE = 1_000
 MOST_BYTES_AT_ONCE = 8 * 1024 * 1024
@@ -121,20 +120,21 @@ class Imports:
             return
         names = [""] * AT_ONCE
         while len(names) == AT_ONCE:
-            kept = await self._not_prunable(import_id, owner, user)
-            if kept is not None:
-                yield [kept]
+            try:
+                names = await self._store.prune_jobs(
+                    import_id,
+                    owner.managed_by,
+                    owner.source,
+                    self._now(),
+                    user.name,
+                    limit=AT_ONCE,
+                    may_change=user.may_change,
+                    dry_run=dry_run,
+                    request=replace(user.request, key=None),
+                )
+            except Conflict as conflict:
+                yield [LineResult(None, None, "not_pruned", code=conflict.code, message=str(conflict))]
                 return
-            names = await self._store.prune_jobs(
-                import_id,
-                owner.managed_by,
-                owner.source,
-                self._now(),
-                user.name,
-                limit=AT_ONCE,
-                dry_run=dry_run,
-                request=replace(user.request, key=None),
-            )
             yield [LineResult(None, name, "pruned") for name in names]
             if dry_run:
                 return
@@ -149,60 +149,17 @@ class Imports:
             else:
                 entries.append(read)
                 numbers.append(number)
-        results += await self._take_out_forbidden(numbers, entries, user)
         written = await self._store.import_jobs(
             entries,
             self._now(),
             user.name,
+            may_change=user.may_change,
             import_id=import_id,
             dry_run=dry_run,
             request=replace(user.request, key=None),
         )
         results += [_result(number, each, dry_run=dry_run) for number, each in zip(numbers, written, strict=True)]
         return sorted(results, key=lambda result: result.line or 0)
-
-    async def _take_out_forbidden(self, numbers: list[int], entries: list[JobEntry], user: User) -> list[LineResult]:
-        """Take out entries that would change a job which the user may not change, and tell so."""
-        if user.role.may(Role.ADMIN):
-            return []
-        would = await self._store.import_jobs(entries, self._now(), user.name, dry_run=True)
-        refused = []
-        for place in reversed(range(len(entries))):
-            fault = await self._forbidden(entries[place].definition.name, user, would[place])
-            if fault is not None:
-                refused.append(
-                    _refused(numbers.pop(place), "not_allowed", fault, name=entries.pop(place).definition.name)
-                )
-        return refused
-
-    async def _forbidden(self, ref: str, user: User, would: ImportResult | None = None) -> str | None:
-        """Why the user may not change or remove a job; None if they may, or there is none."""
-        if would is not None and would.result != Imported.CHANGED:
-            return None
-        job = await self._store.get_job(ref)
-        if job is None:
-            return None
-        try:
-            user.may_define(parse_target(job.definition.target))
-        except TargetError:
-            return None
-        except NotAllowed as error:
-            return str(error)
-        return None
-
-    async def _not_prunable(self, import_id: UUID, owner: Owner, user: User) -> LineResult | None:
-        """What keeps the user from pruning the next batch."""
-        if user.role.may(Role.ADMIN):
-            return None
-        names = await self._store.prune_jobs(
-            import_id, owner.managed_by, owner.source, self._now(), user.name, limit=AT_ONCE, dry_run=True
-        )
-        for name in names:
-            fault = await self._forbidden(name, user)
-            if fault is not None:
-                message = f"no more jobs were pruned: {fault}"
-                return LineResult(None, name, "not_pruned", code="not_allowed", message=message)
-        return None
 
     def _read(self, number: int, line: bytes, owner: Owner, user: User) -> JobEntry | LineResult:
         try:

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from hourbell.core.job import Definition
 from hourbell.core.roles import Role
-from hourbell.core.target import HttpCall, TargetCall
+from hourbell.core.target import HttpCall, TargetCall, TargetError, parse_target
 from hourbell.store.base import AlreadyAsked, Request
 
 
@@ -43,3 +44,13 @@ class User:
             self.must_be(Role.EDITOR, "to define a job")
         else:
             self.must_be(Role.ADMIN, "to define a job whose target is not http")
+
+    def may_change(self, definition: Definition) -> bool:
+        """Whether the user may change or remove a job. One whose target makes no sense may be mended by any editor."""
+        try:
+            self.may_define(parse_target(definition.target))
+        except TargetError:
+            return self.role.may(Role.EDITOR)
+        except NotAllowed:
+            return False
+        return True

@@ -336,6 +336,12 @@ class EngineStore(Protocol):
         """Give back every connection."""
 
 
+def any_job(definition: Definition) -> bool:
+    """Nothing is asked of a job: whoever asks may change all of them."""
+    del definition
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class JobEntry:
     """A job to import, with the id it gets if it is new."""
@@ -476,16 +482,17 @@ class ControlStore(Protocol):
         now: datetime,
         by: str,
         *,
+        may_change: Callable[[Definition], bool] = any_job,
         import_id: UUID | None = None,
         dry_run: bool = False,
         request: Request | None = None,
     ) -> list[ImportResult]:
         """Create jobs that are new, edit those that differ, and leave the others; what was done with each, in order.
 
-        Jobs are told apart by name. One that another owner has (`managed_by` and `source`) is refused, and so is the
-        second of two with one name; none of that keeps the others. A paused job stays paused. All of it is one
-        transaction with one row in the audit. With an `import_id`, the jobs are noted as seen by that import, also
-        those it could not change. A dry run changes no job, and notes those that are there.
+        Jobs are told apart by name. One that another owner has (`managed_by` and `source`) or that it may not change is
+        refused, and so is the second of two with one name; none of that keeps the others. A paused job stays paused.
+        All of it is one transaction with one row in the audit. With an `import_id`, the jobs are noted as seen by that
+        import, also those it could not change. A dry run changes no job, and notes those that are there.
         """
 
     async def prune_jobs(
@@ -497,11 +504,13 @@ class ControlStore(Protocol):
         by: str,
         *,
         limit: int,
+        may_change: Callable[[Definition], bool] = any_job,
         dry_run: bool = False,
         request: Request | None = None,
     ) -> list[str]:
         """Delete up to `limit` jobs of an owner that the import has not seen; their names.
 
+        `Conflict` if it may not change one of them, and none is deleted.
         When none is left, what the import had noted is forgotten. In a dry run nothing is deleted.
         """
 

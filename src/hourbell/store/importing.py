@@ -35,7 +35,10 @@ Step = ImportResult | NewJob | ChangedJob
 
 
 def compared(
-    entries: Sequence[JobEntry], rows: Iterable[Row], allowed: Callable[[Definition], Definition]
+    entries: Sequence[JobEntry],
+    rows: Iterable[Row],
+    allowed: Callable[[Definition], Definition],
+    may_change: Callable[[Definition], bool],
 ) -> list[ImportResult | Wanted]:
     """Each entry against the job of its name: what is refused or the same is settled, the others are wanted.
 
@@ -43,11 +46,15 @@ def compared(
     """
     found = {row["name"]: row for row in rows}
     seen: set[str] = set()
-    return [_compared(entry, found.get(entry.definition.name), seen, allowed) for entry in entries]
+    return [_compared(entry, found.get(entry.definition.name), seen, allowed, may_change) for entry in entries]
 
 
 def _compared(
-    entry: JobEntry, row: Row | None, seen: set[str], allowed: Callable[[Definition], Definition]
+    entry: JobEntry,
+    row: Row | None,
+    seen: set[str],
+    allowed: Callable[[Definition], Definition],
+    may_change: Callable[[Definition], bool],
 ) -> ImportResult | Wanted:
     name = entry.definition.name
     if name in seen:
@@ -67,6 +74,8 @@ def _compared(
         definition = replace(definition, enabled=False)
     if _is_same(definition, job.definition):
         return ImportResult(name, Imported.UNCHANGED, job.id, job.version)
+    if not may_change(job.definition):
+        return _refused(name, "not_allowed", "your role is not enough to change this job")
     return Wanted(definition, job.id, row)
 
 
@@ -100,6 +109,13 @@ def result_of(step: Step, made: frozenset[UUID]) -> ImportResult:
     if step.job_id not in made:
         return _refused(name, "id_taken", "another job has, or had, the id that this one was to get")
     return ImportResult(name, Imported.CREATED, step.job_id, 1)
+
+
+def refuse_to_prune(rows: Iterable[Row], may_change: Callable[[Definition], bool]) -> None:
+    """Raise a Conflict if one of the jobs in the rows may not be changed."""
+    for row in rows:
+        if not may_change(job_of(row).definition):
+            raise Conflict("not_allowed", f"your role is not enough to delete the job {row['name']}")
 
 
 def counts_text(results: Iterable[ImportResult]) -> str:

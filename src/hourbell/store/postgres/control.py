@@ -14,7 +14,7 @@ from hourbell.core.job import Definition, Job
 from hourbell.core.run import Run
 from hourbell.core.schedule import Occurrence
 from hourbell.sealing import Sealed
-from hourbell.store.base import Conflict, FailedRun, ImportResult, JobEntry, Mark, Request, Wake
+from hourbell.store.base import Conflict, FailedRun, ImportResult, JobEntry, Mark, Request, Wake, any_job
 from hourbell.store.changes import (
     ChangedJob,
     NewJob,
@@ -195,6 +195,7 @@ class PostgresControlStore:
         now: datetime,
         by: str,
         *,
+        may_change: Callable[[Definition], bool] = any_job,
         import_id: UUID | None = None,
         dry_run: bool = False,
         request: Request | None = None,
@@ -202,7 +203,14 @@ class PostgresControlStore:
         async def attempt() -> list[ImportResult]:
             async with self._writing(None if dry_run else request, now) as connection:
                 return await import_jobs(
-                    connection, entries, now, by, import_id=import_id, dry_run=dry_run, request=request
+                    connection,
+                    entries,
+                    now,
+                    by,
+                    may_change=may_change,
+                    import_id=import_id,
+                    dry_run=dry_run,
+                    request=request,
                 )
 
         try:
@@ -219,12 +227,22 @@ class PostgresControlStore:
         by: str,
         *,
         limit: int,
+        may_change: Callable[[Definition], bool] = any_job,
         dry_run: bool = False,
         request: Request | None = None,
     ) -> list[str]:
         async with self._writing(None if dry_run else request, now) as connection:
             return await prune_jobs(
-                connection, import_id, managed_by, source, now, by, limit=limit, dry_run=dry_run, request=request
+                connection,
+                import_id,
+                managed_by,
+                source,
+                now,
+                by,
+                limit=limit,
+                may_change=may_change,
+                dry_run=dry_run,
+                request=request,
             )
 
     async def failed_runs(self, limit: int, before: Mark | None = None) -> list[FailedRun]:

@@ -44,7 +44,7 @@ order by name collate "C"
 for no key update
 
 -- name: lock_unseen_jobs
-select j.id, j.name
+select j.*
 from hourbell.jobs j
 where j.managed_by = $1 and j.source = $2 and j.deleted_at is null
   and not exists (select 1 from hourbell.imports i where i.id = $3 and i.job_id = j.id)
@@ -54,7 +54,7 @@ for no key update of j
 
 -- name: lock_unseen_owned_jobs
 -- The same of owners other than the API, as the index over their jobs says it.
-select j.id, j.name
+select j.*
 from hourbell.jobs j
 where j.managed_by = $1 and j.managed_by <> 'api' and j.source = $2 and j.deleted_at is null
   and not exists (select 1 from hourbell.imports i where i.id = $3 and i.job_id = j.id)

@@ -1,14 +1,15 @@
 """Importing many jobs at once on PostgreSQL, and pruning those that an import has not seen."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from hourbell.core.job import Definition
 from hourbell.store.base import ImportResult, JobEntry, Request
 from hourbell.store.changes import ChangedJob, NewJob
-from hourbell.store.importing import Wanted, compared, counts_text, decided, result_of
+from hourbell.store.importing import Wanted, compared, counts_text, decided, refuse_to_prune, result_of
 from hourbell.store.postgres.auditing import audit
 from hourbell.store.postgres.changing import SQL, delete_jobs, insert_jobs, write_changes
 from hourbell.store.postgres.planning import progress_of
@@ -22,12 +23,13 @@ async def import_jobs(
     now: datetime,
     by: str,
     *,
+    may_change: Callable[[Definition], bool],
     import_id: UUID | None,
     dry_run: bool,
     request: Request | None,
 ) -> list[ImportResult]:
     rows = await connection.fetch(SQL["lock_jobs_by_name"], [entry.definition.name for entry in entries])
-    found = compared(entries, rows, lambda definition: definition)
+    found = compared(entries, rows, lambda definition: definition, may_change)
     progress = await progress_of(connection, [each.row for each in found if isinstance(each, Wanted) and each.row])
     steps = decided(found, progress, now)
     new = sorted((each for each in steps if isinstance(each, NewJob)), key=lambda job: job.change.definition.name)
@@ -56,12 +58,14 @@ async def prune_jobs(
     by: str,
     *,
     limit: int,
+    may_change: Callable[[Definition], bool],
     dry_run: bool,
     request: Request | None,
 ) -> list[str]:
     unseen = "lock_unseen_jobs" if managed_by == "api" else "lock_unseen_owned_jobs"
     rows = await connection.fetch(SQL[unseen], managed_by, source, import_id, limit)
     names = [row["name"] for row in rows]
+    refuse_to_prune(rows, may_change)
     if dry_run:
         return names
     if rows:

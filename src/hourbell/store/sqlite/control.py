@@ -10,7 +10,7 @@ from hourbell.core.job import Definition, Job
 from hourbell.core.run import Run
 from hourbell.core.schedule import Occurrence
 from hourbell.sealing import Sealed
-from hourbell.store.base import FailedRun, ImportResult, JobEntry, Mark, Request, Wake
+from hourbell.store.base import FailedRun, ImportResult, JobEntry, Mark, Request, Wake, any_job
 from hourbell.store.changes import (
     ChangedJob,
     NewJob,
@@ -199,12 +199,15 @@ class SqliteControlStore:
         now: datetime,
         by: str,
         *,
+        may_change: Callable[[Definition], bool] = any_job,
         import_id: UUID | None = None,
         dry_run: bool = False,
         request: Request | None = None,
     ) -> list[ImportResult]:
         def bring_in(session: Session) -> list[ImportResult]:
-            return import_jobs(session, entries, now, by, import_id=import_id, dry_run=dry_run, request=request)
+            return import_jobs(
+                session, entries, now, by, may_change=may_change, import_id=import_id, dry_run=dry_run, request=request
+            )
 
         return await self._write(bring_in, None if dry_run else request, now)
 
@@ -217,12 +220,22 @@ class SqliteControlStore:
         by: str,
         *,
         limit: int,
+        may_change: Callable[[Definition], bool] = any_job,
         dry_run: bool = False,
         request: Request | None = None,
     ) -> list[str]:
         def prune(session: Session) -> list[str]:
             return prune_jobs(
-                session, import_id, managed_by, source, now, by, limit=limit, dry_run=dry_run, request=request
+                session,
+                import_id,
+                managed_by,
+                source,
+                now,
+                by,
+                limit=limit,
+                may_change=may_change,
+                dry_run=dry_run,
+                request=request,
             )
 
         return await (self._runner.read(prune) if dry_run else self._write(prune, request, now))

@@ -34,7 +34,7 @@ select * from hourbell_jobs where name = ? and deleted_at is null
 select * from hourbell_jobs where name in (select value from json_each(?)) and deleted_at is null
 
 -- name: unseen_jobs
-select j.id, j.name
+select j.*
 from hourbell_jobs j
 where j.managed_by = ?1 and j.source = ?2 and j.deleted_at is null
   and not exists (select 1 from hourbell_imports i where i.id = ?3 and i.job_id = j.id)
@@ -43,7 +43,7 @@ limit ?4
 
 -- name: unseen_owned_jobs
 -- The same of owners other than the API, as the index over their jobs says it.
-select j.id, j.name
+select j.*
 from hourbell_jobs j
 where j.managed_by = ?1 and j.managed_by <> 'api' and j.source = ?2 and j.deleted_at is null
   and not exists (select 1 from hourbell_imports i where i.id = ?3 and i.job_id = j.id)

@@ -1,13 +1,14 @@
 """Importing many jobs at once on SQLite, and pruning those that an import has not seen."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from hourbell.core.job import Definition
 from hourbell.store.base import ImportResult, JobEntry, Request
 from hourbell.store.changes import ChangedJob, NewJob
-from hourbell.store.importing import Wanted, compared, counts_text, decided, result_of
+from hourbell.store.importing import Wanted, compared, counts_text, decided, refuse_to_prune, result_of
 from hourbell.store.sqlite.auditing import audit
 from hourbell.store.sqlite.changing import SQL, delete_jobs, insert_jobs, write_changes
 from hourbell.store.sqlite.connection import Session
@@ -22,12 +23,13 @@ def import_jobs(
     now: datetime,
     by: str,
     *,
+    may_change: Callable[[Definition], bool],
     import_id: UUID | None,
     dry_run: bool,
     request: Request | None,
 ) -> list[ImportResult]:
     rows = session.fetch(SQL["jobs_by_name"], [entry.definition.name for entry in entries])
-    found = compared(entries, rows, refuse_functions)
+    found = compared(entries, rows, refuse_functions, may_change)
     progress = progress_of(session, [each.row for each in found if isinstance(each, Wanted) and each.row])
     steps = decided(found, progress, now)
     new = [each for each in steps if isinstance(each, NewJob)]
@@ -56,12 +58,14 @@ def prune_jobs(
     by: str,
     *,
     limit: int,
+    may_change: Callable[[Definition], bool],
     dry_run: bool,
     request: Request | None,
 ) -> list[str]:
     unseen = "unseen_jobs" if managed_by == "api" else "unseen_owned_jobs"
     rows = session.fetch(SQL[unseen], managed_by, source, import_id, limit)
     names = [row["name"] for row in rows]
+    refuse_to_prune(rows, may_change)
     if dry_run:
         return names
     if rows:
