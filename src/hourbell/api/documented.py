@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from hourbell.api.models import ProblemAnswer
 from hourbell.api.problems import MEDIA_TYPE
+from hourbell.api.shapes import ProblemAnswer
 
 _EVERY = (400, 401, 403, 429, 500, 503)
 _BODY = (413, 415, 422)

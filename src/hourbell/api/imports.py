@@ -12,7 +12,7 @@ from typing import IO, Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from hourbell.api import models, render
+from hourbell.api import render, shapes
 from hourbell.api.documented import answers
 from hourbell.api.problems import Problem
 from hourbell.api.users import ControlDep, Editor
@@ -34,7 +34,7 @@ _BODY = {
 _ANSWER: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "A result for each line, in the order of the lines.",
-        "content": {NDJSON: {"schema": {"$ref": f"#/components/schemas/{models.ImportLine.__name__}"}}},
+        "content": {NDJSON: {"schema": {"$ref": f"#/components/schemas/{shapes.ImportLine.__name__}"}}},
     }
 }
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from starlette.responses import JSONResponse, Response
 
-from hourbell.api import models, render
+from hourbell.api import bodies, render, shapes
 from hourbell.api.documented import answers, takes
 from hourbell.api.idempotency import IdempotentRoute, TellsSecret
 from hourbell.api.users import (
@@ -35,12 +35,12 @@ DropBacklog = Annotated[bool, Query(description="Skip what is due and not planne
 _SHOWN = 10
 _WEEK = timedelta(days=7)
 _CHANGED: dict[int | str, dict[str, Any]] = {
-    200: {"model": models.JobDefined | models.Intention, "description": "The job, or the intention of a dry run."}
+    200: {"model": shapes.JobDefined | shapes.Intention, "description": "The job, or the intention of a dry run."}
 }
-_INTENDED: dict[int | str, dict[str, Any]] = {200: {"model": models.Intention, "description": "Of a dry run."}}
+_INTENDED: dict[int | str, dict[str, Any]] = {200: {"model": shapes.Intention, "description": "Of a dry run."}}
 
 
-@router.get("", summary="List jobs", responses=answers(models.JobList, 409))
+@router.get("", summary="List jobs", responses=answers(shapes.JobList, 409))
 async def list_jobs(
     control: ControlDep,
     user: Viewer,
@@ -67,8 +67,8 @@ async def list_jobs(
     "",
     summary="Create a job",
     status_code=201,
-    responses=answers(models.JobDefined, 409, status=201, has_body=True, more=_INTENDED),
-    openapi_extra=takes(models.JobBody),
+    responses=answers(shapes.JobDefined, 409, status=201, has_body=True, more=_INTENDED),
+    openapi_extra=takes(bodies.JobBody),
 )
 async def create_job(control: ControlDep, user: Editor, body: JsonBody, dry_run: DryRun = False) -> Response:
     """Store a job that fires from now on, never for the past.
@@ -80,7 +80,7 @@ async def create_job(control: ControlDep, user: Editor, body: JsonBody, dry_run:
     return await _defined(control, await control.jobs.create(body, user))
 
 
-@router.get("/{job}", summary="Get a job", responses=answers(models.JobDetail, 404))
+@router.get("/{job}", summary="Get a job", responses=answers(shapes.JobDetail, 404))
 async def get_job(control: ControlDep, user: Viewer, job: JobRef) -> Response:
     """A job with its definition, its state, and which secrets it has."""
     del user
@@ -94,14 +94,14 @@ async def get_job(control: ControlDep, user: Viewer, job: JobRef) -> Response:
     "/{job}",
     summary="Replace a job, or create it",
     responses=answers(
-        models.JobDefined,
+        shapes.JobDefined,
         404,
         409,
         412,
         has_body=True,
-        more={201: {"model": models.JobDefined, "description": "Created"}, **_CHANGED},
+        more={201: {"model": shapes.JobDefined, "description": "Created"}, **_CHANGED},
     ),
-    openapi_extra=takes(models.JobBody),
+    openapi_extra=takes(bodies.JobBody),
 )
 async def replace_job(
     control: ControlDep,
@@ -129,7 +129,7 @@ async def replace_job(
     "/{job}",
     summary="Change a job",
     responses=answers(None, 404, 409, 412, has_body=True, more=_CHANGED),
-    openapi_extra=takes(models.PatchBody, "application/merge-patch+json", "application/json"),
+    openapi_extra=takes(bodies.PatchBody, "application/merge-patch+json", "application/json"),
 )
 async def patch_job(
     control: ControlDep,
@@ -161,12 +161,12 @@ async def delete_job(control: ControlDep, user: Editor, job: JobRef, version: Ve
 @router.post(
     "/{job}/pause",
     summary="Pause a job",
-    responses=answers(models.JobAnswer, 404, 412, has_body=True),
-    openapi_extra=takes(models.PauseBody, required=False),
+    responses=answers(shapes.JobAnswer, 404, 412, has_body=True),
+    openapi_extra=takes(bodies.PauseBody, required=False),
 )
 async def pause_job(control: ControlDep, user: Operator, job: JobRef, body: OptionalBody, version: Version) -> Response:
     """Stop planning, until then if said so. Runs already planned go on unless they are cancelled too."""
-    given = read(models.PauseBody, body)
+    given = read(bodies.PauseBody, body)
     view = await control.jobs.pause(
         job,
         user,
@@ -181,14 +181,14 @@ async def pause_job(control: ControlDep, user: Operator, job: JobRef, body: Opti
 @router.post(
     "/{job}/resume",
     summary="Resume a job",
-    responses=answers(models.JobAnswer, 404, 412, has_body=True),
-    openapi_extra=takes(models.ResumeBody, required=False),
+    responses=answers(shapes.JobAnswer, 404, 412, has_body=True),
+    openapi_extra=takes(bodies.ResumeBody, required=False),
 )
 async def resume_job(
     control: ControlDep, user: Operator, job: JobRef, body: OptionalBody, version: Version
 ) -> Response:
     """Plan again from now on. What the pause swallowed is one skip, or with `catch_up` is planned as missed."""
-    given = read(models.ResumeBody, body)
+    given = read(bodies.ResumeBody, body)
     view = await control.jobs.resume(job, user, catch_up=given.catch_up, expect_version=version)
     return JSONResponse(render.job(view), headers=_etag(view.job.version))
 
@@ -197,12 +197,12 @@ async def resume_job(
     "/{job}/trigger",
     summary="Run a job now",
     status_code=201,
-    responses=answers(models.Triggered, 404, 409, status=201, has_body=True),
-    openapi_extra=takes(models.TriggerBody, required=False),
+    responses=answers(shapes.Triggered, 404, 409, status=201, has_body=True),
+    openapi_extra=takes(bodies.TriggerBody, required=False),
 )
 async def trigger_job(control: ControlDep, user: Operator, job: JobRef, body: OptionalBody) -> Response:
     """Add a run that is ready at once, also while the job is paused. Its schedule is not touched."""
-    given = read(models.TriggerBody, body)
+    given = read(bodies.TriggerBody, body)
     run_id = await control.jobs.trigger(job, user, payload=given.payload, key=given.key)
     run = render.run_with_attempts(*await control.runs.get(run_id))
     return JSONResponse({"run_id": str(run_id), "run": run}, 201)
@@ -211,14 +211,14 @@ async def trigger_job(control: ControlDep, user: Operator, job: JobRef, body: Op
 @router.post(
     "/{job}/backfill",
     summary="Run instants of the past",
-    responses=answers(models.BackfillAnswer, 404, 409, has_body=True),
-    openapi_extra=takes(models.BackfillBody),
+    responses=answers(shapes.BackfillAnswer, 404, 409, has_body=True),
+    openapi_extra=takes(bodies.BackfillBody),
 )
 async def backfill_job(
     control: ControlDep, user: Operator, job: JobRef, body: JsonBody, dry_run: DryRun = False
 ) -> Response:
     """Make runs for the instants from `from` to `to`, both included, that have none yet, at a bounded rate."""
-    given = read(models.BackfillBody, body)
+    given = read(bodies.BackfillBody, body)
     filled = await control.backfills.fill(
         job, user, given.start, given.end, per_minute=given.per_minute, dry_run=dry_run
     )
@@ -229,18 +229,18 @@ async def backfill_job(
 @router.post(
     "/{job}/rotate-secret",
     summary="Make or replace the signing secret",
-    responses=answers(models.SecretMade, 404, 409, has_body=True),
-    openapi_extra=takes(models.RotateBody, required=False),
+    responses=answers(shapes.SecretMade, 404, 409, has_body=True),
+    openapi_extra=takes(bodies.RotateBody, required=False),
 )
 async def rotate_secret(control: ControlDep, user: Editor, job: JobRef, body: OptionalBody) -> Response:
     """Sign requests with a new secret, which the answer shows once; for a while the old one signs as well."""
-    given = read(models.RotateBody, body)
+    given = read(bodies.RotateBody, body)
     keep_old = given.keep_old if isinstance(given.keep_old, timedelta) else timedelta(days=1)
     plain, old_until = await control.jobs.rotate_secret(job, user, keep_old=keep_old)
     return TellsSecret({"secret": plain.reveal(), "old_valid_until": render.time(old_until)})
 
 
-@router.get("/{job}/upcoming", summary="The next instants of a job", responses=answers(models.Instants, 404))
+@router.get("/{job}/upcoming", summary="The next instants of a job", responses=answers(shapes.Instants, 404))
 async def list_upcoming(
     control: ControlDep,
     user: Viewer,
@@ -254,7 +254,7 @@ async def list_upcoming(
     return JSONResponse({"items": [each.as_json() for each in found]})
 
 
-@router.get("/{job}/runs", summary="The runs of a job", responses=answers(models.RunList, 404))
+@router.get("/{job}/runs", summary="The runs of a job", responses=answers(shapes.RunList, 404))
 async def list_runs_of_job(
     control: ControlDep,
     user: Viewer,
@@ -271,7 +271,7 @@ async def list_runs_of_job(
     return JSONResponse(render.page(await control.runs.page(wanted, limit, cursor), render.run))
 
 
-@router.get("/{job}/stats", summary="How the runs of a job ended", responses=answers(models.StatsAnswer, 404))
+@router.get("/{job}/stats", summary="How the runs of a job ended", responses=answers(shapes.StatsAnswer, 404))
 async def get_stats(control: ControlDep, user: Viewer, job: JobRef, since: Instant | None = None) -> Response:
     """Counts, durations and lateness since a time, by default of the last seven days."""
     del user
@@ -280,7 +280,7 @@ async def get_stats(control: ControlDep, user: Viewer, job: JobRef, since: Insta
     return JSONResponse(render.stats(view, summary, start, is_sampled=is_sampled))
 
 
-@router.get("/{job}/skips", summary="Instants that got no run", responses=answers(models.SkipList, 404))
+@router.get("/{job}/skips", summary="Instants that got no run", responses=answers(shapes.SkipList, 404))
 async def list_skips(
     control: ControlDep, user: Viewer, job: JobRef, limit: Limit = 50, cursor: Cursor = None
 ) -> Response:
@@ -289,7 +289,7 @@ async def list_skips(
     return JSONResponse(render.page(await control.history.skips(job, limit, cursor), render.skip))
 
 
-@router.get("/{job}/versions", summary="The history of a job's definition", responses=answers(models.VersionList, 404))
+@router.get("/{job}/versions", summary="The history of a job's definition", responses=answers(shapes.VersionList, 404))
 async def list_versions(
     control: ControlDep, user: Viewer, job: JobRef, limit: Limit = 50, cursor: Cursor = None
 ) -> Response:

@@ -12,7 +12,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from hourbell.api import models
+from hourbell.api import bodies, shapes
 from hourbell.api.documented import problem_answer
 from hourbell.api.session_cookie import COOKIE
 
@@ -65,11 +65,12 @@ def written(document: dict[str, Any]) -> str:
 
 
 def _own_schemas() -> dict[str, Any]:
-    """Every model of `models`: requests as they are read, answers as they are written."""
+    """Requests as they are read, answers as they are written."""
     pairs: list[tuple[type[BaseModel], Any]] = [
-        (each, "validation" if issubclass(each, (models.Body, models.PatchBody)) else "serialization")
-        for each in vars(models).values()
-        if isinstance(each, type) and issubclass(each, BaseModel) and each.__module__ == models.__name__
+        (each, mode)
+        for module, mode in ((bodies, "validation"), (shapes, "serialization"))
+        for each in vars(module).values()
+        if isinstance(each, type) and issubclass(each, BaseModel) and each.__module__ == module.__name__
     ]
     _, found = models_json_schema(pairs, ref_template=_REF)
     schemas: dict[str, Any] = found["$defs"]

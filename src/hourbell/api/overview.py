@@ -8,7 +8,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from starlette.responses import JSONResponse, Response
 
-from hourbell.api import models, render
+from hourbell.api import bodies, render, shapes
 from hourbell.api.documented import answers, takes
 from hourbell.api.idempotency import IdempotentRoute, TellsSecret
 from hourbell.api.problems import Problem
@@ -28,13 +28,13 @@ _MOST_BUCKETS = 744  # a month of hours
 @router.post(
     "/preview",
     summary="See what a schedule does",
-    responses=answers(models.PreviewAnswer, has_body=True),
-    openapi_extra=takes(models.PreviewBody),
+    responses=answers(shapes.PreviewAnswer, has_body=True),
+    openapi_extra=takes(bodies.PreviewBody),
 )
 async def preview_schedule(control: ControlDep, user: Viewer, body: JsonBody) -> Response:
     """Words, the next instants and warnings for a schedule. Nothing is stored."""
     del user
-    given = read(models.PreviewBody, body)
+    given = read(bodies.PreviewBody, body)
     try:
         schedule = Schedule.parse(given.schedule, given.timezone, given.dst, given.name)
     except ScheduleError as error:
@@ -45,7 +45,7 @@ async def preview_schedule(control: ControlDep, user: Viewer, body: JsonBody) ->
     return JSONResponse(preview(schedule, given.after or control.now(), given.count))
 
 
-@router.get("/explain", summary="What became of an instant", responses=answers(models.ExplainAnswer, 404))
+@router.get("/explain", summary="What became of an instant", responses=answers(shapes.ExplainAnswer, 404))
 async def explain_instant(
     control: ControlDep,
     user: Viewer,
@@ -66,7 +66,7 @@ async def explain_instant(
     )
 
 
-@router.get("/forecast", summary="Planned fires to come", responses=answers(models.ForecastAnswer))
+@router.get("/forecast", summary="Planned fires to come", responses=answers(shapes.ForecastAnswer))
 async def get_forecast(
     control: ControlDep,
     user: Viewer,
@@ -90,7 +90,7 @@ async def get_forecast(
     )
 
 
-@router.get("/stats", summary="How many there are of what", responses=answers(models.OverviewAnswer))
+@router.get("/stats", summary="How many there are of what", responses=answers(shapes.OverviewAnswer))
 async def get_overview(control: ControlDep, user: Viewer, since: Instant | None = None) -> Response:
     """Jobs, waiting and running runs, dead letters, and how runs ended since a time: by default of the last day."""
     del user
@@ -110,14 +110,14 @@ async def get_overview(control: ControlDep, user: Viewer, since: Instant | None 
     )
 
 
-@router.get("/nodes", summary="The nodes that are alive", responses=answers(models.NodeList))
+@router.get("/nodes", summary="The nodes that are alive", responses=answers(shapes.NodeList))
 async def list_nodes(control: ControlDep, user: Viewer) -> Response:
     """Every running engine process, with what it can run and how many runs it holds."""
     del user
     return JSONResponse({"items": [render.node(node) for node in await control.history.nodes()]})
 
 
-@router.get("/audit", summary="Who changed what", responses=answers(models.AuditList))
+@router.get("/audit", summary="Who changed what", responses=answers(shapes.AuditList))
 async def list_audit(
     control: ControlDep,
     user: Admin,
@@ -130,7 +130,7 @@ async def list_audit(
     return JSONResponse(render.page(await control.history.audit(limit, cursor, subject), render.audit))
 
 
-@router.get("/tokens", summary="List tokens", responses=answers(models.TokenList))
+@router.get("/tokens", summary="List tokens", responses=answers(shapes.TokenList))
 async def list_tokens(control: ControlDep, user: Admin) -> Response:
     """Every token, also those that expired or were revoked. The tokens themselves are kept nowhere."""
     del user
@@ -141,12 +141,12 @@ async def list_tokens(control: ControlDep, user: Admin) -> Response:
     "/tokens",
     summary="Make a token",
     status_code=201,
-    responses=answers(models.TokenMade, 409, status=201, has_body=True),
-    openapi_extra=takes(models.TokenBody),
+    responses=answers(shapes.TokenMade, 409, status=201, has_body=True),
+    openapi_extra=takes(bodies.TokenBody),
 )
 async def create_token(control: ControlDep, user: Admin, body: JsonBody) -> Response:
     """Make a token, which the answer shows once. From the first one on, every call needs one."""
-    given = read(models.TokenBody, body)
+    given = read(bodies.TokenBody, body)
     expires_in = timedelta(days=90) if isinstance(given.expires_in, str) else given.expires_in
     try:
         token, text = await control.access.create(

@@ -6,7 +6,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from starlette.responses import JSONResponse, Response
 
-from hourbell.api import models, render
+from hourbell.api import bodies, render, shapes
 from hourbell.api.documented import answers, takes
 from hourbell.api.idempotency import IdempotentRoute
 from hourbell.api.users import ControlDep, JsonBody, Operator, Viewer, read
@@ -22,7 +22,7 @@ DryRun = Annotated[bool, Query(description="Answer with how many match, and do n
 Most = Annotated[int, Query(ge=1, le=500)]
 
 
-@router.get("", summary="List runs", responses=answers(models.RunList, 404))
+@router.get("", summary="List runs", responses=answers(shapes.RunList, 404))
 async def list_runs(
     control: ControlDep,
     user: Viewer,
@@ -42,21 +42,21 @@ async def list_runs(
     return JSONResponse(render.page(await control.runs.page(wanted, limit, cursor), render.run))
 
 
-@router.get("/late", summary="Runs that began late", responses=answers(models.Runs))
+@router.get("/late", summary="Runs that began late", responses=answers(shapes.Runs))
 async def list_late(control: ControlDep, user: Viewer, limit: Most = 100) -> Response:
     """Of the last 10,000 runs to end, those that began later than their job's `late_after`, the latest first."""
     del user
     return JSONResponse({"items": [render.run(run) for run in await control.history.late(limit)]})
 
 
-@router.get("/stuck", summary="Runs that wait for long", responses=answers(models.Runs))
+@router.get("/stuck", summary="Runs that wait for long", responses=answers(shapes.Runs))
 async def list_stuck(control: ControlDep, user: Viewer, limit: Most = 100) -> Response:
     """Runs that have been ready for an hour and still wait for a slot or for a node that can run them."""
     del user
     return JSONResponse({"items": [render.run(run) for run in await control.history.stuck(limit)]})
 
 
-@router.get("/orphans", summary="Runs that nobody has tried", responses=answers(models.Runs))
+@router.get("/orphans", summary="Runs that nobody has tried", responses=answers(shapes.Runs))
 async def list_orphans(control: ControlDep, user: Viewer, limit: Most = 100) -> Response:
     """Runs that have been ready for a quarter of an hour without a single attempt."""
     del user
@@ -66,38 +66,38 @@ async def list_orphans(control: ControlDep, user: Viewer, limit: Most = 100) -> 
 @router.post(
     "/replay",
     summary="Replay all failed runs that match",
-    responses=answers(models.BulkAnswer, 404, 409, has_body=True),
-    openapi_extra=takes(models.ReplayAllBody),
+    responses=answers(shapes.BulkAnswer, 404, 409, has_body=True),
+    openapi_extra=takes(bodies.ReplayAllBody),
 )
 async def replay_runs(control: ControlDep, user: Operator, body: JsonBody, dry_run: DryRun = False) -> Response:
     """Run again the dead letters that match, up to 1,000 by one call; they become ready at a bounded rate."""
-    given = read(models.ReplayAllBody, body)
+    given = read(bodies.ReplayAllBody, body)
     return await _all(control, BulkAction.REPLAY, given, user, dry_run=dry_run, per_minute=given.per_minute)
 
 
 @router.post(
     "/cancel",
     summary="Cancel all runs that match",
-    responses=answers(models.BulkAnswer, 404, 409, has_body=True),
-    openapi_extra=takes(models.RunFilterBody),
+    responses=answers(shapes.BulkAnswer, 404, 409, has_body=True),
+    openapi_extra=takes(bodies.RunFilterBody),
 )
 async def cancel_runs(control: ControlDep, user: Operator, body: JsonBody, dry_run: DryRun = False) -> Response:
     """Cancel waiting runs and ask running ones to stop, up to 1,000 by one call."""
-    return await _all(control, BulkAction.CANCEL, read(models.RunFilterBody, body), user, dry_run=dry_run)
+    return await _all(control, BulkAction.CANCEL, read(bodies.RunFilterBody, body), user, dry_run=dry_run)
 
 
 @router.post(
     "/discard",
     summary="Discard all failed runs that match",
-    responses=answers(models.BulkAnswer, 404, 409, has_body=True),
-    openapi_extra=takes(models.RunFilterBody),
+    responses=answers(shapes.BulkAnswer, 404, 409, has_body=True),
+    openapi_extra=takes(bodies.RunFilterBody),
 )
 async def discard_runs(control: ControlDep, user: Operator, body: JsonBody, dry_run: DryRun = False) -> Response:
     """Take failed runs off the dead letters, up to 1,000 by one call. Their history stays."""
-    return await _all(control, BulkAction.DISCARD, read(models.RunFilterBody, body), user, dry_run=dry_run)
+    return await _all(control, BulkAction.DISCARD, read(bodies.RunFilterBody, body), user, dry_run=dry_run)
 
 
-@router.get("/{run}", summary="Get a run", responses=answers(models.RunDetail, 404))
+@router.get("/{run}", summary="Get a run", responses=answers(shapes.RunDetail, 404))
 async def get_run(control: ControlDep, user: Viewer, run: UUID) -> Response:
     """A run with its attempts."""
     del user
@@ -105,7 +105,7 @@ async def get_run(control: ControlDep, user: Viewer, run: UUID) -> Response:
 
 
 @router.post(
-    "/{run}/replay", summary="Replay a run", status_code=201, responses=answers(models.Replayed, 404, 409, status=201)
+    "/{run}/replay", summary="Replay a run", status_code=201, responses=answers(shapes.Replayed, 404, 409, status=201)
 )
 async def replay_run(control: ControlDep, user: Operator, run: UUID) -> Response:
     """Run again what has ended or waits: a new run with its payload and the job's target as it is now."""
@@ -113,7 +113,7 @@ async def replay_run(control: ControlDep, user: Operator, run: UUID) -> Response
     return JSONResponse({"run_id": str(new_id), "replay_of": str(run)}, 201)
 
 
-@router.post("/{run}/cancel", summary="Cancel a run", responses=answers(models.Cancelled, 404, 409))
+@router.post("/{run}/cancel", summary="Cancel a run", responses=answers(shapes.Cancelled, 404, 409))
 async def cancel_run(control: ControlDep, user: Operator, run: UUID) -> Response:
     """Cancel a run that waits, or ask the node that runs it to stop it."""
     return JSONResponse({"run_id": str(run), "ended": await control.runs.cancel(run, user)})
@@ -136,7 +136,7 @@ async def _filter(control: Control, state: RunState | None, job: str | None, sin
 async def _all(
     control: Control,
     action: BulkAction,
-    given: models.RunFilterBody,
+    given: bodies.RunFilterBody,
     user: User,
     *,
     dry_run: bool,

@@ -10,11 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hourbell.api.access import CallerDep, door_of, ends_at, ip_of, not_authenticated, session_of
+from hourbell.api.bodies import SessionBody
 from hourbell.api.cross_site import is_from_another_site
 from hourbell.api.documented import answers, takes
 from hourbell.api.json_body import json_body
 from hourbell.api.limits import place_of, too_many
-from hourbell.api.models import SessionBody
 from hourbell.api.problems import Problem
 from hourbell.api.session_cookie import COOKIE, LASTS
 from hourbell.core.roles import Role

@@ -1,0 +1,169 @@
+"""The bodies of requests, as they are read and as the OpenAPI document shows them.
+
+Jobs are only described here: `core.job_body` reads them, and tells everything that is wrong at once.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.config import JsonDict
+
+from hourbell.api.values import Duration, DurationText, Instant
+from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority
+from hourbell.core.roles import Role
+from hourbell.core.states import RunState
+
+_NAME = r"^[A-Za-z0-9_-]+$"
+_EXAMPLE_JOB: JsonDict = {
+    "name": "daily-report",
+    "schedule": "0 9 * * 1-5",
+    "timezone": "Europe/Paris",
+    "target": {"type": "http", "url": "https://example.com/hook"},
+    "payload": {"days": 30},
+}
+
+
+class Body(BaseModel):
+    """A request. What it does not know is refused, and nothing is guessed."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"additionalProperties": False})
+
+
+class RetryBody(Body):
+    attempts: int = Field(ge=1, le=100)
+    backoff: list[Duration] = Field(min_length=1, max_length=100)
+    spread: float = Field(0, ge=0, le=1)
+
+
+class HttpTarget(Body):
+    """A request to send."""
+
+    type: Literal["http"]
+    url: str = Field(min_length=1, examples=["https://example.com/hook"])
+    method: Literal["POST", "GET", "PUT", "PATCH", "DELETE"] = "POST"
+    headers: dict[str, str] = Field({}, max_length=50)
+    body: Any = Field(None, description="A text, or JSON with placeholders in its strings; absent: the envelope.")
+    timeout: DurationText = "30s"
+    secret: str | None = Field(None, description="`generate`, or a secret of your own; only when the job is made.")
+
+
+class SqlTarget(Body):
+    """A function of a PostgreSQL database to call."""
+
+    type: Literal["sql"]
+    function: str = Field(min_length=1, examples=["public.run_daily_cleanup"])
+    args: dict[str, Any] = {}
+    database: str = Field("default", pattern=r"^[A-Za-z0-9_-]{1,63}$")
+    timeout: DurationText = "30s"
+    lock_timeout: DurationText | None = None
+    search_path: list[str] = ["public"]
+
+
+class TaskTarget(Body):
+    """A Python function to call."""
+
+    type: Literal["task"]
+    name: str = Field(min_length=1, examples=["send_reports"])
+    args: dict[str, Any] = {}
+    timeout: DurationText = "10m"
+
+
+class QueueTarget(Body):
+    """A queue to put the run into."""
+
+    type: Literal["queue"]
+    queue: str = Field(min_length=1)
+
+
+Target = Annotated[HttpTarget | SqlTarget | TaskTarget | QueueTarget, Field(discriminator="type")]
+
+
+class JobBody(Body):
+    """A job as it is defined. Only name, schedule and target are required."""
+
+    model_config = ConfigDict(json_schema_extra={"additionalProperties": False, "examples": [_EXAMPLE_JOB]})
+
+    name: str = Field(pattern=_NAME, min_length=1, max_length=100, examples=["daily-cleanup"])
+    schedule: str = Field(min_length=1, max_length=4096, examples=["0 3 * * *"])
+    timezone: str = Field("UTC", examples=["America/New_York"])
+    dst: Literal["once", "wall", "skip"] = "once"
+    target: Target
+    payload: Any = None
+    description: str = Field("", max_length=10_000)
+    catch_up: CatchUp | None = None
+    catch_up_window: Duration | None = None
+    overlap: Overlap = Overlap.ALLOW
+    retry: Literal["default", "fixed", "exponential", "none"] | RetryBody = "default"
+    delivery: Delivery = Delivery.AT_LEAST_ONCE
+    max_age: Duration = Field("24h", validate_default=False)  # type: ignore[assignment]
+    late_after: Duration = Field("5m", validate_default=False)  # type: ignore[assignment]
+    priority: Priority = Priority.NORMAL
+    jitter: Duration = Field("0s", validate_default=False)  # type: ignore[assignment]
+    starts_at: Instant | None = None
+    ends_at: Instant | None = None
+    enabled: bool = True
+    tags: list[Annotated[str, Field(min_length=1, max_length=100)]] = Field([], max_length=50)
+
+
+class PatchBody(BaseModel):
+    """A JSON merge patch of a job: fields of a job. What is absent stays, and null means the default."""
+
+    model_config = ConfigDict(
+        extra="allow", json_schema_extra={"examples": [{"schedule": "0 4 * * *", "description": None}]}
+    )
+
+
+class PauseBody(Body):
+    note: str = Field("", max_length=1_000, examples=["database maintenance"])
+    until: Instant | None = None
+    cancel_waiting: bool = False
+
+
+class ResumeBody(Body):
+    catch_up: bool = Field(False, description="Plan what the pause swallowed, by the job's catch-up policy.")
+
+
+class TriggerBody(Body):
+    payload: Any = None
+    key: str | None = Field(None, min_length=1, max_length=255, description="The same key runs the job once.")
+
+
+class BackfillBody(Body):
+    start: Instant = Field(alias="from")
+    end: Instant = Field(alias="to")
+    per_minute: int = Field(60, ge=1, le=60_000, description="How many of the runs become ready each minute.")
+
+
+class RotateBody(Body):
+    keep_old: Duration = Field("24h", validate_default=False, description="For so long the old one is valid too.")  # type: ignore[assignment]
+
+
+class PreviewBody(Body):
+    schedule: str = Field(min_length=1, max_length=4096, examples=["0 9 * * 1-5"])
+    timezone: str = Field("UTC", examples=["Europe/Paris"])
+    dst: Literal["once", "wall", "skip"] = "once"
+    name: str | None = Field(None, pattern=_NAME, min_length=1, max_length=100)
+    after: Instant | None = None
+    count: int = Field(5, ge=1, le=100)
+
+
+class RunFilterBody(Body):
+    state: RunState | None = Field(None, strict=False)
+    job: str | None = Field(None, min_length=1, max_length=100)
+    since: Instant | None = None
+    until: Instant | None = None
+    limit: int = Field(1_000, ge=1, le=1_000)
+
+
+class ReplayAllBody(RunFilterBody):
+    per_minute: int = Field(600, ge=1, le=60_000, description="How many of the replays become ready each minute.")
+
+
+class TokenBody(Body):
+    name: str = Field(pattern=_NAME, min_length=1, max_length=100)
+    role: Role = Field(strict=False)
+    expires_in: Duration | None = Field("90d", validate_default=False, description="null: never")  # type: ignore[assignment]
+
+
+class SessionBody(Body):
+    token: str = Field(examples=["hb_…"])
