@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from hourbell.store.access import AccessStore
-from hourbell.store.base import ControlStore, EngineStore
+from hourbell.store.base import EngineStore
+from hourbell.store.control import ControlStore
 from hourbell.store.lists import ListStore
 from tests.database import BACKENDS, Database, PostgresDatabase
 from tests.server import PLACE, remove_server, reserve_place

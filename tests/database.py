@@ -14,7 +14,8 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 
 from hourbell.store.access import AccessStore
-from hourbell.store.base import ControlStore, EngineStore
+from hourbell.store.base import EngineStore
+from hourbell.store.control import ControlStore
 from hourbell.store.lists import ListStore
 from hourbell.store.migrations import Migration, load_migrations
 from hourbell.store.postgres.access import PostgresAccessStore

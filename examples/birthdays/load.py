@@ -25,7 +25,8 @@ from hourbell.core.policies import CatchUp, RetryPolicy
 from hourbell.receiver import Verifier
 from hourbell.sealing import Plain
 from hourbell.settings import Settings, SettingsError, load_settings
-from hourbell.store.base import Conflict, ControlStore, StoreUnavailable
+from hourbell.store.base import Conflict, StoreUnavailable
+from hourbell.store.control import ControlStore
 from hourbell.wiring import open_secrets, open_stores
 
 SOURCE = "birthdays"  # marks the jobs of this program

@@ -31,7 +31,8 @@ from hourbell.metrics import Metrics
 from hourbell.sealing import KeyRing, make_key_file, parse_keys
 from hourbell.settings import DEFAULT, Settings, SettingsError, servers_of
 from hourbell.store.access import AccessStore
-from hourbell.store.base import ControlStore, EngineStore, StoreUnavailable, TransactionStore
+from hourbell.store.base import EngineStore, StoreUnavailable, TransactionStore
+from hourbell.store.control import ControlStore
 from hourbell.store.doctor import DoctorStore, Examined, Expectations, compare_clocks, examine
 from hourbell.store.lists import ListStore
 from hourbell.store.migrations import Migration, load_migrations

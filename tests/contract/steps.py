@@ -15,7 +15,8 @@ from hourbell.core.run import NewRun, Run
 from hourbell.core.schedule import Occurrence
 from hourbell.core.settle import Failed, Outcome, Settlement, Succeeded, settle, settle_lost
 from hourbell.core.target import lane_of
-from hourbell.store.base import Attempt, Conflict, ControlStore, EngineStore, Node, Saved, Settled, Want
+from hourbell.store.base import Attempt, Conflict, EngineStore, Node, Saved, Settled, Want
+from hourbell.store.control import ControlStore
 from hourbell.store.rows import OUTCOMES
 
 SECOND, MINUTE, HOUR, DAY = (timedelta(**{unit: 1}) for unit in ("seconds", "minutes", "hours", "days"))

@@ -7,7 +7,8 @@ import pytest
 
 from hourbell.core.roles import Role
 from hourbell.store.access import AccessStore, Token
-from hourbell.store.base import AlreadyAsked, ControlStore, Request
+from hourbell.store.base import AlreadyAsked, Request
+from hourbell.store.control import ControlStore
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, a_job
 from tests.database import Database
 

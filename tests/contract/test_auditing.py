@@ -10,7 +10,8 @@ import pytest
 
 from hourbell.core.settle import Failed
 from hourbell.sealing import Sealed
-from hourbell.store.base import AlreadyAsked, Conflict, ControlStore, EngineStore, JobEntry, Request
+from hourbell.store.base import AlreadyAsked, Conflict, EngineStore, Request
+from hourbell.store.control import ControlStore, JobEntry
 from tests.contract.steps import (
     BY,
     HOUR,

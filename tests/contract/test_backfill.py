@@ -7,7 +7,8 @@ import pytest
 
 from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority, Rank
 from hourbell.core.run import scheduled_run_id
-from hourbell.store.base import ControlStore, EngineStore
+from hourbell.store.base import EngineStore
+from hourbell.store.control import ControlStore
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, add_backlog, add_job, claim, occurrence, plan_all, refusal
 from tests.database import Database
 

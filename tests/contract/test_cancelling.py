@@ -5,7 +5,8 @@ from uuid import uuid4
 import pytest
 
 from hourbell.core.settle import Cancelled, Failed
-from hourbell.store.base import ControlStore, EngineStore
+from hourbell.store.base import EngineStore
+from hourbell.store.control import ControlStore
 from tests.contract.steps import BY, HOUR, T0, a_waiting_job, claim, finish, refusal, run_and_finish
 from tests.database import Database
 

@@ -10,7 +10,8 @@ from hourbell.core.plan import plan
 from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority, RetryPolicy
 from hourbell.core.schedule import ScheduleError
 from hourbell.sealing import Sealed
-from hourbell.store.base import Conflict, ControlStore, EngineStore
+from hourbell.store.base import Conflict, EngineStore
+from hourbell.store.control import ControlStore
 from tests.contract.steps import (
     BY,
     DAY,

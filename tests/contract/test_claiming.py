@@ -8,7 +8,8 @@ import pytest
 from hourbell.core.policies import Overlap, Rank
 from hourbell.core.run import Run
 from hourbell.core.states import RunState
-from hourbell.store.base import ControlStore, EngineStore, LaneWork, Want
+from hourbell.store.base import EngineStore, LaneWork, Want
+from hourbell.store.control import ControlStore
 from tests.contract.steps import (
     BY,
     HOUR,

@@ -13,7 +13,8 @@ from hourbell.core.policies import CatchUp, Overlap
 from hourbell.core.refresh import refresh
 from hourbell.core.schedule import TZDATA_VERSION
 from hourbell.core.settle import Failed
-from hourbell.store.base import ControlStore, EngineStore, Node, Want
+from hourbell.store.base import EngineStore, Node, Want
+from hourbell.store.control import ControlStore
 from hourbell.store.doctor import LOOK_BACK, DoctorStore, Expectations, examine, since_skips
 from hourbell.store.migrations import load_migrations
 from hourbell.store.postgres.doctor import PostgresDoctorStore

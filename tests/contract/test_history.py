@@ -8,7 +8,8 @@ import pytest
 from hourbell.core.job import Definition, Job
 from hourbell.core.plan import Plan, Skip
 from hourbell.core.states import RunState, SkipReason
-from hourbell.store.base import ControlStore, EngineStore
+from hourbell.store.base import EngineStore
+from hourbell.store.control import ControlStore
 from hourbell.store.lists import EndedRun, ListStore, SkipView
 from tests.contract.steps import (
     BY,

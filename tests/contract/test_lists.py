@@ -10,7 +10,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from hourbell.core.job import Job
-from hourbell.store.base import ControlStore, EngineStore
+from hourbell.store.base import EngineStore
+from hourbell.store.control import ControlStore
 from hourbell.store.lists import JobQuery, JobSort, JobState, JobView, ListStore, Place
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, a_job, add_job, new_run, put_runs, run_and_finish
 from tests.database import Database

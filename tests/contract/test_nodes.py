@@ -5,7 +5,8 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.store.base import Backlog, ControlStore, EngineStore, Held, Tzdata
+from hourbell.store.base import Backlog, EngineStore, Held, Tzdata
+from hourbell.store.control import ControlStore
 from tests.contract.steps import (
     BY,
     HOUR,

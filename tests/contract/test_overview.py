@@ -6,7 +6,8 @@ import pytest
 
 from hourbell.core.settle import Failed
 from hourbell.core.states import RunState
-from hourbell.store.base import ControlStore, EngineStore, JobEntry, Request
+from hourbell.store.base import EngineStore, Request
+from hourbell.store.control import ControlStore, JobEntry
 from hourbell.store.lists import ChangedJob, ChangedRun, ChangeMark, Changes, ListStore, Overview
 from tests.contract.steps import (
     BY,

@@ -7,7 +7,8 @@ import pytest
 
 from hourbell.core.plan import plan
 from hourbell.core.policies import Overlap
-from hourbell.store.base import ControlStore, EngineStore, Planned
+from hourbell.store.base import EngineStore, Planned
+from hourbell.store.control import ControlStore
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, PASS, T0, a_waiting_job, add_job, claim
 from tests.database import Database, Row
 

@@ -11,7 +11,8 @@ from hourbell.core.plan import Plan, Skip, plan
 from hourbell.core.policies import Overlap
 from hourbell.core.run import scheduled_run_id
 from hourbell.core.states import SkipReason
-from hourbell.store.base import ControlStore, EngineStore
+from hourbell.store.base import EngineStore
+from hourbell.store.control import ControlStore
 from tests.contract.steps import (
     DAY,
     HOUR,

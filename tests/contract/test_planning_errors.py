@@ -7,7 +7,8 @@ import pytest
 from hourbell.core.job import Job
 from hourbell.core.plan import Plan, Skip, plan
 from hourbell.core.states import SkipReason
-from hourbell.store.base import ControlStore, EngineStore
+from hourbell.store.base import EngineStore
+from hourbell.store.control import ControlStore
 from tests.contract.steps import MINUTE, PASS, T0, add_job
 from tests.database import Database
 

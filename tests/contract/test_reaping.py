@@ -7,7 +7,8 @@ import pytest
 from hourbell.core.policies import Delivery, Overlap
 from hourbell.core.settle import Failed, Lost, Unstarted, settle, settle_lost
 from hourbell.core.states import Reason, RunState
-from hourbell.store.base import ControlStore, EngineStore, Held, Settled
+from hourbell.store.base import EngineStore, Held, Settled
+from hourbell.store.control import ControlStore
 from tests.contract.steps import (
     DAY,
     HOUR,

@@ -7,7 +7,8 @@ import pytest
 
 from hourbell.core.settle import Failed
 from hourbell.core.states import Kind, RunState
-from hourbell.store.base import Conflict, ControlStore, EngineStore, Mark
+from hourbell.store.base import Conflict, EngineStore, Mark
+from hourbell.store.control import ControlStore
 from tests.contract.steps import BY, HOUR, MINUTE, T0, a_waiting_job, add_job, claim, finish, refusal, run_and_finish
 from tests.database import Database
 

@@ -6,7 +6,8 @@ import pytest
 
 from hourbell.core.plan import plan
 from hourbell.core.settle import Failed
-from hourbell.store.base import ControlStore, EngineStore
+from hourbell.store.base import EngineStore
+from hourbell.store.control import ControlStore
 from tests.contract.steps import (
     BY,
     DAY,

@@ -10,7 +10,8 @@ import pytest
 from hourbell.core.job import Job
 from hourbell.core.settle import Failed, Outcome, Succeeded
 from hourbell.core.states import ENDS, WAITING, RunState
-from hourbell.store.base import ControlStore, EngineStore
+from hourbell.store.base import EngineStore
+from hourbell.store.control import ControlStore
 from hourbell.store.lists import ListStore, Place, RunList, RunQuery, RunView
 from tests.contract.steps import (
     BY,

@@ -7,7 +7,8 @@ import pytest
 
 from hourbell.core.job import Job
 from hourbell.sealing import Sealed
-from hourbell.store.base import Conflict, ControlStore, EngineStore
+from hourbell.store.base import Conflict, EngineStore
+from hourbell.store.control import ControlStore
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, add_job
 from tests.database import Database
 

@@ -8,7 +8,8 @@ import pytest
 from hourbell.core.policies import Delivery
 from hourbell.core.run import Run
 from hourbell.core.settle import Cancelled, Failed, Interrupted, Outcome, Succeeded, Unstarted, settle
-from hourbell.store.base import Attempt, ControlStore, EngineStore, Held, Saved, Settled
+from hourbell.store.base import Attempt, EngineStore, Held, Saved, Settled
+from hourbell.store.control import ControlStore
 from tests.contract.steps import (
     HOUR,
     MINUTE,

@@ -6,7 +6,8 @@ from uuid import UUID
 import pytest
 
 from hourbell.core.states import ENDS, MOVES, RunState
-from hourbell.store.base import ControlStore, EngineStore
+from hourbell.store.base import EngineStore
+from hourbell.store.control import ControlStore
 from tests.contract.steps import a_waiting_job
 from tests.database import Database
 

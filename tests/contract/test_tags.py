@@ -2,7 +2,7 @@
 
 import pytest
 
-from hourbell.store.base import ControlStore
+from hourbell.store.control import ControlStore
 from tests.contract.steps import BY, T0, add_job, changed
 from tests.database import Database, PostgresDatabase
 

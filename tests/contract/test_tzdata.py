@@ -7,7 +7,8 @@ import pytest
 from hourbell.core.job import Job
 from hourbell.core.plan import Plan, Skip, plan
 from hourbell.core.states import SkipReason
-from hourbell.store.base import ControlStore, EngineStore, Tzdata
+from hourbell.store.base import EngineStore, Tzdata
+from hourbell.store.control import ControlStore
 from tests.contract.steps import HOUR, MINUTE, PASS, T0, add_job
 from tests.database import Database
 

@@ -10,7 +10,8 @@ import pytest
 
 from hourbell.core.plan import plan
 from hourbell.core.settle import settle_lost
-from hourbell.store.base import ControlStore, EngineStore, StoreUnavailable, Wake
+from hourbell.store.base import EngineStore, StoreUnavailable, Wake
+from hourbell.store.control import ControlStore
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.control import PostgresControlStore
 from hourbell.store.postgres.engine import PostgresEngineStore

@@ -85,8 +85,7 @@ CASES = [
     ),
     Case(
         V.SUCCEEDED,
-        f"{TEN} was backfilled and succeeded: it took 2000 ms; "
-        "it was replayed once.",
+        f"{TEN} was backfilled and succeeded: it took 2000 ms; it was replayed once.",
         run=a_run(RunState.SUCCEEDED, kind=Kind.BACKFILL),
         replays=1,
     ),

@@ -17,7 +17,8 @@ from hourbell.api.documented import answers
 from hourbell.api.problems import Problem
 from hourbell.api.users import ControlDep, Editor
 from hourbell.control.imports import LONGEST_LINE, LineResult, Owner
-from hourbell.store.base import Imported, StoreUnavailable
+from hourbell.store.base import StoreUnavailable
+from hourbell.store.control import Imported
 
 router = APIRouter()
 

@@ -11,7 +11,8 @@ from hourbell.core.job import Definition
 from hourbell.core.job_body import BodyError, Fault
 from hourbell.core.roles import Role
 from hourbell.core.schedule import Occurrence, ScheduleError
-from hourbell.store.base import Conflict, ControlStore
+from hourbell.store.base import Conflict
+from hourbell.store.control import ControlStore
 from hourbell.store.lists import ListStore
 
 MOST = 10_000

@@ -19,7 +19,8 @@ from hourbell.core.roles import Role
 from hourbell.core.run import manual_run_id
 from hourbell.core.target import TargetError, parse_target
 from hourbell.sealing import SIGNING, Plain, Sealed
-from hourbell.store.base import Conflict, ControlStore
+from hourbell.store.base import Conflict
+from hourbell.store.control import ControlStore
 from hourbell.store.lists import JobView, ListStore
 
 GENERATE = "generate"

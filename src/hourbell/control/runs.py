@@ -10,7 +10,8 @@ from hourbell.control.pages import MOST, BadCursor, Page, cursor_of, number_of, 
 from hourbell.control.user import User
 from hourbell.core.roles import Role
 from hourbell.core.states import ENDS, WAITING, RunState
-from hourbell.store.base import Conflict, ControlStore
+from hourbell.store.base import Conflict
+from hourbell.store.control import ControlStore
 from hourbell.store.lists import AttemptView, ListStore, Place, RunList, RunQuery, RunView
 
 MOST_AT_ONCE = 1_000

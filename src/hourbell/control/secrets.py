@@ -10,7 +10,8 @@ from hourbell.core.job import Job
 from hourbell.core.signing import SECRET_BYTES, new_secret, secret_bytes
 from hourbell.core.target import HttpCall, TargetError, check_header, parse_target
 from hourbell.sealing import HEADER, SIGNING, CannotOpen, KeyRing, Plain, Sealed
-from hourbell.store.base import Conflict, ControlStore, Request
+from hourbell.store.base import Conflict, Request
+from hourbell.store.control import ControlStore
 from hourbell.store.secrets import SecretRow, SecretStore
 
 KEEP_OLD = timedelta(hours=24)

@@ -28,15 +28,7 @@ from hourbell.engine.leases import Leases
 from hourbell.engine.settler import Settler
 from hourbell.engine.time import DatabaseClock
 from hourbell.sealing import Sealed
-from hourbell.store.base import (
-    Attempt,
-    EngineStore,
-    Held,
-    OpenTransaction,
-    Settled,
-    TransactionStore,
-    Want,
-)
+from hourbell.store.base import Attempt, EngineStore, Held, OpenTransaction, Settled, TransactionStore, Want
 from hourbell.store.rows import OUTCOMES, UNREADABLE
 from hourbell.targets.base import Call, Target, Transaction
 

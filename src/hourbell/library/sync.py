@@ -7,7 +7,8 @@ from datetime import datetime
 from uuid import UUID
 
 from hourbell.core.job import Definition, Job
-from hourbell.store.base import Conflict, ControlStore
+from hourbell.store.base import Conflict
+from hourbell.store.control import ControlStore
 
 log = logging.getLogger("hourbell.library")
 

@@ -14,8 +14,9 @@ from hourbell.core.change import created
 from hourbell.core.job import Definition
 from hourbell.core.schedule import ScheduleError
 from hourbell.core.target import TargetError
-from hourbell.store.base import Conflict, Imported, ImportResult, JobEntry
+from hourbell.store.base import Conflict
 from hourbell.store.changes import ChangedJob, NewJob, edited_job, with_lane
+from hourbell.store.control import Imported, ImportResult, JobEntry
 from hourbell.store.rows import Progress, Row, job_of
 
 _JSON = ("target", "payload")

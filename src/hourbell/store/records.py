@@ -11,7 +11,8 @@ from hourbell.core.job import Job
 from hourbell.core.plan import Plan, Skip
 from hourbell.core.settle import Failed
 from hourbell.core.states import WAITING, RunState
-from hourbell.store.base import Conflict, ControlStore, FailedRun, Held, Mark, Settled, Tzdata
+from hourbell.store.base import Conflict, Held, Mark, Settled, Tzdata
+from hourbell.store.control import ControlStore, FailedRun
 from hourbell.store.rows import OUTCOMES, Row, RunRow, job_of, result_of
 
 NEWEST = Mark(datetime(9999, 1, 1, tzinfo=UTC), UUID(int=0))

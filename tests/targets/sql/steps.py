@@ -16,7 +16,8 @@ from hourbell.core.policies import RetryPolicy
 from hourbell.core.run import Run
 from hourbell.core.settle import Failed, Outcome, Succeeded, settle
 from hourbell.core.target import lane_of
-from hourbell.store.base import Attempt, ControlStore, EngineStore, Held, OpenTransaction, Saved, Settled, Want
+from hourbell.store.base import Attempt, EngineStore, Held, OpenTransaction, Saved, Settled, Want
+from hourbell.store.control import ControlStore
 from hourbell.store.postgres.function_connections import FunctionConnections
 from hourbell.store.postgres.transactions import PostgresTransactionStore, SeparateLogin
 from hourbell.store.rows import OUTCOMES

@@ -14,7 +14,7 @@ from hourbell.core.job import Definition, Job
 from hourbell.core.run import Run
 from hourbell.core.schedule import Occurrence
 from hourbell.sealing import Sealed
-from hourbell.store.base import Conflict, FailedRun, ImportResult, JobEntry, Mark, Request, Wake, any_job
+from hourbell.store.base import Conflict, Mark, Request, Wake
 from hourbell.store.changes import (
     ChangedJob,
     NewJob,
@@ -29,6 +29,7 @@ from hourbell.store.changes import (
     replay_values,
     with_lane,
 )
+from hourbell.store.control import FailedRun, ImportResult, JobEntry, any_job
 from hourbell.store.postgres.auditing import act_once, audit
 from hourbell.store.postgres.changing import (
     SQL,

@@ -10,7 +10,7 @@ from hourbell.core.job import Definition, Job
 from hourbell.core.run import Run
 from hourbell.core.schedule import Occurrence
 from hourbell.sealing import Sealed
-from hourbell.store.base import FailedRun, ImportResult, JobEntry, Mark, Request, Wake, any_job
+from hourbell.store.base import Mark, Request, Wake
 from hourbell.store.changes import (
     ChangedJob,
     NewJob,
@@ -25,6 +25,7 @@ from hourbell.store.changes import (
     replay_values,
     with_lane,
 )
+from hourbell.store.control import FailedRun, ImportResult, JobEntry, any_job
 from hourbell.store.records import NEWEST, failed_run_of
 from hourbell.store.rows import RunRow, job_of, run_of
 from hourbell.store.sqlite.auditing import act_once, audit

@@ -1,0 +1,236 @@
+"""What users may ask to be changed: each change is one transaction with a row in the audit, and acts once by its key."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Protocol
+from uuid import UUID
+
+from hourbell.core.job import Definition, Job
+from hourbell.core.run import Run
+from hourbell.core.schedule import Occurrence
+from hourbell.sealing import Sealed
+from hourbell.store.base import Mark, Request
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRun:
+    """A dead letter: what failed, why, and what was said last."""
+
+    id: UUID
+    job_id: UUID
+    job_name: str | None  # None if the job is gone
+    scheduled_at: datetime
+    finished_at: datetime
+    reason: str | None
+    attempt: int
+    error: str | None
+
+
+def any_job(definition: Definition) -> bool:
+    """Nothing is asked of a job: whoever asks may change all of them."""
+    del definition
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class JobEntry:
+    """A job to import, with the id it gets if it is new."""
+
+    definition: Definition
+    job_id: UUID
+
+
+class Imported(StrEnum):
+    """What an import did with a job."""
+
+    CREATED = "created"
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult:
+    name: str
+    result: Imported
+    job_id: UUID | None = None  # None if it was refused
+    version: int | None = None
+    code: str | None = None  # why it was refused, for programs
+    message: str | None = None
+
+
+class ControlStore(Protocol):
+    """What users may change. Each change is one transaction, with one row in the audit.
+
+    A `request` with a key acts once: where a committed change has the key already, AlreadyAsked is raised and nothing
+    is changed. Two at the same time are one after the other.
+    """
+
+    async def take_key(self, request: Request, now: datetime) -> None:
+        """Take the key of a call that makes many changes, each by itself. AlreadyAsked if it is taken."""
+
+    async def create_job(
+        self,
+        definition: Definition,
+        job_id: UUID,
+        now: datetime,
+        by: str,
+        *,
+        secrets: Sequence[Sealed] = (),
+        request: Request | None = None,
+    ) -> Job:
+        """Store a job that fires from now on, never for the past, with its secrets, or return the one of that id.
+
+        `Conflict` if the name is taken.
+        """
+
+    async def get_job(self, ref: str | UUID) -> Job | None:
+        """A job that is not deleted, by id or by name, also if it cannot be planned."""
+
+    async def edit_job(
+        self,
+        job_id: UUID,
+        edit: Callable[[Job], Definition],
+        now: datetime,
+        by: str,
+        *,
+        expect_version: int | None = None,
+        drop_backlog: bool = False,
+        request: Request | None = None,
+    ) -> Job:
+        """Replace the definition by what `edit` makes of it, as a new version.
+
+        What is due belongs to the old version and is planned first. If more is due than one pass plans, an edit of
+        planning columns is refused as `job_catching_up`, or with `drop_backlog` makes a skip of the rest; any other
+        edit leaves the rest to the new version. `Conflict` if the version is not the expected one, or the new name is
+        taken.
+        """
+
+    async def pause_job(
+        self,
+        job_id: UUID,
+        now: datetime,
+        by: str,
+        *,
+        note: str,
+        until: datetime | None,
+        cancel_waiting: bool,
+        expect_version: int | None = None,
+        request: Request | None = None,
+    ) -> Job:
+        """Stop planning. Due instants are planned first; runs already planned go on unless they are cancelled too.
+
+        `Conflict` if the version is not the expected one.
+        """
+
+    async def resume_job(
+        self,
+        job_id: UUID,
+        now: datetime,
+        by: str,
+        *,
+        catch_up: bool,
+        expect_version: int | None = None,
+        request: Request | None = None,
+    ) -> Job:
+        """Plan again from now on: what the pause swallowed is one skip, or with `catch_up` is planned as missed."""
+
+    async def delete_job(
+        self,
+        job_id: UUID,
+        now: datetime,
+        by: str,
+        *,
+        expect_version: int | None = None,
+        request: Request | None = None,
+    ) -> None:
+        """Remove a job from use; its history stays and its waiting runs are cancelled."""
+
+    async def trigger_job(
+        self, job_id: UUID, run_id: UUID, now: datetime, payload: object, by: str, *, request: Request | None = None
+    ) -> Run:
+        """Add a manual run, or return the one of that id. The cursor does not move."""
+
+    async def backfill_job(
+        self,
+        job_id: UUID,
+        occurrences: Sequence[Occurrence],
+        now: datetime,
+        by: str,
+        *,
+        spacing: timedelta,
+        request: Request | None = None,
+    ) -> list[UUID]:
+        """Add a run for each occurrence up to the cursor that has none yet; the runs that were added.
+
+        The first is ready now, each of the others so much later than the one before. The cursor does not move.
+        """
+
+    async def import_jobs(
+        self,
+        entries: Sequence[JobEntry],
+        now: datetime,
+        by: str,
+        *,
+        may_change: Callable[[Definition], bool] = any_job,
+        import_id: UUID | None = None,
+        dry_run: bool = False,
+        request: Request | None = None,
+    ) -> list[ImportResult]:
+        """Create jobs that are new, edit those that differ, and leave the others; what was done with each, in order.
+
+        Jobs are told apart by name. One that another owner has (`managed_by` and `source`) or that it may not change is
+        refused, and so is the second of two with one name; none of that keeps the others. A paused job stays paused.
+        All of it is one transaction with one row in the audit. With an `import_id`, the jobs are noted as seen by that
+        import, also those it could not change. A dry run changes no job, and notes those that are there.
+        """
+
+    async def prune_jobs(
+        self,
+        import_id: UUID,
+        managed_by: str,
+        source: str,
+        now: datetime,
+        by: str,
+        *,
+        limit: int,
+        may_change: Callable[[Definition], bool] = any_job,
+        dry_run: bool = False,
+        request: Request | None = None,
+    ) -> list[str]:
+        """Delete up to `limit` jobs of an owner that the import has not seen; their names.
+
+        `Conflict` if it may not change one of them, and none is deleted.
+        When none is left, what the import had noted is forgotten. In a dry run nothing is deleted.
+        """
+
+    async def failed_runs(self, limit: int, before: Mark | None = None) -> list[FailedRun]:
+        """The dead letters that nobody has replayed or discarded, newest first, past the mark."""
+
+    async def replay_run(
+        self,
+        run_id: UUID,
+        new_id: UUID,
+        now: datetime,
+        by: str,
+        *,
+        ready_at: datetime | None = None,
+        request: Request | None = None,
+    ) -> Run:
+        """Run again what has ended or waits: a new run with the original payload and the job's current target.
+
+        One that waits is cancelled first; one that failed is a dead letter no longer. It is ready at once, or when it
+        is said to be. The same `new_id` again returns the run it made. `Conflict` if there is no such run, it is
+        running, or its job is gone or in error.
+        """
+
+    async def cancel_run(self, run_id: UUID, now: datetime, by: str, *, request: Request | None = None) -> bool:
+        """Cancel a waiting run, or ask the node that runs it to stop. True if it has ended by that.
+
+        `Conflict` if there is no such run, or it ended before.
+        """
+
+    async def discard_run(self, run_id: UUID, now: datetime, by: str, *, request: Request | None = None) -> None:
+        """Take a failed run off the dead letters; its history stays. `Conflict` if it is none."""
