@@ -1,4 +1,4 @@
-"""What users may ask to be changed: each change is one transaction with a row in the audit, and acts once by its key."""
+"""What users may ask to be changed: each change is one transaction with an audit row, and acts once by its key."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
