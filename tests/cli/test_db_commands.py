@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.database import PostgresDatabase
 
 from hourbell.cli.db import command
 from hourbell.store.migrations import load_migrations
+from tests.database import PostgresDatabase
 
 TITLES = [f"{migration.number:04}_{migration.name}" for migration in load_migrations("hourbell.store.sqlite")]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import apsw
 import pytest
 from click.testing import CliRunner, Result
-from tests.database import PostgresDatabase
 
 from hourbell.cli.db import command as db
 from hourbell.cli.doctor import command
 from hourbell.core.doctor.catalog import CHECKS
+from tests.database import PostgresDatabase
 
 PAGE = Path(__file__).parents[2] / "docs" / "doctor.md"
 BROKEN_JOB = """

@@ -10,12 +10,14 @@ from starlette.responses import Response, StreamingResponse
 
 from hourbell.api.access import is_let_in
 from hourbell.api.documented import answers
+from hourbell.api.problems import Problem
 from hourbell.api.users import ControlDep, Viewer
 from hourbell.control.changes import Event, Quiet, Watch
 
 router = APIRouter()
 
 MEDIA_TYPE = "text/event-stream"
+_MOST = 500  # streams of one process
 _ANSWER: dict[int | str, dict[str, Any]] = {
     200: {"description": "Events `changes` and `reset`, without an end.", "content": {MEDIA_TYPE: {}}}
 }
@@ -30,6 +32,10 @@ async def listen(
 ) -> Response:
     """Which jobs and runs changed. `reset` says that something may have been missed: look at everything again."""
     del user
+    if control.watch.listeners >= _MOST:
+        raise Problem(
+            503, "too_many_listeners", f"{_MOST} listen already; come back later.", headers={"Retry-After": "30"}
+        )
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(_events(request, control.watch, last_event_id), media_type=MEDIA_TYPE, headers=headers)
 

@@ -52,7 +52,7 @@ async def import_jobs(
 ) -> Response:
     """Create what is new and change what differs, by name; made for 1,000,000 jobs.
 
-    A line that is refused keeps none of the others. Jobs of another owner are refused. A paused job stays paused.
+    A line that is refused does not hold up the others. Jobs of another owner are refused. A paused job stays paused.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in (NDJSON, "application/ndjson"):
         raise Problem(

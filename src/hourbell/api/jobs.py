@@ -151,10 +151,12 @@ async def patch_job(
     return await _defined(control, defined)
 
 
-@router.delete("/{job}", summary="Delete a job", status_code=204, responses=answers(None, 404, 412, status=204))
-async def delete_job(control: ControlDep, user: Editor, job: JobRef, version: Version) -> Response:
+@router.delete("/{job}", summary="Delete a job", status_code=204, responses=answers(None, 404, 409, 412, status=204))
+async def delete_job(
+    control: ControlDep, user: Editor, job: JobRef, version: Version, take_over: TakeOver = False
+) -> Response:
     """Remove a job from use. Its history stays, and its waiting runs are cancelled."""
-    await control.jobs.delete(job, user, expect_version=version)
+    await control.jobs.delete(job, user, expect_version=version, take_over=take_over)
     return Response(status_code=204)
 
 

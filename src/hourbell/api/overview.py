@@ -17,7 +17,6 @@ from hourbell.api.values import Cursor, Duration, Instant, Limit
 from hourbell.core.job_body import BodyError, Fault
 from hourbell.core.preview import preview
 from hourbell.core.schedule import Schedule, ScheduleError
-from hourbell.core.schedule.zones import zone_names
 
 router = APIRouter(route_class=IdempotentRoute)
 
@@ -38,9 +37,15 @@ async def preview_schedule(control: ControlDep, user: Viewer, body: JsonBody) ->
     try:
         schedule = Schedule.parse(given.schedule, given.timezone, given.dst, given.name)
     except ScheduleError as error:
-        pointer = "/schedule" if given.timezone in zone_names() else "/timezone"
         raise BodyError(
-            [Fault(pointer, str(replace(fault, hint=None)), fault.hint) for fault in error.faults]
+            [
+                Fault(
+                    "/timezone" if fault.field == "timezone" else "/schedule",
+                    str(replace(fault, hint=None)),
+                    fault.hint,
+                )
+                for fault in error.faults
+            ]
         ) from None
     return JSONResponse(preview(schedule, given.after or control.now(), given.count))
 

@@ -12,6 +12,7 @@ from hourbell.core.job import Definition
 from hourbell.core.job_body import job_to_body
 from hourbell.core.preview import Upcoming, rfc3339
 from hourbell.core.run import trigger_of
+from hourbell.core.same import same_definition
 from hourbell.core.schedule import ScheduleError, ScheduleWarning
 from hourbell.core.states import Kind
 from hourbell.store.access import Token
@@ -94,7 +95,13 @@ def secrets(rows: Iterable[SecretRow]) -> list[Json]:
 
 
 def intention(intended: Intended, before: Sequence[Upcoming], after: Sequence[Upcoming], warned: list[Json]) -> Json:
-    action = "create" if intended.before is None else "none" if intended.before == intended.after else "change"
+    action = (
+        "create"
+        if intended.before is None
+        else "none"
+        if same_definition(intended.before, intended.after)
+        else "change"
+    )
     return {
         "dry_run": True,
         "action": action,

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 from hourbell.core.schedule.forms import parse_duration
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,6})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_PLUS = re.compile(r" (\d\d:\d\d)\Z", re.ASCII)
 _FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 _LONGEST = timedelta(days=36_500)
 
@@ -19,6 +20,8 @@ def instant(value: object) -> datetime:
     if isinstance(value, datetime):
         return value
     hint = "write a date and time with an offset, as in 2026-12-24T18:00:00Z"
+    if isinstance(value, str):
+        value = _PLUS.sub(r"+\1", value)  # in a query, + means a space
     if not isinstance(value, str) or _INSTANT.fullmatch(value) is None:
         raise ValueError(hint)
     try:

@@ -47,7 +47,9 @@ for _action in run_actions.COMMANDS:
     hourbell run list --since 2026-11-01 --until 2026-11-02
     """,
 )
-@click.option("--state", type=STATES, help="In this state; failed ones are those nobody replayed or discarded.")
+@click.option(
+    "--state", type=STATES, help="In this state. Without --job, failed are those that nobody replayed or discarded."
+)
 @click.option("--job", type=JOB, metavar="JOB", help="Of this job.")
 @click.option("--since", metavar="TIME", help="That ended, or were to begin, since: 24h, 2026-11-01, RFC 3339.")
 @click.option("--until", metavar="TIME", help="And before: -1h, now, RFC 3339.")
@@ -72,7 +74,11 @@ def list_(
         since=instant(since, zone, "--since", "ago"),
         until=instant(until, zone, "--until", "ago"),
     )
-    nothing = "no run has failed, or all were replayed or discarded" if state == "failed" else "there is no such run"
+    nothing = (
+        "no run has failed, or all were replayed or discarded"
+        if state == "failed" and not job
+        else "there is no such run"
+    )
     show_list(pages, number, output, run_view(zone), nothing)
 
 

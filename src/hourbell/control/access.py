@@ -117,7 +117,8 @@ class Access:
         if known is None:
             asked_at = self._elapsed()
             known = not await self._store.has_tokens(_BEFORE_ALL)
-            self._open.put(None, known, asked_at)
+            if not known:  # that it is open is never believed: the first token closes it at once
+                self._open.put(None, known, asked_at)
         return known
 
     async def flush(self) -> None:

@@ -11,7 +11,7 @@ from hourbell.core.job import Definition
 from hourbell.core.job_body import BodyError, Fault
 from hourbell.core.roles import Role
 from hourbell.core.schedule import Occurrence, ScheduleError
-from hourbell.store.base import Conflict
+from hourbell.store.base import AlreadyAsked, Conflict
 from hourbell.store.control import ControlStore
 from hourbell.store.lists import ListStore
 
@@ -45,6 +45,8 @@ class Backfills:
         occurrences = _occurrences(job.definition, start, min(end, job.cursor_at))
         empty = set(await self._lists.without_run(job.id, [each.at for each in occurrences]))
         missing = [each for each in occurrences if each.at in empty]
+        if not dry_run and not missing and user.request.is_known:
+            raise AlreadyAsked  # it is this call that filled them, and which they were is not known any more
         if dry_run or not missing:
             return Backfill([each.at for each in missing], ())
         runs = await self._store.backfill_job(
@@ -53,6 +55,7 @@ class Backfills:
             self._now(),
             user.name,
             spacing=timedelta(minutes=1) / per_minute,
+            expect_version=job.version,
             request=user.request,
         )
         return Backfill([each.at for each in missing], runs)

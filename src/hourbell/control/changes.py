@@ -5,7 +5,6 @@ the database are not used for that: they say that something changed, not what.
 """
 
 import asyncio
-import contextlib
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, replace
@@ -53,6 +52,7 @@ class Watch:
         self._polling: asyncio.Task[None] | None = None
         self._news = asyncio.Condition()
         self._is_closed = False
+        self._missed = False
 
     async def listen(self, last_id: str | None = None) -> AsyncGenerator[Event | Quiet, None]:
         """Events after the one given, as they come, until this is closed.
@@ -111,8 +111,10 @@ class Watch:
 
     async def _poll(self) -> None:
         while self._listeners:
-            with contextlib.suppress(StoreUnavailable):  # the next look finds what this one missed
+            try:
                 await self._look()
+            except StoreUnavailable:
+                self._missed = True  # what ended meanwhile may be written later than it is dated
             await asyncio.sleep(_SECONDS)
 
     async def _look(self) -> None:
@@ -126,8 +128,9 @@ class Watch:
         self._audit_ids.append(found.mark.audit_id)
         self._mark = ChangeMark(found.mark.at - _OVERLAP, self._audit_ids[0])
         self._told = frozenset([*found.jobs, *found.runs])
-        if not is_first and (jobs or runs or not found.is_whole):
-            await self._tell(replace(found, jobs=jobs, runs=runs) if found.is_whole else None)
+        is_whole, self._missed = found.is_whole and not self._missed, False
+        if not is_first and (jobs or runs or not is_whole):
+            await self._tell(replace(found, jobs=jobs, runs=runs) if is_whole else None)
 
     async def _tell(self, changes: Changes | None) -> None:
         self._count += 1

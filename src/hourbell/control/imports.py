@@ -69,11 +69,15 @@ class Imports:
         """
         user.must_be(Role.EDITOR, "to import jobs")
         import_id = self._new_id() if owner.prune else None
-        refused = False
+        refused, is_empty = False, True
         async for results in self._written(self._batches(lines, owner, user), user, import_id, dry_run=dry_run):
             refused = refused or any(each.result == Imported.REFUSED for each in results)
+            is_empty = False
             yield results
-        if import_id is not None:
+        if import_id is not None and is_empty:
+            message = "no job was pruned, because none was imported: an empty file would delete every job of its source"
+            yield [LineResult(None, None, "not_pruned", code="nothing_imported", message=message)]
+        elif import_id is not None:
             async for pruned in self._prune(import_id, owner, user, refused=refused, dry_run=dry_run):
                 yield pruned
 
@@ -138,6 +142,9 @@ class Imports:
                 return
             yield [LineResult(None, name, "pruned") for name in names]
             if dry_run:
+                if len(names) == AT_ONCE:
+                    message = f"there may be more: a dry run names the first {AT_ONCE:,}"
+                    yield [LineResult(None, None, "not_pruned", code="more", message=message)]
                 return
 
     async def _write(self, batch: Batch, user: User, import_id: UUID | None, *, dry_run: bool) -> list[LineResult]:

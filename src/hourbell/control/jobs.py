@@ -14,16 +14,17 @@ from hourbell.control.rules import Rules
 from hourbell.control.secrets import Secrets
 from hourbell.control.user import User
 from hourbell.core.job import Definition, Job
-from hourbell.core.job_body import BodyError, Fault, ParsedJob, job_to_body, merge_patch, parse_job
+from hourbell.core.job_body import GENERATE, READ_ONLY, BodyError, Fault, ParsedJob, job_to_body, merge_patch, parse_job
 from hourbell.core.roles import Role
 from hourbell.core.run import manual_run_id
+from hourbell.core.same import same_definition
+from hourbell.core.schedule import ScheduleError
 from hourbell.core.target import TargetError, parse_target
-from hourbell.sealing import SIGNING, Plain, Sealed
+from hourbell.sealing import HEADER, SIGNING, Plain, Sealed
 from hourbell.store.base import Conflict
 from hourbell.store.control import ControlStore
 from hourbell.store.lists import JobView, ListStore
 
-GENERATE = "generate"
 OWN = "api"
 _KEYS = UUID("0f6c0a5e-8a57-5c39-9a1e-5d1c7f6b2a40")  # the namespace of ids that come from a caller's key
 _LONGEST_NOTE = 1_000
@@ -80,11 +81,14 @@ class Jobs:
         """Store a job that fires from now on. A secret that is asked for is made with it, or neither is."""
         parsed = self._parse(body, user)
         job_id = self.id_for(user)
+        is_used = user.request.is_fresh and await self._lists.job(job_id, deleted=True) is not None
         plain, sealed = await self._seal(parsed.secret, job_id)
         with contextlib.nullcontext() if plain else user.acting_once():  # a secret that was told cannot be told again
             await self._store.create_job(
                 parsed.definition, job_id, self._now(), user.name, secrets=sealed, request=user.request
             )
+            if is_used:
+                raise key_used_before()
         return Defined(await self.get(job_id), plain, is_new=True)
 
     async def replace(
@@ -100,6 +104,8 @@ class Jobs:
         """Put a definition in the place of another, or make the job if none has this name."""
         found = await self._find(ref)
         if found is None:
+            if _is_id(ref):
+                raise no_such_job(ref)
             if expect_version is not None:
                 raise Conflict("version_mismatch", f"there is no job {ref!r} that could be at version {expect_version}")
             return await self.create(_named(body, ref), user)
@@ -123,6 +129,7 @@ class Jobs:
         take_over: bool = False,
     ) -> Defined:
         """Change what a JSON merge patch says, and nothing else."""
+        _refuse_read_only(patch)
         return await self._edit(
             await self.get(ref),
             lambda job: merge_patch(job_to_body(job.definition), patch),
@@ -146,17 +153,27 @@ class Jobs:
                 raise Conflict("name_taken", "another job has this name")
             return Intended(None, parsed.definition)
         new = merge_patch(job_to_body(found.job.definition), body) if is_patch else _for(found.job, body)
+        if is_patch:
+            _refuse_read_only(body)
+        has_headers = await self._has_secret_headers(found.job)
         try:
-            return Intended(found.job.definition, self._redefined(found.job, new, user, take_over=take_over))
+            after = self._redefined(found.job, new, user, take_over=take_over, has_secret_headers=has_headers)
+            return Intended(found.job.definition, after)
         except _Unchanged:
             return Intended(found.job.definition, found.job.definition)
 
-    async def delete(self, ref: str, user: User, *, expect_version: int | None = None) -> None:
+    async def delete(self, ref: str, user: User, *, expect_version: int | None = None, take_over: bool = False) -> None:
         """Remove a job from use; its history stays and its waiting runs are cancelled."""
         found = await self.get(ref)
         self._may_change(found.job, user)
+        if not take_over:
+            _refuse_owned(found.job)
         await self._store.delete_job(
-            found.job.id, self._now(), user.name, expect_version=expect_version, request=user.request
+            found.job.id,
+            self._now(),
+            user.name,
+            expect_version=expect_version or found.job.version,  # it is what was looked at that may be deleted
+            request=user.request,
         )
 
     async def pause(
@@ -201,15 +218,18 @@ class Jobs:
         found = await self.get(ref)
         if found.job.definition.enabled:
             return found
-        with user.acting_once():
-            await self._store.resume_job(
-                found.job.id,
-                self._now(),
-                user.name,
-                catch_up=catch_up,
-                expect_version=expect_version,
-                request=user.request,
-            )
+        try:
+            with user.acting_once():
+                await self._store.resume_job(
+                    found.job.id,
+                    self._now(),
+                    user.name,
+                    catch_up=catch_up,
+                    expect_version=expect_version,
+                    request=user.request,
+                )
+        except ScheduleError as error:
+            raise Conflict("job_in_error", f"its schedule cannot be read: {error}") from None
         return await self.get(found.job.id)
 
     async def trigger(self, ref: str, user: User, *, payload: object = None, key: str | None = None) -> UUID:
@@ -220,8 +240,11 @@ class Jobs:
         user.must_be(Role.OPERATOR, "to trigger a job")
         found = await self.get(ref)
         run_id = manual_run_id(found.job.id, key) if key is not None else self.id_for(user)
+        is_used = key is None and user.request.is_fresh and await self._lists.run(run_id) is not None
         with user.acting_once():
             await self._store.trigger_job(found.job.id, run_id, self._now(), payload, user.name, request=user.request)
+            if is_used:
+                raise key_used_before()
         return run_id
 
     async def rotate_secret(self, ref: str, user: User, *, keep_old: timedelta) -> tuple[Plain, datetime | None]:
@@ -262,8 +285,9 @@ class Jobs:
         take_over: bool,
     ) -> Defined:
         def edit(job: Job) -> Definition:
-            return self._redefined(job, change(job), user, take_over=take_over)
+            return self._redefined(job, change(job), user, take_over=take_over, has_secret_headers=has_secret_headers)
 
+        has_secret_headers = await self._has_secret_headers(found.job)
         with contextlib.suppress(_Unchanged):
             await self._store.edit_job(
                 found.job.id,
@@ -276,7 +300,9 @@ class Jobs:
             )
         return Defined(await self.get(found.job.id))
 
-    def _redefined(self, job: Job, body: object, user: User, *, take_over: bool) -> Definition:
+    def _redefined(
+        self, job: Job, body: object, user: User, *, take_over: bool, has_secret_headers: bool
+    ) -> Definition:
         """The definition that a body makes of a job, or what speaks against it."""
         old = job.definition
         self._may_change(job, user)
@@ -284,17 +310,20 @@ class Jobs:
         if parsed.secret is not None:
             hint = "POST …/rotate-secret replaces it, and keeps the old one valid for a while"
             raise BodyError([Fault("/target/secret", "a job's secret is not changed with its definition", hint)])
-        if old.managed_by != OWN and not take_over:
-            owner = f"{old.managed_by}:{old.source}" if old.source else old.managed_by
-            raise Conflict(
-                "owned_by_another",
-                f"the job belongs to {owner}, which would put it back; change it there, or take it over "
-                "(take_over=true)",
-            )
-        new = replace(parsed.definition, lane=old.lane) if parsed.definition.target == old.target else parsed.definition
-        if job.error is None and new == old:
+        new = parsed.definition
+        if not take_over:
+            _refuse_owned(job)
+            new = replace(new, source=old.source)
+        if has_secret_headers and new.lane != old.lane:
+            user.must_be(Role.ADMIN, "to send a job's secret headers to another host")
+        if job.error is None and same_definition(new, old):
             raise _Unchanged
         return new
+
+    async def _has_secret_headers(self, job: Job) -> bool:
+        if self._secrets is None:
+            return False
+        return any(row.field.startswith(HEADER) for row in await self._secrets.list(job.id, self._now()))
 
     def _may_change(self, job: Job, user: User) -> None:
         try:
@@ -324,6 +353,38 @@ class Jobs:
 
 def no_such_job(ref: str | UUID) -> Conflict:
     return Conflict("no_such_job", f"there is no job {str(ref)[:100]!r}")
+
+
+def key_used_before() -> Conflict:
+    """What is told where a key is taken anew, and what it once made is still there: nothing was made now."""
+    return Conflict("idempotency_key_reused", "this Idempotency-Key was used long ago; choose a new one for each call")
+
+
+def _refuse_owned(job: Job) -> None:
+    """Raise a Conflict if somebody else owns the job, and would put it back."""
+    definition = job.definition
+    if definition.managed_by != OWN:
+        owner = f"{definition.managed_by}:{definition.source}".removesuffix(":")
+        raise Conflict(
+            "owned_by_another",
+            f"the job belongs to {owner}, which would put it back; change it there, or take it over (take_over=true)",
+        )
+
+
+def _refuse_read_only(patch: object) -> None:
+    """Raise a BodyError if a patch would change what no patch changes."""
+    given = sorted(READ_ONLY.intersection(patch)) if isinstance(patch, dict) else []
+    if given:
+        hint = "leave it out; a version is expected by If-Match, and a job is paused by POST …/pause"
+        raise BodyError([Fault(f"/{name}", f"{name} is not changed by a patch", hint) for name in given])
+
+
+def _is_id(ref: str) -> bool:
+    try:
+        UUID(ref)
+    except ValueError:
+        return False
+    return True
 
 
 def _named(body: object, name: str) -> object:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from uuid import UUID, uuid5
 
+from hourbell.control.jobs import key_used_before
 from hourbell.control.pages import MOST, BadCursor, Page, cursor_of, number_of, parts_of, place_of
 from hourbell.control.user import User
 from hourbell.core.roles import Role
@@ -94,8 +95,11 @@ class Runs:
         """Run again what has ended or waits, with its payload and the job's target as it is now; the new run."""
         user.must_be(Role.OPERATOR, "to replay a run")
         new_id = self._new_id() if user.request.key is None else uuid5(run_id, user.request.key)
+        is_used = user.request.is_fresh and await self._lists.run(new_id) is not None
         with user.acting_once():
             await self._store.replay_run(run_id, new_id, self._now(), user.name, request=user.request)
+            if is_used:
+                raise key_used_before()
         return new_id
 
     async def discard(self, run_id: UUID, user: User) -> None:
@@ -126,6 +130,7 @@ class Runs:
         acts once: if it was cut off in the middle, it says that it was asked for already.
         """
         user.must_be(Role.OPERATOR, f"to {action} runs")
+        _states(action, wanted)  # what cannot be done takes no key
         await self._store.take_key(user.request, self._now())
         found, has_more = await self.matching(action, wanted, limit)
         done: list[tuple[UUID, UUID | None]] = []

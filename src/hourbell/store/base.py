@@ -53,6 +53,11 @@ class Request:
     fingerprint: bytes = b""  # of what was asked for
     is_known: bool = False  # the same was asked for before under this key, and what was answered is lost
 
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it has a key that nobody has used of late."""
+        return self.key is not None and not self.is_known
+
 
 class Wake(StrEnum):
     """A hint that there is something to do; never the only way to learn it."""

@@ -4,23 +4,19 @@ its own, a pause stays, and what is the same is left alone."""
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
-from decimal import Decimal
-from operator import attrgetter
 from uuid import UUID
 
 from hourbell.core.change import created
 from hourbell.core.job import Definition
+from hourbell.core.same import same_definition
 from hourbell.core.schedule import ScheduleError
 from hourbell.core.target import TargetError
 from hourbell.store.base import Conflict
 from hourbell.store.changes import ChangedJob, NewJob, edited_job, with_lane
 from hourbell.store.control import Imported, ImportResult, JobEntry
 from hourbell.store.rows import Progress, Row, job_of
-
-_JSON = ("target", "payload")
-_plain = attrgetter(*(field.name for field in fields(Definition) if field.name not in _JSON))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +69,7 @@ def _compared(
     job = job_of(row)
     if definition.enabled and not job.definition.enabled:
         definition = replace(definition, enabled=False)
-    if _is_same(definition, job.definition):
+    if job.error is None and same_definition(definition, job.definition):
         return ImportResult(name, Imported.UNCHANGED, job.id, job.version)
     if not may_change(job.definition):
         return _refused(name, "not_allowed", "your role is not enough to change this job")
@@ -126,31 +122,3 @@ def counts_text(results: Iterable[ImportResult]) -> str:
 
 def _refused(name: str, code: str, message: str) -> ImportResult:
     return ImportResult(name, Imported.REFUSED, code=code, message=message)
-
-
-def _is_same(one: Definition, other: Definition) -> bool:
-    """Whether two definitions are the same, also to a database that writes JSON in its own way."""
-    return (
-        _plain(one) == _plain(other)
-        and _is_same_json(one.target, other.target)
-        and _is_same_json(one.payload, other.payload)
-    )
-
-
-def _is_same_json(one: object, other: object) -> bool:
-    """Whether values are the same JSON: to Python true is 1, and PostgreSQL writes 1e23 as an integer."""
-    match one, other:
-        case (bool(), _) | (_, bool()):
-            return one is other
-        case Mapping(), Mapping():
-            return one.keys() == other.keys() and all(_is_same_json(one[key], other[key]) for key in one)
-        case ((list() | tuple()), (list() | tuple())):
-            return len(one) == len(other) and all(map(_is_same_json, one, other))
-        case (float(), int()) | (int(), float()):
-            return _exact(one) == _exact(other)
-        case _:
-            return one == other
-
-
-def _exact(number: object) -> Decimal:
-    return Decimal(repr(number)) if isinstance(number, float) else Decimal(number)  # type: ignore[arg-type]

@@ -174,10 +174,11 @@ class PostgresControlStore:
         by: str,
         *,
         spacing: timedelta,
+        expect_version: int | None = None,
         request: Request | None = None,
     ) -> list[UUID]:
         async with self._writing(request, now) as connection:
-            job, row = await lock_job(connection, job_id)
+            job, row = await lock_job(connection, job_id, expect_version)
             past = before_cursor(job, occurrences)
             await save_current(connection, job, row, now)
             found = await connection.fetch(SQL["planned_instants"], job_id, [each.at for each in past])

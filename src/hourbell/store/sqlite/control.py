@@ -179,10 +179,11 @@ class SqliteControlStore:
         by: str,
         *,
         spacing: timedelta,
+        expect_version: int | None = None,
         request: Request | None = None,
     ) -> list[UUID]:
         def backfill(session: Session) -> list[UUID]:
-            job, row = lock_job(session, job_id)
+            job, row = lock_job(session, job_id, expect_version)
             past = before_cursor(job, occurrences)
             save_current(session, job, row, now)
             found = session.fetch(SQL["planned_instants"], job_id, [each.at for each in past])

@@ -1,0 +1,139 @@
+"""The flags that define a job, and the body that they make; the same for a new job and for a change."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from hourbell.cli.parameters import ZONE, instant, json_or_text, json_value, source_text
+
+Function = Callable[..., None]
+
+DEFAULT = "default"
+_SIMPLE = (
+    "schedule",
+    "dst",
+    "description",
+    "overlap",
+    "catch_up",
+    "catch_up_window",
+    "delivery",
+    "max_age",
+    "late_after",
+    "priority",
+    "jitter",
+)
+_KINDS = {"url": ("http", "url"), "sql": ("sql", "function"), "task": ("task", "name")}
+
+
+def definition_options(function: Function) -> Function:
+    """Adds the flags, in the order of `--help`."""
+    for option in reversed(
+        [
+            click.option("--schedule", "-s", metavar="EXPR", help="As in '0 9 * * 1-5', @daily, 'every 15m'."),
+            click.option("--timezone", "-z", type=ZONE, metavar="ZONE", help="IANA name.  [default: UTC]"),
+            click.option("--dst", metavar="once|wall|skip", help="What to do when clocks change."),
+            click.option("--url", metavar="URL", help="Call a webhook."),
+            click.option("--method", metavar="METHOD", help="Of the webhook.  [default: POST]"),
+            click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Of the webhook."),
+            click.option("--body", metavar="JSON|@FILE|-", help="Of the webhook, instead of the usual one."),
+            click.option("--sql", metavar="FUNCTION", help="Call a function of PostgreSQL."),
+            click.option("--task", metavar="NAME", help="Call a function of Python."),
+            click.option("--arg", "args", multiple=True, metavar="NAME=VALUE", help="For --sql or --task."),
+            click.option("--timeout", metavar="DURATION", help="How long an attempt may take."),
+            click.option("--target", metavar="JSON|@FILE|-", help="The whole target as in the API."),
+            click.option("--payload", metavar="JSON|@FILE|-", help="Handed to the target."),
+            click.option("--description", metavar="TEXT", help="For people."),
+            click.option("--tag", "tags", multiple=True, metavar="TAG", help="To choose jobs by; may be repeated."),
+            click.option("--retry", metavar="NAME|JSON", help="default, fixed, exponential, none, or a policy."),
+            click.option("--overlap", metavar="POLICY", help="allow, queue_all, queue_one, skip, cancel_running."),
+            click.option("--catch-up", metavar="POLICY", help="latest, earliest, all or none."),
+            click.option("--catch-up-window", metavar="DURATION", help="What is older is not caught up."),
+            click.option("--max-age", metavar="DURATION", help="A run that is older is given up."),
+            click.option("--late-after", metavar="DURATION", help="From when on a run counts as late."),
+            click.option("--jitter", metavar="DURATION", help="Spread over so much time."),
+            click.option("--priority", metavar="NAME", help="high, normal or low."),
+            click.option("--delivery", metavar="PROMISE", help="at_least_once or at_most_once."),
+            click.option("--starts-at", metavar="TIME", help="Nothing is planned before."),
+            click.option("--ends-at", metavar="TIME", help="Nothing is planned after."),
+        ]
+    ):
+        function = option(function)
+    return function
+
+
+def definition_of(given: Mapping[str, Any], zone: str = "UTC") -> dict[str, Any]:
+    """The body for the API: what was given, and nothing else. `default` brings a default back."""
+    body: dict[str, Any] = {name: _or_default(given[name]) for name in _SIMPLE if given.get(name) is not None}
+    if given.get("timezone") is not None:
+        body["timezone"] = given["timezone"]
+    for name, option in (("starts_at", "--starts-at"), ("ends_at", "--ends-at")):
+        text = given.get(name)
+        if text is not None:
+            body[name] = None if text == DEFAULT else instant(text, zone, option, "ahead")
+    if given.get("payload") is not None:
+        body["payload"] = json_value(given["payload"], "--payload")
+    if given.get("retry") is not None:
+        text = given["retry"]
+        body["retry"] = json_value(text, "--retry") if text.lstrip()[:1] == "{" else text
+    if given.get("tags"):
+        body["tags"] = [tag for tag in given["tags"] if tag]
+    target = target_of(given)
+    if target:
+        body["target"] = target
+    return body
+
+
+def target_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The target as far as flags say it; empty if they say nothing."""
+    if given.get("target") is not None:
+        return _whole_target(given)
+    kinds = [flag for flag in _KINDS if given.get(flag) is not None]
+    if len(kinds) > 1:
+        raise click.UsageError(f"A job has one target; --{kinds[0]} and --{kinds[1]} are two.")
+    target: dict[str, Any] = {}
+    for flag in kinds:
+        type_, field = _KINDS[flag]
+        target = {"type": type_, field: given[flag]}
+    kind = target.get("type")
+    if (given.get("method") or given.get("headers") or given.get("body") is not None) and kind in ("sql", "task"):
+        raise click.UsageError("--method, --header and --body are for --url.")
+    if given.get("args") and kind == "http":
+        raise click.UsageError("--arg is for --sql or --task; a webhook is given a --payload.")
+    target |= {name: given[name] for name in ("method", "timeout") if given.get(name) is not None}
+    if given.get("headers"):
+        target["headers"] = dict(_split(text, ":", "--header", "'Name: value'") for text in given["headers"])
+    if given.get("body") is not None:
+        target["body"] = json_or_text(source_text(given["body"], "--body"))
+    if given.get("args"):
+        pairs = (_split(text, "=", "--arg", "name=value") for text in given["args"])
+        target["args"] = {name: json_or_text(value) for name, value in pairs}
+    return target
+
+
+def as_change(target: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
+    """A merge patch of a target: another kind of target keeps nothing of the old one."""
+    if target.get("type", old.get("type")) == old.get("type"):
+        return dict(target)
+    return {**dict.fromkeys(old, None), **target}
+
+
+def _whole_target(given: Mapping[str, Any]) -> dict[str, Any]:
+    others = ("url", "method", "headers", "body", "sql", "task", "args", "timeout")
+    if any(given.get(name) for name in others):
+        raise click.UsageError("--target is the whole target; put the rest into it.")
+    found = json_value(given["target"], "--target")
+    if not isinstance(found, dict):
+        raise click.BadParameter('write an object, as in \'{"type": "http", …}\'.', param_hint="--target")
+    return found
+
+
+def _split(text: str, sign: str, option: str, form: str) -> tuple[str, str]:
+    name, found, value = text.partition(sign)
+    if not found or not name.strip():
+        raise click.BadParameter(f"write {form}.", param_hint=option)
+    return name.strip(), value.strip()
+
+
+def _or_default(text: str) -> str | None:
+    return None if text == DEFAULT else text

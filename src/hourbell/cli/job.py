@@ -1,0 +1,245 @@
+"""`hourbell job`: jobs defined, looked at and changed, through the API."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hourbell.cli import job_actions
+from hourbell.cli.command import ExampleCommand, ExampleGroup
+from hourbell.cli.definition import as_change, definition_of, definition_options
+from hourbell.cli.lists import number_option, show_list
+from hourbell.cli.output import Output, View, note, output_options, table
+from hourbell.cli.parameters import JOB, instant, zone_option
+from hourbell.cli.remote import server_options
+from hourbell.cli.times import shown, told
+from hourbell.cli.views import intention_lines, job_lines, job_view, stats_lines
+
+if TYPE_CHECKING:
+    from hourbell.client import Client, Intention, Job
+
+
+@click.group(
+    cls=ExampleGroup,
+    examples="""
+    hourbell job create nightly-report --schedule '0 3 * * *' --timezone America/New_York --url https://example.com/report
+    hourbell job list --tag billing
+    hourbell job trigger nightly-report --wait
+    hourbell job pause nightly-report --until 2h --note 'database maintenance'
+    """,
+)
+def command() -> None:
+    """Jobs: make, look at, change, pause, run and delete them. Needs a server (HOURBELL_URL)."""
+
+
+for _action in job_actions.COMMANDS:
+    command.add_command(_action)
+
+
+@command.command(
+    "list",
+    cls=ExampleCommand,
+    examples="""
+    hourbell job list
+    hourbell job list --tag billing --state paused
+    hourbell job list --sort next -n 10 --timezone Europe/Paris
+    hourbell job list --json | jq -r '.items[].name'
+    """,
+)
+@click.argument("start", required=False, metavar="[START]")
+@click.option("--tag", metavar="TAG", help="With this tag.")
+@click.option("--state", type=click.Choice(["active", "paused", "error"]), help="In this state.")
+@click.option("--target", metavar="TYPE", help="Of this type: http, sql, task or queue.")
+@click.option("--last", "last_result", metavar="STATE", help="Whose last run ended so: succeeded, failed, cancelled.")
+@click.option("--managed-by", metavar="OWNER", help="Of this owner: api, code, file or sql.")
+@click.option("--source", metavar="SOURCE", help="From this source.")
+@click.option("--next-before", metavar="TIME", help="That fire before.")
+@click.option("--sort", type=click.Choice(["name", "next"]), help="By name, or what fires next first.")
+@number_option
+@zone_option
+@output_options
+@server_options
+def list_(
+    client: "Client",
+    start: str | None,
+    next_before: str | None,
+    sort: str | None,
+    number: int,
+    zone: str,
+    output: Output,
+    **filters: Any,
+) -> None:
+    """List jobs; with START, those whose names begin so."""
+    pages = client.jobs.list(
+        q=start,
+        next_before=instant(next_before, zone, "--next-before", "ahead"),
+        sort="next_at" if sort == "next" else sort,
+        **filters,
+    )
+    show_list(pages, number, output, job_view(zone), "there is no such job; `hourbell job create` makes one")
+
+
+@command.command(cls=ExampleCommand, examples="hourbell job get nightly-report\nhourbell job get nightly-report --json")
+@click.argument("job", type=JOB)
+@zone_option
+@output_options
+@server_options
+def get(client: "Client", job: str, zone: str, output: Output) -> None:
+    """Show a job: its definition, its state, when it fires next and how it went."""
+    found = client.jobs.get(job)
+    output.one(found, job_view(zone), job_lines(found, zone))
+
+
+@command.command(
+    cls=ExampleCommand,
+    examples="""
+    hourbell job create nightly-report --schedule '0 3 * * *' --timezone America/New_York --url https://example.com/report
+    hourbell job create ping --schedule 'every 5m' --url https://example.com/ping --method GET --retry none --dry-run
+    hourbell job create cleanup --schedule '@hourly' --sql public.run_cleanup --arg days=30
+    hourbell job create digest --schedule 'H 9 * * 1' --task send_digest --payload '{"days": 7}' --tag mail --paused
+    hourbell job create signed --schedule '@daily' --url https://example.com/hook --secret generate
+    """,
+)
+@click.argument("name")
+@definition_options
+@click.option("--secret", type=click.Choice(["generate"]), help="Sign the webhooks; the secret is shown once.")
+@click.option("--paused", is_flag=True, help="Nothing is planned until it is resumed.")
+@click.option("--dry-run", is_flag=True, help="Show what would be made, and when it would fire.")
+@output_options
+@server_options
+def create(
+    client: "Client", name: str, secret: str | None, paused: bool, dry_run: bool, output: Output, **given: Any
+) -> None:
+    """Make a job that fires from now on, never for the past."""
+    zone = given.get("timezone") or "UTC"
+    body = {"name": name, **{key: value for key, value in definition_of(given, zone).items() if value is not None}}
+    for field, flags in (("schedule", "--schedule"), ("target", "--url, --sql, --task or --target")):
+        if field not in body:
+            raise click.UsageError(f"Say {'when' if field == 'schedule' else 'what'} with {flags}.")
+    if secret:
+        body["target"] = {**body["target"], "secret": secret}
+    if paused:
+        body["enabled"] = False
+    made: Any = client.jobs.create(body, dry_run=dry_run)
+    _show(made, output, "UTC")
+
+
+@command.command(
+    cls=ExampleCommand,
+    examples="""
+    hourbell job edit nightly-report --schedule '0 4 * * *' --dry-run
+    hourbell job edit nightly-report --schedule '0 4 * * *' --retry '{"attempts": 5, "backoff": [10, 60]}'
+    hourbell job edit nightly-report --catch-up default --tag billing --tag reports
+    """,
+)
+@click.argument("job", type=JOB)
+@definition_options
+@click.option("--take-over", is_flag=True, help="Also if a file, a program or plain SQL owns it; it is yours then.")
+@click.option("--drop-backlog", is_flag=True, help="Cancel what waits of the old definition.")
+@click.option("--dry-run", is_flag=True, help="Show the next instants before and after, and change nothing.")
+@output_options
+@server_options
+def edit(
+    client: "Client",
+    job: str,
+    take_over: bool,
+    drop_backlog: bool,
+    dry_run: bool,
+    output: Output,
+    **given: Any,
+) -> None:
+    """Change what the flags say; the rest stays, and the value `default` brings a default back.
+
+    It is refused if somebody else changes the job in the same moment. --tag '' takes all tags away.
+    """
+    changes = definition_of(given, given.get("timezone") or "UTC")
+    if not changes and not take_over:
+        raise click.UsageError("Say what to change, as in --schedule '0 4 * * *'.")
+    old = client.jobs.get(job)
+    if "target" in changes:
+        changes["target"] = as_change(changes["target"], old.target)
+    changed: Any = client.jobs.patch(
+        old.id,
+        changes,
+        expect_version=None if dry_run else old.version,
+        take_over=take_over,
+        drop_backlog=drop_backlog,
+        dry_run=dry_run,
+    )
+    _show(changed, output, "UTC")
+
+
+@command.command(
+    cls=ExampleCommand,
+    examples="""
+    hourbell job backfill nightly-report --from 2026-11-01 --to 2026-11-07 --dry-run
+    hourbell job backfill nightly-report --from -7d --to now --per-minute 10
+    """,
+)
+@click.argument("job", type=JOB)
+@click.option("--from", "start", required=True, metavar="TIME", help="The first instant: 2026-11-01, -7d, RFC 3339.")
+@click.option("--to", "end", required=True, metavar="TIME", help="The last one; a date means its first moment.")
+@click.option("--per-minute", type=click.IntRange(1), help="How many become ready each minute.  [default: 60]")
+@click.option("--dry-run", is_flag=True, help="Show the instants, and make no run.")
+@zone_option
+@output_options
+@server_options
+def backfill(
+    client: "Client",
+    job: str,
+    start: str,
+    end: str,
+    per_minute: int | None,
+    dry_run: bool,
+    zone: str,
+    output: Output,
+) -> None:
+    """Make runs for instants of the past that have none."""
+    first, last = instant(start, zone, "--from", "ago"), instant(end, zone, "--to", "ago")
+    assert first is not None
+    assert last is not None
+    click.echo(f"from {told(first, zone)} to {told(last, zone)}", err=True)
+    made = client.jobs.backfill(job, first, last, per_minute=per_minute, dry_run=dry_run)
+    if output.is_quiet or output.format == "name":
+        for run in made.runs:
+            click.echo(run)
+        return
+    heads = (f"INSTANT ({zone})", "RUN")
+    rows = [
+        (shown(at, zone), run) for at, run in zip(made.instants, made.runs or [""] * len(made.instants), strict=True)
+    ]
+    output.one(
+        made,
+        View((), tuple, str, str),
+        table(heads[: 1 if dry_run else 2], [r[: 1 if dry_run else 2] for r in rows], None),
+    )
+    if not made.instants:
+        note("every instant of that time has a run, or there is none")
+
+
+@command.command(cls=ExampleCommand, examples="hourbell job stats nightly-report --since 30d")
+@click.argument("job", type=JOB)
+@click.option("--since", metavar="TIME", help="From when on: 30d, 2026-11-01, RFC 3339.  [default: 7d]")
+@zone_option
+@output_options
+@server_options
+def stats(client: "Client", job: str, since: str | None, zone: str, output: Output) -> None:
+    """Show how the runs of a job ended, how long they took and how late they were."""
+    found = client.jobs.stats(job, since=instant(since, zone, "--since", "ago"))
+    output.one(found, View((), tuple, lambda each: each.job, lambda each: each.job), stats_lines(found, zone))
+
+
+def _show(made: "Job | Intention", output: Output, zone: str) -> None:
+    """A job that was made or changed, or what would become of it, with what may surprise about it."""
+    from hourbell.client import Intention
+
+    if isinstance(made, Intention):
+        view = View((), tuple, lambda each: each.job.get("id") or each.job.get("name"), lambda each: each.job["name"])
+        output.one(made, view, intention_lines(made, zone))
+        if made.fires_now:
+            note("it fires at once")
+    else:
+        output.one(made, job_view(zone), job_lines(made, zone))
+        if made.generated_secret and (output.is_quiet or output.format == "name"):
+            note(f"the secret, which is not shown again: {made.generated_secret}")
+    for warning in made.warnings:
+        note(warning.message)

@@ -1,0 +1,199 @@
+"""How commands print what they found: data to stdout, messages to stderr, as a table or for programs.
+
+Nothing that a server says reaches a terminal with control characters in it, and colour only where there is a terminal.
+"""
+
+import functools
+import json
+import shutil
+import sys
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import click
+
+FORMATS = ("table", "json", "ndjson", "name")
+Function = Callable[..., None]
+
+_NARROWEST = 20
+_COLOURED = ("STATE", "LAST")
+_COLOURS = {
+    "active": "green",
+    "paused": "yellow",
+    "error": "red",
+    "running": "cyan",
+    "retrying": "yellow",
+    "succeeded": "green",
+    "failed": "red",
+}
+
+
+class Item(Protocol):
+    @property
+    def raw(self) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How items of a kind are shown: the heads of their table, their cells, and what names them."""
+
+    heads: tuple[str, ...]
+    cells: Callable[[Any], Sequence[object]]
+    id: Callable[[Any], object]
+    name: Callable[[Any], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    format: str = "table"
+    is_quiet: bool = False
+
+    @property
+    def is_for_people(self) -> bool:
+        return self.format == "table" and not self.is_quiet
+
+    def items(self, items: Iterable[Item], view: View, body: object) -> None:
+        """Many things; `body` is what `--json` prints for all of them."""
+        if self.format == "json" and not self.is_quiet:
+            click.echo(json_text(body))
+        elif self.is_for_people:
+            for line in table(view.heads, [view.cells(item) for item in items], _width()):
+                click.echo(line)
+        else:
+            for item in items:
+                self._short(item, view)
+
+    def one(self, item: Item, view: View, lines: Iterable[str]) -> None:
+        """One thing, for people with these lines."""
+        if self.is_for_people:
+            for line in lines:
+                click.echo(line)
+        elif self.format == "json" and not self.is_quiet:
+            click.echo(json_text(item.raw))
+        else:
+            self._short(item, view)
+
+    def _short(self, item: Item, view: View) -> None:
+        if self.is_quiet:
+            click.echo(plain(view.id(item)))
+        elif self.format == "name":
+            click.echo(plain(view.name(item)))
+        else:
+            click.echo(json_line(item.raw))
+
+
+def output_options(function: Function) -> Function:
+    """Adds `--json`, `-o` and `-q`, which come as one `output`."""
+
+    @click.option("--json", "as_json", is_flag=True, help="Print the API's answer, the same as -o json.")
+    @click.option("-o", "--output", "form", type=click.Choice(FORMATS), help="The format.  [default: table]")
+    @click.option("-q", "--quiet", is_flag=True, help="Print only ids.")
+    @functools.wraps(function)
+    def call(*args: Any, as_json: bool, form: str | None, quiet: bool, **given: Any) -> None:
+        if as_json and form not in (None, "json"):
+            raise click.UsageError(f"--json and -o {form} say two things; leave one out.")
+        function(*args, output=Output("json" if as_json else form or "table", quiet), **given)
+
+    return call
+
+
+def plain(value: object) -> str:
+    """One line of text that a terminal shows as it is."""
+    text = "" if value is None else " ".join(str(value).split())
+    return "".join(character if character.isprintable() else "�" for character in text)
+
+
+def json_text(body: object) -> str:
+    return _printable(json.dumps(body, indent=2, ensure_ascii=False))
+
+
+def json_line(body: object) -> str:
+    return _printable(json.dumps(body, ensure_ascii=False))
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[object]], width: int | None) -> list[str]:
+    """Aligned lines; the last column is cut where the terminal ends, if there is one. Nothing at all without rows."""
+    if not rows:
+        return []
+    lines = [list(heads), *([plain(cell) or "-" for cell in row] for row in rows)]
+    widths = [max(_columns(line[index]) for line in lines) for index in range(len(heads))]
+    if width is not None:
+        widths[-1] = max(_NARROWEST, min(widths[-1], width - sum(widths[:-1]) - 2 * (len(widths) - 1)))
+    return ["  ".join(_cells(heads, line, widths, is_head=line is lines[0])).rstrip() for line in lines]
+
+
+def pairs(*rows: tuple[str, object]) -> list[str]:
+    """Names with their values, one on a line; what has none is left out."""
+    known = [(name, plain(value)) for name, value in rows if value not in (None, "")]
+    longest = max((len(name) for name, _ in known), default=0)
+    return [f"{name + ':':{longest + 1}}  {_coloured(value) if name == 'state' else value}" for name, value in known]
+
+
+def note(text: object) -> None:
+    """A message that is no data."""
+    click.echo(f"{click.style('note', fg='yellow')}: {plain(text)}", err=True)
+
+
+def is_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def fitted(text: str, width: int) -> str:
+    """The part of a line that fits."""
+    if _columns(text) <= width:
+        return text
+    kept, used = "", 1
+    for character in text:
+        used += _columns(character)
+        if used > width:
+            break
+        kept += character
+    return f"{kept}…"
+
+
+def _cells(heads: Sequence[str], line: Sequence[str], widths: Sequence[int], *, is_head: bool) -> list[str]:
+    cells = []
+    for head, text, width in zip(heads, line, widths, strict=True):
+        cell = fitted(text, width)
+        blanks = " " * (width - _columns(cell))
+        if is_head:
+            cell = click.style(cell, bold=True)
+        elif head in _COLOURED:
+            cell = _coloured(cell)
+        cells.append(cell + blanks)
+    return cells
+
+
+def _coloured(word: str) -> str:
+    colour = _COLOURS.get(word)
+    return click.style(word, fg=colour) if colour else word
+
+
+def _columns(text: str) -> int:
+    """How many columns of a terminal it takes."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        for character in text
+    )
+
+
+def _width() -> int | None:
+    return shutil.get_terminal_size().columns if is_terminal() else None
+
+
+def _printable(text: str) -> str:
+    """JSON that says the same without a character that a terminal might obey."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character
+        if character.isprintable() or character == "\n"
+        else json.dumps(character)[1:-1]
+        if ord(character) != 0x7F
+        else "\\u007f"
+        for character in text
+    )

@@ -1,0 +1,63 @@
+"""What docs/cli.md shows is what happens, on a real node."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.api.shown import Step, is_as_shown, steps_of
+from tests.cli.live import live
+
+PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
+PATIENCE = 15.0  # seconds for what the page shows to come true
+EXIT_CODE = re.compile(r"exit code (\d+)")
+
+
+def test_every_command_of_the_page_prints_what_it_shows(tmp_path: Path) -> None:
+    with live(tmp_path) as node:
+        places = {"http://127.0.0.1:8080": node.url, "http://127.0.0.1:9000/": node.receiver}
+        environment = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOURBELL_URL": node.url}
+        for step in steps_of(PAGE):
+            follow(step, places, environment)
+
+
+def follow(step: Step, places: dict[str, str], environment: dict[str, str]) -> None:
+    """Do it, again if it only looks and what is shown has not come true yet."""
+    command = step.command
+    for shown, real in places.items():
+        command = command.replace(shown, real)
+    codes = [int(found[1]) for line in step.shown if (found := EXIT_CODE.fullmatch(line))]
+    lines = [_narrow(line) for line in step.shown if not EXIT_CODE.fullmatch(line)]
+    end = time.monotonic() + PATIENCE
+    while True:
+        done = subprocess.run(
+            ["sh", "-c", command],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        printed = done.stdout if lines and lines[0].startswith("{") else done.stderr + done.stdout
+        is_so = done.returncode == (codes or [0])[0] and is_as_shown(_narrow(printed), lines)
+        if is_so or " list " not in command or time.monotonic() > end:
+            break
+    assert is_so, f"{command}\n{done.returncode}\n{done.stderr}{done.stdout}"
+
+
+def _narrow(text: str) -> str:
+    """Without the blanks that make columns, whose widths change with the day, and those at the margin."""
+    return re.sub("(?m)^ +", "", re.sub(" +", " ", text))
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_there_is_a_completion_for_each_shell(shell: str) -> None:
+    environment = {"PATH": os.environ["PATH"], "_HOURBELL_COMPLETE": f"{shell}_source"}
+    hourbell = Path(sys.executable).with_name("hourbell")
+    done = subprocess.run([hourbell], env=environment, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, "_HOURBELL_COMPLETE" in done.stdout) == (0, True), done.stderr

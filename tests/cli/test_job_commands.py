@@ -1,0 +1,256 @@
+"""`hourbell job` against a real node, as scripts and people use it."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from hourbell.cli.definition import as_change, definition_of
+from tests.cli.live import Live
+
+
+def test_a_job_is_made_shown_listed_and_deleted(node: Live) -> None:
+    made = node.ok(
+        *("job", "create", "made", "--schedule", "0 3 * * *", "--timezone", "America/New_York"),
+        *(
+            "--url",
+            node.receiver,
+            "--header",
+            "X-Team: billing",
+            "--payload",
+            '{"days": 7}',
+            "--tag",
+            "a",
+            "--tag",
+            "b",
+        ),
+    )
+    job = node.json("job", "get", "made")
+
+    assert re.search(r"^next: .*\(America/New_York\), .*\(UTC\)$", made, re.MULTILINE)
+    assert (job["schedule"], job["payload"], job["tags"]) == ("0 3 * * *", {"days": 7}, ["a", "b"])
+    assert job["target"] == {"type": "http", "url": node.receiver, "headers": {"X-Team": "billing"}}
+    assert node.ok("job", "list", "mad", "-o", "name") == "made\n"
+    assert node.run("job", "delete", "made").stderr == "deleted made\n"
+    assert node.run("job", "get", "made").exit_code == 3
+
+
+def test_a_list_is_a_table_or_the_body_of_the_api(node: Live) -> None:
+    ids = {node.create(f"listed-{n}", "--tag", "listed") for n in range(3)}
+
+    head, *rows = node.ok("job", "list", "--tag", "listed", "--timezone", "Asia/Tokyo").splitlines()
+    assert head.split("  ")[0] == "NAME"
+    assert "NEXT (Asia/Tokyo)" in head
+    assert [row.split()[0] for row in rows] == ["listed-0", "listed-1", "listed-2"]
+    assert {job["id"] for job in node.json("job", "list", "--tag", "listed")["items"]} == ids
+    assert set(node.ok("job", "list", "--tag", "listed", "-q").split()) == ids
+    assert len(node.ok("job", "list", "--tag", "listed", "-o", "ndjson").splitlines()) == 3
+    first = node.run("job", "list", "--tag", "listed", "-n", "2")
+    assert "there are more than these 2; -n shows more" in first.stderr
+
+
+def test_a_dry_run_shows_instants_and_warnings_and_does_nothing(node: Live) -> None:
+    args = ("--schedule", "30 2 * * *", "--timezone", "America/New_York", "--url", node.receiver)
+    done = node.run("job", "create", "dry", *args, "--dry-run")
+
+    assert done.stdout.startswith("would create dry\nNEXT (America/New_York)\n")
+    assert "02:30 does not exist" in done.stderr
+    assert node.run("job", "get", "dry").exit_code == 3
+    assert json.loads(node.ok("job", "create", "dry", *args, "--dry-run", "--json"))["dry_run"] is True
+
+
+def test_an_edit_changes_what_it_says_and_shows_before_and_after(node: Live) -> None:
+    node.create("edited", "--tag", "old", "--payload", "1")
+    dry = node.ok("job", "edit", "edited", "--schedule", "@hourly", "--dry-run")
+    node.ok("job", "edit", "edited", "--schedule", "@hourly", "--method", "PUT", "--tag", "")
+    job = node.json("job", "get", "edited")
+
+    assert re.search(r"^BEFORE \(UTC\) +AFTER \(UTC\)$", dry, re.MULTILINE)
+    assert (job["schedule"], job["tags"], job["payload"]) == ("@hourly", [], 1)
+    assert job["target"] == {"type": "http", "url": node.receiver, "method": "PUT"}
+
+
+def test_an_edit_may_change_the_kind_of_target(node: Live) -> None:
+    node.create("kind")
+    node.ok("job", "edit", "kind", "--task", "send", "--arg", "days=7", "--arg", "to=all")
+
+    assert node.json("job", "get", "kind")["target"] == {
+        "type": "task",
+        "name": "send",
+        "args": {"days": 7, "to": "all"},
+    }
+
+
+def test_everything_a_job_has_can_be_said_and_is_shown(node: Live) -> None:
+    said = {
+        "late_after": "10m",
+        "max_age": "2h",
+        "jitter": "30s",
+        "priority": "high",
+        "delivery": "at_most_once",
+        "overlap": "skip",
+        "dst": "wall",
+        "catch_up": "none",
+        "catch_up_window": "1h",
+        "description": "hello",
+    }
+    flags = [part for name, value in said.items() for part in (f"--{name.replace('_', '-')}", value)]
+    shown = node.ok(
+        *("job", "create", "whole", "-s", "@daily", "--task", "t", "--ends-at", "2199-01-01", "--paused"), *flags
+    )
+    job = node.json("job", "get", "whole")
+
+    assert {name: job[name] for name in said} == said
+    assert (job["ends_at"], job["enabled"]) == ("2199-01-01T00:00:00Z", False)
+    for name, value in said.items():
+        assert re.search(rf"^{name.replace('_', ' ')}: +{value}$", shown, re.MULTILINE)
+
+
+def test_a_generated_secret_is_shown_once(node: Live) -> None:
+    made = node.ok("job", "create", "signed", "--schedule", "@daily", "--url", node.receiver, "--secret", "generate")
+    quiet = node.run("job", "create", "signed2", "-s", "@daily", "--url", node.receiver, "--secret", "generate", "-q")
+
+    assert "whsec_" in made
+    assert "whsec_" in quiet.stderr
+    assert "whsec_" not in quiet.stdout + node.ok("job", "get", "signed") + node.ok("job", "get", "signed", "--json")
+
+
+def test_a_payload_comes_from_a_file_or_a_pipe(node: Live, tmp_path: Path) -> None:
+    (tmp_path / "payload.json").write_text('{"from": "file"}')
+    node.create("from-file", "--payload", f"@{tmp_path / 'payload.json'}")
+    node.ok("job", "edit", "from-file", "--payload", "-", given='{"from": "pipe"}')
+
+    assert node.json("job", "get", "from-file")["payload"] == {"from": "pipe"}
+
+
+def test_a_trigger_that_waits_tells_how_it_ended_by_its_exit_code(node: Live) -> None:
+    node.create("fine")
+    node.create("broken", method="POST")
+    node.create("hangs", "--timeout", "30s")
+    node.ok("job", "edit", "hangs", "--url", "http://127.0.0.1:9/", "--retry", "default")
+
+    fine, broken = node.run("job", "trigger", "fine", "--wait"), node.run("job", "trigger", "broken", "--wait")
+    assert (fine.exit_code, broken.exit_code) == (0, 7)
+    assert "HTTP 501" in broken.stdout
+    assert "  | <h1>Error response</h1>" in broken.stdout
+    late = node.run("job", "trigger", "hangs", "--wait", "--timeout", "1s")
+    assert (late.exit_code, late.stdout) == (8, "")
+    assert "has not ended" in late.stderr
+
+
+def test_the_same_key_triggers_once(node: Live) -> None:
+    node.create("keyed")
+    first = node.json("job", "trigger", "keyed", "--payload", "[1]", "--key", "july")
+    again = node.json("job", "trigger", "keyed", "--payload", "[1]", "--key", "july")
+
+    assert first["run"]["payload"] == [1]
+    assert again["run_id"] == first["run_id"]
+
+
+def test_a_pause_has_a_note_and_an_end_and_is_taken_back(node: Live) -> None:
+    node.create("rests")
+    paused = node.ok("job", "pause", "rests", "--until", "2h", "--note", "maintenance")
+    assert re.search(r"^paused until: +20.*\(UTC\)\npause note: +maintenance$", paused, re.MULTILINE)
+    assert node.json("job", "resume", "rests", "--catch-up")["state"] == "active"
+
+
+def test_bulk_actions_count_first_and_need_yes_without_a_terminal(node: Live) -> None:
+    for number in range(2):
+        node.create(f"bulk-{number}", "--tag", "bulk")
+
+    asked = node.run("job", "pause", "--tag", "bulk")
+    assert (asked.exit_code, asked.stdout) == (2, "")
+    assert asked.stderr.splitlines()[0] == "2 jobs tagged bulk: bulk-0, bulk-1"
+    assert "add --yes" in asked.stderr
+    assert node.ok("job", "list", "--tag", "bulk", "--state", "paused", "-q") == ""
+    assert len(node.json("job", "pause", "--tag", "bulk", "--yes")["items"]) == 2
+    assert "there is no job to pause" in node.run("job", "pause", "--tag", "bulk", "--yes").stderr
+    assert len(node.ok("job", "resume", "--tag", "bulk", "--yes", "-q").split()) == 2
+    assert len(node.ok("job", "trigger", "--tag", "bulk", "--yes", "-q").split()) == 2
+    assert node.run("job", "delete", "--tag", "bulk", "--yes").stderr.count("deleted bulk-") == 2
+
+
+def test_one_that_is_refused_keeps_no_other_out(node: Live) -> None:
+    node.create("stays")
+    done = node.run("job", "pause", "gone", "stays", "-o", "name")
+
+    assert (done.exit_code, done.stdout) == (3, "stays\n")
+
+
+def test_a_backfill_says_what_time_it_means_and_fills_once(node: Live) -> None:
+    node.ok("job", "create", "filled", "--schedule", "@daily", "--url", node.receiver, "--method", "GET")
+    args = ("job", "backfill", "filled", "--from", "2026-03-01", "--to", "2026-03-03")
+    dry = node.run(*args, "--dry-run", "-z", "Europe/Paris")
+
+    assert "from 2026-02-28T23:00:00Z (2026-03-01 00:00:00 +01:00 in Europe/Paris) to " in dry.stderr
+    assert dry.stdout.splitlines()[0] == "INSTANT (Europe/Paris)"
+    assert len(node.ok(*args, "-q").split()) == 3
+    assert "every instant of that time has a run" in node.run(*args).stderr
+
+
+def test_statistics_and_explanations_are_told(node: Live) -> None:
+    node.create("told")
+    node.ok("job", "trigger", "told", "--wait")
+
+    assert re.search(r"^success rate: +100 %$", node.ok("job", "stats", "told", "--since", "1d"), re.MULTILINE)
+    assert "told at 2026-01-01 00:00:00 UTC" in node.ok("explain", "told", "2026-01-01")
+    assert node.json("explain", "told", "2026-01-01")["verdict"] == "before_the_job"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "words"),
+    [
+        (["get", "lsted-9"], 3, "did you mean "),
+        (["get", "zzzzzz"], 3, "`hourbell job list` shows the jobs there are"),
+        (["get", ""], 2, "not empty"),
+        (["create", "x", "-s", "0 2x * * *", "--url", "http://127.0.0.1:9/"], 2, "    0 2x * * *\n      ^\n"),
+        (["create", "x", "-s", "@daily", "-z", "Europe/Pari", "--url", "http://x/"], 2, "did you mean Europe/Paris?"),
+        (["create", "x", "-s", "@daily"], 2, "--url, --sql, --task or --target"),
+        (["create", "x", "--url", "http://x/"], 2, "--schedule"),
+        (["create", "x", "-s", "@daily", "--url", "http://x/", "--task", "y"], 2, "--url and --task are two"),
+        (["create", "x", "-s", "@daily", "--task", "y", "--arg", "z"], 2, "write name=value"),
+        (["create", "x", "-s", "@daily", "--task", "y", "--payload", "{"], 2, "this is not JSON"),
+        (["create", "x", "-s", "@daily", "--task", "y", "--payload", "@/nowhere"], 2, "cannot be read"),
+        (["create", "known", "-s", "@daily", "--task", "y"], 5, "`hourbell job edit` changes it"),
+        (["edit", "known"], 2, "Say what to change"),
+        (["pause"], 2, "Name jobs, or choose them by --tag or --all."),
+        (["pause", "known", "--until", "soon"], 2, "'soon' is not a time"),
+        (["trigger", "known", "--timeout", "1s"], 2, "--timeout is for --wait"),
+        (["list", "--server", "ftp://x"], 2, "as in http://127.0.0.1:8080"),
+        (["list", "--server", "http://127.0.0.1:1"], 1, "the server is out of reach: http://127.0.0.1:1"),
+    ],
+)
+def test_what_cannot_be_done_is_told_with_its_exit_code(
+    node: Live, arguments: list[str], exit_code: int, words: str
+) -> None:
+    if node.run("job", "get", "known").exit_code == 3:
+        node.create("known")
+        node.create("listed-99")
+    done = node.run("job", *arguments)
+
+    assert (done.exit_code, done.stdout) == (exit_code, "")
+    assert words in done.stderr
+
+
+def test_a_person_is_asked_and_sees_colours_unless_they_are_not_wanted(node: Live) -> None:
+    node.create("seen", "--tag", "seen")
+
+    status, screen = node.terminal("job", "pause", "--tag", "seen", typed="n\n")
+    assert (status, "Pause 1 job? [y/N]" in screen, "nothing was done" in screen) == (1, True, True)
+    status, screen = node.terminal("job", "pause", "--tag", "seen", typed="y\n")
+    assert (status, "\x1b[33mpaused\x1b[0m" in screen) == (0, True)
+    status, screen = node.terminal("job", "list", "--tag", "seen", NO_COLOR="1")
+    assert (status, "paused" in screen, "\x1b" in screen) == (0, True, False)
+
+
+def test_a_target_of_another_kind_keeps_nothing_of_the_old_one() -> None:
+    old = {"type": "http", "url": "http://x/", "method": "GET"}
+
+    assert as_change({"method": "PUT"}, old) == {"method": "PUT"}
+    assert as_change({"type": "task", "name": "t"}, old) == {"type": "task", "url": None, "method": None, "name": "t"}
+
+
+def test_default_brings_a_default_back() -> None:
+    given = {"catch_up": "default", "retry": "default", "starts_at": "default", "overlap": "skip"}
+    assert definition_of(given) == {"catch_up": None, "overlap": "skip", "starts_at": None, "retry": "default"}

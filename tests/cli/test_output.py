@@ -1,0 +1,111 @@
+"""What commands print: tables for people, JSON for programs, and nothing that a terminal would obey."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from hourbell.cli.output import Output, View, fitted, json_line, json_text, output_options, pairs, plain, table
+from hourbell.cli.remote import caret, exit_code
+from hourbell.client.errors import ServerOutOfReach, error_of
+
+EVIL = "a\x1b[31mb\x07\x7f\x9b\u202ec\nd"
+
+
+@dataclass
+class Thing:
+    raw: Any
+
+
+VIEW = View(("NAME", "ID"), lambda thing: (thing.raw["n"], thing.raw["i"]), lambda t: t.raw["i"], lambda t: t.raw["n"])
+THINGS = [Thing({"n": "one", "i": 1}), Thing({"n": "two", "i": 2})]
+
+
+@click.command()
+@output_options
+def show(output: Output) -> None:
+    output.items(THINGS, VIEW, {"items": [thing.raw for thing in THINGS]})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "printed"),
+    [
+        ([], "NAME  ID\none   1\ntwo   2\n"),
+        (["-q"], "1\n2\n"),
+        (["-o", "name"], "one\ntwo\n"),
+        (["-o", "ndjson"], '{"n": "one", "i": 1}\n{"n": "two", "i": 2}\n'),
+    ],
+)
+def test_items_are_printed_in_the_form_that_was_asked_for(arguments: list[str], printed: str) -> None:
+    assert CliRunner().invoke(show, arguments).stdout == printed
+
+
+def test_json_is_the_body_itself() -> None:
+    for arguments in (["--json"], ["-o", "json"], ["--json", "-o", "json"]):
+        assert json.loads(CliRunner().invoke(show, arguments).stdout) == {
+            "items": [{"n": "one", "i": 1}, {"n": "two", "i": 2}]
+        }
+
+
+def test_two_forms_at_once_are_refused() -> None:
+    done = CliRunner().invoke(show, ["--json", "-o", "name"])
+    assert (done.exit_code, done.stdout) == (2, "")
+
+
+def test_nothing_reaches_a_terminal_that_it_would_obey() -> None:
+    assert plain(EVIL) == "a�[31mb����c d"
+    for text in (plain(EVIL), *table(("X",), [(EVIL,)], None), *pairs(("x", EVIL)), json_line({"x": EVIL})):
+        assert click.unstyle(text).isprintable(), ascii(text)
+    assert all(line.isprintable() for line in json_text({"x": EVIL}).splitlines())
+
+
+def test_json_says_the_same_without_those_characters() -> None:
+    value = {"x": EVIL + "é世\u2028"}
+
+    assert json.loads(json_text(value)) == json.loads(json_line(value)) == value
+    assert "é世" in json_line(value)
+
+
+def test_wide_characters_keep_columns_in_line() -> None:
+    first, second, third = table(("A", "B"), [("世界", "x"), ("ab", "y")], None)
+    assert [click.unstyle(line) for line in (first, second, third)] == ["A     B", "世界  x", "ab    y"]
+
+
+def test_the_last_column_ends_where_the_terminal_does() -> None:
+    lines = [click.unstyle(line) for line in table(("A", "B"), [("a", "x" * 200)], 40)]
+    assert (len(lines[1]), lines[1][-1]) == (40, "…")
+    assert fitted("世界", 3) == "世…"
+
+
+def test_an_empty_cell_can_be_seen_and_an_empty_table_has_no_head() -> None:
+    assert click.unstyle(table(("A", "B"), [("", None)], None)[1]) == "-  -"
+    assert table(("A", "B"), [], None) == []
+
+
+@pytest.mark.parametrize(
+    ("expression", "column", "lines"),
+    [
+        ("0 2x * * *", 3, ("0 2x * * *", "  ^")),
+        ("0", 99, ("0", " ^")),
+        ("x" * 300, 200, ("x" * 100, " " * 50 + "^")),
+        ("x" * 300, 300, ("x" * 100, " " * 99 + "^")),
+        ("a\tb", 3, ("a b", "  ^")),
+    ],
+)
+def test_a_caret_points_at_the_column(expression: str, column: int, lines: tuple[str, str]) -> None:
+    assert caret(expression, column) == lines
+
+
+@pytest.mark.parametrize(
+    ("statuses", "code"),
+    [((400, 413, 415, 422), 2), ((401, 403), 4), ((404,), 3), ((409, 412), 5), ((429, 500, 503, 302), 1)],
+)
+def test_what_the_server_answers_has_an_exit_code(statuses: tuple[int, ...], code: int) -> None:
+    assert {exit_code(error_of(status, {}, b"")) for status in statuses} == {code}
+
+
+def test_a_server_out_of_reach_is_a_failure() -> None:
+    assert exit_code(ServerOutOfReach("gone")) == 1
