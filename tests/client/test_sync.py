@@ -142,6 +142,14 @@ async def test_a_client_that_was_closed_says_so(server: Served) -> None:
         await behind.health()
 
 
+async def test_a_client_lives_as_long_as_somebody_has_a_part_of_it(server: Served) -> None:
+    def work() -> list[str]:
+        Client(server.url).jobs.create(a_job())
+        return [job.name for job in Client(server.url).jobs.list()]
+
+    assert await asyncio.to_thread(work) == ["report"]
+
+
 async def test_a_client_that_was_forgotten_is_closed(server: Served) -> None:
     def work() -> None:
         Client(server.url).health()

@@ -15,26 +15,30 @@ T = TypeVar("T")
 
 
 class Front(Generic[G]):
-    """A group of methods that wait for those of the group behind them."""
+    """A group of methods that wait for those of the group behind them.
 
-    def __init__(self, behind: G, background: Background) -> None:
+    `owner` is the client: it is closed when nobody has it any more, and whoever has one of its groups has it, too.
+    """
+
+    def __init__(self, behind: G, background: Background, owner: object = None) -> None:
         self._behind = behind
         self._background = background
+        self._owner = owner
 
 
 class BlockingPages(Generic[A]):
     """An iterable of all items, or of the first `limit`; `page()` is one answer of the API."""
 
-    def __init__(self, behind: Pages[A], background: Background) -> None:
+    def __init__(self, behind: Pages[A], front: Front[Any]) -> None:
         self._behind = behind
-        self._background = background
+        self._front = front
 
     def __iter__(self) -> Iterator[A]:
-        return self._background.iterate(aiter(self._behind))
+        yield from self._front._background.iterate(aiter(self._behind))
 
     def page(self, *, limit: int | None = None, cursor: str | None = None) -> Page[A]:
         """At most `limit` items, up to 500, from where `next_cursor` of the page before leads to."""
-        return self._background.run(self._behind.page(limit=limit, cursor=cursor))
+        return self._front._background.run(self._behind.page(limit=limit, cursor=cursor))
 
 
 def blocking(method: Callable[Concatenate[G, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Front[G], P], T]:
@@ -48,7 +52,7 @@ def blocking(method: Callable[Concatenate[G, P], Coroutine[Any, Any, T]]) -> Cal
 def paged(method: Callable[Concatenate[G, P], Pages[A]]) -> Callable[Concatenate[Front[G], P], BlockingPages[A]]:
     @functools.wraps(method)
     def call(front: Front[G], /, *args: P.args, **kwargs: P.kwargs) -> BlockingPages[A]:
-        return BlockingPages(method(front._behind, *args, **kwargs), front._background)
+        return BlockingPages(method(front._behind, *args, **kwargs), front)
 
     return call
 
@@ -56,6 +60,6 @@ def paged(method: Callable[Concatenate[G, P], Pages[A]]) -> Callable[Concatenate
 def streamed(method: Callable[Concatenate[G, P], AsyncIterator[T]]) -> Callable[Concatenate[Front[G], P], Iterator[T]]:
     @functools.wraps(method)
     def call(front: Front[G], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        return front._background.iterate(method(front._behind, *args, **kwargs))
+        yield from front._background.iterate(method(front._behind, *args, **kwargs))
 
     return call

@@ -75,9 +75,9 @@ class Client(Front[AsyncClient]):
         background = Background(behind.close)
         super().__init__(behind, background)
         self.url = behind.url
-        self.jobs = BlockingJobs(behind.jobs, background)
-        self.runs = BlockingRuns(behind.runs, background)
-        self.tokens = BlockingTokens(behind.tokens, background)
+        self.jobs = BlockingJobs(behind.jobs, background, self)
+        self.runs = BlockingRuns(behind.runs, background, self)
+        self.tokens = BlockingTokens(behind.tokens, background, self)
         self._close = weakref.finalize(self, background.close)
 
     def __enter__(self) -> Self:
