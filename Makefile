@@ -20,7 +20,7 @@ serve: $(READY) ## start Hourbell on SQLite
 	@$(BIN)/hourbell serve
 
 test: check ## all tests, after `make check`
-	@$(BIN)/pytest -n auto -m "not sweep"
+	@$(BIN)/pytest -n auto --dist worksteal -m "not sweep"
 
 check: $(READY) ## style, types and layers
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && echo "style ok"
