@@ -127,26 +127,22 @@ def _open_sqlite(settings: Settings) -> Stores:
     from hourbell.store.sqlite.lists import SqliteListStore
     from hourbell.store.sqlite.migrate import migrate, status
     from hourbell.store.sqlite.secrets import SqliteSecretStore
-    from hourbell.store.sqlite.writer import Threaded
+    from hourbell.store.sqlite.writer import Apart, Threaded
 
     writer = Threaded(settings.database.location)
-    reader = Threaded(settings.database.location)  # a long list keeps nobody from writing
-
-    async def close() -> None:
-        await reader.close()
-        await writer.close()
+    users = Apart(Threaded(settings.database.location), writer)  # a long list keeps nobody from writing
 
     return Stores(
         engine=SqliteEngineStore(writer),
         heartbeat=SqliteEngineStore(Threaded(settings.database.location)),
-        control=SqliteControlStore(writer),
-        lists=SqliteListStore(reader),
-        access=SqliteAccessStore(writer),
-        secrets=SqliteSecretStore(writer),
+        control=SqliteControlStore(users),
+        lists=SqliteListStore(users),
+        access=SqliteAccessStore(users),
+        secrets=SqliteSecretStore(users),
         transactions=None,
         migrate=lambda: migrate(writer),
         status=lambda: status(writer),
-        close=close,
+        close=users.close,
     )
 
 

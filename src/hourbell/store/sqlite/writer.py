@@ -94,6 +94,32 @@ class Inline:
         self._connection.close()
 
 
+class Apart:
+    """Reads by one runner and writes by another, so that whoever only looks does not wait for whoever writes."""
+
+    def __init__(self, reader: Runner, writer: Runner) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @property
+    def hints(self) -> Hints:
+        return self._writer.hints
+
+    @property
+    def poll_seconds(self) -> float | None:
+        return self._writer.poll_seconds
+
+    def read(self, operation: Operation[T]) -> Awaitable[T]:
+        return self._reader.read(operation)
+
+    def write(self, operation: Operation[T]) -> Awaitable[T]:
+        return self._writer.write(operation)
+
+    async def close(self) -> None:
+        await self._reader.close()
+        await self._writer.close()
+
+
 @dataclass(frozen=True, slots=True)
 class _Task:
     operation: Operation[Any] | None  # None: close the connection and end the thread
