@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from hourbell import __version__, clock
 from hourbell.control.access import Access
+from hourbell.control.applying import Applying
 from hourbell.control.backfill import Backfills
 from hourbell.control.changes import Watch
 from hourbell.control.control import Control
@@ -256,6 +257,7 @@ def build_control(
         runs=Runs(stores.control, stores.lists, now=now, new_id=uuid4),
         history=History(jobs, stores.lists, now=now),
         backfills=Backfills(stores.control, stores.lists, jobs, now=now),
+        applying=Applying(stores.control, jobs, secrets=secrets, now=now, new_id=uuid4),
         imports=Imports(stores.control, rules=rules, now=now, new_id=uuid4),
         secrets=secrets,
         access=access,

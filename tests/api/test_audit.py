@@ -75,6 +75,7 @@ ACTIONS: dict[str, Callable[[World], Action]] = {
         {"json": {"from": "2026-02-20T00:00:00Z", "to": "2026-02-28T00:00:00Z"}},
     ),
     "rotate_secret": lambda world: ("POST", f"{world.path}/rotate-secret", {}),
+    "apply_jobs": lambda world: ("POST", f"{JOBS}/apply", {"json": {"jobs": [a_job(f"{world.name}-applied")]}}),
     "import_jobs": lambda world: ("POST", f"{JOBS}/import", {"content": lines(world.name, LINES), "headers": NDJSON}),
     "replay_run": lambda world: ("POST", f"{RUNS}/{world.failed[0]}/replay", {}),
     "cancel_run": lambda world: ("POST", f"{RUNS}/{world.waiting}/cancel", {}),
@@ -86,7 +87,16 @@ ACTIONS: dict[str, Callable[[World], Action]] = {
     "revoke_token": lambda world: ("DELETE", f"{TOKENS}/{world.token}", {}),
 }
 ROWS = {"import_jobs": 2, "replay_runs": 2, "discard_runs": 2}  # one for each chunk, and for each run
-CAN_BE_TRIED = ("create_job", "replace_job", "patch_job", "backfill_job", "import_jobs", "replay_runs", "cancel_runs")
+CAN_BE_TRIED = (
+    "create_job",
+    "replace_job",
+    "patch_job",
+    "backfill_job",
+    "apply_jobs",
+    "import_jobs",
+    "replay_runs",
+    "cancel_runs",
+)
 
 
 def lines(name: str, number: int) -> bytes:

@@ -35,7 +35,8 @@ LEAST = {
         Role.OPERATOR,
     ),
     **dict.fromkeys(
-        ["create_job", "replace_job", "patch_job", "delete_job", "rotate_secret", "import_jobs"], Role.EDITOR
+        ["create_job", "replace_job", "patch_job", "delete_job", "rotate_secret", "import_jobs", "apply_jobs"],
+        Role.EDITOR,
     ),
     **dict.fromkeys(["list_audit", "list_tokens", "create_token", "revoke_token"], Role.ADMIN),
 }  # fmt: skip

@@ -18,6 +18,7 @@ from hourbell.api.limits import Limits, LoginLimits
 from hourbell.api.middleware import Edge
 from hourbell.api.session_cookie import SessionCookies
 from hourbell.control.access import Access
+from hourbell.control.applying import Applying
 from hourbell.control.backfill import Backfills
 from hourbell.control.changes import Watch
 from hourbell.control.control import Control
@@ -105,6 +106,7 @@ async def whole_api(database: Database, *, is_local: bool = True, rate: float = 
         runs=Runs(store, lists, now=now, new_id=new_id),
         history=History(jobs, lists, now=now),
         backfills=Backfills(store, lists, jobs, now=now),
+        applying=Applying(store, jobs, secrets=secrets, now=now, new_id=new_id),
         imports=Imports(store, rules=rules, now=now, new_id=new_id),
         secrets=secrets,
         access=access,

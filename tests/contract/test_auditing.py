@@ -11,7 +11,8 @@ import pytest
 from hourbell.core.settle import Failed
 from hourbell.sealing import Sealed
 from hourbell.store.base import AlreadyAsked, Conflict, EngineStore, Request
-from hourbell.store.control import ControlStore, JobEntry
+from hourbell.store.bundles import JobEntry
+from hourbell.store.control import ControlStore
 from tests.contract.steps import (
     BY,
     HOUR,

@@ -7,7 +7,8 @@ import pytest
 from hourbell.core.settle import Failed
 from hourbell.core.states import RunState
 from hourbell.store.base import EngineStore, Request
-from hourbell.store.control import ControlStore, JobEntry
+from hourbell.store.bundles import JobEntry
+from hourbell.store.control import ControlStore
 from hourbell.store.lists import ChangedJob, ChangedRun, ChangeMark, Changes, ListStore, Overview
 from tests.contract.steps import (
     BY,

@@ -9,7 +9,7 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from hourbell.api import events, imports, jobs, overview, runs, sessions
+from hourbell.api import applying, events, imports, jobs, overview, runs, sessions
 from hourbell.api.access import Door, caller
 from hourbell.api.docs_page import DOCS_POLICY, docs_page
 from hourbell.api.documented import answers
@@ -81,6 +81,7 @@ def _api() -> APIRouter:
     api = APIRouter(prefix=API, dependencies=[Depends(known_parameters)], generate_unique_id_function=_name)
     for prefix in ("jobs", "schedules"):
         name = _name if prefix == "jobs" else _schedule_name
+        api.include_router(applying.router, prefix=f"/{prefix}", tags=[prefix], generate_unique_id_function=name)
         api.include_router(imports.router, prefix=f"/{prefix}", tags=[prefix], generate_unique_id_function=name)
         api.include_router(jobs.router, prefix=f"/{prefix}", tags=[prefix], generate_unique_id_function=name)
     api.include_router(runs.router, prefix="/runs", tags=["runs"])

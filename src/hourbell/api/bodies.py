@@ -5,7 +5,7 @@ Jobs are only described here: `core.job_body` reads them, and tells everything t
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation
 from pydantic.config import JsonDict
 
 from hourbell.api.values import Duration, DurationText, Instant
@@ -103,6 +103,22 @@ class JobBody(Body):
     ends_at: Instant | None = None
     enabled: bool = True
     tags: list[Annotated[str, Field(min_length=1, max_length=100)]] = Field([], max_length=50)
+
+
+class AppliedJobBody(JobBody):
+    """A job of a source, with headers that are kept as secrets."""
+
+    secret_headers: dict[str, str] = Field({}, max_length=50, description="Sent with each request, and never shown.")
+
+
+class ApplyBody(Body):
+    """All jobs of a source."""
+
+    jobs: list[SkipValidation[AppliedJobBody]] = Field(max_length=10_000)
+    source: str = Field("", max_length=200, description="Tells the jobs of one file from those of others.")
+    prune: bool = Field(False, description="Delete jobs of this source that are not among these.")
+    take_over: bool = Field(False, description="Own jobs of these names that others own.")
+    expect: str | None = Field(None, max_length=100, description="The `state` of the plan that this is to carry out.")
 
 
 class PatchBody(BaseModel):

@@ -18,7 +18,7 @@ from hourbell.api.problems import Problem
 from hourbell.api.users import ControlDep, Editor
 from hourbell.control.imports import LONGEST_LINE, LineResult, Owner
 from hourbell.store.base import StoreUnavailable
-from hourbell.store.control import Imported
+from hourbell.store.bundles import Imported
 
 router = APIRouter()
 

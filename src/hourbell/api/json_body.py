@@ -6,6 +6,7 @@ from hourbell.api.problems import Problem
 from hourbell.core.strict_json import parse_json
 
 MOST_BYTES = 1024 * 1024
+MOST_BYTES_OF = {"/jobs/apply": 8 * MOST_BYTES, "/schedules/apply": 8 * MOST_BYTES}  # by how the path ends
 _LONGEST_LENGTH = 19
 _MEDIA_TYPES = ("application/json", "application/merge-patch+json")
 
@@ -26,9 +27,10 @@ async def optional_json_body(request: Request) -> object:
     return parse_json(body)
 
 
-async def read_body(request: Request, *, most: int = MOST_BYTES) -> bytes:
+async def read_body(request: Request, *, most: int | None = None) -> bytes:
     """The bytes of a body, however often they are asked for, counted while they come."""
     if not hasattr(request, "_body"):
+        most = most or _most_of(request)
         announced = _announced(request)
         if announced is not None and announced > most:
             raise _too_large(most, announced)
@@ -39,6 +41,11 @@ async def read_body(request: Request, *, most: int = MOST_BYTES) -> bytes:
                 raise _too_large(most, announced)
         request._body = bytes(body)  # where Starlette looks for a body that was read
     return await request.body()
+
+
+def _most_of(request: Request) -> int:
+    ends = (most for end, most in MOST_BYTES_OF.items() if request.url.path.endswith(end))
+    return next(ends, MOST_BYTES)
 
 
 def _announced(request: Request) -> int | None:

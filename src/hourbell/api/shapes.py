@@ -129,6 +129,43 @@ class Intention(Answer):
     warnings: list[Warned]
 
 
+class FieldChanged(Answer):
+    field: str = Field(examples=["schedule", "target.url"])
+    before: Any
+    after: Any
+
+
+class PlannedJob(Answer):
+    """What becomes of a job of the source. Secrets and the values of headers are not shown."""
+
+    name: str
+    id: UUID | None = Field(description="None of a new job in a dry run.")
+    version: int | None
+    action: Literal["create", "change", "none"]
+    fields: list[FieldChanged]
+    before: list[Occurrence] = Field(description="The next instants; none for a job that stays as it is.")
+    after: list[Occurrence]
+    warnings: list[Warned]
+    notes: list[str]
+    generated_secret: str | None = Field(description="A secret that was made for this job. It is shown only here.")
+
+
+class DeletedJob(Answer):
+    name: str
+    id: UUID
+    before: list[Occurrence]
+
+
+class Plan(Answer):
+    """What applying does, or in a dry run would do."""
+
+    dry_run: bool
+    source: str
+    state: str = Field(description="Send it as `expect` to do this and nothing else.")
+    jobs: list[PlannedJob]
+    deleted: list[DeletedJob]
+
+
 class JobList(Answer):
     items: list[JobAnswer]
     next_cursor: str | None

@@ -116,6 +116,66 @@ class Intention(Answer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FieldChange(Answer):
+    """A field of a job before and after; what is secret is a word."""
+
+    field: str
+    before: Any = None
+    after: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedJob(Answer):
+    """What becomes of a job of a source."""
+
+    name: str
+    action: str  # create, change or none
+    id: UUID | None = None
+    version: int | None = None
+    fields: tuple[FieldChange, ...] = ()
+    before: tuple[Upcoming, ...] = ()
+    after: tuple[Upcoming, ...] = ()
+    warnings: tuple[Warned, ...] = ()
+    notes: tuple[str, ...] = ()
+    generated_secret: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedJob(Answer):
+    name: str
+    id: UUID
+    before: tuple[Upcoming, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan(Answer):
+    """What applying the jobs of a source does, or in a dry run would do."""
+
+    source: str
+    state: str
+    jobs: tuple[PlannedJob, ...]
+    deleted: tuple[DeletedJob, ...] = ()
+    dry_run: bool = False
+
+    @property
+    def created(self) -> tuple[PlannedJob, ...]:
+        return tuple(job for job in self.jobs if job.action == "create")
+
+    @property
+    def changed(self) -> tuple[PlannedJob, ...]:
+        return tuple(job for job in self.jobs if job.action == "change")
+
+    @property
+    def unchanged(self) -> tuple[PlannedJob, ...]:
+        return tuple(job for job in self.jobs if job.action == "none")
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is to be changed."""
+        return len(self.unchanged) == len(self.jobs) and not self.deleted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Backfill(Answer):
     """The instants that got a run, or would get one, and their runs."""
 

@@ -1,6 +1,6 @@
 """Jobs: defined, changed, run and looked at. A job is named by its name or its id."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, overload
 from uuid import UUID
@@ -13,6 +13,7 @@ from hourbell.client.job_answers import (
     ImportResult,
     Intention,
     Job,
+    Plan,
     RotatedSecret,
     Skip,
     Stats,
@@ -187,10 +188,11 @@ class Jobs:
         )
         return Intention.of(changed) if dry_run else Job.of(changed)
 
-    async def delete(self, job: Ref, *, expect_version: int | None = None) -> None:
+    async def delete(self, job: Ref, *, expect_version: int | None = None, take_over: bool = False) -> None:
         """Remove a job from use. Its history stays, and its waiting runs are cancelled."""
+        path = _path(job) + ("?take_over=true" if take_over else "")
         # By name, a second try might meet a job that somebody has made since.
-        await self._caller.delete(_path(job), expect_version=expect_version, may_repeat=is_id(job))
+        await self._caller.delete(path, expect_version=expect_version, may_repeat=is_id(job))
 
     async def pause(
         self,
@@ -281,6 +283,27 @@ class Jobs:
         """Every definition the job has had, with who changed it and when, newest first."""
         path = _path(job, "versions")
         return Pages(Version, lambda page: self._caller.get(path, page), {}, limit)
+
+    async def apply(
+        self,
+        jobs: Sequence[Definition],
+        *,
+        source: str = "",
+        prune: bool = False,
+        take_over: bool = False,
+        expect: str | None = None,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+    ) -> Plan:
+        """Make the jobs of a source these, all of it or nothing; a dry run only tells what that would do.
+
+        Each job may have `secret_headers` besides. With `prune`, jobs of the source that are not among these go. With
+        the `state` of an earlier plan as `expect`, it is refused if somebody has changed any of it since.
+        """
+        body = {"jobs": jobs, "source": source, "prune": prune, "take_over": take_over, "expect": expect}
+        return Plan.of(
+            await self._caller.post(f"{_JOBS}/apply", body, {"dry_run": dry_run or None}, key=idempotency_key)
+        )
 
     def import_jobs(
         self,

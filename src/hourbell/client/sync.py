@@ -31,6 +31,7 @@ class BlockingJobs(Front[Jobs]):
     stats = blocking(Jobs.stats)
     skips = paged(Jobs.skips)
     versions = paged(Jobs.versions)
+    apply = blocking(Jobs.apply)
     import_jobs = streamed(Jobs.import_jobs)
 
 

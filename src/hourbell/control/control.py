@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from hourbell.control.access import Access
+from hourbell.control.applying import Applying
 from hourbell.control.backfill import Backfills
 from hourbell.control.changes import Watch
 from hourbell.control.history import History
@@ -22,6 +23,7 @@ class Control:
     runs: Runs
     history: History
     backfills: Backfills
+    applying: Applying
     imports: Imports
     secrets: Secrets | None
     access: Access

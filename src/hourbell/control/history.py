@@ -1,7 +1,7 @@
 """What became of a job's instants and what will: lists of jobs, the next instants, skips, versions, explanations."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -136,19 +136,28 @@ class History:
 
     async def warnings(self, definition: Definition) -> list[ScheduleWarning]:
         """What may surprise about a job: its schedule, or that no node could run it."""
-        now = self._now()
-        found = list(definition.parsed().warnings(now))
-        if not any(serves(node.lanes, definition.lane) for node in await self.nodes()):
-            what = "node has the task" if definition.lane.startswith("task:") else "live node serves the lane"
-            name = definition.lane.partition(":")[2] if definition.lane.startswith("task:") else definition.lane
-            found.append(ScheduleWarning("lane_unserved", f"no {what} {name}; its runs will wait until one does"))
+        [found] = await self.warnings_of([definition])
         return found
+
+    async def warnings_of(self, definitions: Sequence[Definition]) -> list[list[ScheduleWarning]]:
+        """The same for each of several jobs."""
+        now, nodes = self._now(), await self.nodes()
+        served = {lane: any(serves(node.lanes, lane) for node in nodes) for lane in {job.lane for job in definitions}}
+        return [
+            [*job.parsed().warnings(now), *([] if served[job.lane] else [_unserved(job.lane)])] for job in definitions
+        ]
 
     async def _id_of(self, ref: str) -> UUID:
         try:
             return UUID(ref)
         except ValueError:
             return (await self._jobs.get(ref)).job.id
+
+
+def _unserved(lane: str) -> ScheduleWarning:
+    kind, _, task = lane.partition(":")
+    who = f"node has the task {task}" if kind == "task" else f"live node serves the lane {lane}"
+    return ScheduleWarning("lane_unserved", f"no {who}; its runs will wait until one does")
 
 
 def next_instants(definition: Definition, after: datetime, count: int) -> list[Upcoming]:

@@ -79,7 +79,7 @@ class Jobs:
 
     async def create(self, body: object, user: User) -> Defined:
         """Store a job that fires from now on. A secret that is asked for is made with it, or neither is."""
-        parsed = self._parse(body, user)
+        parsed = self.parse(body, user)
         job_id = self.id_for(user)
         is_used = user.request.is_fresh and await self._lists.job(job_id, deleted=True) is not None
         plain, sealed = await self._seal(parsed.secret, job_id)
@@ -147,7 +147,7 @@ class Jobs:
         if found is None:
             if ref is not None and is_patch:
                 raise no_such_job(ref)
-            parsed = self._parse(body if ref is None else _named(body, ref), user)
+            parsed = self.parse(body if ref is None else _named(body, ref), user)
             taken = await self._lists.job(parsed.definition.name)
             if taken is not None:
                 raise Conflict("name_taken", "another job has this name")
@@ -306,7 +306,7 @@ class Jobs:
         """The definition that a body makes of a job, or what speaks against it."""
         old = job.definition
         self._may_change(job, user)
-        parsed = self._parse(body, user)
+        parsed = self.parse(body, user)
         if parsed.secret is not None:
             hint = "POST …/rotate-secret replaces it, and keeps the old one valid for a while"
             raise BodyError([Fault("/target/secret", "a job's secret is not changed with its definition", hint)])
@@ -331,7 +331,7 @@ class Jobs:
         except TargetError:
             user.must_be(Role.EDITOR, "to change a job")
 
-    def _parse(self, body: object, user: User) -> ParsedJob:
+    def parse(self, body: object, user: User) -> ParsedJob:
         """A definition that may be stored, or everything that speaks against it."""
         parsed = parse_job(body)
         call = parse_target(parsed.definition.target)

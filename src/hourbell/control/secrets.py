@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -44,11 +44,27 @@ class Secrets:
         """Make a job sign its webhooks; the new secret. `Conflict` if it does so already."""
         return await self._sign_anew(await self._job(ref), now, by, old_until=now, is_first=True, request=request)
 
-    async def prepare(self, job_id: UUID, given: Plain | None) -> tuple[Plain, Sealed]:
-        """The signing secret of a job that is about to be made: the one given or a new one, and sealed."""
+    async def prepare(self, job_id: UUID, given: Plain | None, field: str = SIGNING) -> tuple[Plain, Sealed]:
+        """A secret of a job that is about to be written: the one given or a new one to sign with, and sealed."""
         plain = given or Plain(new_secret(self._random_bytes(SECRET_BYTES)))
-        secret_bytes(plain.reveal())
-        return plain, await self._seal(plain, job_id, SIGNING)
+        if field == SIGNING:
+            secret_bytes(plain.reveal())
+        return plain, await self._seal(plain, job_id, field)
+
+    async def newest(self, job_ids: Sequence[UUID], now: datetime) -> dict[UUID, dict[str, Plain | None]]:
+        """The newest secret of each field of jobs; None for one that cannot be opened."""
+        found: dict[UUID, dict[str, Plain | None]] = {}
+        for sealed in await self._secrets.sealed_secrets(job_ids, now):
+            of_job = found.setdefault(sealed.job_id, {})
+            if sealed.field not in of_job:
+                of_job[sealed.field] = self._opened(sealed)
+        return found
+
+    def _opened(self, sealed: Sealed) -> Plain | None:
+        try:
+            return self._keys.open(sealed)
+        except CannotOpen:
+            return None
 
     async def rotate(
         self,

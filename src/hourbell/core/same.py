@@ -13,21 +13,19 @@ _plain = attrgetter(*(field.name for field in fields(Definition) if field.name n
 
 def same_definition(one: Definition, other: Definition) -> bool:
     return (
-        _plain(one) == _plain(other)
-        and _is_same_json(one.target, other.target)
-        and _is_same_json(one.payload, other.payload)
+        _plain(one) == _plain(other) and same_json(one.target, other.target) and same_json(one.payload, other.payload)
     )
 
 
-def _is_same_json(one: object, other: object) -> bool:
+def same_json(one: object, other: object) -> bool:
     """Whether values are the same JSON: to Python true is 1, and PostgreSQL writes 1e23 as an integer."""
     match one, other:
         case (bool(), _) | (_, bool()):
             return one is other
         case Mapping(), Mapping():
-            return one.keys() == other.keys() and all(_is_same_json(one[key], other[key]) for key in one)
+            return one.keys() == other.keys() and all(same_json(one[key], other[key]) for key in one)
         case ((list() | tuple()), (list() | tuple())):
-            return len(one) == len(other) and all(map(_is_same_json, one, other))
+            return len(one) == len(other) and all(map(same_json, one, other))
         case (float(), int()) | (int(), float()):
             return _exact(one) == _exact(other)
         case _:

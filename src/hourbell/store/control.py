@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
 
@@ -12,6 +11,7 @@ from hourbell.core.run import Run
 from hourbell.core.schedule import Occurrence
 from hourbell.sealing import Sealed
 from hourbell.store.base import Mark, Request
+from hourbell.store.bundles import Applied, Bundle, ImportResult, JobEntry, NewSecret
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,33 +32,6 @@ def any_job(definition: Definition) -> bool:
     """Nothing is asked of a job: whoever asks may change all of them."""
     del definition
     return True
-
-
-@dataclass(frozen=True, slots=True)
-class JobEntry:
-    """A job to import, with the id it gets if it is new."""
-
-    definition: Definition
-    job_id: UUID
-
-
-class Imported(StrEnum):
-    """What an import did with a job."""
-
-    CREATED = "created"
-    CHANGED = "changed"
-    UNCHANGED = "unchanged"
-    REFUSED = "refused"
-
-
-@dataclass(frozen=True, slots=True)
-class ImportResult:
-    name: str
-    result: Imported
-    job_id: UUID | None = None  # None if it was refused
-    version: int | None = None
-    code: str | None = None  # why it was refused, for programs
-    message: str | None = None
 
 
 class ControlStore(Protocol):
@@ -206,6 +179,25 @@ class ControlStore(Protocol):
 
         `Conflict` if it may not change one of them, and none is deleted.
         When none is left, what the import had noted is forgotten. In a dry run nothing is deleted.
+        """
+
+    async def apply_jobs(
+        self,
+        bundle: Bundle,
+        now: datetime,
+        by: str,
+        *,
+        secrets: Sequence[NewSecret] = (),
+        expect: str | None = None,
+        may_change: Callable[[Definition], bool] = any_job,
+        dry_run: bool = False,
+        request: Request | None = None,
+    ) -> Applied:
+        """Make the jobs of an owner those of the bundle: all of it in one transaction, with one row in the audit.
+
+        Jobs are told apart by name, and refused, as in an import; if one is refused, nothing is changed. An operator's
+        pause stays, and the owner's own ends when it says so. `secrets` are of jobs in the bundle. `Conflict` if the
+        state is not the expected one, or a job may not be deleted. In a dry run nothing is changed.
         """
 
     async def failed_runs(self, limit: int, before: Mark | None = None) -> list[FailedRun]:

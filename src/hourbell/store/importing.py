@@ -14,8 +14,8 @@ from hourbell.core.same import same_definition
 from hourbell.core.schedule import ScheduleError
 from hourbell.core.target import TargetError
 from hourbell.store.base import Conflict
+from hourbell.store.bundles import Imported, ImportResult, JobEntry, owner_text
 from hourbell.store.changes import ChangedJob, NewJob, edited_job, with_lane
-from hourbell.store.control import Imported, ImportResult, JobEntry
 from hourbell.store.rows import Progress, Row, job_of
 
 
@@ -36,14 +36,20 @@ def compared(
     rows: Iterable[Row],
     allowed: Callable[[Definition], Definition],
     may_change: Callable[[Definition], bool],
+    *,
+    take_over: bool = False,
 ) -> list[ImportResult | Wanted]:
     """Each entry against the job of its name: what is refused or the same is settled, the others are wanted.
 
-    `allowed` raises a TargetError for what this database cannot run.
+    `allowed` raises a TargetError for what this database cannot run. With `take_over`, a job of another owner is
+    wanted as any other.
     """
     found = {row["name"]: row for row in rows}
     seen: set[str] = set()
-    return [_compared(entry, found.get(entry.definition.name), seen, allowed, may_change) for entry in entries]
+    return [
+        _compared(entry, found.get(entry.definition.name), seen, allowed, may_change, take_over=take_over)
+        for entry in entries
+    ]
 
 
 def _compared(
@@ -52,14 +58,17 @@ def _compared(
     seen: set[str],
     allowed: Callable[[Definition], Definition],
     may_change: Callable[[Definition], bool],
+    *,
+    take_over: bool,
 ) -> ImportResult | Wanted:
     name = entry.definition.name
+    owner = owner_text(entry.definition.managed_by, entry.definition.source)
     if name in seen:
         return _refused(name, "duplicate_name", "the import has another job of this name before this one")
     seen.add(name)
-    if row is not None and (row["managed_by"], row["source"]) != (entry.definition.managed_by, entry.definition.source):
-        owner = f"{row['managed_by']}:{row['source']}".removesuffix(":")
-        return _refused(name, "owned_by_another", f"the job belongs to {owner}; delete it there, or take another name")
+    if row is not None and not take_over and owner_text(row["managed_by"], row["source"]) != owner:
+        theirs = owner_text(row["managed_by"], row["source"])
+        return _refused(name, "owned_by_another", f"the job belongs to {theirs}; delete it there, or take another name")
     try:
         definition = allowed(with_lane(entry.definition))
     except TargetError as error:
@@ -67,7 +76,7 @@ def _compared(
     if row is None:
         return Wanted(definition, entry.job_id, None)
     job = job_of(row)
-    if definition.enabled and not job.definition.enabled:
+    if definition.enabled and not job.definition.enabled and row["paused_by"] != owner:  # somebody else's pause stays
         definition = replace(definition, enabled=False)
     if job.error is None and same_definition(definition, job.definition):
         return ImportResult(name, Imported.UNCHANGED, job.id, job.version)

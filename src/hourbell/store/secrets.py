@@ -1,6 +1,6 @@
 """What is asked of a store about the secrets of jobs. It never sees one in the clear."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -56,6 +56,9 @@ class SecretStore(Protocol):
 
     async def list_secrets(self, job_id: UUID, now: datetime) -> list[SecretRow]:
         """The secrets of a job that are valid, the newest of each field first."""
+
+    async def sealed_secrets(self, job_ids: Sequence[UUID], now: datetime) -> list[Sealed]:
+        """The secrets of jobs that are valid, the newest of each field first."""
 
     async def reseal(
         self, newest: str, limit: int, seal_again: Callable[[Sealed], Sealed], now: datetime, by: str

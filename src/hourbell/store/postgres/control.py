@@ -15,6 +15,7 @@ from hourbell.core.run import Run
 from hourbell.core.schedule import Occurrence
 from hourbell.sealing import Sealed
 from hourbell.store.base import Conflict, Mark, Request, Wake
+from hourbell.store.bundles import Applied, Bundle, ImportResult, JobEntry, NewSecret
 from hourbell.store.changes import (
     ChangedJob,
     NewJob,
@@ -29,7 +30,8 @@ from hourbell.store.changes import (
     replay_values,
     with_lane,
 )
-from hourbell.store.control import FailedRun, ImportResult, JobEntry, any_job
+from hourbell.store.control import FailedRun, any_job
+from hourbell.store.postgres.applying import apply_jobs
 from hourbell.store.postgres.auditing import act_once, audit
 from hourbell.store.postgres.changing import (
     SQL,
@@ -246,6 +248,37 @@ class PostgresControlStore:
                 dry_run=dry_run,
                 request=request,
             )
+
+    async def apply_jobs(
+        self,
+        bundle: Bundle,
+        now: datetime,
+        by: str,
+        *,
+        secrets: Sequence[NewSecret] = (),
+        expect: str | None = None,
+        may_change: Callable[[Definition], bool] = any_job,
+        dry_run: bool = False,
+        request: Request | None = None,
+    ) -> Applied:
+        async def attempt() -> Applied:
+            async with self._writing(None if dry_run else request, now) as connection:
+                return await apply_jobs(
+                    connection,
+                    bundle,
+                    now,
+                    by,
+                    secrets=secrets,
+                    expect=expect,
+                    may_change=may_change,
+                    dry_run=dry_run,
+                    request=request,
+                )
+
+        try:
+            return await attempt()
+        except NameTaken:  # by another transaction, after this one had looked; its job is there now
+            return await attempt()
 
     async def failed_runs(self, limit: int, before: Mark | None = None) -> list[FailedRun]:
         mark = before or NEWEST

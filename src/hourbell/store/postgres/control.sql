@@ -62,6 +62,17 @@ order by j.name collate "C"
 limit $4
 for no key update of j
 
+-- name: lock_jobs_of_bundle
+-- Of certain names, and of an owner other than the API: in one statement, so that they are locked in one order.
+select * from hourbell.jobs
+where deleted_at is null
+  and (name collate "C" = any($1::text[]) or (managed_by = $2 and managed_by <> 'api' and source = $3))
+order by name collate "C"
+for no key update
+
+-- name: note_pauses
+update hourbell.jobs set paused_by = $2 where id = any($1::uuid[])
+
 -- name: note_imported
 insert into hourbell.imports (id, job_id, started_at) select $1, job_id, $3 from unnest($2::uuid[]) as job_id
 on conflict do nothing

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from hourbell.core.job import Definition
 from hourbell.store.base import Request
+from hourbell.store.bundles import ImportResult, JobEntry
 from hourbell.store.changes import ChangedJob, NewJob
-from hourbell.store.control import ImportResult, JobEntry
 from hourbell.store.importing import Wanted, compared, counts_text, decided, refuse_to_prune, result_of
 from hourbell.store.postgres.auditing import audit
 from hourbell.store.postgres.changing import SQL, delete_jobs, insert_jobs, write_changes

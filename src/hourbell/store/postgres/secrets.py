@@ -1,13 +1,14 @@
 """The secrets of jobs on PostgreSQL."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from hourbell.sealing import Sealed
 from hourbell.store.base import Conflict, Request
+from hourbell.store.bundles import NewSecret
 from hourbell.store.postgres.auditing import act_once, audit
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.queries import load_queries
@@ -63,6 +64,10 @@ class PostgresSecretStore:
             SecretRow(row["id"], row["field"], row["key_id"], row["created_at"], row["valid_until"]) for row in rows
         ]
 
+    async def sealed_secrets(self, job_ids: Sequence[UUID], now: datetime) -> list[Sealed]:
+        async with self._connections.connection() as connection:
+            return [sealed_of(row) for row in await connection.fetch(SQL["secrets_of_jobs"], job_ids, now)]
+
     async def reseal(
         self, newest: str, limit: int, seal_again: Callable[[Sealed], Sealed], now: datetime, by: str
     ) -> int:
@@ -90,3 +95,17 @@ async def insert_secrets(connection: Any, secrets: Iterable[Sealed], now: dateti
     """Insert secrets of jobs, inside the transaction that makes or changes them."""
     rows = [(each.id, each.job_id, each.field, each.key_id, each.sealed, now) for each in secrets]
     await connection.executemany(SQL["insert_secret"], rows)
+
+
+async def write_secrets(connection: Any, secrets: Sequence[NewSecret], now: datetime) -> None:
+    """Put new secrets in the place of those before them, inside the transaction that changes their jobs."""
+    for each in secrets:
+        await connection.execute(SQL["end_secrets"], each.sealed.job_id, each.sealed.field, each.old_until)
+    if secrets:
+        await connection.execute(SQL["delete_ended"], now)
+        await insert_secrets(connection, [each.sealed for each in secrets], now)
+
+
+async def secret_ids(connection: Any, job_ids: Sequence[UUID], now: datetime) -> list[UUID]:
+    """The secrets of jobs that are valid."""
+    return [row["id"] for row in await connection.fetch(SQL["secrets_of_jobs"], job_ids, now)]

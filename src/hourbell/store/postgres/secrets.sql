@@ -17,6 +17,12 @@ from hourbell.secrets s
 where s.job_id = $1 and (s.valid_until is null or s.valid_until > $2)
 order by s.field, s.created_at desc, s.id
 
+-- name: secrets_of_jobs
+select s.id, s.job_id, s.field, s.key_id, s.sealed
+from hourbell.secrets s
+where s.job_id = any($1::uuid[]) and (s.valid_until is null or s.valid_until > $2)
+order by s.job_id, s.field, s.created_at desc, s.id
+
 -- name: sealed_otherwise
 select id, job_id, field, key_id, sealed
 from hourbell.secrets

@@ -11,6 +11,7 @@ from hourbell.core.run import Run
 from hourbell.core.schedule import Occurrence
 from hourbell.sealing import Sealed
 from hourbell.store.base import Mark, Request, Wake
+from hourbell.store.bundles import Applied, Bundle, ImportResult, JobEntry, NewSecret
 from hourbell.store.changes import (
     ChangedJob,
     NewJob,
@@ -25,9 +26,10 @@ from hourbell.store.changes import (
     replay_values,
     with_lane,
 )
-from hourbell.store.control import FailedRun, ImportResult, JobEntry, any_job
+from hourbell.store.control import FailedRun, any_job
 from hourbell.store.records import NEWEST, failed_run_of
 from hourbell.store.rows import RunRow, job_of, run_of
+from hourbell.store.sqlite.applying import apply_jobs
 from hourbell.store.sqlite.auditing import act_once, audit
 from hourbell.store.sqlite.changing import (
     SQL,
@@ -241,6 +243,33 @@ class SqliteControlStore:
             )
 
         return await (self._runner.read(prune) if dry_run else self._write(prune, request, now))
+
+    async def apply_jobs(
+        self,
+        bundle: Bundle,
+        now: datetime,
+        by: str,
+        *,
+        secrets: Sequence[NewSecret] = (),
+        expect: str | None = None,
+        may_change: Callable[[Definition], bool] = any_job,
+        dry_run: bool = False,
+        request: Request | None = None,
+    ) -> Applied:
+        def bring_in(session: Session) -> Applied:
+            return apply_jobs(
+                session,
+                bundle,
+                now,
+                by,
+                secrets=secrets,
+                expect=expect,
+                may_change=may_change,
+                dry_run=dry_run,
+                request=request,
+            )
+
+        return await (self._runner.read(bring_in) if dry_run else self._write(bring_in, request, now))
 
     async def failed_runs(self, limit: int, before: Mark | None = None) -> list[FailedRun]:
         mark = before or NEWEST

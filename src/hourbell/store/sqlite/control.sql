@@ -50,6 +50,14 @@ where j.managed_by = ?1 and j.managed_by <> 'api' and j.source = ?2 and j.delete
 order by j.name
 limit ?4
 
+-- name: owned_jobs
+select * from hourbell_jobs
+where managed_by = ?1 and managed_by <> 'api' and source = ?2 and deleted_at is null
+order by name
+
+-- name: note_pauses
+update hourbell_jobs set paused_by = ?2 where id in (select unhex(value) from json_each(?1))
+
 -- name: note_imported
 insert into hourbell_imports (id, job_id, started_at) select ?1, unhex(value), ?3 from json_each(?2)
 where true

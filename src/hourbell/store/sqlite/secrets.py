@@ -1,12 +1,13 @@
 """The secrets of jobs on SQLite."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from uuid import UUID
 
 from hourbell.sealing import Sealed
 from hourbell.store.base import Conflict, Request
+from hourbell.store.bundles import NewSecret
 from hourbell.store.queries import load_queries
 from hourbell.store.rows import sealed_of
 from hourbell.store.secrets import CANARY, SecretRow, refuse_to_put
@@ -65,6 +66,11 @@ class SqliteSecretStore:
             SecretRow(row["id"], row["field"], row["key_id"], row["created_at"], row["valid_until"]) for row in rows
         ]
 
+    async def sealed_secrets(self, job_ids: Sequence[UUID], now: datetime) -> list[Sealed]:
+        ids = list(job_ids)
+        rows = await self._runner.read(lambda session: session.fetch(SQL["secrets_of_jobs"], ids, now))
+        return [sealed_of(row) for row in rows]
+
     async def reseal(
         self, newest: str, limit: int, seal_again: Callable[[Sealed], Sealed], now: datetime, by: str
     ) -> int:
@@ -92,3 +98,17 @@ def insert_secrets(session: Session, secrets: Iterable[Sealed], now: datetime) -
     """Insert secrets of jobs, inside the transaction that makes or changes them."""
     for each in secrets:
         session.execute(SQL["insert_secret"], each.id, each.job_id, each.field, each.key_id, each.sealed, now)
+
+
+def write_secrets(session: Session, secrets: Sequence[NewSecret], now: datetime) -> None:
+    """Put new secrets in the place of those before them, inside the transaction that changes their jobs."""
+    for each in secrets:
+        session.execute(SQL["end_secrets"], each.sealed.job_id, each.sealed.field, each.old_until)
+    if secrets:
+        session.execute(SQL["delete_ended"], now)
+        insert_secrets(session, [each.sealed for each in secrets], now)
+
+
+def secret_ids(session: Session, job_ids: Sequence[UUID], now: datetime) -> list[UUID]:
+    """The secrets of jobs that are valid."""
+    return [row["id"] for row in session.fetch(SQL["secrets_of_jobs"], list(job_ids), now)]

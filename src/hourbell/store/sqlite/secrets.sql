@@ -17,6 +17,12 @@ from hourbell_secrets
 where job_id = ?1 and (valid_until is null or valid_until > ?2)
 order by field, created_at desc, id
 
+-- name: secrets_of_jobs
+select id, job_id, field, key_id, sealed
+from hourbell_secrets
+where job_id in (select unhex(value) from json_each(?1)) and (valid_until is null or valid_until > ?2)
+order by job_id, field, created_at desc, id
+
 -- name: sealed_otherwise
 select id, job_id, field, key_id, sealed from hourbell_secrets where key_id <> ? order by id limit ?
 

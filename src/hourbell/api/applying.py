@@ -1,0 +1,81 @@
+"""Applying: all jobs of a source at once, as a plan and as a deed."""
+
+from fastapi import APIRouter
+from starlette.responses import JSONResponse, Response
+
+from hourbell.api import bodies, render, shapes
+from hourbell.api.documented import answers, takes
+from hourbell.api.idempotency import IdempotentRoute, TellsSecret
+from hourbell.api.jobs import DryRun
+from hourbell.api.problems import Problem
+from hourbell.api.users import ControlDep, Editor, JsonBody, read
+from hourbell.control.applying import PlannedJob, PlanRefused, Wish
+from hourbell.control.control import Control
+from hourbell.control.history import next_instants
+from hourbell.core.job import Definition
+from hourbell.core.schedule import ScheduleWarning
+
+router = APIRouter(route_class=IdempotentRoute)
+
+_SHOWN = 3
+
+
+@router.post(
+    "/apply",
+    summary="Make the jobs of a source these",
+    responses=answers(shapes.Plan, 409, has_body=True),
+    openapi_extra=takes(bodies.ApplyBody),
+)
+async def apply_jobs(control: ControlDep, user: Editor, body: JsonBody, dry_run: DryRun = False) -> Response:
+    """Create, change and, with `prune`, delete jobs of a source so that they are these: all of it or nothing.
+
+    Jobs of other owners are refused, unless they are taken over. An operator's pause stays. What a dry run answers as
+    `state` can be sent as `expect`: then it is refused (`plan_outdated`) if somebody has changed any of it since.
+    """
+    given = read(bodies.ApplyBody, body)
+    wish = Wish(given.jobs, given.source, given.prune, given.take_over, given.expect)
+    try:
+        plan = await control.applying.apply(wish, user, dry_run=dry_run)
+    except PlanRefused as refusal:
+        errors = [(f"/jobs/{place}", each.message or "", None) for place, each in refusal.refused.items()]
+        detail = "Some of the jobs cannot be brought in, so nothing was changed; see errors."
+        raise Problem(409, "plan_refused", detail, errors) from None
+    changed = [job.definition for job in plan.jobs if job.action != "none"]
+    warnings = iter(await control.history.warnings_of(changed))
+    answer = {
+        "dry_run": dry_run,
+        "source": given.source,
+        "state": plan.state,
+        "jobs": [
+            _planned(control, job, [] if job.action == "none" else next(warnings), dry_run=dry_run) for job in plan.jobs
+        ],
+        "deleted": [
+            {"name": job.definition.name, "id": str(job.id), "before": _instants(control, job.definition)}
+            for job in plan.deleted
+        ],
+    }
+    tells_secret = any(job.generated_secret is not None for job in plan.jobs)
+    return (TellsSecret if tells_secret else JSONResponse)(answer)
+
+
+def _planned(control: Control, job: PlannedJob, warnings: list[ScheduleWarning], *, dry_run: bool) -> render.Json:
+    result, before = job.applied.result, job.applied.before
+    is_there = before is not None or not dry_run
+    is_kept = job.action == "none"
+    secret = job.generated_secret
+    return {
+        "name": result.name,
+        "id": str(result.job_id) if is_there else None,
+        "version": result.version if is_there else None,
+        "action": job.action,
+        "fields": [{"field": each.field, "before": each.before, "after": each.after} for each in job.fields],
+        "before": [] if before is None or is_kept else _instants(control, before.definition),
+        "after": [] if is_kept else _instants(control, job.definition),
+        "warnings": render.warnings(warnings),
+        "notes": list(job.notes),
+        "generated_secret": None if secret is None else secret.reveal(),
+    }
+
+
+def _instants(control: Control, definition: Definition) -> list[render.Json]:
+    return [each.as_json() for each in next_instants(definition, control.now(), _SHOWN)]

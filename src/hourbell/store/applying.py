@@ -1,0 +1,129 @@
+"""What bringing in a bundle does, decided alike for both databases: all of it, or nothing if one job is refused."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from uuid import UUID
+
+from hourbell.core.change import paused
+from hourbell.core.job import Definition, Job
+from hourbell.store.base import Conflict
+from hourbell.store.bundles import Applied, AppliedJob, Bundle, Gone, ImportResult, NewSecret
+from hourbell.store.changes import ChangedJob, NewJob
+from hourbell.store.importing import Step, Wanted, compared, decided, refuse_to_prune, result_of
+from hourbell.store.rows import Progress, Row, job_of
+
+GONE_NOTE = "it is no longer defined there"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A bundle beside the jobs that there are, before anybody knows how far these have got."""
+
+    bundle: Bundle
+    entries: Sequence[ImportResult | Wanted]
+    found: Mapping[str, Row]
+    gone: Sequence[Row]
+    state: str
+
+    @property
+    def to_change(self) -> list[Row]:
+        """The jobs of which it matters how far they have got."""
+        wanted = [each.row for each in self.entries if isinstance(each, Wanted) and each.row]
+        return [*wanted, *(self.gone if self.bundle.gone is Gone.PAUSE else ())]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is to be written, and the answer if it is."""
+
+    new: Sequence[NewJob]
+    changed: Sequence[ChangedJob]
+    deleted: Sequence[UUID]
+    applied: Applied
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.new or self.changed or self.deleted)
+
+    @property
+    def paused_new(self) -> list[UUID]:
+        """New jobs that are paused, which is their owner's doing."""
+        return [job.job_id for job in self.new if not job.change.definition.enabled]
+
+    def audit_text(self, secrets: Sequence[NewSecret]) -> str:
+        """What the audit keeps, as JSON text."""
+        names = {
+            "created": [job.change.definition.name for job in self.new],
+            "changed": [job.change.definition.name for job in self.changed],
+            "deleted": [job.definition.name for job in self.applied.gone] if self.deleted else [],
+            "secrets": [f"{secret.sealed.job_id}/{secret.sealed.field}" for secret in secrets],
+        }
+        return json.dumps({key: value for key, value in names.items() if value})
+
+
+def compare(
+    bundle: Bundle,
+    rows: Sequence[Row],
+    secrets: Iterable[UUID],
+    expect: str | None,
+    allowed: Callable[[Definition], Definition],
+    may_change: Callable[[Definition], bool],
+) -> Comparison:
+    """`rows` are the jobs of the bundle's names, and all of its owner if it matters which are gone."""
+    state = _state_of(rows, secrets)
+    if expect not in (None, state):
+        raise Conflict("plan_outdated", "somebody has changed these jobs since the plan was made; make another one")
+    names = set(bundle.names)
+    gone = [row for row in rows if row["name"] not in names]
+    refuse_to_prune(gone, may_change)
+    entries = compared(bundle.entries, rows, allowed, may_change, take_over=bundle.take_over)
+    return Comparison(bundle, entries, {row["name"]: row for row in rows}, gone, state)
+
+
+def decide(comparison: Comparison, progress: Mapping[UUID, Progress], now: datetime) -> Decision:
+    """What is to be written; nothing if a job is refused."""
+    bundle = comparison.bundle
+    steps = [_by_owner(step, bundle.owner) for step in decided(comparison.entries, progress, now)]
+    new = sorted((step for step in steps if isinstance(step, NewJob)), key=lambda job: job.change.definition.name)
+    changed = [step for step in steps if isinstance(step, ChangedJob)]
+    ended, gone = [], [job_of(row, progress.get(row["id"])) for row in comparison.gone]
+    if bundle.gone is Gone.PAUSE:
+        rows_of = {row["id"]: row for row in comparison.gone}
+        gone = [job for job in gone if job.definition.enabled]
+        changed += [ChangedJob(rows_of[job.id], job, paused(job, now, None), GONE_NOTE, bundle.owner) for job in gone]
+    else:
+        ended = [job.id for job in gone]
+    made = frozenset(job.job_id for job in new)
+    applied = Applied(
+        tuple(_applied(step, made, comparison.found) for step in steps),
+        tuple(gone),
+        comparison.state,
+    )
+    return Decision((), (), (), applied) if applied.refused else Decision(new, changed, ended, applied)
+
+
+def _by_owner(step: Step, owner: str) -> Step:
+    """The same step, in which a pause that the new definition makes is its owner's."""
+    if isinstance(step, ChangedJob) and step.job.definition.enabled and not step.change.definition.enabled:
+        return replace(step, paused_by=owner)
+    return step
+
+
+def _applied(step: Step, made: frozenset[UUID], found: Mapping[str, Row]) -> AppliedJob:
+    result = result_of(step, made)
+    match step:
+        case NewJob():
+            return AppliedJob(result, None, step.after)
+        case ChangedJob():
+            return AppliedJob(result, step.job, step.after)
+    before: Job | None = job_of(found[result.name]) if result.job_id is not None else None
+    return AppliedJob(result, before, before)
+
+
+def _state_of(rows: Iterable[Row], secrets: Iterable[UUID]) -> str:
+    """A text for jobs in their versions, and for secrets: another if any of them is."""
+    jobs = sorted(f"{row['id']}:{row['version']}" for row in rows)
+    return hashlib.sha256("\n".join([*jobs, "", *sorted(map(str, secrets))]).encode()).hexdigest()[:32]

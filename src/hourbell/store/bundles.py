@@ -1,0 +1,103 @@
+"""Many jobs at once: what is asked of a store, and what it answers.
+
+An import takes each job by itself; a bundle has all jobs of one owner, and is brought in as a whole or not at all.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from hourbell.core.job import Definition, Job
+from hourbell.sealing import Sealed
+
+
+@dataclass(frozen=True, slots=True)
+class JobEntry:
+    """A job to import, with the id it gets if it is new."""
+
+    definition: Definition
+    job_id: UUID
+
+
+class Imported(StrEnum):
+    """What an import did with a job."""
+
+    CREATED = "created"
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult:
+    name: str
+    result: Imported
+    job_id: UUID | None = None  # None if it was refused
+    version: int | None = None
+    code: str | None = None  # why it was refused, for programs
+    message: str | None = None
+
+
+class Gone(StrEnum):
+    """What becomes of jobs of the owner that a bundle does not have."""
+
+    KEEP = "keep"
+    PAUSE = "pause"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """The definitions have the owner already. With `take_over`, jobs of their names that others own become its own."""
+
+    entries: Sequence[JobEntry]
+    managed_by: str
+    source: str
+    gone: Gone = Gone.KEEP
+    take_over: bool = False
+
+    @property
+    def owner(self) -> str:
+        return owner_text(self.managed_by, self.source)
+
+    @property
+    def names(self) -> list[str]:
+        return [entry.definition.name for entry in self.entries]
+
+
+@dataclass(frozen=True, slots=True)
+class NewSecret:
+    """A secret of a job in the bundle; those of the same field before it are valid until then at the longest."""
+
+    sealed: Sealed
+    old_until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedJob:
+    """What became of a job, or would. `before` is None for one that is new, `after` for one that is refused."""
+
+    result: ImportResult
+    before: Job | None = None
+    after: Job | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """`state` stands for everything that was looked at: it is the same as long as nobody changes any of it."""
+
+    jobs: tuple[AppliedJob, ...]  # in the order of the bundle
+    gone: tuple[Job, ...]
+    state: str
+
+    @property
+    def refused(self) -> dict[int, ImportResult]:
+        """What was refused, by its place in the bundle. If there is anything, nothing was changed."""
+        return {place: job.result for place, job in enumerate(self.jobs) if job.result.result is Imported.REFUSED}
+
+
+def owner_text(managed_by: str, source: str) -> str:
+    """Whose a job is, for people: `file:billing`."""
+    return f"{managed_by}:{source}".removesuffix(":")

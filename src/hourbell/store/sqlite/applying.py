@@ -1,0 +1,54 @@
+"""Bringing in a bundle of jobs on SQLite, inside the transaction that somebody else opened."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from hourbell.core.job import Definition
+from hourbell.store.applying import Decision, compare, decide
+from hourbell.store.base import Conflict, Request
+from hourbell.store.bundles import Applied, Bundle, Gone, NewSecret
+from hourbell.store.sqlite.auditing import audit
+from hourbell.store.sqlite.changing import SQL, delete_jobs, insert_jobs, write_changes
+from hourbell.store.sqlite.connection import Session
+from hourbell.store.sqlite.planning import progress_of, refuse_functions
+from hourbell.store.sqlite.secrets import secret_ids, write_secrets
+
+
+def apply_jobs(
+    session: Session,
+    bundle: Bundle,
+    now: datetime,
+    by: str,
+    *,
+    secrets: Sequence[NewSecret],
+    expect: str | None,
+    may_change: Callable[[Definition], bool],
+    dry_run: bool,
+    request: Request | None,
+) -> Applied:
+    rows = session.fetch(SQL["jobs_by_name"], bundle.names)
+    if bundle.gone is not Gone.KEEP:
+        named = {row["id"] for row in rows}
+        owned = session.fetch(SQL["owned_jobs"], bundle.managed_by, bundle.source)
+        rows += [row for row in owned if row["id"] not in named]
+    ids = secret_ids(session, [row["id"] for row in rows], now)
+    comparison = compare(bundle, rows, ids, expect, refuse_functions, may_change)
+    decision = decide(comparison, progress_of(session, comparison.to_change), now)
+    if not dry_run and not decision.applied.refused and (secrets or not decision.is_empty):
+        _write(session, decision, bundle, now, by, secrets)
+        audit(session, now, by, "job.apply", bundle.owner, None, decision.audit_text(secrets), request)
+    return decision.applied
+
+
+def _write(
+    session: Session, decision: Decision, bundle: Bundle, now: datetime, by: str, secrets: Sequence[NewSecret]
+) -> None:
+    if decision.changed:
+        write_changes(session, decision.changed, now, by)
+    if decision.deleted:
+        delete_jobs(session, decision.deleted, now)
+    if decision.new and len(insert_jobs(session, decision.new, now, by)) < len(decision.new):
+        raise Conflict("id_taken", "another job has, or had, an id that one of these was to get")
+    if decision.paused_new:
+        session.execute(SQL["note_pauses"], decision.paused_new, bundle.owner)
+    write_secrets(session, secrets, now)
