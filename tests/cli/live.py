@@ -55,24 +55,29 @@ class Live:
 
     def terminal(self, *arguments: str, typed: str = "", **environment: str) -> tuple[int, str]:
         """A command as a person calls it: the exit code, and what the terminal was sent."""
-        ours, theirs = pty.openpty()
-        kept = {"PATH": os.environ["PATH"], "HOURBELL_URL": self.url, "TERM": "xterm", "COLUMNS": "160", "LINES": "50"}
-        process = subprocess.Popen(
-            [sys.executable, "-m", "hourbell", *arguments],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            env={**kept, **environment},
-            close_fds=True,
-        )
-        os.close(theirs)
-        try:
-            os.write(ours, typed.encode())
-            return _read(ours, process)
-        finally:
-            process.kill()
-            process.wait()
-            os.close(ours)
+        kept = {"PATH": os.environ["PATH"], "HOURBELL_URL": self.url}
+        return on_terminal([sys.executable, "-m", "hourbell", *arguments], typed, {**kept, **environment})
+
+
+def on_terminal(command: list[str], typed: str, environment: dict[str, str]) -> tuple[int, str]:
+    """The exit code of a process that has a terminal, and what the terminal was sent."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        command,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={"TERM": "xterm", "COLUMNS": "160", "LINES": "50", **environment},
+        close_fds=True,
+    )
+    os.close(theirs)
+    try:
+        os.write(ours, typed.encode())
+        return _read(ours, process)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
 
 
 def _read(terminal: int, process: "subprocess.Popen[bytes]") -> tuple[int, str]:

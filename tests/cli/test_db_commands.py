@@ -128,7 +128,7 @@ def test_a_required_database_that_is_missing_exits_with_2(monkeypatch: pytest.Mo
 
 
 def test_every_help_starts_with_examples() -> None:
-    for arguments in ([], ["migrate"], ["status"], ["sql"]):
+    for arguments in ([], ["migrate"], ["status"], ["sql"], ["prune"]):
         assert run(*arguments, "--help").stdout.startswith("Examples:\n  hourbell db ")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.api.shown import Step, is_as_shown, steps_of
-from tests.cli.live import live
+from tests.cli.live import Live, live, on_terminal
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 PATIENCE = 15.0  # seconds for what the page shows to come true
@@ -19,31 +19,46 @@ EXIT_CODE = re.compile(r"exit code (\d+)")
 
 def test_every_command_of_the_page_prints_what_it_shows(tmp_path: Path) -> None:
     with live(tmp_path) as node:
-        places = {"http://127.0.0.1:8080": node.url, "http://127.0.0.1:9000/": node.receiver}
-        environment = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOURBELL_URL": node.url}
         for step in steps_of(PAGE):
-            follow(step, places, environment)
+            follow(step, node)
 
 
-def follow(step: Step, places: dict[str, str], environment: dict[str, str]) -> None:
+def test_every_command_of_the_page_ends_as_it_shows_on_a_terminal_too(tmp_path: Path) -> None:
+    with live(tmp_path) as node:
+        for step in steps_of(PAGE):
+            if not any("nobody can be asked" in line for line in step.shown):
+                status, screen = on_terminal(["sh", "-c", command_of(step, node)], "y\n", environment_of(node))
+                assert status == exit_code_of(step), f"{step.command}\n{screen}"
+
+
+def command_of(step: Step, node: Live) -> str:
+    return step.command.replace("http://127.0.0.1:8080", node.url).replace("http://127.0.0.1:9000/", node.receiver)
+
+
+def environment_of(node: Live) -> dict[str, str]:
+    return {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOURBELL_URL": node.url}
+
+
+def exit_code_of(step: Step) -> int:
+    return next((int(found[1]) for line in step.shown if (found := EXIT_CODE.fullmatch(line))), 0)
+
+
+def follow(step: Step, node: Live) -> None:
     """Do it, again if it only looks and what is shown has not come true yet."""
-    command = step.command
-    for shown, real in places.items():
-        command = command.replace(shown, real)
-    codes = [int(found[1]) for line in step.shown if (found := EXIT_CODE.fullmatch(line))]
+    command = command_of(step, node)
     lines = [_narrow(line) for line in step.shown if not EXIT_CODE.fullmatch(line)]
     end = time.monotonic() + PATIENCE
     while True:
         done = subprocess.run(
             ["sh", "-c", command],
-            env=environment,
+            env=environment_of(node),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             check=False,
         )
         printed = done.stdout if lines and lines[0].startswith("{") else done.stderr + done.stdout
-        is_so = done.returncode == (codes or [0])[0] and is_as_shown(_narrow(printed), lines)
+        is_so = done.returncode == exit_code_of(step) and is_as_shown(_narrow(printed), lines)
         if is_so or " list " not in command or time.monotonic() > end:
             break
     assert is_so, f"{command}\n{done.returncode}\n{done.stderr}{done.stdout}"

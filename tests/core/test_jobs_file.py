@@ -15,6 +15,7 @@ from hourbell.core.job import Definition
 from hourbell.core.job_body import FIELDS, READ_ONLY
 from hourbell.core.jobs_file import FORMATS, FileJob, Format, JobsFile, JobsFileError, read_jobs_file
 from hourbell.core.jobs_file_export import export_jobs
+from hourbell.core.jobs_file_format import format_of_name, format_of_text
 from hourbell.core.jobs_file_schema import jobs_file_schema
 from hourbell.core.jobs_file_text import plain, read_text
 from hourbell.core.signing import new_secret
@@ -189,10 +190,30 @@ def test_secrets_and_headers_may_be_references() -> None:
     job = only(text)
 
     assert job.secret == SECRET
-    assert job.definition.target["headers"] == {"A": "Bearer 12345", "B": "b"}
+    assert job.secret_headers == {"A": "Bearer 12345"}
+    assert job.definition.target["headers"] == {"B": "b"}
     assert job.references == {"/target/secret": "env:HOOK", "/target/headers/A": "file:/run/token"}
     assert SECRET not in repr(job)
     assert "12345" not in repr(job)
+
+
+def test_the_body_to_send_has_the_secrets_where_the_api_takes_them() -> None:
+    target = f'{{ {HTTP}, secret = "env:HOOK", headers = {{ A = "file:/run/token" }} }}'
+    body = only(f'[[job]]\nname = "a"\nschedule = "@daily"\ntarget = {target}').as_body()
+
+    assert body["target"] == {"type": "http", "url": "https://example.com/hook", "secret": SECRET}
+    assert body["secret_headers"] == {"A": "Bearer 12345"}
+    assert "secret_headers" not in only(SMALL).as_body()
+
+
+def test_a_header_that_is_there_plain_and_as_a_reference_is_refused() -> None:
+    headers = '{ a = "env:ODD", A = "plain", B = "file:/run/token", b = "file:/run/token" }'
+    text = f'[[job]]\nname="a"\nschedule="@daily"\ntarget={{{HTTP},headers={headers}}}'
+
+    assert faults_of(text) == [
+        "line 1, job a: /target/headers/a: a is given twice",
+        "line 1, job a: /target/headers/b: b is given twice",
+    ]
 
 
 def test_a_reference_that_leads_nowhere_is_told_and_no_value_is_shown() -> None:
@@ -200,7 +221,7 @@ def test_a_reference_that_leads_nowhere_is_told_and_no_value_is_shown() -> None:
     faults = faults_of(header)
 
     assert faults[0] == "line 1, job a: /target/secret: env:NO is not set"
-    assert faults[-1] == "line 1, job a: /target/headers: headers: the value of A is not printable ASCII text"
+    assert faults[1] == "line 1, job a: /target/headers/A: the value of A is not printable ASCII text"
     assert "two" not in "".join(faults)
 
 
@@ -247,6 +268,23 @@ def test_a_text_of_several_lines_keeps_its_quotes() -> None:
         assert only(export_jobs([definition])).definition == definition
 
 
+@pytest.mark.parametrize("format", FORMATS)
+@examples(50)
+@given(st.lists(odd_definitions, max_size=2, unique_by=lambda definition: definition.name), st.booleans())
+def test_the_format_of_an_export_is_seen_in_its_text(format: Format, jobs: list[Definition], named: bool) -> None:  # noqa: A002
+    text = export_jobs(jobs, format, source="job: 1" if named else None, comments=["job: 1", "{", "source = 1"])
+
+    assert format_of_text(text) == format
+
+
+def test_a_text_is_toml_unless_it_begins_as_json_or_yaml() -> None:
+    shown = {"": "toml", SMALL: "toml", "# job:\n---\n\njob: []": "yaml", "\ufeff\n {": "json", '"job": []': "yaml"}
+    named = {"a.toml": "toml", "b.YML": "yaml", "c.yaml": "yaml", "d.json": "json", "-": None, "jobs": None}
+
+    assert {text: format_of_text(text) for text in shown} == shown
+    assert {name: format_of_name(name) for name in named} == named
+
+
 def test_an_export_has_only_what_is_not_the_default() -> None:
     assert export_jobs([only(SMALL).definition]) == SMALL
     assert export_jobs([]) == ""
@@ -262,15 +300,6 @@ def test_what_is_exported_reads_as_the_same_definitions(format: Format, wanted: 
     assert [job.definition for job in made.jobs] == wanted
     assert not any(unlike(job.definition.payload, old.payload) for job, old in zip(made.jobs, wanted, strict=True))
     assert made.source_label == "a 'b' \"c\""
-
-
-def test_an_export_writes_references_instead_of_the_values_they_stood_for() -> None:
-    text = f'[[job]]\nname="a"\nschedule="@daily"\ntarget={{{HTTP},headers={{A="file:/run/token"}}}}'
-    job = only(text)
-    written = export_jobs([job.definition], references={"a": job.references})
-
-    assert "12345" not in written
-    assert only(written).definition == job.definition
 
 
 def test_the_schema_for_editors_is_the_one_in_the_documents() -> None:

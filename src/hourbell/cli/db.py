@@ -1,4 +1,4 @@
-"""`hourbell db`: bring the schema up to date, and see what that means before."""
+"""`hourbell db`: bring the schema up to date, see what that means before, and remove old history."""
 
 import json
 import sys
@@ -9,6 +9,8 @@ import click
 
 from hourbell.cli.command import ExampleCommand, ExampleGroup
 from hourbell.cli.database import FAILED, ask, database_option, json_option, settings_for
+from hourbell.cli.db_prune import prune
+from hourbell.cli.progress import Progress
 from hourbell.settings import Settings
 
 if TYPE_CHECKING:
@@ -24,7 +26,10 @@ if TYPE_CHECKING:
     """,
 )
 def command() -> None:
-    """Bring the schema of the database up to date, or see what is to do."""
+    """Bring the schema of the database up to date, or see what is to do; remove old history."""
+
+
+command.add_command(prune)
 
 
 @command.command(
@@ -39,7 +44,8 @@ def command() -> None:
 def migrate(database_url: str | None, as_json: bool) -> None:
     """Bring the schema up to date, and list what was run. Many nodes may do so at once."""
     settings = settings_for(database_url)
-    done = ask(settings, _migrate(settings))
+    with Progress("bringing the schema up to date"):
+        done = ask(settings, _migrate(settings))
     if as_json:
         _print_json([_row(migration, applied=True) for migration in done])
         return

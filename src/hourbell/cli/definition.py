@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from hourbell.cli.parameters import ZONE, instant, json_or_text, json_value, source_text
+from hourbell.cli.parameters import ZONE, ZONE_TEXT, instant, json_or_text, json_value, source_text
 
 Function = Callable[..., None]
 
@@ -31,7 +31,7 @@ def definition_options(function: Function) -> Function:
     for option in reversed(
         [
             click.option("--schedule", "-s", metavar="EXPR", help="As in '0 9 * * 1-5', @daily, 'every 15m'."),
-            click.option("--timezone", "-z", type=ZONE, metavar="ZONE", help="IANA name.  [default: UTC]"),
+            click.option("--timezone", "-z", type=ZONE_TEXT, metavar="ZONE", help="IANA name.  [default: UTC]"),
             click.option("--dst", metavar="once|wall|skip", help="What to do when clocks change."),
             click.option("--url", metavar="URL", help="Call a webhook."),
             click.option("--method", metavar="METHOD", help="Of the webhook.  [default: POST]"),
@@ -69,8 +69,11 @@ def definition_of(given: Mapping[str, Any], zone: str = "UTC") -> dict[str, Any]
         body["timezone"] = given["timezone"]
     for name, option in (("starts_at", "--starts-at"), ("ends_at", "--ends-at")):
         text = given.get(name)
-        if text is not None:
-            body[name] = None if text == DEFAULT else instant(text, zone, option, "ahead")
+        if text is not None and text != DEFAULT:
+            ZONE.convert(zone, None, None)  # a time that is read in it needs it now
+            body[name] = instant(text, zone, option, "ahead")
+        elif text is not None:
+            body[name] = None
     if given.get("payload") is not None:
         body["payload"] = json_value(given["payload"], "--payload")
     if given.get("retry") is not None:

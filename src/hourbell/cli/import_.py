@@ -1,4 +1,4 @@
-"""`hourbell import`: what other schedulers have, as a jobs file on stdout. Needs no server."""
+"""`hourbell import`: what other schedulers have, as a jobs file on stdout; and many jobs at once to a server."""
 
 import sys
 from typing import IO
@@ -6,6 +6,7 @@ from typing import IO
 import click
 
 from hourbell.cli.command import ExampleCommand, ExampleGroup
+from hourbell.cli.import_jobs import jobs
 from hourbell.core.crontab import Crontab, parse_crontab
 from hourbell.core.crontab_jobs import crontab_to_jobs
 from hourbell.core.jobs_file_export import export_jobs
@@ -20,10 +21,14 @@ FAILED = 1
     examples="""
     crontab -l | hourbell import crontab - > jobs.toml
     hourbell import crontab /etc/crontab --system --timezone Europe/Berlin
+    hourbell import jobs shop.ndjson --source shop --dry-run
     """,
 )
 def command() -> None:
-    """What other schedulers have, as a jobs file. Needs no server."""
+    """What other schedulers have, as a jobs file, which needs no server; or many jobs, to a server."""
+
+
+command.add_command(jobs)
 
 
 @command.command(
@@ -53,9 +58,9 @@ def crontab(file: IO[bytes] | None, system: bool | None, timezone: str | None, o
     read = parse_crontab(text, system=system)
     if read.guess is not None:
         notes.append(f"read as a system crontab, because {read.guess}; --user reads it as a user's")
-    jobs, more = crontab_to_jobs(read, timezone)
+    found, more = crontab_to_jobs(read, timezone)
     comments = _comments(read)
-    click.echo(export_jobs(jobs, output, comments=comments), nl=False)
+    click.echo(export_jobs(found, output, comments=comments), nl=False)
     if output == "json":
         notes += [f"not in the file: {comment}" for comment in comments]
     for note in [*notes, *more]:

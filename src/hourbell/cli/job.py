@@ -4,15 +4,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hourbell.cli import job_actions
+from hourbell.cli import job_actions, job_history, job_secrets
 from hourbell.cli.command import ExampleCommand, ExampleGroup
 from hourbell.cli.definition import as_change, definition_of, definition_options
+from hourbell.cli.job_secrets import given_secret
 from hourbell.cli.lists import number_option, show_list
-from hourbell.cli.output import Output, View, note, output_options, table
+from hourbell.cli.output import Output, View, note, output_options
 from hourbell.cli.parameters import JOB, instant, zone_option
 from hourbell.cli.remote import server_options
-from hourbell.cli.times import shown, told
-from hourbell.cli.views import intention_lines, job_lines, job_view, stats_lines
+from hourbell.cli.views import intention_lines, job_lines, job_view
 
 if TYPE_CHECKING:
     from hourbell.client import Client, Intention, Job
@@ -31,7 +31,7 @@ def command() -> None:
     """Jobs: make, look at, change, pause, run and delete them. Needs a server (HOURBELL_URL)."""
 
 
-for _action in job_actions.COMMANDS:
+for _action in (*job_actions.COMMANDS, *job_history.COMMANDS, *job_secrets.COMMANDS):
     command.add_command(_action)
 
 
@@ -97,17 +97,28 @@ def get(client: "Client", job: str, zone: str, output: Output) -> None:
     hourbell job create cleanup --schedule '@hourly' --sql public.run_cleanup --arg days=30
     hourbell job create digest --schedule 'H 9 * * 1' --task send_digest --payload '{"days": 7}' --tag mail --paused
     hourbell job create signed --schedule '@daily' --url https://example.com/hook --secret generate
+    hourbell job create signed --schedule '@hourly' --url https://example.com/hook --replace
     """,
 )
 @click.argument("name")
 @definition_options
-@click.option("--secret", type=click.Choice(["generate"]), help="Sign the webhooks; the secret is shown once.")
+@click.option(
+    "--secret", metavar="generate|@FILE|-", help="Sign the webhooks; a secret that is generated is shown once."
+)
 @click.option("--paused", is_flag=True, help="Nothing is planned until it is resumed.")
+@click.option("--replace", is_flag=True, help="Put it in the place of a job of that name, if there is one.")
 @click.option("--dry-run", is_flag=True, help="Show what would be made, and when it would fire.")
 @output_options
 @server_options
 def create(
-    client: "Client", name: str, secret: str | None, paused: bool, dry_run: bool, output: Output, **given: Any
+    client: "Client",
+    name: str,
+    secret: str | None,
+    paused: bool,
+    replace: bool,
+    dry_run: bool,
+    output: Output,
+    **given: Any,
 ) -> None:
     """Make a job that fires from now on, never for the past."""
     zone = given.get("timezone") or "UTC"
@@ -115,11 +126,13 @@ def create(
     for field, flags in (("schedule", "--schedule"), ("target", "--url, --sql, --task or --target")):
         if field not in body:
             raise click.UsageError(f"Say {'when' if field == 'schedule' else 'what'} with {flags}.")
-    if secret:
-        body["target"] = {**body["target"], "secret": secret}
+    if secret is not None:
+        body["target"] = {**body["target"], "secret": given_secret(secret)}
     if paused:
         body["enabled"] = False
-    made: Any = client.jobs.create(body, dry_run=dry_run)
+    made: Any = (
+        client.jobs.replace(name, body, dry_run=dry_run) if replace else client.jobs.create(body, dry_run=dry_run)
+    )
     _show(made, output, "UTC")
 
 
@@ -129,9 +142,11 @@ def create(
     hourbell job edit nightly-report --schedule '0 4 * * *' --dry-run
     hourbell job edit nightly-report --schedule '0 4 * * *' --retry '{"attempts": 5, "backoff": [10, 60]}'
     hourbell job edit nightly-report --catch-up default --tag billing --tag reports
+    hourbell job edit nightly-report --name morning-report
     """,
 )
 @click.argument("job", type=JOB)
+@click.option("--name", metavar="NAME", help="Another name; what was planned and what became of it stays.")
 @definition_options
 @click.option("--take-over", is_flag=True, help="Also if a file, a program or plain SQL owns it; it is yours then.")
 @click.option("--drop-backlog", is_flag=True, help="Cancel what waits of the old definition.")
@@ -141,6 +156,7 @@ def create(
 def edit(
     client: "Client",
     job: str,
+    name: str | None,
     take_over: bool,
     drop_backlog: bool,
     dry_run: bool,
@@ -152,6 +168,8 @@ def edit(
     It is refused if somebody else changes the job in the same moment. --tag '' takes all tags away.
     """
     changes = definition_of(given, given.get("timezone") or "UTC")
+    if name is not None:
+        changes["name"] = name
     if not changes and not take_over:
         raise click.UsageError("Say what to change, as in --schedule '0 4 * * *'.")
     old = client.jobs.get(job)
@@ -166,66 +184,6 @@ def edit(
         dry_run=dry_run,
     )
     _show(changed, output, "UTC")
-
-
-@command.command(
-    cls=ExampleCommand,
-    examples="""
-    hourbell job backfill nightly-report --from 2026-11-01 --to 2026-11-07 --dry-run
-    hourbell job backfill nightly-report --from -7d --to now --per-minute 10
-    """,
-)
-@click.argument("job", type=JOB)
-@click.option("--from", "start", required=True, metavar="TIME", help="The first instant: 2026-11-01, -7d, RFC 3339.")
-@click.option("--to", "end", required=True, metavar="TIME", help="The last one; a date means its first moment.")
-@click.option("--per-minute", type=click.IntRange(1), help="How many become ready each minute.  [default: 60]")
-@click.option("--dry-run", is_flag=True, help="Show the instants, and make no run.")
-@zone_option
-@output_options
-@server_options
-def backfill(
-    client: "Client",
-    job: str,
-    start: str,
-    end: str,
-    per_minute: int | None,
-    dry_run: bool,
-    zone: str,
-    output: Output,
-) -> None:
-    """Make runs for instants of the past that have none."""
-    first, last = instant(start, zone, "--from", "ago"), instant(end, zone, "--to", "ago")
-    assert first is not None
-    assert last is not None
-    click.echo(f"from {told(first, zone)} to {told(last, zone)}", err=True)
-    made = client.jobs.backfill(job, first, last, per_minute=per_minute, dry_run=dry_run)
-    if output.is_quiet or output.format == "name":
-        for run in made.runs:
-            click.echo(run)
-        return
-    heads = (f"INSTANT ({zone})", "RUN")
-    rows = [
-        (shown(at, zone), run) for at, run in zip(made.instants, made.runs or [""] * len(made.instants), strict=True)
-    ]
-    output.one(
-        made,
-        View((), tuple, str, str),
-        table(heads[: 1 if dry_run else 2], [r[: 1 if dry_run else 2] for r in rows], None),
-    )
-    if not made.instants:
-        note("every instant of that time has a run, or there is none")
-
-
-@command.command(cls=ExampleCommand, examples="hourbell job stats nightly-report --since 30d")
-@click.argument("job", type=JOB)
-@click.option("--since", metavar="TIME", help="From when on: 30d, 2026-11-01, RFC 3339.  [default: 7d]")
-@zone_option
-@output_options
-@server_options
-def stats(client: "Client", job: str, since: str | None, zone: str, output: Output) -> None:
-    """Show how the runs of a job ended, how long they took and how late they were."""
-    found = client.jobs.stats(job, since=instant(since, zone, "--since", "ago"))
-    output.one(found, View((), tuple, lambda each: each.job, lambda each: each.job), stats_lines(found, zone))
 
 
 def _show(made: "Job | Intention", output: Output, zone: str) -> None:

@@ -125,13 +125,14 @@ def trigger(
     """,
 )
 @selection_options
+@click.option("--take-over", is_flag=True, help="Also if a file, a program or plain SQL owns it, and may put it back.")
 @server_options
-def delete(client: "Client", selection: Selection) -> None:
+def delete(client: "Client", selection: Selection, take_over: bool) -> None:
     """Remove jobs from use. Their history stays, and what waits is cancelled."""
 
     def remove(job: str) -> None:
         found = client.jobs.get(job)
-        client.jobs.delete(found.id)
+        client.jobs.delete(found.id, take_over=take_over)
         click.echo(f"deleted {plain(found.name)}", err=True)
 
     _, status = act_on_each(client, selection.jobs(client, "delete"), remove)

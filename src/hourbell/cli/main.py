@@ -23,17 +23,26 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
+    "apply": Entry("hourbell.cli.apply", "Make jobs be as a file says, all at once or not at all."),
+    "audit": Entry("hourbell.cli.audit", "Who changed what, and from where."),
+    "config": Entry("hourbell.cli.config", "The settings, with where each came from. Needs no server."),
     "cron": Entry("hourbell.cli.cron", "What a schedule means and when it fires. Needs no server."),
     "db": Entry("hourbell.cli.db", "The database: bring its schema up to date, or look at it."),
+    "diff": Entry("hourbell.cli.diff", "What applying a jobs file would change."),
     "doctor": Entry(
         "hourbell.cli.doctor", "Look for what is wrong in a database, while nodes run, and say how to repair it."
     ),
+    "events": Entry("hourbell.cli.events", "Which jobs and runs change, as it happens."),
     "explain": Entry("hourbell.cli.explain", "What became of an instant of a job."),
-    "import": Entry("hourbell.cli.import_", "What other schedulers have, as a jobs file. Needs no server."),
+    "export": Entry("hourbell.cli.export", "Jobs as a jobs file."),
+    "forecast": Entry("hourbell.cli.forecast", "How many runs will be planned, by spans of time."),
+    "import": Entry("hourbell.cli.import_", "Many jobs at once; or what other schedulers have, as a jobs file."),
     "job": Entry("hourbell.cli.job", "Jobs: make, look at, change, pause, run and delete them."),
+    "nodes": Entry("hourbell.cli.nodes", "The nodes that run."),
     "run": Entry("hourbell.cli.run", "Runs: list, look at, watch, replay, cancel and discard them."),
     "secret": Entry("hourbell.cli.secret", "Secrets of webhooks: make, rotate, set, list and remove them."),
     "serve": Entry("hourbell.cli.serve", "Start a node: planner, runner and a small HTTP server."),
+    "status": Entry("hourbell.cli.status", "Whether a server does its work, how it goes, and who you are to it."),
     "token": Entry("hourbell.cli.token", "Tokens for the API: make, list and revoke them."),
     "top": Entry("hourbell.cli.top", "What goes on, drawn anew every two seconds."),
 }

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -14,6 +14,9 @@ from hourbell import clock
 from hourbell.cli.times import Direction, parse_length, parse_time
 from hourbell.core.schedule import Schedule, ScheduleError, zone_names
 from hourbell.core.strict_json import NotJson, parse_json
+
+if TYPE_CHECKING:
+    from hourbell.client import Client
 
 Function = Callable[..., None]
 _COMPLETED = 50
@@ -31,14 +34,22 @@ class JobName(click.ParamType):  # type: ignore[type-arg]  # older versions of c
         return text
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
-        from hourbell.client import Client, ClientError, Retries
+        def ask(client: "Client") -> list[CompletionItem]:
+            jobs = client.jobs.list(q=incomplete or None).page(limit=_COMPLETED)
+            return [CompletionItem(job.name, help=job.words or "") for job in jobs]
 
-        try:
-            with Client(timeout=2.0, retries=Retries(tries=1)) as client:
-                jobs = client.jobs.list(q=incomplete or None).page(limit=_COMPLETED)
-                return [CompletionItem(job.name, help=job.words or "") for job in jobs]
-        except (ClientError, ValueError):
-            return []
+        return _offered(ctx, ask)
+
+
+class RunId(click.types.UUIDParameterType):
+    """The id of a run; the last ones are completed by asking the server."""
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+        def ask(client: "Client") -> list[CompletionItem]:
+            runs = [run for run in client.runs.list().page(limit=_COMPLETED) if str(run.id).startswith(incomplete)]
+            return [CompletionItem(str(run.id), help=f"{run.job_name or '(deleted)'}, {run.state}") for run in runs]
+
+        return _offered(ctx, ask)
 
 
 class Zone(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
@@ -57,6 +68,13 @@ class Zone(click.ParamType):  # type: ignore[type-arg]  # older versions of clic
         return [CompletionItem(name) for name in sorted(zone_names()) if name.lower().startswith(folded)]
 
 
+class ZoneText(Zone):
+    """A zone that the server checks, along with what else is written beside it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ARG002
+        return str(value)
+
+
 class Length(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
     """A duration such as 2h30m."""
 
@@ -71,7 +89,7 @@ class Length(click.ParamType):  # type: ignore[type-arg]  # older versions of cl
             self.fail(str(error), param, ctx)
 
 
-JOB, ZONE, LENGTH = JobName(), Zone(), Length()
+JOB, RUN, ZONE, ZONE_TEXT, LENGTH = JobName(), RunId(), Zone(), ZoneText(), Length()
 
 
 def zone_option(function: Function) -> Function:
@@ -123,3 +141,16 @@ def json_or_text(text: str) -> object:
         return json.loads(text)
     except ValueError:
         return text
+
+
+def _offered(context: click.Context, ask: "Callable[[Client], list[CompletionItem]]") -> list[CompletionItem]:
+    """What the server offers, asked once and shortly: who waits for a completion wants none rather than an error."""
+    from hourbell.client import Client, ClientError, Retries
+
+    try:
+        file = context.params.get("token_file")
+        token = file.read_text("utf-8") if file else None
+        with Client(context.params.get("server"), token, timeout=2.0, retries=Retries(tries=1)) as client:
+            return ask(client)
+    except (ClientError, OSError, ValueError):
+        return []

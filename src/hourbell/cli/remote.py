@@ -41,7 +41,7 @@ _ADVICE = {
 }
 _ADVICE_BY_CODE = {
     "name_taken": "`hourbell job edit` changes it; or choose another name",
-    "owned_by_another": "`hourbell job edit --take-over` makes it yours",
+    "owned_by_another": "--take-over of `hourbell job edit` makes it yours, that of `hourbell job delete` deletes it",
 }
 _COLUMN = re.compile(r"column (\d+)")
 _WIDEST = 100

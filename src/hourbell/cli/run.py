@@ -7,11 +7,11 @@ from uuid import UUID
 
 import click
 
-from hourbell.cli import run_actions
+from hourbell.cli import run_actions, run_lists
 from hourbell.cli.command import ExampleCommand, ExampleGroup
 from hourbell.cli.lists import number_option, show_list
 from hourbell.cli.output import Output, is_terminal, json_line, output_options
-from hourbell.cli.parameters import JOB, LENGTH, instant, zone_option
+from hourbell.cli.parameters import JOB, LENGTH, RUN, instant, zone_option
 from hourbell.cli.remote import server_options
 from hourbell.cli.run_actions import STATES
 from hourbell.cli.screen import Screen
@@ -34,7 +34,7 @@ def command() -> None:
     """Runs: list, look at, watch, replay, cancel and discard them. Needs a server (HOURBELL_URL)."""
 
 
-for _action in run_actions.COMMANDS:
+for _action in (*run_actions.COMMANDS, *run_lists.COMMANDS):
     command.add_command(_action)
 
 
@@ -96,7 +96,7 @@ def failed(client: "Client", number: int, zone: str, output: Output) -> None:
 
 
 @command.command(cls=ExampleCommand, examples="hourbell run get 5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e")
-@click.argument("run", type=click.UUID)
+@click.argument("run", type=RUN)
 @zone_option
 @output_options
 @server_options
@@ -113,7 +113,7 @@ def get(client: "Client", run: UUID, zone: str, output: Output) -> None:
     hourbell run watch 5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e --timeout 5m | jq -r .state
     """,
 )
-@click.argument("run", type=click.UUID)
+@click.argument("run", type=RUN)
 @click.option("--timeout", type=LENGTH, metavar="DURATION", help="How long to watch; exit code 8 after that.")
 @zone_option
 @server_options

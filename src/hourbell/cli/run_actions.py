@@ -11,7 +11,7 @@ import click
 
 from hourbell.cli.command import ExampleCommand
 from hourbell.cli.output import json_line, json_text
-from hourbell.cli.parameters import JOB, instant, zone_option
+from hourbell.cli.parameters import JOB, RUN, instant, zone_option
 from hourbell.cli.remote import CONFLICT, complain, confirm, server_options, tell
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class Runs:
     ids: tuple[UUID, ...]
     filter: dict[str, Any]
     yes: bool
+    dry_run: bool
 
     def act(
         self, client: "Client", verb: str, one: Callable[[UUID], Any], all_: Callable[..., "BulkResult"], as_json: bool
@@ -38,12 +39,16 @@ class Runs:
         if self.ids:
             return _each(client, self.ids, one, as_json)
         counted = all_(**self.filter, dry_run=True)
+        if self.dry_run and as_json:
+            click.echo(json_text(counted.raw))
         if not counted.matched:
             click.echo(f"there is no run to {verb}", err=True)
             return 0
         more = " or more" if counted.has_more else ""
         count = "1 run" if counted.matched == 1 and not more else f"{counted.matched}{more} runs"
         click.echo(f"{count} to {verb}", err=True)
+        if self.dry_run:
+            return 0
         confirm(f"{verb} {count}", yes=self.yes)
         status = 0
         for result in _until_done(lambda: all_(**self.filter)):
@@ -58,14 +63,15 @@ class Runs:
 
 
 def runs_options(function: Function) -> Function:
-    """Adds the ids, the filters, `--yes` and `--json`; they come as `runs` and `as_json`."""
+    """Adds the ids, the filters, `--dry-run`, `--yes` and `--json`; they come as `runs` and `as_json`."""
 
-    @click.argument("ids", nargs=-1, type=click.UUID, metavar="[RUN]…")
+    @click.argument("ids", nargs=-1, type=RUN, metavar="[RUN]…")
     @click.option("--state", type=STATES, help="Instead of ids: all in this state.")
     @click.option("--job", type=JOB, metavar="JOB", help="Instead of ids: all of this job.")
     @click.option("--since", metavar="TIME", help="Instead of ids: what ended, or was to begin, since: 1h, RFC 3339.")
     @click.option("--until", metavar="TIME", help="And before: -1h, now, RFC 3339.")
     @click.option("--all", "is_all", is_flag=True, help="Instead of ids: all of them.")
+    @click.option("--dry-run", is_flag=True, help="Instead of ids: only count them.")
     @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
     @click.option("--json", "as_json", is_flag=True, help="Print the API's answer.")
     @zone_option
@@ -78,6 +84,7 @@ def runs_options(function: Function) -> Function:
         since: str | None,
         until: str | None,
         is_all: bool,
+        dry_run: bool,
         yes: bool,
         zone: str,
         **given: Any,
@@ -91,7 +98,9 @@ def runs_options(function: Function) -> Function:
         by_filter = is_all or any(value is not None for value in chosen.values())
         if bool(ids) == by_filter:
             raise click.UsageError("Name runs by their ids, or choose them by --state, --job, --since or --all.")
-        function(client, runs=Runs(ids, chosen, yes), **given)
+        if ids and dry_run:
+            raise click.UsageError("--dry-run counts what a filter matches; leave it out, or the ids.")
+        function(client, runs=Runs(ids, chosen, yes, dry_run), **given)
 
     return call
 
@@ -100,6 +109,7 @@ def runs_options(function: Function) -> Function:
     cls=ExampleCommand,
     examples="""
     hourbell run replay 5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e
+    hourbell run replay --state failed --since 1h --dry-run
     hourbell run replay --state failed --since 1h --yes
     hourbell run replay --job nightly-report --per-minute 60
     """,

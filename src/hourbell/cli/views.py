@@ -7,9 +7,12 @@ from hourbell.cli.output import View, json_line, pairs, plain, table
 from hourbell.cli.times import shown
 
 if TYPE_CHECKING:
-    from hourbell.client import Attempt, Intention, Job, Run, Stats, Upcoming
+    from collections.abc import Sequence
+
+    from hourbell.client import Attempt, Intention, Job, LogLine, Run, Stats, Upcoming
 
 _LONGEST_EXCERPT = 2_000
+_SHOWN_LOG = 20  # lines
 _USUAL = {
     "dst": "once",
     "overlap": "allow",
@@ -115,9 +118,11 @@ def run_lines(run: "Run", zone: str) -> list[str]:
         ("took", milliseconds(run.duration_ms)),
         ("replay of", run.replay_of),
         ("cancel", "asked for" if run.cancel_requested and not run.has_ended else None),
+        ("progress", _progress(run)),
         ("payload", None if run.payload is None else json_line(run.payload)),
         ("result", None if run.result is None else json_line(run.result)),
     )
+    lines += _log_lines(run.log, zone)
     for attempt in run.attempts:
         lines += ["", *_attempt_lines(attempt, zone)]
     return lines
@@ -167,7 +172,21 @@ def _attempt_lines(attempt: "Attempt", zone: str) -> list[str]:
         ("took", milliseconds(attempt.duration_ms)),
     )
     excerpt = (attempt.excerpt or "")[:_LONGEST_EXCERPT].splitlines()
-    return [*lines, *(f"  | {plain(line)}" for line in excerpt)]
+    return [*lines, *(f"  | {plain(line)}" for line in excerpt), *_log_lines(attempt.log, zone)]
+
+
+def _progress(run: "Run") -> str | None:
+    if run.progress is None:
+        return None
+    part = "" if run.progress.fraction is None else f"{run.progress.fraction:.0%}".replace("%", " %")
+    return "  ".join(filter(None, (part, run.progress.message)))
+
+
+def _log_lines(log: "Sequence[LogLine]", zone: str) -> list[str]:
+    """The newest lines of a task's log, and how many there are before them."""
+    before = len(log) - _SHOWN_LOG
+    lines = [f"  ({before} lines before; --json shows them)"] if before > 0 else []
+    return lines + [f"  {shown(line.at, zone)}  {plain(line.text)}" for line in log[-_SHOWN_LOG:]]
 
 
 def _at(instant: Any, zone: str) -> str | None:

@@ -39,7 +39,18 @@ from hourbell.client.job_answers import (
 )
 from hourbell.client.pages import Page, Pages
 from hourbell.client.retries import Retries
-from hourbell.client.run_answers import Attempt, BulkResult, Cancelled, Done, Refused, Replayed, Run, Triggered
+from hourbell.client.run_answers import (
+    Attempt,
+    BulkResult,
+    Cancelled,
+    Done,
+    LogLine,
+    Refused,
+    Replayed,
+    Run,
+    RunProgress,
+    Triggered,
+)
 from hourbell.client.server_answers import (
     AuditEntry,
     Bucket,
@@ -88,6 +99,7 @@ __all__ = [
     "Job",
     "KeptSecret",
     "LineError",
+    "LogLine",
     "Node",
     "NotAllowed",
     "NotAuthenticated",
@@ -105,6 +117,7 @@ __all__ = [
     "Retries",
     "RotatedSecret",
     "Run",
+    "RunProgress",
     "ServerOutOfReach",
     "Skip",
     "Stats",

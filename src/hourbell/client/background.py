@@ -5,6 +5,7 @@ It serves any number of threads, and also one that runs an event loop itself. Th
 
 import asyncio
 import concurrent.futures
+import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
@@ -26,11 +27,7 @@ class Background:
 
     def run(self, what: Coroutine[Any, Any, T]) -> T:
         """What the coroutine returns or raises. Whoever is interrupted while waiting ends it."""
-        try:
-            future = self._submit(what)
-        except BaseException:
-            what.close()
-            raise
+        future = self._submit(what)
         try:
             return future.result()
         except concurrent.futures.CancelledError:
@@ -44,11 +41,8 @@ class Background:
             while items := self.run(_next(source)):
                 yield from items
         finally:
-            end = _end(source)
-            try:
-                self._submit(end)  # not waited for: this may be the garbage collector, in any thread
-            except RuntimeError:
-                end.close()
+            with contextlib.suppress(RuntimeError):
+                self._submit(_end(source))  # not waited for: this may be the garbage collector, in any thread
 
     def close(self) -> None:
         """End the thread, after what it still has open is closed. Calls that wait in other threads are told so."""
@@ -66,28 +60,46 @@ class Background:
 
     def _submit(self, what: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
         with self._lock:
-            if self._is_closed:
-                raise RuntimeError(_CLOSED)
-            if self._loop is None:
-                self._start()
-            assert self._loop is not None
-            assert self._thread is not None
-            if not self._thread.is_alive():
-                raise RuntimeError("A client is of no use after a fork; make one in each process.")
-            if self._thread is threading.current_thread():
-                raise RuntimeError("A sync client cannot be called from its own event loop.")
-            return asyncio.run_coroutine_threadsafe(what, self._loop)
+            try:
+                loop = self._running_loop()
+            except BaseException:
+                what.close()
+                raise
+            return asyncio.run_coroutine_threadsafe(what, loop)  # whoever is interrupted now has handed it over
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        if self._is_closed:
+            raise RuntimeError(_CLOSED)
+        if self._loop is None:
+            self._start()
+        assert self._loop is not None
+        assert self._thread is not None
+        if not self._thread.is_alive():
+            raise RuntimeError("A client is of no use after a fork; make one in each process.")
+        if self._thread is threading.current_thread():
+            raise RuntimeError("A sync client cannot be called from its own event loop.")
+        return self._loop
 
     def _start(self) -> None:
-        is_up = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(is_up)), name="hourbell", daemon=True)
-        self._thread.start()
-        is_up.wait()
+        """Start the thread; one whose start is interrupted ends, and another can be started."""
+        loop, stop = asyncio.new_event_loop(), asyncio.Event()
 
-    async def _serve(self, is_up: threading.Event) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        is_up.set()
-        await self._stop.wait()
+        def work() -> None:
+            with asyncio.Runner(loop_factory=lambda: loop) as runner:
+                runner.run(self._serve(stop))
+
+        thread = threading.Thread(target=work, name="hourbell", daemon=True)
+        try:
+            thread.start()
+            self._thread, self._loop, self._stop = thread, loop, stop
+        except BaseException:
+            loop.call_soon_threadsafe(stop.set)
+            raise
+
+    async def _serve(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        if stop is not self._stop:
+            return
         await _cancel_others()
         await self._close_client()
 

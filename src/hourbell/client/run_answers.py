@@ -11,6 +11,23 @@ from hourbell.core.states import ENDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine(Answer):
+    """What a task said, and when."""
+
+    at: datetime
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunProgress(Answer):
+    """How far a running run says that it is: from 0 to 1, or None if it does not know."""
+
+    at: datetime
+    fraction: float | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt(Answer):
     number: int
     outcome: str
@@ -23,11 +40,12 @@ class Attempt(Answer):
     phases: Mapping[str, float] = field(default_factory=dict)
     late_outcome: str | None = None
     duration_ms: float | None = None
+    log: tuple[LogLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run(Answer):
-    """A run as it stands; with its attempts where it is asked for alone."""
+    """A run as it stands; where it is asked for alone, with its attempts and the log of the one under way."""
 
     id: UUID
     job_id: UUID
@@ -54,8 +72,10 @@ class Run(Answer):
     duration_ms: float | None = None
     replay_of: UUID | None = None
     cancel_requested: bool = False
+    progress: RunProgress | None = None
     payload: Any = None
     result: Any = None
+    log: tuple[LogLine, ...] = ()
     attempts: tuple[Attempt, ...] = ()
 
     @property

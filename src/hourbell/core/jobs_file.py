@@ -1,20 +1,21 @@
 """The jobs file: jobs as people keep them beside their code, read with all its faults at once.
 
 Secrets stand in it as references (`env:NAME`, `file:/path`). What they stand for is asked of a function that is handed
-in, and is in no message.
+in, and is in no message and no definition.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeGuard
 
 from hourbell.core.body_reader import BodyReader
 from hourbell.core.job import Definition
-from hourbell.core.job_body import FIELDS, READ_ONLY, BodyError, Fault, parse_job, pointer_to
+from hourbell.core.job_body import FIELDS, READ_ONLY, BodyError, Fault, job_to_body, parse_job, pointer_to
 from hourbell.core.jobs_file_text import FORMATS, Format, NotReadable, plain, read_text
 from hourbell.core.schedule.errors import echo
 from hourbell.core.strict_json import NotJson, parse_json
+from hourbell.core.target import check_header
 
 __all__ = [
     "FORMATS",
@@ -26,6 +27,7 @@ __all__ = [
     "JobsFile",
     "JobsFileError",
     "Resolve",
+    "can_be_source",
     "read_jobs_file",
 ]
 
@@ -67,12 +69,21 @@ class JobsFileError(ValueError):
 @dataclass(frozen=True, slots=True)
 class FileJob:
     """A job of the file. `references` says which values were references, by their pointers, as in
-    `/target/headers/Authorization`; the definition and the secret hold what they stand for, and are not shown."""
+    `/target/headers/Authorization`. What those of headers stand for is in `secret_headers`, and not in the definition;
+    neither that nor the secret is shown."""
 
     definition: Definition = field(repr=False)
     secret: str | None = field(default=None, repr=False)
+    secret_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     references: Mapping[str, str] = field(default_factory=dict)
     line: int | None = None
+
+    def as_body(self) -> dict[str, Any]:
+        """The job as the API takes it, with its secrets."""
+        body = job_to_body(self.definition)
+        if self.secret is not None:
+            body["target"] = {**body["target"], "secret": self.secret}
+        return {**body, "secret_headers": dict(self.secret_headers)} if self.secret_headers else body
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +117,11 @@ def read_jobs_file(text: str, format: Format, resolve: Resolve) -> JobsFile:  # 
     return JobsFile(tuple(job for job in made if job is not None), source, tuple(reader.warnings))
 
 
+def can_be_source(text: str) -> bool:
+    """Whether a file can say this of itself."""
+    return 1 <= len(text) <= LONGEST_SOURCE and text.isprintable()
+
+
 class _FileReader:
     """Reads the tables of a file and collects what is wrong with them."""
 
@@ -128,7 +144,7 @@ class _FileReader:
         source = self._values.get("source")
         if source is None:
             return None
-        if not isinstance(source, str) or not 1 <= len(source) <= LONGEST_SOURCE or not source.isprintable():
+        if not isinstance(source, str) or not can_be_source(source):
             message = f"source is not a text of 1 to {LONGEST_SOURCE} printable characters"
             self.fault(Fault("/source", message, "write what tells this file from others, as in billing"))
             return None
@@ -146,7 +162,7 @@ class _FileReader:
             faults.append(_not_a_field(name))
             del body[name]
         try:
-            parse_job(_EXAMPLE | _with_secrets(body, self._resolve, faults, {}))
+            parse_job(_EXAMPLE | _Secrets(self._resolve, faults).taken_out(body))
         except BodyError as error:
             faults += error.faults
         for fault in faults:
@@ -161,12 +177,12 @@ class _FileReader:
         name = body.get("name")
         place = f"job {echo(name)}" if isinstance(name, str) and name else f"job {number}"
         faults: list[Fault] = []
-        references: dict[str, str] = {}
+        secrets = _Secrets(self._resolve, faults)
         own = _normal(body, faults)
         faults += [_not_a_field(name) for name in own if name in READ_ONLY]
         normal = {**defaults, **own}
         self._look_for_literal(normal, place, line)
-        normal = _with_secrets(normal, self._resolve, faults, references)
+        normal = secrets.taken_out(normal)
         told = {fault.pointer for fault in faults}
         parsed = None
         try:
@@ -177,7 +193,9 @@ class _FileReader:
         for fault in faults:
             if _field_of(fault) not in self._wrong_defaults - own.keys():
                 self.fault(fault, place, line)
-        return None if parsed is None or faults else FileJob(parsed.definition, parsed.secret, references, line)
+        if parsed is None or faults:
+            return None
+        return FileJob(parsed.definition, parsed.secret, secrets.headers, secrets.references, line)
 
     def _see(self, name: object, place: str, number: int, line: int | None) -> None:
         if not isinstance(name, str):
@@ -224,32 +242,58 @@ def _not_a_field(name: str) -> Fault:
     return Fault(pointer_to(name[:100]), f"{echo(name)!r} is not a field of jobs", hint)
 
 
-def _with_secrets(
-    body: Mapping[str, Any], resolve: Resolve, faults: list[Fault], references: dict[str, str]
-) -> dict[str, Any]:
-    """The body with what its references stand for. Only an http target has any: its secret and its headers."""
-    target = body.get("target")
-    if not isinstance(target, dict) or target.get("type") != "http":
-        return dict(body)
+class _Secrets:
+    """What the references of a job stand for. Only an http target has any: for its secret and its headers."""
 
-    def resolved(pointer: str, value: object) -> object:
-        if not isinstance(value, str) or not value.startswith(REFERENCES):
-            return value
-        references[pointer] = value
-        try:
-            return resolve(value)
-        except ValueError as error:
-            faults.append(Fault(pointer, str(error)))
-            return value
+    def __init__(self, resolve: Resolve, faults: list[Fault]) -> None:
+        self._resolve = resolve
+        self._faults = faults
+        self.references: dict[str, str] = {}
+        self.headers: dict[str, str] = {}
 
-    made = dict(target)
-    if "secret" in made:
-        made["secret"] = resolved("/target/secret", made["secret"])
-    if isinstance(headers := made.get("headers"), dict):
-        made["headers"] = {
-            name: value.removeprefix(LITERAL)
-            if isinstance(value, str) and value.startswith(LITERAL)
-            else resolved(pointer_to("target", "headers", name), value)
+    def taken_out(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The body with its secret, and only with those headers that are none."""
+        target = body.get("target")
+        if not isinstance(target, dict) or target.get("type") != "http":
+            return dict(body)
+        made = dict(target)
+        if _is_reference(secret := made.get("secret")):
+            made["secret"] = self._value("/target/secret", secret)
+        if isinstance(headers := made.get("headers"), dict):
+            made["headers"] = self._plain_headers(headers)
+            if headers and not made["headers"]:
+                del made["headers"]
+        return {**body, "target": made}
+
+    def _plain_headers(self, headers: Mapping[str, Any]) -> dict[str, Any]:
+        kept = {
+            name: value.removeprefix(LITERAL) if isinstance(value, str) else value
             for name, value in headers.items()
+            if not _is_reference(value)
         }
-    return {**body, "target": made}
+        seen = {name.lower() for name in kept}
+        for name, reference in headers.items():
+            if name in kept:
+                continue
+            pointer = pointer_to("target", "headers", name)
+            value = self._value(pointer, reference)
+            fault = f"{name} is given twice" if name.lower() in seen else None
+            if value is not None:
+                fault = fault or check_header(name, value)
+                self.headers[name] = value.strip()
+            if fault is not None:
+                self._faults.append(Fault(pointer, fault))
+            seen.add(name.lower())
+        return kept
+
+    def _value(self, pointer: str, reference: str) -> str | None:
+        self.references[pointer] = reference
+        try:
+            return self._resolve(reference)
+        except ValueError as error:
+            self._faults.append(Fault(pointer, str(error)))
+            return None
+
+
+def _is_reference(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and value.startswith(REFERENCES)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hourbell.core.job import Definition, default_catch_up
-from hourbell.core.job_body import job_to_body, pointer_to
+from hourbell.core.job_body import job_to_body
 from hourbell.core.jobs_file import LITERAL, REFERENCES
 from hourbell.core.jobs_file_text import Format
 from hourbell.core.jobs_file_writing import (
@@ -25,7 +25,6 @@ from hourbell.core.schedule import ScheduleError
 _REQUIRED = ("name", "schedule", "target")
 _DEFAULTS = job_to_body(Definition("", "", {}))
 _WIDEST = 120
-_NOTHING: Mapping[str, str] = {}
 
 
 def export_jobs(
@@ -34,14 +33,9 @@ def export_jobs(
     *,
     source: str | None = None,
     comments: Iterable[str] = (),
-    references: Mapping[str, Mapping[str, str]] | None = None,
 ) -> str:
-    """A jobs file of the definitions, in their order; `comments` stand above them (JSON has none).
-
-    `references` has, by job, what a file wrote for the values of headers, as `FileJob.references` does: they are
-    written instead of the values.
-    """
-    bodies = [_body(definition, (references or {}).get(definition.name, _NOTHING)) for definition in definitions]
+    """A jobs file of the definitions, in their order; `comments` stand above them (JSON has none)."""
+    bodies = [_body(definition) for definition in definitions]
     above = [f"# {_printable(line)}".rstrip() + "\n" for line in comments]
     match format:
         case "toml":
@@ -55,11 +49,11 @@ def export_jobs(
             return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
 
 
-def _body(definition: Definition, references: Mapping[str, str]) -> dict[str, Any]:
+def _body(definition: Definition) -> dict[str, Any]:
     body = {name: value for name, value in job_to_body(definition).items() if not _is_default(name, value, definition)}
     headers = definition.target.get("headers") if definition.target.get("type") == "http" else None
     if isinstance(headers, Mapping):
-        written = {name: _header(name, value, references) for name, value in headers.items()}
+        written = {name: _header(value) for name, value in headers.items()}
         body["target"] = {**definition.target, "headers": written}
     return body
 
@@ -73,10 +67,7 @@ def _is_default(name: str, value: object, definition: Definition) -> bool:
     return name not in _REQUIRED and type(value) is type(_DEFAULTS[name]) and value == _DEFAULTS[name]
 
 
-def _header(name: str, value: object, references: Mapping[str, str]) -> object:
-    pointer = pointer_to("target", "headers", name)
-    if pointer in references:
-        return references[pointer]
+def _header(value: object) -> object:
     needs_mark = isinstance(value, str) and value.startswith((*REFERENCES, LITERAL))
     return f"{LITERAL}{value}" if needs_mark else value
 

@@ -224,6 +224,7 @@ def test_a_long_zone_name_is_cut() -> None:
         ("America/New York", "America/New_York"),
         ("New York", "America/New_York"),
         ("Tokyo", "Asia/Tokyo"),
+        ("OSLO", "Europe/Oslo"),
         ("Europe/Paris ", "Europe/Paris"),
     ],
 )
@@ -233,7 +234,7 @@ def test_an_unknown_zone_is_answered_with_the_likely_one(timezone: str, meant: s
     assert (fault.field, fault.text, fault.hint) == ("timezone", timezone, f"did you mean {meant}?")
 
 
-@pytest.mark.parametrize("timezone", ["", "Mars/Phobos", "../../etc/passwd", "+01:00"])
+@pytest.mark.parametrize("timezone", ["", "Mars/Phobos", "../../etc/passwd", "+01:00", "CEST", "PST", "BST", "AEST"])
 def test_a_zone_like_no_other_is_answered_with_an_example(timezone: str) -> None:
     [fault] = refused("@daily", timezone).faults
 

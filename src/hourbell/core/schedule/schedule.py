@@ -42,6 +42,7 @@ Dst = Literal["once", "wall", "skip"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LOCAL_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  local readings have no zone
+_ABBREVIATION = re.compile(r"[A-Z]{3,4}")
 _HASHED = re.compile(r"(?:^|[ \t,])\+?H")
 
 
@@ -233,20 +234,23 @@ def _anchor(form: Interval, zone: Zone) -> int:
 
 def _unknown_zone(timezone: object) -> Fault:
     shown = echo(str(timezone))
-    close = _closest_zone(shown.lower().replace(" ", "_"))
+    close = _closest_zone(shown)
     hint = "write an IANA name such as Europe/Paris" if close is None else f"did you mean {close}?"
     return Fault(f"unknown time zone {shown!r}", "timezone", text=shown, allowed="an IANA name", hint=hint)
 
 
-def _closest_zone(folded: str) -> str | None:
-    if any(character in "+0123456789" for character in folded):
+def _closest_zone(text: str) -> str | None:
+    if any(character in "+0123456789" for character in text):
         return None  # an offset, not a misspelt place, and Etc/GMT+1 means the opposite of what most people think
     from difflib import get_close_matches
 
+    folded = text.lower().replace(" ", "_")
     by_folded_name = {name.lower(): name for name in sorted(zone_names())}
     if folded in by_folded_name:
         return by_folded_name[folded]
     cities = [name for name in by_folded_name if name.endswith("/" + folded)]
+    if not cities and _ABBREVIATION.fullmatch(text):
+        return None  # CEST is not a misspelt EST
     close = cities or get_close_matches(folded, by_folded_name, n=1, cutoff=0.75)
     return by_folded_name[close[0]] if close else None
 

@@ -1,0 +1,129 @@
+"""A jobs file to be applied: read with all its faults, and what the server says of it told in the file's terms."""
+
+import functools
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hourbell.cli.output import note
+from hourbell.cli.references import resolver
+from hourbell.cli.remote import CONFLICT, USAGE, complain, exit_code, fail
+from hourbell.core.body_reader import Fault
+from hourbell.core.jobs_file import FORMATS, FileFault, Format, JobsFile, JobsFileError, read_jobs_file
+from hourbell.core.jobs_file_format import format_of_name, format_of_text
+
+if TYPE_CHECKING:
+    from hourbell.client import Client, FieldError, Plan
+
+Function = Callable[..., None]
+
+STDIN = "-"
+_LARGEST = 8 << 20
+_JOB = re.compile(r"/jobs/(\d{1,9})(?=/|$)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class FilePlan:
+    """The jobs of a file, and how they are to be applied."""
+
+    file: JobsFile
+    source: str
+    prune: bool
+    take_over: bool
+
+    def ask(self, client: "Client") -> "Plan":
+        """What applying it would change. Nothing is changed."""
+        return self._send(client, expect=None, dry_run=True)
+
+    def apply(self, client: "Client", expect: str) -> "Plan":
+        """Do all of it, or nothing if it would no longer do what the plan of that state said."""
+        return self._send(client, expect=expect, dry_run=False)
+
+    def _send(self, client: "Client", *, expect: str | None, dry_run: bool) -> "Plan":
+        from hourbell.client import ApiError
+
+        try:
+            return client.jobs.apply(
+                [job.as_body() for job in self.file.jobs],
+                source=self.source,
+                prune=self.prune,
+                take_over=self.take_over,
+                expect=expect,
+                dry_run=dry_run,
+            )
+        except ApiError as error:
+            if error.code == "plan_outdated":
+                again = "look at the new plan: run it again"
+                fail("nothing was done: somebody changed these jobs meanwhile", again, exit_code=CONFLICT)
+            if not error.errors:
+                raise
+            advice = ["--take-over makes jobs of others this file's"] if error.code == "plan_refused" else []
+            complain(error.detail.replace("; see errors.", "."), *map(self._place, error.errors), *advice)
+            sys.exit(exit_code(error))
+
+    def _place(self, error: "FieldError") -> str:
+        """What is wrong, with the job and its line in the file instead of its number in the request."""
+        found = _JOB.match(error.pointer)
+        if found is None or int(found[1]) >= len(self.file.jobs):
+            return str(Fault(error.pointer, error.message, error.hint))
+        job = self.file.jobs[int(found[1])]
+        fault = Fault(error.pointer[found.end() :], error.message, error.hint)
+        return str(FileFault(fault, f"job {job.definition.name}", job.line))
+
+
+def file_options(function: Function) -> Function:
+    """Adds `-f` and how the file is meant, which come as one `wanted`."""
+
+    @click.option("-f", "--file", "name", required=True, metavar="FILE|-", help="The jobs file; - is stdin.")
+    @click.option("--format", "form", type=click.Choice(FORMATS), help="Its format.  [default: by its name or text]")
+    @click.option("--source", metavar="LABEL", help="Instead of the file's own: what tells its jobs from others.")
+    @click.option("--prune", is_flag=True, help="Delete jobs of the same source that are not in the file.")
+    @click.option("--take-over", is_flag=True, help="Also change jobs of these names that others own.")
+    @functools.wraps(function)
+    def call(
+        *args: Any, name: str, form: Format | None, source: str | None, prune: bool, take_over: bool, **given: Any
+    ) -> None:
+        file = read(name, form)
+        if prune and not file.jobs:
+            fail(f"{_shown(name)} has no jobs, and --prune would delete all", "leave --prune out", exit_code=USAGE)
+        label = (file.source_label or "") if source is None else source
+        function(*args, wanted=FilePlan(file, label, prune, take_over), **given)
+
+    return call
+
+
+def read(name: str, form: Format | None) -> JobsFile:
+    """The jobs of a file, with what they refer to looked up; what is wrong with it ends the command."""
+    text = _text(name)
+    folder = Path() if name == STDIN else Path(name).parent
+    try:
+        file = read_jobs_file(text, form or format_of_name(name) or format_of_text(text), resolver(folder))
+    except JobsFileError as error:
+        fail(f"{_shown(name)} cannot be used as it is written", *str(error).splitlines(), exit_code=USAGE)
+    for warning in file.warnings:
+        note(warning)
+    return file
+
+
+def _text(name: str) -> str:
+    if name == STDIN and sys.stdin.isatty():
+        raise click.UsageError("Pipe a jobs file, or name one with -f FILE.")
+    try:
+        with click.open_file(name, "rb") as file:
+            data: bytes = file.read(_LARGEST + 1)
+        if len(data) <= _LARGEST:
+            return data.decode("utf-8")
+        fail(f"{_shown(name)} is larger than 8 MiB", "make several of it, each with its source", exit_code=USAGE)
+    except OSError as error:
+        fail(f"{_shown(name)} cannot be read: {error.strerror}", "name another with -f FILE", exit_code=USAGE)
+    except UnicodeDecodeError:
+        fail(f"{_shown(name)} is not UTF-8", "save it as UTF-8", exit_code=USAGE)
+
+
+def _shown(name: str) -> str:
+    return "stdin" if name == STDIN else name

@@ -1,0 +1,40 @@
+"""`hourbell nodes`: the engine processes that run."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from hourbell.cli.command import ExampleCommand
+from hourbell.cli.output import Output, View, note, output_options
+from hourbell.cli.parameters import zone_option
+from hourbell.cli.remote import server_options
+from hourbell.cli.times import shown
+
+if TYPE_CHECKING:
+    from hourbell.client import Client
+
+
+@click.command(cls=ExampleCommand, examples="hourbell nodes\nhourbell nodes --json | jq '.items[].lanes'")
+@zone_option
+@output_options
+@server_options
+def command(client: "Client", zone: str, output: Output) -> None:
+    """List the nodes that run, how busy they are, and when they were last heard of."""
+    found = client.nodes()
+    view = View(
+        ("NODE", "HOST", "RUNNING", f"STARTED ({zone})", f"HEARD OF ({zone})", "TZDATA", "LANES"),
+        lambda node: (
+            node.id,
+            node.host,
+            node.running,
+            shown(node.started_at, zone),
+            shown(node.beat_at, zone),
+            node.tzdata,
+            ", ".join(node.lanes),
+        ),
+        lambda node: node.id,
+        lambda node: node.host,
+    )
+    output.items(found, view, found.raw)
+    if not found and output.is_for_people:
+        note("no node runs; `hourbell serve` starts one")

@@ -1,0 +1,51 @@
+"""What `env:NAME` and `file:/path` in a jobs file stand for. Whatever goes wrong, no message shows a value."""
+
+import os
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+
+LONGEST = 65_536
+
+
+def resolver(folder: Path, environment: Mapping[str, str] = os.environ) -> Callable[[str], str]:
+    """A function that looks a reference up, once, or raises a ValueError that says what to do.
+
+    Paths are relative to the folder. One line feed at the end of a file, as editors leave it, is no part of the secret.
+    """
+
+    @cache
+    def resolve(reference: str) -> str:
+        kind, _, name = reference.partition(":")
+        value = _variable(name, environment) if kind == "env" else _content(name, folder)
+        if not value:
+            raise ValueError(f"{reference} is empty; put the secret into it")
+        return value
+
+    return resolve
+
+
+def _variable(name: str, environment: Mapping[str, str]) -> str:
+    if not name:
+        raise ValueError("env: names no variable; write env:NAME")
+    if name not in environment:
+        raise ValueError(f"env:{name} is not set; set the variable {name} where you apply the file")
+    return environment[name]
+
+
+def _content(name: str, folder: Path) -> str:
+    if not name:
+        raise ValueError("file: names no file; write file:/path")
+    try:
+        with (folder / name).open("rb") as file:
+            data = file.read(LONGEST + 1)
+    except OSError as error:
+        raise ValueError(f"file:{name} cannot be read: {error.strerror}; put the secret there") from None
+    except ValueError:  # a zero byte
+        raise ValueError("file: names no file that there can be; write file:/path") from None
+    if len(data) > LONGEST:
+        raise ValueError(f"file:{name} is longer than {LONGEST} bytes; name a file that holds the secret alone")
+    try:
+        return data.decode("utf-8").removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError:
+        raise ValueError(f"file:{name} is not UTF-8; name a file that holds the secret as text") from None

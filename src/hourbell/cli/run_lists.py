@@ -1,0 +1,60 @@
+"""Lists of runs that should be empty on a good day: late, stuck, orphans."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from hourbell.cli.command import ExampleCommand
+from hourbell.cli.output import Output, note, output_options
+from hourbell.cli.parameters import zone_option
+from hourbell.cli.remote import server_options
+from hourbell.cli.views import milliseconds, run_view
+
+if TYPE_CHECKING:
+    from hourbell.client import Client, Page, Run
+
+_number_option = click.option(
+    "-n", "--number", type=click.IntRange(1, 500), default=50, help="How many at most.  [default: 50]"
+)
+
+
+@click.command(cls=ExampleCommand, examples="hourbell run late\nhourbell run late -n 5 --timezone Europe/Paris")
+@_number_option
+@zone_option
+@output_options
+@server_options
+def late(client: "Client", number: int, zone: str, output: Output) -> None:
+    """List the runs, of those that ended last, that began later than their job's --late-after, the latest first."""
+    found = client.runs.late(limit=number)
+    _show(found, zone, output)
+    if found and output.is_for_people:
+        note(f"the latest began {milliseconds(found[0].lateness_ms)} after its instant")
+
+
+@click.command(cls=ExampleCommand, examples="hourbell run stuck\nhourbell run stuck -q")
+@_number_option
+@zone_option
+@output_options
+@server_options
+def stuck(client: "Client", number: int, zone: str, output: Output) -> None:
+    """List runs that have been ready for an hour and still wait."""
+    _show(client.runs.stuck(limit=number), zone, output)
+
+
+@click.command(cls=ExampleCommand, examples="hourbell run orphans\nhourbell run orphans --json | jq '.items[].lane'")
+@_number_option
+@zone_option
+@output_options
+@server_options
+def orphans(client: "Client", number: int, zone: str, output: Output) -> None:
+    """List runs that have been ready for a quarter of an hour without a single attempt."""
+    _show(client.runs.orphans(limit=number), zone, output)
+
+
+COMMANDS = (late, stuck, orphans)
+
+
+def _show(runs: "Page[Run]", zone: str, output: Output) -> None:
+    output.items(runs, run_view(zone), runs.raw)
+    if not runs and output.is_for_people:
+        note("there is none; that is as it should be")

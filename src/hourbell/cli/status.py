@@ -1,0 +1,68 @@
+"""`hourbell status`: whether a server does its work, how it goes, and who you are to it."""
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hourbell.cli.command import ExampleCommand
+from hourbell.cli.output import Output, View, json_line, output_options, pairs
+from hourbell.cli.parameters import instant, zone_option
+from hourbell.cli.remote import FAILED, server_options
+from hourbell.cli.times import shown
+
+if TYPE_CHECKING:
+    from hourbell.client import Client, Identity, Overview, Readiness
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples="""
+    hourbell status
+    hourbell status --since 7d --json | jq .stats.ended
+    hourbell status -q || echo 'call somebody'
+    """,
+)
+@click.option("--since", metavar="TIME", help="Count what ended since: 7d, 2026-11-01, RFC 3339.  [default: 24h]")
+@zone_option
+@output_options
+@server_options
+def command(client: "Client", since: str | None, zone: str, output: Output) -> None:
+    """Say whether the server is ready, how many jobs and runs it has, and who you are to it.
+
+    Exit code 1 if it is not ready.
+    """
+    start = instant(since, zone, "--since", "ago")
+    found = _Found(client.ready(), client.whoami(), client.overview(since=start))
+    view = View((), tuple, lambda each: each.ready.status, lambda each: each.ready.status)
+    output.one(found, view, _lines(client.url, found, zone))
+    sys.exit(0 if found.ready.is_ready else FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    ready: "Readiness"
+    session: "Identity"
+    stats: "Overview"
+
+    @property
+    def raw(self) -> dict[str, Any]:
+        return {"ready": self.ready.raw, "session": self.session.raw, "stats": self.stats.raw}
+
+
+def _lines(url: str, found: _Found, zone: str) -> list[str]:
+    ready, session, stats = found.ready, found.session, found.stats
+    ended = ", ".join(f"{count} {state}" for state, count in stats.ended.items() if count) or "nothing"
+    until = f" until {shown(session.expires_at, zone)} ({zone})" if session.expires_at else ""
+    return pairs(
+        ("server", url),
+        ("ready", "yes" if ready.is_ready else "no"),
+        ("database", None if ready.is_ready else json_line(dict(ready.database))),
+        ("loops", None if ready.is_ready else json_line(dict(ready.loops))),
+        ("unserved", ", ".join(ready.unserved_lanes)),
+        ("you", f"{session.name}, {session.role}{until}"),
+        ("jobs", f"{stats.jobs}, {stats.paused} paused, {stats.in_error} in error"),
+        ("runs", f"{stats.running} running, {stats.waiting} waiting, {stats.dead_letters} dead letters"),
+        ("ended", f"{ended}, since {shown(stats.since, zone)} ({zone})"),
+    )

@@ -1,0 +1,62 @@
+"""What a task says while it works: log lines and progress, bounded whatever it says."""
+
+from collections import deque
+from dataclasses import dataclass
+from datetime import datetime
+from math import isnan
+from uuid import UUID
+
+MOST_LINES = 1_000
+MOST_BYTES = 65_536  # of the lines' text
+LONGEST_TEXT = 2_000  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    at: datetime
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """All that one attempt has said so far."""
+
+    run_id: UUID
+    attempt: int
+    fraction: float | None = None
+    message: str = ""
+    log: tuple[LogLine, ...] = ()
+
+
+class Notebook:
+    """Collects what an attempt says. When there is too much, the oldest lines go."""
+
+    __slots__ = ("_bytes", "_fraction", "_lines", "_message")
+
+    def __init__(self) -> None:
+        self._lines: deque[LogLine] = deque()
+        self._bytes = 0
+        self._fraction: float | None = None
+        self._message = ""
+
+    def add_line(self, at: datetime, text: object) -> None:
+        line = LogLine(at, storable(str(text)))
+        self._lines.append(line)
+        self._bytes += len(line.text.encode())
+        while len(self._lines) > MOST_LINES or self._bytes > MOST_BYTES:
+            self._bytes -= len(self._lines.popleft().text.encode())
+
+    def set_progress(self, fraction: float | None, message: object = "") -> None:
+        """Note how far it is, from 0 to 1; a little outside counts as the end it is beyond. None if nobody knows."""
+        if fraction is not None and isnan(fraction := float(fraction)):
+            raise ValueError("the progress is not a number; give a fraction from 0 to 1")
+        self._fraction = None if fraction is None else min(1.0, max(0.0, fraction))
+        self._message = storable(str(message))
+
+    def notes(self, run_id: UUID, attempt: int) -> Notes:
+        return Notes(run_id, attempt, self._fraction, self._message, tuple(self._lines))
+
+
+def storable(text: str) -> str:
+    """The beginning of a text, as every database can keep it."""
+    return text[:LONGEST_TEXT].replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()

@@ -1,0 +1,82 @@
+"""Everything that the API offers can be done by a command."""
+
+import json
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from hourbell.cli.main import hourbell
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "openapi.json"
+COMMANDS = {
+    "apply_jobs": "apply",
+    "import_jobs": "import jobs --source --managed-by --prune --dry-run",
+    "list_jobs": "job list --tag --state --target --managed-by --source --last --next-before --sort",
+    "create_job": "job create --dry-run",
+    "get_job": "job get",
+    "replace_job": "job create --replace --dry-run",
+    "patch_job": "job edit --name --take-over --drop-backlog --dry-run",
+    "delete_job": "job delete --take-over",
+    "pause_job": "job pause --note --until --cancel-waiting",
+    "resume_job": "job resume --catch-up",
+    "trigger_job": "job trigger --payload --key",
+    "backfill_job": "job backfill --from --to --per-minute --dry-run",
+    "rotate_secret": "job rotate-secret --keep-old",
+    "list_upcoming": "job upcoming --number --after",
+    "list_runs_of_job": "run list --job",
+    "get_stats": "job stats --since",
+    "list_skips": "job skips",
+    "list_versions": "job versions",
+    "list_runs": "run list --state --job --since --until",
+    "list_late": "run late --number",
+    "list_stuck": "run stuck --number",
+    "list_orphans": "run orphans --number",
+    "replay_runs": "run replay --state --job --since --until --per-minute --dry-run",
+    "cancel_runs": "run cancel --state --job --since --until --dry-run",
+    "discard_runs": "run discard --state --job --since --until --dry-run",
+    "get_run": "run get",
+    "replay_run": "run replay",
+    "cancel_run": "run cancel",
+    "discard_run": "run discard",
+    "preview_schedule": "cron explain --timezone --dst --name --after --number",
+    "explain_instant": "explain",
+    "get_forecast": "forecast --from --bucket --number",
+    "get_overview": "status --since",
+    "list_nodes": "nodes",
+    "list_audit": "audit --subject",
+    "list_tokens": "token list",
+    "create_token": "token create --role --expires",
+    "revoke_token": "token revoke",
+    "listen": "events",
+    "get_session": "status",
+    "get_health": "status",
+    "get_health_ready": "status",
+}
+FOR_OTHERS = {"create_session", "delete_session", "get_metrics"}  # pages in a browser, and what collects metrics
+
+
+def operations() -> set[str]:
+    paths = json.loads(DOCUMENT.read_text())["paths"].values()
+    found = {operation["operationId"] for path in paths for operation in path.values() if "operationId" in operation}
+    return {name for name in found if not name.startswith("schedules_")}  # the same by another path
+
+
+def test_every_operation_has_a_command() -> None:
+    assert operations() == COMMANDS.keys() | FOR_OTHERS
+
+
+@pytest.mark.parametrize(("operation", "written"), COMMANDS.items())
+def test_the_command_exists_and_has_what_the_operation_takes(operation: str, written: str) -> None:
+    del operation
+    found: click.Command = hourbell
+    words = shlex.split(written)
+    options = {word for word in words if word.startswith("-")}
+    for word in words[: len(words) - len(options)]:
+        assert isinstance(found, click.Group)
+        step = found.get_command(click.Context(found), word)
+        assert step is not None, word
+        found = step
+
+    assert options <= {option for parameter in found.params for option in parameter.opts}

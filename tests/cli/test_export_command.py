@@ -1,0 +1,145 @@
+"""`hourbell export`: jobs as a file that says the same, without secrets, and what could not be written."""
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from hourbell.cli.export import Export
+from hourbell.client import Job
+from hourbell.core.job import Definition
+from hourbell.core.job_body import job_to_body
+from hourbell.core.jobs_file import FORMATS, Format, read_jobs_file
+from tests.api.whole import Whole, whole_api
+from tests.cli.live import Live, live
+from tests.core.schedule.strategies import examples
+from tests.core.test_jobs_file import odd_definitions
+from tests.sqlite_database import SqliteDatabase
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("node")
+
+
+@pytest.fixture(scope="module")
+def node(folder: Path) -> Iterator[Live]:
+    with live(folder) as made:
+        yield made
+
+
+def test_what_is_exported_can_be_applied_and_changes_nothing(node: Live, tmp_path: Path) -> None:
+    text = '[[job]]\nname = "again"\nschedule = "0 9 * * *"\ntarget = { type = "task", name = "t" }\ntags = ["x"]\n'
+    node.ok("apply", "-f", "-", "--source", "again", given=text)
+    exported = node.ok("export", "--source", "again")
+
+    assert exported == f'source = "again"\n\n{text}'
+    assert node.ok("apply", "-f", "-", "--prune", given=exported) == "nothing to change\n"
+    for suffix in ("yaml", "json", "toml"):
+        file = str(tmp_path / f"jobs.{suffix}")
+        assert node.ok("export", "--source", "again", "-f", file) == ""
+        assert node.ok("diff", "-f", file, "--prune") == "nothing to change\n"
+
+
+def test_a_file_that_is_there_is_left_alone(node: Live, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.toml"
+    file.write_text("mine")
+    done = node.run("export", "-f", str(file))
+
+    assert (done.exit_code, "is there already" in done.stderr, file.read_text()) == (2, True, "mine")
+    assert "cannot be written" in node.run("export", "-f", str(tmp_path / "no" / "jobs.toml")).stderr
+
+
+def test_secrets_are_told_and_not_exported(node: Live) -> None:
+    target = json.dumps({"type": "http", "url": node.receiver, "secret": "generate", "headers": {"A": "env:TOKEN"}})
+    body = '{"job": [{"name": "signed", "schedule": "@yearly", "target": %s}]}' % target  # noqa: UP031
+    made = node.run("apply", "-f", "-", "--source", "signed", given=body, TOKEN="very-hidden")
+    exported = node.run("export", "--source", "signed")
+    as_json = node.run("export", "--source", "signed", "--format", "json")
+
+    assert (made.exit_code, "whsec_" in made.stdout) == (0, True), made.output
+    assert '# signed: secret = "env:NAME" in its target\n' in exported.stdout
+    assert '# signed: headers = { A = "env:NAME" } in its target\n' in exported.stdout
+    assert "not in the file: signed: secret" in as_json.stderr
+    assert not any(word in exported.output + as_json.output for word in ("whsec_", "very-hidden"))
+    assert node.ok("diff", "-f", "-", given=exported.stdout).splitlines()[-1] == "nothing to change"
+
+
+def test_jobs_of_several_owners_have_no_source_and_say_whose_they_are(node: Live) -> None:
+    node.create("by-hand", "--tag", "mixed")
+    given = '[[job]]\nname = "by-file"\nschedule = "@daily"\ntarget = { type = "task", name = "t" }\ntags = ["mixed"]\n'
+    node.ok("apply", "-f", "-", "--source", "mixed", given=given)
+    exported = node.ok("export", "--tag", "mixed")
+
+    assert exported.startswith("# These jobs belong to api, file:mixed; hourbell apply --take-over makes them")
+    assert "\nsource = " not in exported
+    assert node.run("diff", "-f", "-", given=exported).exit_code == 5
+    assert "source" not in node.ok("export", "--tag", "mixed", "--managed-by", "api", "--format", "yaml")
+
+
+def test_a_job_that_makes_no_sense_is_told_and_the_others_are_written(node: Live, folder: Path) -> None:
+    for name in ("broken-a", "broken-b"):
+        node.create(name, "--tag", "broken")
+    [path] = folder.glob("*.db")
+    with sqlite3.connect(path) as connection:
+        connection.execute("update hourbell_jobs set schedule = 'nonsense' where name = 'broken-a'")
+    connection.close()
+    done = node.run("export", "--tag", "broken")
+
+    assert done.exit_code == 1
+    assert "broken-a: " in done.stderr
+    assert "broken-b" not in done.stderr
+    assert [job.definition.name for job in read_jobs_file(done.stdout, "toml", str).jobs] == ["broken-b"]
+
+
+def test_a_job_in_error_is_not_written_as_far_as_it_goes() -> None:
+    raw = {"id": "5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e", "version": 1, "state": "error", "error": "retry is 5"}
+    export = Export()
+    export.add(Job.of({**raw, "name": "a", "schedule": "@daily", "target": {"type": "task", "name": "t"}}))
+
+    assert (export.text("toml"), export.unwritten) == ("", ["a: it is in error: retry is 5"])
+
+
+def test_an_export_of_nothing_is_an_empty_file(node: Live) -> None:
+    done = node.run("export", "--tag", "nobody-has-this")
+
+    assert (done.exit_code, done.stdout, "there is no such job" in done.stderr) == (0, "", True)
+
+
+async def applied(api: Whole, bodies: list[dict[str, Any]], source: str, *, dry_run: bool = False) -> dict[str, Any]:
+    body = {"source": source, "prune": bool(bodies), "jobs": bodies}
+    answer = await api.client.post("/api/v1/jobs/apply", json=body, params={"dry_run": dry_run})
+    assert answer.status_code == 200, answer.text
+    plan: dict[str, Any] = answer.json()
+    return plan
+
+
+@settings(examples(25), phases=[Phase.generate])  # to shrink takes minutes: each example is a database
+@given(
+    st.lists(odd_definitions, max_size=3, unique_by=lambda definition: definition.name), st.sampled_from(["", "é 1"])
+)
+def test_applying_an_export_changes_nothing_in_any_format(wanted: list[Definition], source: str) -> None:
+    async def exported_and_applied() -> None:
+        async with SqliteDatabase.in_memory() as database, whole_api(database) as api:
+            await applied(api, [job_to_body(definition) for definition in wanted], source)
+            export = Export()
+            for raw in (await api.client.get("/api/v1/jobs")).json()["items"]:
+                export.add(Job.of(raw))
+            assert (len(export.definitions), export.unwritten) == (len(wanted), [])
+            for form in FORMATS:
+                plan = await applied(api, *read_again(export, form), dry_run=True)
+                assert [job["action"] for job in plan["jobs"]] == ["none"] * len(wanted), (form, plan)
+                assert plan["deleted"] == []
+
+    asyncio.run(exported_and_applied())
+
+
+def read_again(export: Export, form: Format) -> tuple[list[dict[str, Any]], str]:
+    read = read_jobs_file(export.text(form), form, str)
+    return [job.as_body() for job in read.jobs], read.source_label or ""

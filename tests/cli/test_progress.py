@@ -1,0 +1,101 @@
+"""Progress is for whoever looks at a terminal: nothing of it reaches a pipe, and nothing of it stays."""
+
+import io
+import json
+import re
+import sqlite3
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hourbell.cli.progress import Progress
+from tests.cli.live import Live, live
+
+ERASED = "\r\x1b[K"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_total_is_drawn_as_a_bar_and_erased_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", screen := Terminal())
+    monkeypatch.setattr("hourbell.cli.progress._OFTEN", 0.0)
+    with Progress("importing", 200) as progress:
+        progress.add(100)
+
+    assert f"{ERASED}importing: [############------------] 50%" in screen.getvalue()
+    assert screen.getvalue().endswith(ERASED)
+
+
+def test_without_a_total_what_is_done_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", screen := Terminal())
+    monkeypatch.setattr("hourbell.cli.progress._OFTEN", 0.0)
+    with Progress("removing old runs", unit="removed") as progress:
+        progress.add(1_200)
+
+    assert screen.getvalue().split(ERASED)[1:-1] == ["removing old runs: …", "removing old runs: 1,200 removed"]
+
+
+def test_a_pipe_sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", pipe := io.StringIO())
+    with Progress("importing", 10) as progress:
+        progress.add(10)
+
+    assert pipe.getvalue() == ""
+
+
+def test_a_backfill_shows_that_it_goes_on(node: Live) -> None:
+    node.ok("job", "create", "filled", "--schedule", "@daily", "--url", node.receiver, "--method", "GET")
+    args = ("job", "backfill", "filled", "--from", "2026-03-01", "--to", "2026-03-03")
+    piped = node.run(*args, "--dry-run")
+    status, screen = node.terminal(*args)
+
+    assert (status, f"{ERASED}making runs: …{ERASED}" in screen) == (0, True)
+    assert (piped.exit_code, ERASED in piped.output) == (0, False)
+
+
+def test_a_migration_shows_that_it_goes_on(node: Live, tmp_path: Path) -> None:
+    status, screen = node.terminal("db", "migrate", "--database-url", f"sqlite:///{tmp_path}/new.db")
+
+    assert (status, "bringing the schema up to date: …" in screen) == (0, True)
+    assert "0001_engine  applied" in screen
+
+
+def test_old_runs_are_removed_now_after_somebody_was_asked(tmp_path: Path) -> None:
+    with live(tmp_path) as node:
+        node.create("pruned")
+        node.ok("job", "trigger", "pruned", "--wait")
+        time.sleep(1.1)
+        args = (
+            "db",
+            "prune",
+            "--older-than",
+            "1s",
+            "--keep",
+            "0",
+            "--database-url",
+            f"sqlite:///{tmp_path}/hourbell.db",
+        )
+
+        asked = node.run(*args)
+        assert (asked.exit_code, "add --yes" in asked.stderr) == (2, True)
+        assert "whether to remove runs older than 1s, keeping each job's last 0" in asked.stderr
+        status, screen = node.terminal(*args, typed="y\n")
+        assert (status, "removing old runs: " in screen, "removed 1 run" in screen) == (0, True, True)
+        assert json.loads(node.ok(*args, "--yes", "--json")) == {"removed": 0}
+        assert node.json("run", "list", "--job", "pruned")["items"] == []
+
+
+def test_a_database_that_is_not_there_or_not_up_to_date_is_told(node: Live, tmp_path: Path) -> None:
+    url = ("--yes", "--database-url", f"sqlite:///{tmp_path}/old.db")
+    missing = node.run("db", "prune", *url)
+    sqlite3.connect(tmp_path / "old.db").execute("create table other (id)").connection.close()
+    old = node.run("db", "prune", *url)
+
+    assert (missing.exit_code, old.exit_code) == (1, 1)
+    assert re.search("there is no database", missing.stderr)
+    assert "hourbell db migrate" in old.stderr

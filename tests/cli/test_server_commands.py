@@ -1,0 +1,136 @@
+"""What goes on at a server: status, nodes, audit, forecast, events, and the lists that should be empty."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+
+import pytest
+
+from tests.cli.live import PATIENCE, Live
+
+
+def test_status_tells_who_calls_whether_it_works_and_how_it_goes(node: Live) -> None:
+    node.create("counted")
+    shown, body = node.ok("status", "--since", "2h"), node.json("status")
+
+    assert re.search(r"^ready: +yes$", shown, re.MULTILINE)
+    assert re.search(r"^you: +\w+, admin$", shown, re.MULTILINE)
+    assert node.ok("status", "-q") == "ready\n"
+    assert node.run("status", "--server", "http://127.0.0.1:1").exit_code == 1
+    assert (body["ready"]["status"], body["session"]["role"], body["stats"]["jobs"] > 0) == ("ready", "admin", True)
+
+
+def test_nodes_are_listed(node: Live) -> None:
+    head, row = node.ok("nodes", "-z", "Asia/Tokyo").splitlines()
+
+    assert re.match(r"NODE +HOST +RUNNING +STARTED \(Asia/Tokyo\) +HEARD OF \(Asia/Tokyo\)", head)
+    assert node.ok("nodes", "-q").strip() == row.split()[0]
+    assert len(node.json("nodes")["items"]) == 1
+
+
+def test_the_audit_tells_who_did_what_to_a_job(node: Live) -> None:
+    job = node.create("audited")
+    node.ok("job", "pause", "audited", "--note", "why")
+    head, newest, first = node.ok("audit", "--job", "audited").splitlines()
+
+    assert re.match(r"WHEN \(UTC\) +WHO +WHAT +SUBJECT +CHANGES", head)
+    assert (job in newest, job in first) == (True, True)
+    assert [each["subject"] for each in node.json("audit", "--subject", job, "-n", "1")["items"]] == [job]
+    assert node.run("audit", "--job", "audited", "--subject", job).exit_code == 2
+    assert node.run("audit", "--job", "nobody").exit_code == 3
+
+
+def test_a_forecast_counts_what_comes_by_spans_of_time(node: Live) -> None:
+    node.ok("job", "create", "hourly", "-s", "@hourly", "--url", node.receiver)
+    head, *rows = node.ok("forecast", "--from", "+1d", "--bucket", "1h", "-n", "3").splitlines()
+
+    assert re.fullmatch(r"FROM \(UTC\) +RUNS", head.strip())
+    assert len(rows) == 3
+    assert all(int(row.split()[2]) >= 1 for row in rows)
+    assert len(node.json("forecast", "-n", "7")["buckets"]) == 7
+
+
+@pytest.mark.parametrize("which", ["late", "stuck", "orphans"])
+def test_the_lists_that_should_be_empty_say_so(node: Live, which: str) -> None:
+    done = node.run("run", which)
+
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "that is as it should be" in done.stderr
+    assert node.json("run", which, "-n", "5") == {"items": []}
+
+
+def test_events_stream_as_lines_of_json_and_end_after_so_many(node: Live) -> None:
+    node.create("noisy")
+    with listening(node, "-n", "1") as listener:
+        assert listener.stdout is not None
+        while listener.poll() is None:
+            node.ok("job", "trigger", "noisy")
+            try:
+                listener.wait(0.5)
+            except subprocess.TimeoutExpired:
+                continue
+        event = json.loads(listener.stdout.read())
+
+    assert (listener.returncode, event["event"]) == (0, "changes")
+    assert {"id", "job_id", "state"} <= event["runs"][0].keys()
+
+
+def test_listening_ends_after_a_time_or_when_interrupted(node: Live) -> None:
+    assert node.run("events", "--timeout", "1s").exit_code == 0
+    with listening(node) as listener:
+        assert listener.stderr is not None
+        listener.stderr.readline()
+        time.sleep(1)  # until it waits for what comes
+        listener.send_signal(signal.SIGINT)
+        listener.communicate(timeout=PATIENCE)
+
+    assert listener.returncode == 130
+
+
+def test_events_on_a_terminal_name_the_job(node: Live) -> None:
+    node.create("named")
+    with ThreadPoolExecutor(1) as pool:
+        seen = pool.submit(node.terminal, "events", "-n", "1", "--timeout", "60s")
+        while not seen.done():
+            node.ok("job", "trigger", "named")
+            wait([seen], 0.5)
+        status, screen = seen.result()
+
+    assert status == 0
+    assert re.search(r"\(UTC\)  run  named  \w+  [0-9a-f-]{36}", screen)
+
+
+@contextmanager
+def listening(node: Live, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hourbell", "events", *arguments],
+        env={"PATH": os.environ["PATH"], "HOURBELL_URL": node.url},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_dry_run_counts_the_runs_and_does_nothing(node: Live) -> None:
+    node.create("dry-runs", method="POST")
+    run = node.failed_run("dry-runs")
+    for verb in ("replay", "discard"):
+        done = node.run("run", verb, "--job", "dry-runs", "--dry-run")
+        assert (done.exit_code, done.stdout, done.stderr) == (0, "", f"1 run to {verb}\n")
+    body = node.json("run", "cancel", "--job", "dry-runs", "--dry-run")
+
+    assert (body["dry_run"], body["matched"]) == (True, 0)
+    assert run in node.ok("run", "failed", "-q")
+    assert node.run("run", "replay", run, "--dry-run").exit_code == 2

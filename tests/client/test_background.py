@@ -1,0 +1,60 @@
+"""The thread behind the sync client, when somebody presses Ctrl-C at a bad moment."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+
+from hourbell.client.background import Background
+
+
+async def numbers() -> AsyncIterator[int]:
+    yield 1
+
+
+def test_who_is_interrupted_while_the_thread_starts_can_go_on_and_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = threading.Event()
+
+    async def close() -> None:
+        closed.set()
+
+    background, start = Background(close), threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        list(background.iterate(numbers()))
+    for thread in threading.enumerate():
+        if thread.name == "hourbell":
+            thread.join()
+
+    assert list(background.iterate(numbers())) == [1]
+    background.close()
+    assert closed.is_set()
+
+
+def test_who_is_interrupted_after_the_handover_is_interrupted_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    handed = asyncio.run_coroutine_threadsafe
+    ran = threading.Event()
+
+    async def close() -> None: ...
+
+    async def work() -> None:
+        ran.set()
+
+    def interrupted(*args: object) -> None:
+        handed(*args).result()  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    background = Background(close)
+    monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        background.run(work())
+
+    assert ran.is_set()
+    background.close()

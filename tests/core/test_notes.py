@@ -1,0 +1,70 @@
+"""What a task says is bounded, and every database can keep it."""
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+
+from hourbell.core.notes import LONGEST_TEXT, MOST_BYTES, MOST_LINES, Notebook
+
+NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
+RUN = UUID(int=1)
+
+
+def texts(book: Notebook) -> list[str]:
+    return [line.text for line in book.notes(RUN, 1).log]
+
+
+def test_of_too_many_lines_the_oldest_go() -> None:
+    book = Notebook()
+    for number in range(MOST_LINES + 5):
+        book.add_line(NOW, number)
+
+    assert texts(book) == [str(number) for number in range(5, MOST_LINES + 5)]
+
+
+def test_of_too_much_text_the_oldest_lines_go() -> None:
+    book = Notebook()
+    for letter in "abc":
+        for _ in range(20):
+            book.add_line(NOW, letter * LONGEST_TEXT)
+
+    kept = texts(book)
+    assert len(kept) == MOST_BYTES // LONGEST_TEXT
+    assert set(kept[-20:]) == {"c" * LONGEST_TEXT}
+
+
+def test_text_is_counted_in_bytes() -> None:
+    book = Notebook()
+    for _ in range(20):
+        book.add_line(NOW, "€" * LONGEST_TEXT)
+
+    assert len(texts(book)) == MOST_BYTES // (3 * LONGEST_TEXT)
+
+
+def test_a_long_line_is_cut() -> None:
+    book = Notebook()
+    book.add_line(NOW, "x" * (LONGEST_TEXT + 1))
+
+    assert texts(book) == ["x" * LONGEST_TEXT]
+
+
+def test_what_no_database_can_keep_is_replaced() -> None:
+    book = Notebook()
+    book.add_line(NOW, "a\0b\ud800c")
+
+    assert texts(book) == ["a\ufffdb?c"]
+
+
+@pytest.mark.parametrize(("told", "kept"), [(0.5, 0.5), (-1, 0.0), (1.0001, 1.0), (True, 1.0), (None, None)])
+def test_progress_is_a_fraction(told: float | None, kept: float | None) -> None:
+    book = Notebook()
+    book.set_progress(told, "so far")
+
+    notes = book.notes(RUN, 2)
+    assert (notes.attempt, notes.fraction, notes.message) == (2, kept, "so far")
+
+
+def test_progress_that_is_not_a_number_is_refused() -> None:
+    with pytest.raises(ValueError, match="fraction from 0 to 1"):
+        Notebook().set_progress(float("nan"))
