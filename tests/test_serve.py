@@ -28,9 +28,9 @@ from hourbell import Scheduler
 scheduler = Scheduler()
 
 @scheduler.job("* * * * * *")
-async def tick(call):
+async def tick(run):
     with open("ticks", "a") as ticks:
-        ticks.write(f"{call.run.id}\\n")
+        ticks.write(f"{run.id}\\n")
 """
 SLOW = """
 import asyncio, os
@@ -39,7 +39,7 @@ from hourbell import Scheduler
 scheduler = Scheduler()
 
 @scheduler.job("* * * * * *", overlap="skip")
-async def slow(call):
+async def slow(run):
     open("begun", "w").close()
     await asyncio.sleep(float(os.environ["SLOW"]))
 """
@@ -286,7 +286,7 @@ def test_an_app_that_is_none_is_a_usage_error(serve: Serve, tmp_path: Path, app:
     [
         ("1 / 0", "ZeroDivisionError: division by zero"),
         ("def broken(:", "SyntaxError: invalid syntax"),
-        ("@scheduler.job('61 * * * *')\ndef f(call): ...", "minute field, column 1: 61 is outside 0-59"),
+        ("@scheduler.job('61 * * * *')\ndef f(run): ...", "minute field, column 1: 61 is outside 0-59"),
     ],
 )
 def test_an_app_whose_import_fails_shows_where_and_why(serve: Serve, line: str, told: str) -> None:

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hourbell.core.schedule import Fault, Occurrence, Schedule, ScheduleError, ScheduleWarning
     from hourbell.library.scheduler import Scheduler
+    from hourbell.targets.task_run import Run, Superseded
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["Fault", "Occurrence", "Schedule", "ScheduleError", "ScheduleWarning", "Scheduler"]
+__all__ = ["Fault", "Occurrence", "Run", "Schedule", "ScheduleError", "ScheduleWarning", "Scheduler", "Superseded"]
 
 
 def __getattr__(name: str) -> object:
@@ -17,6 +18,10 @@ def __getattr__(name: str) -> object:
         from hourbell.library.scheduler import Scheduler
 
         return Scheduler
+    if name in ("Run", "Superseded"):
+        from hourbell.targets import task_run
+
+        return getattr(task_run, name)
     if name in __all__:
         from hourbell.core import schedule
 

@@ -1,4 +1,4 @@
-"""One Hourbell process from start to stop: the engine, its heartbeat in a thread of its own, a small HTTP server."""
+"""One Hourbell process from start to stop: a node, and the HTTP server with the API."""
 
 import asyncio
 import contextlib
@@ -7,8 +7,7 @@ import logging
 import os
 import signal
 import socket
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import uuid4
@@ -22,14 +21,12 @@ from hourbell.api.health import LoopAge, Readiness
 from hourbell.api.middleware import Edge
 from hourbell.control.access import Access, refuse_to_listen
 from hourbell.control.changes import Watch
+from hourbell.control.programs import Program
 from hourbell.engine.engine import Engine
-from hourbell.engine.heartbeat import HeartbeatResult
-from hourbell.library.scheduler import Scheduler
-from hourbell.library.sync import sync_jobs
 from hourbell.metrics import Metrics
+from hourbell.node import Node, prepare
 from hourbell.settings import DEFAULT, Address, Settings, SettingsError
 from hourbell.store.base import StoreUnavailable
-from hourbell.targets.base import Target
 from hourbell.wiring import (
     Stores,
     allowed_networks,
@@ -58,41 +55,6 @@ class CannotListen(Exception):
     """The address is taken, or not this machine's."""
 
 
-class HeartbeatThread:
-    """Runs the heartbeat loop on an event loop of its own, so that a busy engine does not cost its leases."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._thread = threading.Thread(target=self._work, name="hourbell-heartbeat", daemon=True)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        main = asyncio.get_running_loop()
-
-        def hand_over(result: HeartbeatResult) -> None:
-            with contextlib.suppress(RuntimeError):  # the engine's loop is closed
-                main.call_soon_threadsafe(engine.on_beat, result)
-
-        engine.heartbeat.on_beat = hand_over
-
-    def start(self) -> None:
-        self._thread.start()
-
-    async def stop(self) -> None:
-        if self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # it has ended by itself
-                self._loop.call_soon_threadsafe(self._engine.heartbeat_loop.stop)
-        await asyncio.to_thread(self._thread.join, 5)
-
-    def _work(self) -> None:
-        asyncio.run(self._run())
-
-    async def _run(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        try:
-            await self._engine.heartbeat_loop.run()
-        finally:
-            await self._engine.heartbeat.close()
-
-
 class _Server(uvicorn.Server):
     """uvicorn without signal handlers of its own."""
 
@@ -102,21 +64,19 @@ class _Server(uvicorn.Server):
 
 
 @dataclass(frozen=True, slots=True)
-class _Node:
+class _Started:
     """What runs once the start is done."""
 
-    engine: Engine
-    heartbeat: HeartbeatThread
-    targets: Sequence[Target]
+    node: Node
     access: Access
     watch: Watch
     app: ASGIApp
 
 
 class Service:
-    def __init__(self, settings: Settings, scheduler: Scheduler) -> None:
+    def __init__(self, settings: Settings, program: Program) -> None:
         self._settings = settings
-        self._scheduler = scheduler
+        self._program = program
         self._stopping = asyncio.Event()
         self._signalled_at = 0.0
 
@@ -136,23 +96,20 @@ class Service:
         log.info("stopped")
         _ignore_signals()
 
-    async def _start(self, stores: Stores, port: int) -> _Node:
+    async def _start(self, stores: Stores, port: int) -> _Started:
         settings = self._settings
         log.info(
             "database_chosen", extra={"database": str(settings.database), "from": settings.origins["database_url"]}
         )
-        for migration in await stores.migrate():
-            log.info("migration_applied", extra={"migration": f"{migration.number:04}_{migration.name}"})
-        now = await stores.engine.sample_time()
+        now = await prepare(stores)
         if (why := refuse_to_listen(settings.http_addr, await build_access(stores, lambda: now).is_open())) is not None:
             raise SettingsError(why)
-        await sync_jobs(stores.control, self._scheduler.jobs, now, uuid4)
         keys = await load_keys(settings, stores.secrets)
         if stores.transactions is not None:
             await stores.transactions.check()
         metrics = Metrics(with_job_names=settings.metrics_job_names)
         gate = build_gate(settings, port=port)
-        targets = build_targets(settings, self._scheduler, keys, gate)
+        targets = build_targets(settings, self._program.tasks, keys, gate)
         _tell_of_networks(settings)
         engine = build_engine(settings, stores, targets, metrics)
         access = build_access(stores, engine.clock.now)
@@ -165,28 +122,23 @@ class Service:
             elapsed=clock.elapsed,
             trusted_proxies=settings.trusted_proxies,
         )
-        heartbeat = HeartbeatThread(engine)
-        heartbeat.start()
-        await engine.start(with_heartbeat=False)
-        return _Node(engine, heartbeat, targets, access, control.watch, edge)
+        node = Node(engine, targets, stores, self._program)
+        await node.start(now)
+        return _Started(node, access, control.watch, edge)
 
-    async def _serve(self, node: _Node, stores: Stores, listening: socket.socket) -> None:
+    async def _serve(self, started: _Started, stores: Stores, listening: socket.socket) -> None:
         """Answer until the signal; then stop in order, with the HTTP server last: a drain can be watched."""
-        server = _server(node.app)
+        server = _server(started.app)
         serving = asyncio.create_task(server.serve(sockets=[listening]))
-        tidying = asyncio.create_task(_tidy(node, stores))
+        tidying = asyncio.create_task(_tidy(started, stores))
         _spare_the_collector()
         log.info("serving", extra={"http": f"http://{Address(*listening.getsockname()[:2])}"})
         await self._stopping.wait()
-        await node.engine.stop()
-        await node.heartbeat.stop()
-        await node.engine.retire()
-        for target in node.targets:
-            await target.close()
+        await started.node.stop()
         tidying.cancel()
-        await node.watch.close()
+        await started.watch.close()
         with contextlib.suppress(StoreUnavailable):
-            await node.access.flush()
+            await started.access.flush()
         server.should_exit = True
         await serving
 
@@ -224,13 +176,13 @@ def _server(app: ASGIApp) -> _Server:
     )
 
 
-async def _tidy(node: _Node, stores: Stores) -> None:
+async def _tidy(started: _Started, stores: Stores) -> None:
     """Now and then write down when tokens were used, and forget what was asked for long ago."""
     while True:
         await asyncio.sleep(_TIDY_SECONDS)
         with contextlib.suppress(StoreUnavailable):
-            await node.access.flush()
-            await stores.access.forget_kept(node.engine.clock.now() - _KEYS_LAST, _FORGOTTEN_AT_ONCE)
+            await started.access.flush()
+            await stores.access.forget_kept(started.node.engine.clock.now() - _KEYS_LAST, _FORGOTTEN_AT_ONCE)
 
 
 def _spare_the_collector() -> None:
@@ -258,6 +210,8 @@ def _ignore_signals() -> None:
 
 
 async def _readiness(engine: Engine, stores: Stores) -> Readiness:
+    if engine.is_stopping:
+        return Readiness(database_reachable=True, loops=(), is_stopping=True)
     loops = tuple(LoopAge(loop.name, loop.age, loop.longest_age) for loop in engine.loops)
     now = engine.clock.now()
     try:

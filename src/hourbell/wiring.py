@@ -3,7 +3,7 @@
 import os
 import random
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,7 +27,6 @@ from hourbell.control.secrets import Secrets, WrongKeys, check_keys
 from hourbell.core.networks import LOOPBACK, Network
 from hourbell.core.schedule import TZDATA_VERSION
 from hourbell.engine.engine import Engine, EngineSettings
-from hourbell.library.scheduler import Scheduler
 from hourbell.metrics import Metrics
 from hourbell.sealing import KeyRing, make_key_file, parse_keys
 from hourbell.settings import DEFAULT, Settings, SettingsError, servers_of
@@ -39,7 +38,7 @@ from hourbell.store.lists import ListStore
 from hourbell.store.migrations import Migration, load_migrations
 from hourbell.store.secrets import SecretStore
 from hourbell.targets.base import Target
-from hourbell.targets.task import TaskTarget
+from hourbell.targets.task import Task, TaskTarget
 
 if TYPE_CHECKING:  # what only a server needs is loaded by a server
     from hourbell.api.access import Door
@@ -128,10 +127,16 @@ def _open_sqlite(settings: Settings) -> Stores:
     from hourbell.store.sqlite.lists import SqliteListStore
     from hourbell.store.sqlite.migrate import migrate, status
     from hourbell.store.sqlite.secrets import SqliteSecretStore
+    from hourbell.store.sqlite.transactions import SqliteTransactionStore
     from hourbell.store.sqlite.writer import Apart, Threaded
 
     writer = Threaded(settings.database.location)
     users = Apart(Threaded(settings.database.location), writer)  # a long list keeps nobody from writing
+    transactions = SqliteTransactionStore(Threaded(settings.database.location), elapsed=clock.elapsed)
+
+    async def close() -> None:
+        await transactions.close()
+        await users.close()
 
     return Stores(
         engine=SqliteEngineStore(writer),
@@ -140,10 +145,10 @@ def _open_sqlite(settings: Settings) -> Stores:
         lists=SqliteListStore(users),
         access=SqliteAccessStore(users),
         secrets=SqliteSecretStore(users),
-        transactions=None,
+        transactions=transactions,
         migrate=lambda: migrate(writer),
         status=lambda: status(writer),
-        close=users.close,
+        close=close,
     )
 
 
@@ -312,10 +317,10 @@ def build_engine(settings: Settings, stores: Stores, targets: Sequence[Target], 
     )
 
 
-def build_targets(settings: Settings, scheduler: Scheduler, keys: KeyRing | None, gate: "Gate") -> list[Target]:
+def build_targets(settings: Settings, tasks: Mapping[str, Task], keys: KeyRing | None, gate: "Gate") -> list[Target]:
     """The targets of a node whose own server listens on this port."""
-    tasks = TaskTarget(scheduler.tasks, threads=settings.sync_threads)
-    return [tasks, _http_target(settings, keys, gate), _sql_target(settings)]
+    own = TaskTarget(tasks, threads=settings.sync_threads, transactions=settings.sql_connections)
+    return [own, _http_target(settings, keys, gate), _sql_target(settings)]
 
 
 def allowed_networks(settings: Settings) -> tuple[Network, ...]:

@@ -83,6 +83,12 @@ async def test_a_node_without_its_database_is_not_ready() -> None:
     assert answer.json()["backlog"] == {"waiting": None, "oldest_seconds": None}
 
 
+async def test_a_node_that_stops_is_not_ready() -> None:
+    answer = await get("/health/ready", answering(Readiness(True, (), is_stopping=True)))
+
+    assert (answer.status_code, answer.json()["status"]) == (503, "stopping")
+
+
 async def test_a_node_whose_planner_has_died_is_not_ready() -> None:
     readiness = Readiness(True, (LoopAge("planner", 75, 60), LoopAge("runner", 1, 60)), waiting=0)
     answer = await get("/health/ready", answering(readiness))

@@ -3,9 +3,11 @@
 import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 
+from hourbell.store.base import Node
 from tests.api.whole import HOOK, Whole, a_job, whole_api
 from tests.database import Database
 
@@ -240,3 +242,35 @@ not json
 
     results = [json.loads(line)["result"] for line in answer.text.splitlines()]
     assert results == ["changed", "created", "refused", "refused"]
+
+
+async def test_a_run_says_what_it_waits_for(api: Whole) -> None:
+    await api.job("report", target={"type": "task", "name": "reports.weekly"})
+    run = (await api.client.post("/api/v1/jobs/report/trigger")).json()["run"]
+    assert run["waits_for"].startswith("no node has the task reports.weekly; it waits until one does")
+
+    now = api.time.now()
+    node = Node(UUID(int=7), "host", now, ("task:*",), "2026a")
+    await api.database.engine().heartbeat(node, now, now, ())
+    found = (await api.client.get(f"/api/v1/runs/{run['id']}")).json()
+    assert found["waits_for"] == "a free place, or the end of the run before it"
+
+    await api.client.post(f"/api/v1/runs/{run['id']}/cancel")
+    assert (await api.client.get(f"/api/v1/runs/{run['id']}")).json()["waits_for"] is None
+
+
+async def test_a_job_whose_time_is_over_is_made_with_a_warning(api: Whole) -> None:
+    made = await api.job("late", schedule="at 2020-01-01T00:00:00")
+
+    assert "never_fires" in [warning["code"] for warning in made["warnings"]]
+
+
+async def test_a_run_of_a_deleted_job_is_not_replayed_and_says_why(api: Whole) -> None:
+    await api.job("report")
+    run = (await api.client.post("/api/v1/jobs/report/trigger")).json()["run_id"]
+    await api.client.delete("/api/v1/jobs/report")
+
+    answer = await api.client.post(f"/api/v1/runs/{run}/replay")
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "job_deleted")
+    assert "discard" in answer.json()["detail"]

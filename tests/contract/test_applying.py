@@ -9,11 +9,10 @@ import pytest
 
 from hourbell.core.job import Definition
 from hourbell.sealing import Sealed
-from hourbell.store.applying import GONE_NOTE
 from hourbell.store.base import Conflict
-from hourbell.store.bundles import Applied, Bundle, Gone, JobEntry, NewSecret
+from hourbell.store.bundles import Applied, Bundle, JobEntry, NewSecret
 from hourbell.store.control import ControlStore
-from tests.contract.steps import BY, HOUR, MINUTE, T0, a_job, add_job
+from tests.contract.steps import BY, HOUR, T0, a_job, add_job
 from tests.database import Database
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +29,7 @@ def a_bundle(*definitions: Definition, **more: Any) -> Bundle:
 
 
 async def bring(control: ControlStore, *definitions: Definition, **more: Any) -> Applied:
-    bundle = a_bundle(*definitions, **{name: more.pop(name) for name in ("gone", "take_over") if name in more})
+    bundle = a_bundle(*definitions, **{name: more.pop(name) for name in ("prune", "take_over") if name in more})
     return await control.apply_jobs(bundle, more.pop("now", LATER), BY, **more)
 
 
@@ -73,9 +72,9 @@ async def test_a_dry_run_tells_the_same_and_does_nothing(database: Database) -> 
     control = database.control()
     await bring(control, a_file_job("old"), now=T0)
 
-    planned = await bring(control, a_file_job("new"), gone=Gone.DELETE, dry_run=True)
+    planned = await bring(control, a_file_job("new"), prune=True, dry_run=True)
     assert await names(control, ["old", "new"]) == ["old"]
-    done = await bring(control, a_file_job("new"), gone=Gone.DELETE, expect=planned.state)
+    done = await bring(control, a_file_job("new"), prune=True, expect=planned.state)
 
     assert results(planned) == results(done) == {"new": "created"}
     assert [job.definition.name for job in planned.gone] == [job.definition.name for job in done.gone] == ["old"]
@@ -88,7 +87,7 @@ async def test_only_the_owners_jobs_are_deleted(database: Database) -> None:
     await add_job(control, "of-another-file", managed_by="file", source="b.toml")
     await bring(control, a_file_job("one"), a_file_job("two"), now=T0)
 
-    await bring(control, a_file_job("one"), gone=Gone.DELETE)
+    await bring(control, a_file_job("one"), prune=True)
 
     assert await names(control, ["of-the-api", "of-another-file", "one", "two"]) == [
         "of-the-api",
@@ -133,10 +132,10 @@ async def test_a_state_changes_with_every_job_it_looked_at(database: Database) -
     job = (await bring(control, a_file_job("one"), a_file_job("two"), now=T0)).jobs[1].after
     assert job is not None
 
-    first = await bring(control, a_file_job("one"), gone=Gone.DELETE, dry_run=True)
-    again = await bring(control, a_file_job("one"), gone=Gone.DELETE, dry_run=True)
+    first = await bring(control, a_file_job("one"), prune=True, dry_run=True)
+    again = await bring(control, a_file_job("one"), prune=True, dry_run=True)
     await control.pause_job(job.id, LATER, BY, note="", until=None, cancel_waiting=False)
-    changed = await bring(control, a_file_job("one"), gone=Gone.DELETE, dry_run=True)
+    changed = await bring(control, a_file_job("one"), prune=True, dry_run=True)
 
     assert first.state == again.state != changed.state
 
@@ -159,28 +158,6 @@ async def test_an_operators_pause_stays_and_the_owners_own_ends(database: Databa
         "by-file": True,
         "born-paused": True,
     }
-
-
-async def test_jobs_that_are_gone_can_be_paused_and_go_on_when_they_are_back(database: Database) -> None:
-    control = database.control()
-    await bring(control, a_file_job("one"), a_file_job("two"), now=T0)
-
-    left = await bring(control, a_file_job("one"), gone=Gone.PAUSE, now=T0 + MINUTE)
-    paused, seen = await control.get_job("two"), await database.lists().job("two")
-    await bring(control, a_file_job("one"), gone=Gone.PAUSE, now=T0 + 2 * MINUTE)
-    await bring(control, a_file_job("one"), a_file_job("two"), gone=Gone.PAUSE)
-    back = await control.get_job("two")
-
-    assert [job.definition.name for job in left.gone] == ["two"]
-    assert seen is not None
-    assert (seen.paused_note, seen.paused_by) == (GONE_NOTE, f"file:{SOURCE}")
-    assert paused is not None
-    assert back is not None
-    assert (paused.definition.enabled, paused.version) == (False, 2)
-    assert (back.definition.enabled, back.version) == (True, 3)
-    view = await database.lists().job(back.id)
-    assert view is not None
-    assert view.paused_note is None
 
 
 async def test_jobs_of_others_are_taken_over_when_asked(database: Database) -> None:
@@ -219,22 +196,24 @@ async def test_what_may_not_be_deleted_keeps_out_all(database: Database) -> None
     await bring(control, a_file_job("old"), now=T0)
 
     with pytest.raises(Conflict) as caught:
-        await bring(control, a_file_job("new"), gone=Gone.DELETE, may_change=lambda job: job.name != "old")
+        await bring(control, a_file_job("new"), prune=True, may_change=lambda job: job.name != "old")
 
     assert caught.value.code == "not_allowed"
     assert await names(control, ["old", "new"]) == ["old"]
 
 
-async def test_a_bundle_is_one_row_of_the_audit(database: Database) -> None:
+async def test_each_job_that_changes_is_a_row_of_the_audit(database: Database) -> None:
     control = database.control()
     await bring(control, a_file_job("old"), now=T0)
-    await bring(control, a_file_job("new"), a_file_job("more"), gone=Gone.DELETE)
-    await bring(control, a_file_job("new"), a_file_job("more"), gone=Gone.DELETE)  # nothing to do: nothing to write
+    await bring(control, a_file_job("new"), a_file_job("more"), prune=True)
+    await bring(control, a_file_job("new"), a_file_job("more"), prune=True)  # nothing to do: nothing to write
 
     rows = await database.lists().audit(10, None)
 
-    assert [(row.action, row.subject) for row in rows] == [("job.apply", f"file:{SOURCE}")] * 2
-    assert rows[0].after == {"created": ["more", "new"], "deleted": ["old"]}
+    assert [row.action for row in rows] == ["job.delete", "job.create", "job.create", "job.create"]
+    assert isinstance(rows[0].before, dict)
+    assert (rows[0].before["name"], rows[0].after) == ("old", None)
+    assert [row.after["name"] for row in rows[1:] if isinstance(row.after, dict)] == ["new", "more", "old"]
 
 
 def test_an_id_is_not_part_of_a_bundles_names() -> None:

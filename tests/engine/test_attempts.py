@@ -10,6 +10,7 @@ from hourbell.core.policies import RETRY_PRESETS, Delivery, RetryPolicy
 from hourbell.core.settle import Failed, Outcome, Succeeded
 from hourbell.targets.base import Call
 from hourbell.targets.task import Task, TaskTarget
+from hourbell.targets.task_run import Run
 from tests.engine.nodes import HOUR, MINUTE, SECOND, Cluster, Fails, Node, fail, hang, takes, virtually
 from tests.engine.virtual import START
 
@@ -112,8 +113,8 @@ async def test_an_async_task_that_takes_too_long_is_stopped_and_retried(cluster:
 async def test_a_task_gets_its_arguments_and_its_error_is_kept(cluster: Cluster) -> None:
     got = []
 
-    async def function(call: Call, days: int) -> str:
-        got.append((call.run.scheduled_at, days))
+    async def function(run: Run, days: int) -> str:
+        got.append((run.scheduled_at, days))
         raise KeyError("gone")
 
     job = await cluster.add_job(schedule=ONCE, retry=RETRY_PRESETS["none"])

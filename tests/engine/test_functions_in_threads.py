@@ -13,6 +13,7 @@ from hourbell.core.settle import Succeeded
 from hourbell.core.states import Kind, RunState
 from hourbell.targets.base import Call
 from hourbell.targets.task import Task, TaskTarget
+from hourbell.targets.task_run import Run as TaskRun
 from tests.engine.virtual import START
 
 
@@ -43,8 +44,8 @@ def call_of(number: int, begun: list[int]) -> Call:
 async def test_a_function_that_waits_for_a_thread_has_not_begun_and_can_be_stopped() -> None:
     may_end, called, begun = threading.Event(), [], list[int]()
 
-    def function(call: Call) -> None:
-        called.append(call.run.id.int)
+    def function(run: TaskRun) -> None:
+        called.append(run.id.int)
         may_end.wait(10)
 
     target = TaskTarget({"job": Task("job", function)}, threads=1)

@@ -22,28 +22,27 @@ scheduler = Scheduler()
 received = os.open(os.environ["RECEIVED"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 member = os.environ["MEMBER"]
 
-def note(what, call):
-    run = call.run
+def note(what, run):
     facts = (what, run.id, run.job_id, run.scheduled_at.isoformat(), run.attempt, run.job_version, member, elapsed())
     os.write(received, (" ".join(map(str, facts)) + "\\n").encode())
     os.fdatasync(received)
 
-async def receive(call, seconds):
-    note("begun", call)
+async def receive(run, seconds):
+    note("begun", run)
     await asyncio.sleep(seconds)
-    note("ended", call)
+    note("ended", run)
 
-async def work(call, seconds):
-    note("begun", call)
+async def work(run, seconds):
+    note("begun", run)
     time.sleep(0.005)
     await asyncio.sleep(seconds)
-    note("ended", call)
+    note("ended", run)
 
-async def block(call, seconds):
-    note("begun", call)
-    if call.run.attempt == 1:
+async def block(run, seconds):
+    note("begun", run)
+    if run.attempt == 1:
         time.sleep(seconds)
-    note("ended", call)
+    note("ended", run)
 
 """
 

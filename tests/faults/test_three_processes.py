@@ -35,15 +35,14 @@ from hourbell import Scheduler
 scheduler = Scheduler()
 received = os.open(os.environ["RECEIVED"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
-def note(what, call):
-    run = call.run
+def note(what, run):
     facts = (what, run.id, run.job_id, run.scheduled_at.isoformat(), run.attempt, os.getpid(), time.time())
     os.write(received, (" ".join(map(str, facts)) + "\\n").encode())
 
-async def receive(call):
-    note("begun", call)
+async def receive(run):
+    note("begun", run)
     await asyncio.sleep(0.2)
-    note("ended", call)
+    note("ended", run)
 
 for number in range({JOBS}):
     scheduler.job("* * * * * *", name=f"job-{{number:03}}")(receive)

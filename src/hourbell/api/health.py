@@ -45,14 +45,15 @@ class Readiness:
     waiting: int | None = None
     oldest_seconds: float | None = None  # how long the first of the waiting runs has been ready
     unserved_lanes: tuple[str, ...] = ()
+    is_stopping: bool = False  # it finishes what it has begun, and takes nothing new
 
     @property
     def is_ready(self) -> bool:
-        return self.database_reachable and not any(loop.is_too_old for loop in self.loops)
+        return self.database_reachable and not self.is_stopping and not any(loop.is_too_old for loop in self.loops)
 
     def body(self) -> dict[str, object]:
         return {
-            "status": "ready" if self.is_ready else "not_ready",
+            "status": "ready" if self.is_ready else "stopping" if self.is_stopping else "not_ready",
             "database": {"reachable": self.database_reachable},
             "loops": {
                 loop.name: {

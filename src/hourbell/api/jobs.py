@@ -206,7 +206,8 @@ async def trigger_job(control: ControlDep, user: Operator, job: JobRef, body: Op
     """Add a run that is ready at once, also while the job is paused. Its schedule is not touched."""
     given = read(bodies.TriggerBody, body)
     run_id = await control.jobs.trigger(job, user, payload=given.payload, key=given.key)
-    run = render.run_with_attempts(*await control.runs.get(run_id))
+    view, attempts = await control.runs.get(run_id)
+    run = render.run_with_attempts(view, attempts, await control.runs.waits_for(view))
     return JSONResponse({"run_id": str(run_id), "run": run}, 201)
 
 

@@ -10,6 +10,7 @@ from hourbell.control.pages import Page
 from hourbell.control.stats import Summary
 from hourbell.core.job import Definition
 from hourbell.core.job_body import job_to_body
+from hourbell.core.notes import LogLine
 from hourbell.core.preview import Upcoming, rfc3339
 from hourbell.core.run import trigger_of
 from hourbell.core.same import same_definition
@@ -22,6 +23,7 @@ from hourbell.store.lists import (
     JobTotals,
     JobView,
     NodeView,
+    Progress,
     RunView,
     SkipView,
     VersionView,
@@ -146,13 +148,23 @@ def run(view: RunView) -> Json:
         "duration_ms": _milliseconds(view.started_at, view.finished_at),
         "replay_of": None if view.replay_of is None else str(view.replay_of),
         "cancel_requested": view.is_cancel_requested,
+        "progress": _progress(view.progress),
         "payload": payload,
         "result": view.result,
     }
 
 
-def run_with_attempts(view: RunView, attempts: Iterable[AttemptView]) -> Json:
-    return {**run(view), "attempts": [_attempt(each) for each in attempts]}
+def run_with_attempts(view: RunView, attempts: Iterable[AttemptView], waits_for: str | None) -> Json:
+    said = {"waits_for": waits_for, "log": _log(view.log)}
+    return {**run(view), **said, "attempts": [_attempt(each) for each in attempts]}
+
+
+def _progress(found: Progress | None) -> Json | None:
+    return None if found is None else {"fraction": found.fraction, "message": found.message, "at": time(found.at)}
+
+
+def _log(lines: Iterable[LogLine]) -> list[Json]:
+    return [{"at": time(line.at), "text": line.text} for line in lines]
 
 
 def _attempt(view: AttemptView) -> Json:
@@ -168,6 +180,7 @@ def _attempt(view: AttemptView) -> Json:
         "phases": dict(view.phases),
         "late_outcome": view.late_outcome,
         "duration_ms": _milliseconds(view.started_at, view.finished_at),
+        "log": _log(view.log),
     }
 
 

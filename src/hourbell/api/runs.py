@@ -101,7 +101,8 @@ async def discard_runs(control: ControlDep, user: Operator, body: JsonBody, dry_
 async def get_run(control: ControlDep, user: Viewer, run: UUID) -> Response:
     """A run with its attempts."""
     del user
-    return JSONResponse(render.run_with_attempts(*await control.runs.get(run)))
+    view, attempts = await control.runs.get(run)
+    return JSONResponse(render.run_with_attempts(view, attempts, await control.runs.waits_for(view)))
 
 
 @router.post(

@@ -171,6 +171,19 @@ class JobList(Answer):
     next_cursor: str | None
 
 
+class LogLine(Answer):
+    at: Instant
+    text: str
+
+
+class Progress(Answer):
+    """How far a run says that it is."""
+
+    fraction: float | None = Field(description="from 0 to 1; null if it does not know")
+    message: str
+    at: Instant
+
+
 class AttemptAnswer(Answer):
     number: int
     node: UUID | None
@@ -183,6 +196,7 @@ class AttemptAnswer(Answer):
     phases: dict[str, float]
     late_outcome: str | None
     duration_ms: float | None
+    log: list[LogLine] = Field(description="what a task said: at most 1,000 lines and 64 KiB, the newest")
 
 
 class RunAnswer(Answer):
@@ -213,11 +227,14 @@ class RunAnswer(Answer):
     duration_ms: float | None
     replay_of: UUID | None
     cancel_requested: bool
+    progress: Progress | None = Field(description="of a running run that tells it")
     payload: Any
     result: Any
 
 
 class RunDetail(RunAnswer):
+    waits_for: str | None = Field(description="Why it has not begun, in words; null if it does not wait.")
+    log: list[LogLine] = Field(description="of the attempt under way")
     attempts: list[AttemptAnswer]
 
 

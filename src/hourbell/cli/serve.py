@@ -1,25 +1,19 @@
 """`hourbell serve`: one node of the engine, with its tasks."""
 
-import asyncio
 import importlib
-import logging
 import os
 import sys
-import threading
 import traceback
 from types import TracebackType
-from typing import NoReturn
 
 import click
 
 from hourbell.cli.command import ExampleCommand
 from hourbell.library.scheduler import Scheduler
 from hourbell.logs import configure_logs
-from hourbell.settings import Settings, SettingsError, load_settings
+from hourbell.settings import SettingsError, load_settings
 
-log = logging.getLogger("hourbell.service")
-
-FAILED, USAGE = 1, 2
+FAILED = 1
 
 
 @click.command(
@@ -46,68 +40,9 @@ def command(app: str | None, **flags: str | None) -> None:
         click.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)
     configure_logs(settings.log_format, settings.log_level)
-    _exit(_serve(settings, scheduler))
+    from hourbell.library.program import end, serve
 
-
-def _serve(settings: Settings, scheduler: Scheduler) -> int:
-    from hourbell.control.secrets import WrongKeys
-    from hourbell.service import CannotListen, Service
-    from hourbell.store.base import StoreUnavailable
-    from hourbell.store.migrations import MigrationError
-
-    if settings.redis_url:
-        log.warning("redis_unused", extra={"hint": "REDIS_URL is accepted and not needed"})
-
-    async def main() -> None:
-        await Service(settings, scheduler).run()
-        await _end_the_rest()
-
-    try:
-        with asyncio.Runner(loop_factory=_new_loop) as runner:
-            runner.run(main())
-    except StoreUnavailable as error:
-        return _failed(f"the database {settings.database} is out of reach: {error}")
-    except MigrationError as error:
-        return _failed(f"the database {settings.database} cannot be used: {error}")
-    except (SettingsError, WrongKeys) as error:
-        click.echo(f"error: {error}", err=True)
-        return USAGE
-    except CannotListen as error:
-        return _failed(f"cannot listen on {settings.http_addr}: {error}")
-    return 0
-
-
-async def _end_the_rest() -> None:
-    """Cancel what is left on the event loop. A task that does not listen must not keep the process."""
-    left = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in left:
-        task.cancel()
-    if left and (await asyncio.wait(left, timeout=1))[1]:
-        logging.shutdown()
-        os._exit(0)
-
-
-def _exit(status: int) -> NoReturn:
-    """End the process, also while a task's thread is still at work: it cannot be stopped, and Python would wait."""
-    if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
-        logging.shutdown()
-        os._exit(status)
-    sys.exit(status)
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    """uvloop where there is one. It looks up names in a few threads, in which slow ones would hold up all others."""
-    os.environ.setdefault("UV_THREADPOOL_SIZE", "64")
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
-
-
-def _failed(message: str) -> int:
-    click.echo(f"error: {message}", err=True)
-    return FAILED
+    end(serve(settings, scheduler))
 
 
 def _load_app(app: str) -> Scheduler:
@@ -123,7 +58,8 @@ def _load_app(app: str) -> Scheduler:
     except Exception as error:
         click.echo("".join(traceback.format_exception(error.with_traceback(_theirs(error)))), err=True, nl=False)
         what = " ".join("".join(traceback.format_exception_only(error)[-1:]).split())
-        sys.exit(_failed(f"--app names {module_name!r}, and its import failed: {what}"))
+        click.echo(f"error: --app names {module_name!r}, and its import failed: {what}", err=True)
+        sys.exit(FAILED)
     if not isinstance(found, Scheduler):
         raise SettingsError(f"--app names {app[:40]!r}, which is not a hourbell.Scheduler")
     return found

@@ -54,7 +54,7 @@ def run_view(zone: str) -> View:
             shown(run.finished_at, zone),
             run.attempt,
             milliseconds(run.duration_ms),
-            run.reason,
+            ", ".join(filter(None, (run.reason, _next_try(run, zone)))),
         ),
         lambda run: run.id,
         lambda run: run.id,
@@ -82,7 +82,7 @@ def job_lines(job: "Job", zone: str) -> list[str]:
         ("paused by", paused.by if paused else None),
         ("paused until", _at(paused.until, zone) if paused else None),
         ("pause note", paused.note if paused else None),
-        ("description", job.description),
+        ("description", job.description.splitlines()),
         ("schedule", f"{job.schedule}  ({job.words})" if job.words else job.schedule),
         ("timezone", job.timezone),
         ("next", _both(job.next_at, job.timezone, zone)),
@@ -112,6 +112,7 @@ def run_lines(run: "Run", zone: str) -> list[str]:
         ("kind", run.kind),
         ("instant", _at(run.scheduled_at, zone)),
         ("ready", _at(run.ready_at, zone) if not run.has_ended else None),
+        ("waits for", run.waits_for),
         ("started", _at(run.started_at, zone)),
         ("ended", _at(run.finished_at, zone)),
         ("late by", milliseconds(run.lateness_ms)),
@@ -175,11 +176,15 @@ def _attempt_lines(attempt: "Attempt", zone: str) -> list[str]:
     return [*lines, *(f"  | {plain(line)}" for line in excerpt), *_log_lines(attempt.log, zone)]
 
 
+def _next_try(run: "Run", zone: str) -> str | None:
+    return f"next try {shown(run.ready_at, zone)}" if run.state == "retrying" and run.ready_at else None
+
+
 def _progress(run: "Run") -> str | None:
     if run.progress is None:
         return None
     part = "" if run.progress.fraction is None else f"{run.progress.fraction:.0%}".replace("%", " %")
-    return "  ".join(filter(None, (part, run.progress.message)))
+    return ", ".join(filter(None, (part, run.progress.message)))
 
 
 def _log_lines(log: "Sequence[LogLine]", zone: str) -> list[str]:

@@ -141,5 +141,5 @@ def _readiness(body: bytes) -> Json | None:
         found = json.loads(body)
     except ValueError:
         return None
-    is_readiness = isinstance(found, dict) and found.get("status") in ("ready", "not_ready")
+    is_readiness = isinstance(found, dict) and found.get("status") in ("ready", "not_ready", "stopping")
     return found if is_readiness else None

@@ -76,6 +76,7 @@ class Run(Answer):
     payload: Any = None
     result: Any = None
     log: tuple[LogLine, ...] = ()
+    waits_for: str | None = None
     attempts: tuple[Attempt, ...] = ()
 
     @property

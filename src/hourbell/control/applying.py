@@ -4,7 +4,7 @@ A plan stands on a state. What is done later names that state, and is refused if
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import UUID
@@ -15,10 +15,11 @@ from hourbell.control.user import User
 from hourbell.core.definition_changes import FieldChange, field_changes, hidden_change
 from hourbell.core.job import Definition, Job
 from hourbell.core.job_body import GENERATE, BodyError, Fault, ParsedJob, pointer_to
+from hourbell.core.preview import rfc3339
 from hourbell.core.roles import Role
 from hourbell.core.target import HttpCall, check_header
 from hourbell.sealing import HEADER, SIGNING, Plain
-from hourbell.store.bundles import Applied, AppliedJob, Bundle, Gone, ImportResult, JobEntry, NewSecret
+from hourbell.store.bundles import Applied, AppliedJob, Bundle, ImportResult, JobEntry, NewSecret
 from hourbell.store.control import ControlStore
 
 FILE = "file"
@@ -109,8 +110,7 @@ class Applying:
         user.must_be(Role.EDITOR, "to apply jobs")
         wanted = self._read(wish, user)
         entries = [JobEntry(each.definition, self._new_id()) for each in wanted]
-        gone = Gone.DELETE if wish.prune else Gone.KEEP
-        bundle = Bundle(entries, FILE, wish.source, gone, wish.take_over)
+        bundle = Bundle(entries, FILE, wish.source, wish.prune, wish.take_over)
         now = self._now()
         planned = await self._store.apply_jobs(
             bundle, now, user.name, expect=wish.expect, may_change=user.may_change, dry_run=True
@@ -206,14 +206,16 @@ def _goes_elsewhere(job: AppliedJob) -> bool:
 
 def _work_of(wanted: _Wanted, old: Mapping[str, Plain | None]) -> _SecretWork:
     to_set: dict[str, Plain | None] = {}
-    for name, given in wanted.secrets.items():
+    stored_as = {name.lower(): name for name in old}  # a header is the same however it is written
+    secrets = {stored_as.get(name.lower(), name): given for name, given in wanted.secrets.items()}
+    for name, given in secrets.items():
         is_to_be_made = name == SIGNING and given.reveal() == GENERATE
         stored = old.get(name)
         if name in old and (is_to_be_made or (stored is not None and stored.reveal() == given.reveal())):
             continue
         to_set[name] = None if is_to_be_made else given
     fields = [hidden_change(_shown_field(name), was_there=name in old, is_there=True) for name in to_set]
-    kept = [name.removeprefix(HEADER) for name in old if name.startswith(HEADER) and name not in wanted.secrets]
+    kept = [name.removeprefix(HEADER) for name in old if name.startswith(HEADER) and name not in secrets]
     return _SecretWork(to_set, tuple(fields), tuple(kept))
 
 
@@ -225,8 +227,17 @@ def _header_faults(headers: object, parsed: ParsedJob, *, has_keys: bool) -> lis
         return [Fault(at, "only an http target has headers")]
     if headers and not has_keys:
         return [Fault(at, "there is no key to keep secrets with", "set HOURBELL_SECRET_KEY on the server")]
-    found: Iterable[tuple[str, str | None]] = ((name, check_header(name, value)) for name, value in headers.items())
-    return [Fault(pointer_to("secret_headers", name), fault) for name, fault in found if fault is not None]
+    plain = parsed.definition.target.get("headers")
+    seen = {name.lower() for name in plain} if isinstance(plain, dict) else set()
+    faults = []
+    for name, value in headers.items():
+        fault = check_header(name, value)
+        if fault is None and name.lower() in seen:
+            fault = f"the header {name} is there already; write it once"
+        seen.add(name.lower())
+        if fault is not None:
+            faults.append(Fault(pointer_to("secret_headers", name), fault))
+    return faults
 
 
 def _shown_field(name: str) -> str:
@@ -238,5 +249,7 @@ def _planned(job: AppliedJob, wanted: _Wanted, secrets: _SecretWork, generated: 
     fields = () if job.before is None else (*field_changes(job.before.definition, after), *secrets.fields)
     notes = [f"its secret header {name} is not in the file, and stays" for name in secrets.kept_headers]
     if wanted.definition.enabled and not after.enabled:
-        notes.insert(0, "it is paused, and stays so until somebody resumes it")
+        until = None if job.after is None else job.after.paused_until
+        end = "somebody resumes it" if until is None else rfc3339(until)
+        notes.insert(0, f"it is paused, and stays so until {end}")
     return PlannedJob(job, after, fields, tuple(notes), generated)

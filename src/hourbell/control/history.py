@@ -10,6 +10,7 @@ from hourbell.control.explain import Explanation, explain
 from hourbell.control.jobs import Jobs
 from hourbell.control.pages import Page, cursor_of, number_of, parts_of, place_of
 from hourbell.control.stats import Summary, summarize
+from hourbell.control.waiting import is_served, nobody_serves
 from hourbell.core.forecast import forecast
 from hourbell.core.job import Definition
 from hourbell.core.preview import Upcoming, upcoming
@@ -27,7 +28,6 @@ from hourbell.store.lists import (
     SkipView,
     VersionView,
 )
-from hourbell.store.records import serves
 
 MOST_SAMPLED = 10_000
 MOST_SCHEDULES = 2_000
@@ -142,10 +142,8 @@ class History:
     async def warnings_of(self, definitions: Sequence[Definition]) -> list[list[ScheduleWarning]]:
         """The same for each of several jobs."""
         now, nodes = self._now(), await self.nodes()
-        served = {lane: any(serves(node.lanes, lane) for node in nodes) for lane in {job.lane for job in definitions}}
-        return [
-            [*job.parsed().warnings(now), *([] if served[job.lane] else [_unserved(job.lane)])] for job in definitions
-        ]
+        served = {lane: is_served(lane, nodes) for lane in {job.lane for job in definitions}}
+        return [_warnings(job, now, is_served=served[job.lane]) for job in definitions]
 
     async def _id_of(self, ref: str) -> UUID:
         try:
@@ -154,10 +152,15 @@ class History:
             return (await self._jobs.get(ref)).job.id
 
 
+def _warnings(job: Definition, now: datetime, *, is_served: bool) -> list[ScheduleWarning]:
+    found = list(job.parsed().warnings(now))
+    if job.enabled and not next_instants(job, now, 1) and not any(each.code == "never_fires" for each in found):
+        found.insert(0, ScheduleWarning("never_fires", "never fires: its time is over already"))
+    return found if is_served else [*found, _unserved(job.lane)]
+
+
 def _unserved(lane: str) -> ScheduleWarning:
-    kind, _, task = lane.partition(":")
-    who = f"node has the task {task}" if kind == "task" else f"live node serves the lane {lane}"
-    return ScheduleWarning("lane_unserved", f"no {who}; its runs will wait until one does")
+    return ScheduleWarning("lane_unserved", f"{nobody_serves(lane)}; its runs will wait until one does")
 
 
 def next_instants(definition: Definition, after: datetime, count: int) -> list[Upcoming]:

@@ -9,9 +9,10 @@ from uuid import UUID, uuid5
 from hourbell.control.jobs import key_used_before
 from hourbell.control.pages import MOST, BadCursor, Page, cursor_of, number_of, parts_of, place_of
 from hourbell.control.user import User
+from hourbell.control.waiting import waits_for
 from hourbell.core.roles import Role
 from hourbell.core.states import ENDS, WAITING, RunState
-from hourbell.store.base import Conflict
+from hourbell.store.base import LIVE_FOR, Conflict
 from hourbell.store.control import ControlStore
 from hourbell.store.lists import AttemptView, ListStore, Place, RunList, RunQuery, RunView
 
@@ -83,6 +84,13 @@ class Runs:
             raise Conflict("no_such_run", f"there is no run {run_id}; it may have been pruned")
         return found, await self._lists.attempts(run_id)
 
+    async def waits_for(self, run: RunView) -> str | None:
+        """Why a run has not begun; None if it does not wait."""
+        if run.state not in WAITING:
+            return None
+        now = self._now()
+        return waits_for(run, now, await self._lists.nodes(now - LIVE_FOR))
+
     async def cancel(self, run_id: UUID, user: User) -> bool:
         """Cancel a waiting run, or ask its node to stop it. True if it has ended by that."""
         user.must_be(Role.OPERATOR, "to cancel a run")
@@ -97,7 +105,12 @@ class Runs:
         new_id = self._new_id() if user.request.key is None else uuid5(run_id, user.request.key)
         is_used = user.request.is_fresh and await self._lists.run(new_id) is not None
         with user.acting_once():
-            await self._store.replay_run(run_id, new_id, self._now(), user.name, request=user.request)
+            try:
+                await self._store.replay_run(run_id, new_id, self._now(), user.name, request=user.request)
+            except Conflict as conflict:
+                if conflict.code != "no_such_job":
+                    raise
+                raise Conflict("job_deleted", "the job of this run was deleted; discard the run") from None
             if is_used:
                 raise key_used_before()
         return new_id

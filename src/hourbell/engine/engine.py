@@ -140,6 +140,16 @@ class Engine:
         )
         self.settler.wake = self._settler.wake.set
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._is_stopping = False
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it finishes what it has begun, and takes nothing new."""
+        return self._is_stopping
+
+    @property
+    def node_id(self) -> UUID:
+        return self._node_id
 
     @property
     def live_for(self) -> timedelta:
@@ -170,6 +180,7 @@ class Engine:
 
     async def stop(self) -> None:
         """Stop in order, within the drain limit; nothing is lost whatever happens on the way."""
+        self._is_stopping = True
         log.info("engine_stopping", extra={"node": str(self._node_id)})
         for loop in (self._planner, self._reaper, self._janitor):
             await self._end(loop)

@@ -20,6 +20,7 @@ from typing import Any
 from uuid import UUID
 
 from hourbell.core.job import Definition
+from hourbell.core.notes import Notes
 from hourbell.core.policies import RETRY_PRESETS, Overlap
 from hourbell.core.run import Run
 from hourbell.core.settle import Failed, Interrupted, Outcome, Succeeded, Unstarted, settle
@@ -359,8 +360,12 @@ class Runner:
             begin=lambda: self._begin(attempting),
             transaction=lambda: self._transaction(attempting, now),
             secrets=attempting.secrets,
+            note=self._note,
         )
         return await attempting.target.deliver(call)
+
+    async def _note(self, notes: Notes) -> None:
+        await self._store.write_notes([notes], self._clock.now())
 
     @asynccontextmanager
     async def _transaction(self, attempting: Attempting, started_at: datetime) -> AsyncIterator[Transaction]:

@@ -1,162 +1,173 @@
-"""`Scheduler`: what a Python program says about its tasks and jobs. It starts nothing by itself."""
+"""`Scheduler`: the tasks and jobs of a program, and the ways to run them.
 
+A program that only defines jobs loads no server, no database driver and no engine: they come when it runs.
+"""
+
+import asyncio
 import inspect
-import json
-import re
+import os
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
-from enum import StrEnum
-from typing import Any, TypeVar
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+from uuid import UUID
 
-from hourbell.core.definition_json import retry_from_json
-from hourbell.core.job import Definition, default_catch_up
-from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority
-from hourbell.core.schedule import Schedule
-from hourbell.core.schedule.forms import parse_duration
-from hourbell.core.target import lane_of
+from hourbell.control.programs import Gone
+from hourbell.library.background import Background
+from hourbell.library.declaring import Duration, module_name
+from hourbell.library.helpers import is_isolated_call
+from hourbell.library.registry import Registry
+from hourbell.library.surroundings import Surroundings, surrounded
 from hourbell.targets.task import Task
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-Choice = TypeVar("Choice", bound=StrEnum)
-Duration = timedelta | str
-
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)
+if TYPE_CHECKING:
+    from hourbell.library.embedded import Embedded
 
 
-class Scheduler:
-    """Tasks and jobs of a program. `hourbell serve --app module:scheduler` runs them."""
+class Scheduler(Registry):
+    """Tasks and jobs of a program, run in this process or by others on the same database.
 
-    def __init__(self, *, source: str = "") -> None:
-        self.source = source
-        self._tasks: dict[str, Task] = {}
-        self._jobs: dict[str, Definition] = {}
+    `source` tells the jobs of this program from those of others; it is the top-level module that makes the scheduler.
+    With `engine=False` this process defines and triggers jobs, and others run them. `gone` says what becomes of a job
+    that the program does not define any more.
+    """
+
+    def __init__(
+        self,
+        source: str | None = None,
+        *,
+        database_url: str | None = None,
+        engine: bool = True,
+        gone: str = Gone.PAUSE,
+    ) -> None:
+        super().__init__(source or _module_of_caller())
+        try:
+            self.gone = Gone(gone)
+        except ValueError:
+            raise ValueError(f"gone is {gone!r}; write one of {', '.join(Gone)}") from None
+        self.surroundings: Surroundings | None = None  # what a framework puts around each call
+        self._database_url = database_url
+        self._has_engine = engine
+        self._embedded: Embedded | None = None
+        self._background: Background | None = None
 
     @property
     def tasks(self) -> Mapping[str, Task]:
-        return self._tasks
+        """The functions by the names under which jobs call them, inside what a framework puts around its requests."""
+        return surrounded(self._tasks, self.surroundings)
+
+    async def __aenter__(self) -> Self:
+        if self._embedded is not None and self._embedded.is_of_this_process:
+            raise RuntimeError("this scheduler runs already; it runs once in a process")
+        from hourbell.library.embedded import Embedded
+
+        embedded = Embedded(self, database_url=self._database_url, has_engine=self._has_engine)
+        await embedded.start()
+        self._embedded = embedded
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        embedded, self._embedded = self._embedded, None
+        if embedded is not None:
+            await embedded.stop()
+
+    def run(self) -> None:
+        """Run by itself, with the API and the page, until SIGINT or SIGTERM: the same as `hourbell serve --app`.
+
+        In a process that was made for one call of a task it does nothing: its file is only imported there.
+        """
+        if is_isolated_call():
+            return
+        from hourbell.library.program import run
+
+        run(self, database_url=self._database_url)
+
+    def start(self) -> None:
+        """Run in a thread of its own, for programs without an event loop. A server that forks may do so afterwards."""
+        if self._background is None:
+            self._background = Background(self)
+        self._background.start()
+
+    def stop(self) -> None:
+        """End what `start` began; runs that have begun may finish within the drain limit."""
+        if self._background is not None:
+            self._background.stop()
 
     @property
-    def jobs(self) -> Mapping[str, Definition]:
-        return self._jobs
+    def blocking(self) -> "Blocking":
+        """`trigger` and `once` for code without an event loop, after `start`."""
+        return Blocking(self)
 
-    def task(self, *, name: str | None = None) -> Callable[[Function], Function]:
-        """Make a function callable by jobs, under its dotted name or the one given. Its first parameter is the call."""
+    async def trigger(self, name: str, payload: object = None, *, key: str | None = None) -> UUID:
+        """Run a job now, with a payload of its own if one is given; the id of the run.
 
-        def register(function: Function) -> Function:
-            self._add_task(function, name, None)
-            return function
-
-        return register
-
-    def job(
-        self,
-        schedule: str,
-        *,
-        name: str | None = None,
-        timezone: str = "UTC",
-        dst: str = "once",
-        args: Mapping[str, object] | None = None,
-        catch_up: str | None = None,
-        catch_up_window: Duration | None = None,
-        overlap: str = "allow",
-        retry: object = "default",
-        delivery: str = "at_least_once",
-        priority: str = "normal",
-        timeout: Duration = "10m",
-        max_age: Duration = "24h",
-        late_after: Duration = "5m",
-        jitter: Duration = "0s",
-        starts_at: datetime | None = None,
-        ends_at: datetime | None = None,
-    ) -> Callable[[Function], Function]:
-        """Run a function on a schedule. The job's name is the function's, or the one given.
-
-        What cannot work is refused here, where it is written, with a ValueError.
+        The same key runs it once, however often it is asked for.
         """
-        if callable(schedule):
-            raise ValueError("@scheduler.job needs a schedule; write @scheduler.job('0 9 * * 1-5')")
+        if (background := self._elsewhere()) is not None:
+            return await asyncio.to_thread(background.wait_for, self.trigger(name, payload, key=key))
+        return await self._running().trigger(name, payload, key)
 
-        def register(function: Function) -> Function:
-            job_name = name or function.__name__
-            if not _NAME.fullmatch(job_name):
-                raise ValueError(f"a job cannot be named {job_name!r}; write name= with letters, digits, _ and -")
-            if job_name in self._jobs:
-                raise ValueError(f"a job named {job_name!r} is registered already")
-            try:
-                parsed = Schedule.parse(schedule, timezone, dst, job_name)  # type: ignore[arg-type]
-            except ValueError as error:
-                raise ValueError(f"invalid schedule: {error}") from None
-            arguments = _json_arguments(job_name, args or {})
-            task = self._add_task(function, None, arguments)
-            seconds = _duration("timeout", timeout).total_seconds()
-            target = {"type": "task", "name": task.name, "args": arguments, "timeout": f"{int(seconds)}s"}
-            self._jobs[job_name] = Definition(
-                name=job_name,
-                schedule=schedule,
-                timezone=timezone,
-                dst=dst,
-                target=target,
-                lane=lane_of(target),
-                catch_up=_choice("catch_up", CatchUp, catch_up) if catch_up else default_catch_up(parsed),
-                catch_up_window=None if catch_up_window is None else _duration("catch_up_window", catch_up_window),
-                overlap=_choice("overlap", Overlap, overlap),
-                retry=retry_from_json(retry),
-                delivery=_choice("delivery", Delivery, delivery),
-                priority=_choice("priority", Priority, priority),
-                max_age=_duration("max_age", max_age),
-                late_after=_duration("late_after", late_after),
-                jitter=_duration("jitter", jitter, least=0),
-                starts_at=starts_at,
-                ends_at=ends_at,
-                managed_by="code",
-                source=self.source or function.__module__.partition(".")[0],
-            )
-            return function
+    async def once(
+        self,
+        task: Callable[..., Any] | str,
+        *,
+        at: datetime | None = None,
+        delay: Duration | None = None,
+        args: dict[str, object] | None = None,
+        payload: object = None,
+        timeout: Duration = "10m",
+        name: str | None = None,
+        key: str | None = None,
+    ) -> str:
+        """Call a task once, at a time or after a delay, whatever happens to this process; the name of the job.
 
-        return register
+        The same key makes one job, however often it is asked for.
+        """
+        if (background := self._elsewhere()) is not None:
+            there = self.once(task, at=at, delay=delay, args=args, payload=payload, timeout=timeout, name=name, key=key)
+            return await asyncio.to_thread(background.wait_for, there)
+        return await self._running().once(
+            task, at=at, delay=delay, args=args or {}, payload=payload, timeout=timeout, name=name, key=key
+        )
 
-    def _add_task(self, function: Callable[..., Any], name: str | None, arguments: Mapping[str, object] | None) -> Task:
-        task = Task(name or f"{function.__module__}.{function.__qualname__}", function)
-        _check_function(task.name, function, arguments)
-        known = self._tasks.setdefault(task.name, task)
-        if known.function is not function:
-            raise ValueError(f"a task named {task.name!r} is registered already")
-        return known
+    def _elsewhere(self) -> Background | None:
+        """The thread of its own in which it runs, if that is not this one."""
+        background = self._background
+        return background if background is not None and background.is_elsewhere else None
+
+    def _running(self) -> "Embedded":
+        embedded = self._embedded
+        if embedded is None or not embedded.is_of_this_process:
+            why = "this process was forked from it" if embedded is not None else "nobody has started it"
+            raise RuntimeError(f"the scheduler does not run here, {why}; write `async with scheduler`, or call start()")
+        return embedded
 
 
-def _check_function(name: str, function: Callable[..., Any], arguments: Mapping[str, object] | None) -> None:
-    """Refuse what could never be called: a generator, or a function that does not take the call and the args."""
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise ValueError(f"{name} is a generator; a task returns, it does not yield")
-    signature = inspect.signature(function)
-    try:
-        if arguments is None:
-            signature.bind_partial(object())
-        else:
-            signature.bind(object(), **arguments)
-    except TypeError as error:
-        hint = "its first parameter is the call, the others come from args"
-        raise ValueError(f"{name}{signature} cannot be called: {error}; {hint}") from None
+class Blocking:
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def trigger(self, name: str, payload: object = None, *, key: str | None = None) -> UUID:
+        """Run a job now; see `Scheduler.trigger`."""
+        return self._background().wait_for(self._scheduler.trigger(name, payload, key=key))
+
+    def once(self, task: Callable[..., Any] | str, **options: Any) -> str:
+        """Call a task once; see `Scheduler.once`."""
+        return self._background().wait_for(self._scheduler.once(task, **options))
+
+    def _background(self) -> Background:
+        background = self._scheduler._background
+        if background is None:
+            raise RuntimeError("the scheduler was not started; call scheduler.start() first")
+        return background
 
 
-def _json_arguments(job_name: str, arguments: Mapping[str, object]) -> dict[str, object]:
-    try:
-        json.dumps(dict(arguments), allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"the args of {job_name!r} must be JSON: {error}") from None
-    return dict(arguments)
-
-
-def _duration(what: str, given: Duration, least: int = 1) -> timedelta:
-    seconds = parse_duration(given) if isinstance(given, str) else None
-    duration = timedelta(seconds=seconds) if seconds is not None else given
-    if not isinstance(duration, timedelta) or duration < timedelta(seconds=least):
-        raise ValueError(f"{what} is {given!r}; write a timedelta or text such as 90s, 15m or 1d, at least {least}s")
-    return duration
-
-
-def _choice(what: str, kind: type[Choice], given: str) -> Choice:
-    try:
-        return kind(given)
-    except ValueError:
-        raise ValueError(f"{what} is {given!r}; write one of {', '.join(kind)}") from None
+def _module_of_caller() -> str:
+    """The top-level module that makes the scheduler."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("hourbell.library"):
+        frame = frame.f_back
+    name = str(frame.f_globals.get("__name__", "")) if frame is not None else ""
+    return module_name(name).partition(".")[0] or os.path.basename(os.getcwd())

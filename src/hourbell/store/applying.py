@@ -5,17 +5,15 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
-from hourbell.core.change import paused
 from hourbell.core.job import Definition, Job
 from hourbell.store.base import Conflict
-from hourbell.store.bundles import Applied, AppliedJob, Bundle, Gone, ImportResult, NewSecret
+from hourbell.store.bundles import Applied, AppliedJob, Bundle, ImportResult, NewSecret
 from hourbell.store.changes import ChangedJob, NewJob
 from hourbell.store.importing import Step, Wanted, compared, decided, refuse_to_prune, result_of
-from hourbell.store.rows import Progress, Row, job_of
-
-GONE_NOTE = "it is no longer defined there"
+from hourbell.store.rows import Progress, Row, definition_text, job_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +29,20 @@ class Comparison:
     @property
     def to_change(self) -> list[Row]:
         """The jobs of which it matters how far they have got."""
-        wanted = [each.row for each in self.entries if isinstance(each, Wanted) and each.row]
-        return [*wanted, *(self.gone if self.bundle.gone is Gone.PAUSE else ())]
+        return [each.row for each in self.entries if isinstance(each, Wanted) and each.row]
+
+
+class AuditEntry(NamedTuple):
+    """What the audit keeps of one change."""
+
+    action: str
+    job_id: UUID
+    before: Definition | None
+    after: Definition | Mapping[str, str] | None
+
+    def texts(self) -> tuple[str, str, str | None, str | None]:
+        """Its action, its subject, and as JSON text what was before and is after."""
+        return self.action, str(self.job_id), _text(self.before), _text(self.after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +63,15 @@ class Decision:
         """New jobs that are paused, which is their owner's doing."""
         return [job.job_id for job in self.new if not job.change.definition.enabled]
 
-    def audit_text(self, secrets: Sequence[NewSecret]) -> str:
-        """What the audit keeps, as JSON text."""
-        names = {
-            "created": [job.change.definition.name for job in self.new],
-            "changed": [job.change.definition.name for job in self.changed],
-            "deleted": [job.definition.name for job in self.applied.gone] if self.deleted else [],
-            "secrets": [f"{secret.sealed.job_id}/{secret.sealed.field}" for secret in secrets],
-        }
-        return json.dumps({key: value for key, value in names.items() if value})
+    def audit_rows(self, secrets: Sequence[NewSecret]) -> list[AuditEntry]:
+        """A row for each job and secret that is changed, as if each had been changed by itself."""
+        created = [AuditEntry("job.create", job.job_id, None, job.change.definition) for job in self.new]
+        changed = [
+            AuditEntry("job.edit", each.job.id, each.job.definition, each.change.definition) for each in self.changed
+        ]
+        gone = [AuditEntry("job.delete", job.id, job.definition, None) for job in self.applied.gone if self.deleted]
+        put = [AuditEntry("secret.put", each.sealed.job_id, None, {"field": each.sealed.field}) for each in secrets]
+        return [*created, *changed, *gone, *put]
 
 
 def compare(
@@ -72,7 +82,7 @@ def compare(
     allowed: Callable[[Definition], Definition],
     may_change: Callable[[Definition], bool],
 ) -> Comparison:
-    """`rows` are the jobs of the bundle's names, and all of its owner if it matters which are gone."""
+    """`rows` are the jobs of the bundle's names, and if it prunes all of its owner."""
     state = _state_of(rows, secrets)
     if expect not in (None, state):
         raise Conflict("plan_outdated", "somebody has changed these jobs since the plan was made; make another one")
@@ -89,20 +99,16 @@ def decide(comparison: Comparison, progress: Mapping[UUID, Progress], now: datet
     steps = [_by_owner(step, bundle.owner) for step in decided(comparison.entries, progress, now)]
     new = sorted((step for step in steps if isinstance(step, NewJob)), key=lambda job: job.change.definition.name)
     changed = [step for step in steps if isinstance(step, ChangedJob)]
-    ended, gone = [], [job_of(row, progress.get(row["id"])) for row in comparison.gone]
-    if bundle.gone is Gone.PAUSE:
-        rows_of = {row["id"]: row for row in comparison.gone}
-        gone = [job for job in gone if job.definition.enabled]
-        changed += [ChangedJob(rows_of[job.id], job, paused(job, now, None), GONE_NOTE, bundle.owner) for job in gone]
-    else:
-        ended = [job.id for job in gone]
+    gone = tuple(job_of(row) for row in comparison.gone)
     made = frozenset(job.job_id for job in new)
     applied = Applied(
         tuple(_applied(step, made, comparison.found) for step in steps),
-        tuple(gone),
+        gone,
         comparison.state,
     )
-    return Decision((), (), (), applied) if applied.refused else Decision(new, changed, ended, applied)
+    return (
+        Decision((), (), (), applied) if applied.refused else Decision(new, changed, [job.id for job in gone], applied)
+    )
 
 
 def _by_owner(step: Step, owner: str) -> Step:
@@ -121,6 +127,12 @@ def _applied(step: Step, made: frozenset[UUID], found: Mapping[str, Row]) -> App
             return AppliedJob(result, step.job, step.after)
     before: Job | None = job_of(found[result.name]) if result.job_id is not None else None
     return AppliedJob(result, before, before)
+
+
+def _text(value: Definition | Mapping[str, str] | None) -> str | None:
+    if value is None:
+        return None
+    return definition_text(value) if isinstance(value, Definition) else json.dumps(dict(value))
 
 
 def _state_of(rows: Iterable[Row], secrets: Iterable[UUID]) -> str:

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from hourbell.core.job import Definition, Job
+from hourbell.core.notes import Notes
 from hourbell.core.plan import Plan
 from hourbell.core.run import Run
 from hourbell.core.settle import SUSPECT_AFTER, Settlement
@@ -270,6 +271,13 @@ class EngineStore(Protocol):
 
     async def begin(self, held: Held) -> bool:
         """Note that the effect of an `at_most_once` attempt begins. False if the attempt is no longer the run's."""
+
+    async def write_notes(self, notes: Sequence[Notes], now: datetime) -> None:
+        """Keep what attempts have said, in the place of what the same ones said before.
+
+        What comes later than newer notes of its attempt changes nothing, and a run that is gone keeps none. Notes go
+        with their run.
+        """
 
     async def settle(self, settled: Sequence[Settled]) -> list[Saved]:
         """Write outcomes that arrived together, each only where its attempt is still the run's and the run is running.

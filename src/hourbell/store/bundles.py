@@ -40,22 +40,18 @@ class ImportResult:
     message: str | None = None
 
 
-class Gone(StrEnum):
-    """What becomes of jobs of the owner that a bundle does not have."""
-
-    KEEP = "keep"
-    PAUSE = "pause"
-    DELETE = "delete"
-
-
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """The definitions have the owner already. With `take_over`, jobs of their names that others own become its own."""
+    """The definitions have the owner already.
+
+    With `prune`, jobs of the owner that are not in it are deleted. With `take_over`, jobs of these names that others
+    own become its own.
+    """
 
     entries: Sequence[JobEntry]
     managed_by: str
     source: str
-    gone: Gone = Gone.KEEP
+    prune: bool = False
     take_over: bool = False
 
     @property

@@ -193,12 +193,18 @@ class ControlStore(Protocol):
         dry_run: bool = False,
         request: Request | None = None,
     ) -> Applied:
-        """Make the jobs of an owner those of the bundle: all of it in one transaction, with one row in the audit.
+        """Make the jobs of an owner those of the bundle, in one transaction, with a row in the audit for each change.
 
         Jobs are told apart by name, and refused, as in an import; if one is refused, nothing is changed. An operator's
         pause stays, and the owner's own ends when it says so. `secrets` are of jobs in the bundle. `Conflict` if the
         state is not the expected one, or a job may not be deleted. In a dry run nothing is changed.
         """
+
+    async def note_program(self, node_id: UUID, source: str, jobs: Sequence[str]) -> None:
+        """Note which jobs the program of a live node defines."""
+
+    async def undefined_jobs(self, source: str, beat_after: datetime) -> list[Job]:
+        """The jobs that programs of this source own and that none defines whose node was heard of since then."""
 
     async def failed_runs(self, limit: int, before: Mark | None = None) -> list[FailedRun]:
         """The dead letters that nobody has replayed or discarded, newest first, past the mark."""

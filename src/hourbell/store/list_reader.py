@@ -172,12 +172,13 @@ class ListReader(ABC):
             [[row]] = await self._read([newest])
             return Changes((), (), True, ChangeMark(now, row["newest"]))
         values = {"since": since.at, "audit_id": since.audit_id, "limit": limit + 1}
-        names = ("changed_jobs", "deletions", "begun_runs", "ended_runs")
-        [[last], changed, deletions, begun, ended] = await self._read(
+        names = ("changed_jobs", "deletions", "begun_runs", "noted_runs", "ended_runs")
+        [[last], changed, deletions, begun, noted, ended] = await self._read(
             [newest, *((self._sql[name], values) for name in names)]
         )
         jobs = _changed_jobs(changed, deletions)
-        runs = [changed_run(row) for row in [*ended, *begun]]
+        # Whoever said something has begun, too, and is told once.
+        runs = list({row["id"]: changed_run(row) for row in [*ended, *begun, *noted]}.values())
         counts = (len(changed), len(deletions), len(jobs), len(runs))
         is_whole = max(counts) <= limit and all(row["action"] == _DELETED for row in deletions)
         return Changes(jobs[:limit], runs[:limit], is_whole, ChangeMark(now, last["newest"]))

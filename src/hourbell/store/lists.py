@@ -12,6 +12,7 @@ from typing import Protocol
 from uuid import UUID
 
 from hourbell.core.job import Definition, Job
+from hourbell.core.notes import LogLine
 from hourbell.core.states import Kind, RunState, SkipReason
 
 
@@ -78,6 +79,15 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run says that it is."""
+
+    fraction: float | None
+    message: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class RunView:
     """A run as people see it, with what they need of its job's version."""
 
@@ -108,6 +118,8 @@ class RunView:
     has_payload: bool  # a payload of its own goes before its job's
     result: object
     is_cancel_requested: bool = False
+    progress: Progress | None = None  # while it is running, if it says so
+    log: Sequence[LogLine] = ()  # of the attempt under way, where the run is asked for alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +134,7 @@ class AttemptView:
     excerpt: str | None
     phases: Mapping[str, float]
     late_outcome: str | None
+    log: Sequence[LogLine] = ()
 
 
 class RunList(StrEnum):
@@ -248,6 +261,7 @@ class ChangedRun:
     id: UUID
     job_id: UUID
     state: RunState
+    noted_at: datetime | None = None  # of a running one: when it last said something
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,4 +326,5 @@ class ListStore(Protocol):
         """Who changed what, newest first, before the row given."""
 
     async def changes(self, since: ChangeMark | None, now: datetime, limit: int) -> Changes:
-        """Which jobs were changed, and which runs began or ended, since the mark; without one, only where to begin."""
+        """Which jobs were changed, and which runs began, said something or ended, since the mark; without one, only
+        where to begin."""

@@ -8,7 +8,9 @@ from typing import Any
 from uuid import UUID
 
 from hourbell.core.job import Job
+from hourbell.core.notes import Notes
 from hourbell.core.plan import Plan, Skip
+from hourbell.core.preview import rfc3339
 from hourbell.core.settle import Failed
 from hourbell.core.states import WAITING, RunState
 from hourbell.store.base import Conflict, Held, Mark, Settled, Tzdata
@@ -59,6 +61,11 @@ def run_values(row: RunRow) -> tuple[Any, ...]:
         row.at_most_once,
         row.payload,
     )
+
+
+def note_values(notes: Notes, now: datetime) -> tuple[Any, ...]:
+    lines = [{"at": rfc3339(line.at), "text": line.text} for line in notes.log]
+    return notes.run_id, notes.attempt, notes.fraction, notes.message, json.dumps(lines, ensure_ascii=False), now
 
 
 def skip_values(job_id: UUID, skip: Skip) -> tuple[Any, ...]:

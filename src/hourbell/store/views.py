@@ -11,6 +11,7 @@ from uuid import UUID
 
 from hourbell.core.definition_json import definition_from_json
 from hourbell.core.job import Definition
+from hourbell.core.notes import LogLine
 from hourbell.core.roles import Role
 from hourbell.core.run import scheduled_run_id
 from hourbell.core.states import Kind, RunState, SkipReason
@@ -24,6 +25,7 @@ from hourbell.store.lists import (
     JobTotals,
     JobView,
     NodeView,
+    Progress,
     RunView,
     SkipView,
     VersionView,
@@ -38,6 +40,7 @@ _PLAIN_OF_RUN = tuple(
     field.name
     for field in fields(RunView)
     if field.name not in ("definition", "kind", "state", "payload", "has_payload", "result", "is_cancel_requested")
+    and field.name not in ("progress", "log")
 )
 
 
@@ -66,13 +69,15 @@ def run_view(row: Row) -> RunView:
         has_payload=row["payload"] is not None,
         result=_value(row["result"]),
         is_cancel_requested=bool(row["is_cancel_requested"]),
+        progress=_progress(row),
+        log=_log(row.get("progress_log")),
     )
 
 
 def attempt_view(row: Row) -> AttemptView:
-    names = (field.name for field in fields(AttemptView) if field.name != "phases")
+    values = {field.name: row[field.name] for field in fields(AttemptView) if field.name not in ("phases", "log")}
     phases = _value(row["phases"])
-    return AttemptView(**{name: row[name] for name in names}, phases=phases if isinstance(phases, dict) else {})
+    return AttemptView(**values, phases=phases if isinstance(phases, dict) else {}, log=_log(row["log"]))
 
 
 def skip_view(row: Row) -> SkipView:
@@ -89,7 +94,7 @@ def ended_run(row: Row) -> EndedRun:
 
 
 def changed_run(row: Row) -> ChangedRun:
-    return ChangedRun(row["id"], row["job_id"], RunState(row["state"]))
+    return ChangedRun(row["id"], row["job_id"], RunState(row["state"]), row.get("noted_at"))
 
 
 def node_view(row: Row) -> NodeView:
@@ -173,6 +178,20 @@ def _definition_as_far_as_it_goes(text: str) -> Definition:
         schedule=str(known.get("schedule", "")),
         target=target if isinstance(target, dict) else {},
     )
+
+
+def _progress(row: Row) -> Progress | None:
+    """What a running run says; one that only writes log lines says nothing about that."""
+    fraction, message = row.get("progress_fraction"), row.get("progress_message")
+    return None if fraction is None and not message else Progress(fraction, message or "", row["progress_at"])
+
+
+def _log(text: str | None) -> tuple[LogLine, ...]:
+    try:
+        lines = json.loads(text or "[]")
+        return tuple(LogLine(datetime.fromisoformat(line["at"]), str(line["text"])) for line in lines)
+    except _UNREADABLE:
+        return ()
 
 
 def _value(text: str | None) -> Any:

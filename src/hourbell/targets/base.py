@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from hourbell.core.job import Definition
+from hourbell.core.notes import Notes
 from hourbell.core.run import Run
 from hourbell.core.settle import Outcome
 from hourbell.sealing import Sealed
@@ -14,6 +15,9 @@ from hourbell.sealing import Sealed
 
 async def _may_begin() -> bool:
     return True
+
+
+async def _forget(_: Notes) -> None: ...
 
 
 class Transaction(Protocol):
@@ -43,7 +47,7 @@ class Call:
 
     `begin` is awaited just before the first thing happens that cannot be taken back; if it answers False, the attempt
     is no longer this node's, nothing may happen, and the outcome is `Unstarted`. What is settled in a `transaction`
-    is written there; the outcome returned afterwards must be the same.
+    is written there; the outcome returned afterwards must be the same. `note` keeps what the attempt says on its way.
     """
 
     run: Run
@@ -52,6 +56,7 @@ class Call:
     begin: Callable[[], Awaitable[bool]] = field(default=_may_begin)
     transaction: Transactions = field(default=_no_transaction)
     secrets: tuple[Sealed, ...] = ()
+    note: Callable[[Notes], Awaitable[None]] = field(default=_forget)
 
     @property
     def payload(self) -> object:

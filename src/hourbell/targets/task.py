@@ -1,8 +1,9 @@
-"""Python functions as targets: coroutines on the event loop, ordinary functions in threads."""
+"""Python functions as targets: coroutines on the event loop, ordinary functions in threads, or each call in a process
+of its own."""
 
 import asyncio
 import inspect
-import json
+import logging
 import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -13,17 +14,33 @@ from typing import Any
 from hourbell.core.schedule.forms import parse_duration
 from hourbell.core.settle import Failed, Outcome, Succeeded, Unstarted
 from hourbell.targets.base import Call
+from hourbell.targets.task_desk import NodeDesk
+from hourbell.targets.task_run import MOST_ERROR, Run, Superseded, kept
 
-_MOST_ERROR = 4_000
+log = logging.getLogger("hourbell.targets")
+
 _TIMEOUT = "10m"
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A function under the name by which jobs call it. Its first parameter is the call."""
+    """A function under the name by which jobs call it. Its first parameter is the run.
+
+    With `isolate`, each call has a process of its own, which can be ended. A ValueError says why a function cannot.
+    """
 
     name: str
     function: Callable[..., Any]
+    isolate: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.isolate:
+            return
+        if self.is_async:
+            raise ValueError(f"{self.name} is async and is stopped as it is; isolate=True is for ordinary functions")
+        name = getattr(self.function, "__qualname__", "<none>")
+        if "<" in name:
+            raise ValueError(f"{self.name} is not at the top of a module, where other processes find it; move it there")
 
     @property
     def is_async(self) -> bool:
@@ -31,14 +48,18 @@ class Task:
 
 
 class TaskTarget:
-    """Calls the functions of this process. A node without a function never sees its runs."""
+    """Calls the functions of this process. A node without a function never sees its runs.
+
+    `threads` is how many ordinary functions run at once, `transactions` how many runs have their transaction open.
+    """
 
     reads_secrets = False
 
-    def __init__(self, tasks: Mapping[str, Task], *, threads: int = 32) -> None:
+    def __init__(self, tasks: Mapping[str, Task], *, threads: int = 32, transactions: int = 10) -> None:
         self._tasks = tasks
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="hourbell-task")
         self._free_threads = asyncio.Semaphore(threads)
+        self._free_transactions = asyncio.Semaphore(transactions)
         self._most_threads = threads
 
     def lanes(self) -> tuple[str, ...]:
@@ -64,37 +85,105 @@ class TaskTarget:
         async with self._free_threads:  # what waits for a thread has not begun
             return await self._call(task, call, arguments)
 
-    async def _call(self, task: Task, call: Call, arguments: Mapping[str, object]) -> Outcome:
-        if not await call.begin():
-            return Unstarted()
-        target = call.definition.target
-        try:
-            async with asyncio.timeout(_timeout(target).total_seconds()) as limit:
-                return Succeeded(_kept(await self._invoke(task, call, arguments)))
-        except TimeoutError:
-            if limit.expired():
-                return Failed(f"no end within {target.get('timeout', _TIMEOUT)}")
-            return Failed(_last_words())
-        except (Exception, SystemExit):  # a function that calls sys.exit() ends its attempt, not the node
-            return Failed(_last_words())
-
     async def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _invoke(self, task: Task, call: Call, arguments: Mapping[str, object]) -> object:
-        if task.is_async:
-            return await task.function(call, **arguments)
-        loop = asyncio.get_running_loop()
-        running = loop.run_in_executor(self._threads, _in_thread, task.function, call, arguments)
+    async def _call(self, task: Task, call: Call, arguments: Mapping[str, object]) -> Outcome:
+        if not await call.begin():
+            return Unstarted()
+        desk = NodeDesk(call, self._free_transactions if task.is_async else None)
+        try:
+            outcome = await self._outcome(task, call, desk, arguments)
+        except asyncio.CancelledError:
+            if desk.committed is None:
+                raise
+            return desk.committed
+        finally:
+            await desk.close()
+        if desk.committed is None:
+            return outcome
+        if isinstance(outcome, Failed):  # too late: what was settled stays so
+            log.warning("task_failed_after_commit", extra={"run": str(call.run.id), "error": outcome.error})
+        return desk.committed
+
+    async def _outcome(self, task: Task, call: Call, desk: NodeDesk, arguments: Mapping[str, object]) -> Outcome:
+        timeout = str(call.definition.target.get("timeout", _TIMEOUT))
+        run = run_of(call, desk)
+        try:
+            async with asyncio.timeout(parse_duration(timeout)) as limit:
+                if task.is_async:
+                    return Succeeded(kept(await task.function(run, **arguments)))
+                if task.isolate:
+                    return await self._in_process(task, run, desk, arguments)
+                return Succeeded(kept(await self._in_thread(task, run, desk, arguments, limit)))
+        except TimeoutError:
+            if limit.expired():
+                return Failed(f"no end within {timeout}")
+            return Failed(_last_words())
+        except Superseded as error:
+            return Failed(str(error))
+        except (Exception, SystemExit):  # a function that calls sys.exit() ends its attempt, not the node
+            return Failed(_last_words())
+
+    async def _in_thread(
+        self, task: Task, run: Run, desk: NodeDesk, arguments: Mapping[str, object], limit: asyncio.Timeout
+    ) -> object:
+        def stop() -> None:
+            desk.is_cancelled = True
+            if limit.expired():
+                log.warning("task_overruns", extra={"run": str(run.id), "job": run.job, "hint": "isolate=True ends it"})
+                run.log("its time is over, but a thread cannot be stopped: it goes on until the function returns")
+
+        answer: _Answer = await self._until_done(stop, _called, task.function, run, arguments)
+        return answer.value()
+
+    async def _in_process(self, task: Task, run: Run, desk: NodeDesk, arguments: Mapping[str, object]) -> Outcome:
+        from hourbell.targets.isolated import Isolated  # only programs that use it load it
+
+        isolated = Isolated(task.function, run, arguments)
+
+        def stop() -> None:
+            desk.is_cancelled = True
+            isolated.stop()
+
+        try:
+            outcome: Outcome = await self._until_done(stop, isolated.perform)
+            return outcome
+        finally:
+            isolated.close()
+
+    async def _until_done(self, stop: Callable[[], None], function: Callable[..., Any], *arguments: object) -> Any:
+        """What a function in a thread answers. It is waited for in any case, because a thread cannot be stopped; when
+        the attempt is to end, `stop` is called, once."""
+        running = asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
         stopped: asyncio.CancelledError | None = None
-        while not running.done():  # a thread cannot be stopped: the attempt lasts as long as the function does
+        while not running.done():
             try:
                 await asyncio.wait([running])
             except asyncio.CancelledError as error:
+                if stopped is None:
+                    stop()
                 stopped = error
         if stopped is not None:
             raise stopped
-        return running.result().value()
+        return running.result()
+
+
+def run_of(call: Call, desk: NodeDesk) -> Run:
+    """A call as its task sees it."""
+    run, definition = call.run, call.definition
+    return Run(
+        id=run.id,
+        job=definition.name,
+        job_id=run.job_id,
+        job_version=run.job_version,
+        scheduled_at=run.scheduled_at,
+        attempt=run.attempt,
+        lateness=max(call.lateness, timedelta(0)),
+        payload=call.payload,
+        definition=definition,
+        _desk=desk,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,25 +201,12 @@ class _Answer:
         raise self.error
 
 
-def _in_thread(function: Callable[..., Any], call: Call, arguments: Mapping[str, object]) -> _Answer:
+def _called(function: Callable[..., Any], run: Run, arguments: Mapping[str, object]) -> _Answer:
     try:
-        return _Answer(function(call, **arguments))
+        return _Answer(function(run, **arguments))
     except BaseException as error:
         return _Answer(None, error)
 
 
-def _timeout(target: Mapping[str, object]) -> timedelta:
-    return timedelta(seconds=parse_duration(str(target.get("timeout", _TIMEOUT))) or 0)
-
-
-def _kept(result: object) -> object:
-    """What a run keeps of a task's answer: JSON, or its text."""
-    try:
-        json.dumps(result, allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        return str(result)[:_MOST_ERROR]
-    return result
-
-
 def _last_words() -> str:
-    return traceback.format_exc(limit=-8)[-_MOST_ERROR:]
+    return traceback.format_exc(limit=-8)[-MOST_ERROR:]

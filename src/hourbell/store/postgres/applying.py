@@ -7,7 +7,7 @@ from typing import Any
 from hourbell.core.job import Definition
 from hourbell.store.applying import Decision, compare, decide
 from hourbell.store.base import Conflict, Request
-from hourbell.store.bundles import Applied, Bundle, Gone, NewSecret
+from hourbell.store.bundles import Applied, Bundle, NewSecret
 from hourbell.store.postgres.auditing import audit
 from hourbell.store.postgres.changing import SQL, delete_jobs, insert_jobs, write_changes
 from hourbell.store.postgres.planning import progress_of
@@ -26,7 +26,7 @@ async def apply_jobs(
     dry_run: bool,
     request: Request | None,
 ) -> Applied:
-    if bundle.gone is Gone.KEEP:
+    if not bundle.prune:
         rows = await connection.fetch(SQL["lock_jobs_by_name"], bundle.names)
     else:
         rows = await connection.fetch(SQL["lock_jobs_of_bundle"], bundle.names, bundle.managed_by, bundle.source)
@@ -35,7 +35,8 @@ async def apply_jobs(
     decision = decide(comparison, await progress_of(connection, comparison.to_change), now)
     if not dry_run and not decision.applied.refused and (secrets or not decision.is_empty):
         await _write(connection, decision, bundle, now, by, secrets)
-        await audit(connection, now, by, "job.apply", bundle.owner, None, decision.audit_text(secrets), request)
+        for row in decision.audit_rows(secrets):
+            await audit(connection, now, by, *row.texts(), request)
     return decision.applied
 
 

@@ -280,6 +280,14 @@ class PostgresControlStore:
         except NameTaken:  # by another transaction, after this one had looked; its job is there now
             return await attempt()
 
+    async def note_program(self, node_id: UUID, source: str, jobs: Sequence[str]) -> None:
+        async with self._connections.connection() as connection:
+            await connection.execute(SQL["note_program"], node_id, source, list(jobs))
+
+    async def undefined_jobs(self, source: str, beat_after: datetime) -> list[Job]:
+        async with self._connections.connection() as connection:
+            return [job_of(row) for row in await connection.fetch(SQL["undefined_jobs"], source, beat_after)]
+
     async def failed_runs(self, limit: int, before: Mark | None = None) -> list[FailedRun]:
         mark = before or NEWEST
         async with self._connections.connection() as connection:

@@ -73,6 +73,16 @@ for no key update
 -- name: note_pauses
 update hourbell.jobs set paused_by = $2 where id = any($1::uuid[])
 
+-- name: note_program
+update hourbell.nodes set source = $2, jobs = $3 where id = $1
+
+-- name: undefined_jobs
+select j.*
+from hourbell.jobs j
+where j.managed_by = 'code' and j.managed_by <> 'api' and j.source = $1 and j.deleted_at is null
+  and not exists (select 1 from hourbell.nodes n where n.beat_at > $2 and n.source = $1 and j.name = any(n.jobs))
+order by j.name collate "C"
+
 -- name: note_imported
 insert into hourbell.imports (id, job_id, started_at) select $1, job_id, $3 from unnest($2::uuid[]) as job_id
 on conflict do nothing

@@ -12,6 +12,7 @@ import asyncpg
 
 from hourbell.core.definition_json import definition_from_json
 from hourbell.core.job import Definition, Job
+from hourbell.core.notes import Notes
 from hourbell.core.plan import Plan
 from hourbell.core.run import Run
 from hourbell.core.settle import SUSPECT_AFTER, Settlement
@@ -40,7 +41,7 @@ from hourbell.store.postgres.control import PostgresControlStore
 from hourbell.store.postgres.planning import SQL, progress_of, write_plans
 from hourbell.store.postgres.settling import note_late, write_settlements
 from hourbell.store.records import held as held_by
-from hourbell.store.records import pause_if_unchanged, refreshed, serves, standing
+from hourbell.store.records import note_values, pause_if_unchanged, refreshed, serves, standing
 from hourbell.store.rows import Batch, Due, columns, run_of, secrets_of
 
 _FORGET = timedelta(days=1)
@@ -148,6 +149,10 @@ class PostgresEngineStore:
     async def begin(self, held: Held) -> bool:
         async with self._connections.connection() as connection:
             return await connection.fetchval(SQL["begin"], held.run_id, held.attempt) is not None
+
+    async def write_notes(self, notes: Sequence[Notes], now: datetime) -> None:
+        async with self._connections.connection() as connection:
+            await connection.execute(SQL["write_notes"], *columns([note_values(each, now) for each in notes], 6))
 
     async def settle(self, settled: Sequence[Settled]) -> list[Saved]:
         async with self._connections.transaction() as connection:

@@ -358,6 +358,16 @@ where r.finished_at < $1 and (r.finished_at, r.id) > ($2, $3)
 order by r.finished_at, r.id
 limit $5
 
+-- name: write_notes
+insert into hourbell.run_notes as known (run_id, attempt, fraction, message, log, updated_at)
+select r.id, n.attempt, n.fraction, n.message, n.log::jsonb, n.updated_at
+from unnest($1::uuid[], $2::integer[], $3::double precision[], $4::text[], $5::text[], $6::timestamptz[])
+     as n(run_id, attempt, fraction, message, log, updated_at)
+join hourbell.runs r on r.id = n.run_id
+on conflict (run_id, attempt) do update
+set fraction = excluded.fraction, message = excluded.message, log = excluded.log, updated_at = excluded.updated_at
+where known.updated_at <= excluded.updated_at
+
 -- name: delete_attempts
 delete from hourbell.attempts where run_id = any($1::uuid[])
 

@@ -71,6 +71,7 @@ class _OwnLogin:
     connection: Any
 
     async def settle(self, settled: Settled) -> bool:
+        _check_open(self.connection)
         await self.connection.execute(_SQL["step_back"])
         return held_by(settled) in await write_settlements(self.connection, [settled])
 
@@ -87,9 +88,16 @@ class _OtherLogin:
     nonce: _Nonce
 
     async def settle(self, settled: Settled) -> bool:
+        _check_open(self.connection)
         await self.connection.execute(_SQL["step_back"])
         self.nonce.is_said = True
         return bool(await self.connection.fetchval(_SQL["settle_run"], self.nonce.value, *settlement_values(settled)))
+
+
+def _check_open(connection: Any) -> None:
+    """A task has the connection itself, and may have ended the transaction; alone, a settlement would be a lie."""
+    if not connection.is_in_transaction():
+        raise StoreUnavailable("the transaction was ended inside its block; leave out begin, commit and rollback")
 
 
 @asynccontextmanager

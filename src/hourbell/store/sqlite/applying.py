@@ -6,7 +6,7 @@ from datetime import datetime
 from hourbell.core.job import Definition
 from hourbell.store.applying import Decision, compare, decide
 from hourbell.store.base import Conflict, Request
-from hourbell.store.bundles import Applied, Bundle, Gone, NewSecret
+from hourbell.store.bundles import Applied, Bundle, NewSecret
 from hourbell.store.sqlite.auditing import audit
 from hourbell.store.sqlite.changing import SQL, delete_jobs, insert_jobs, write_changes
 from hourbell.store.sqlite.connection import Session
@@ -27,7 +27,7 @@ def apply_jobs(
     request: Request | None,
 ) -> Applied:
     rows = session.fetch(SQL["jobs_by_name"], bundle.names)
-    if bundle.gone is not Gone.KEEP:
+    if bundle.prune:
         named = {row["id"] for row in rows}
         owned = session.fetch(SQL["owned_jobs"], bundle.managed_by, bundle.source)
         rows += [row for row in owned if row["id"] not in named]
@@ -36,7 +36,8 @@ def apply_jobs(
     decision = decide(comparison, progress_of(session, comparison.to_change), now)
     if not dry_run and not decision.applied.refused and (secrets or not decision.is_empty):
         _write(session, decision, bundle, now, by, secrets)
-        audit(session, now, by, "job.apply", bundle.owner, None, decision.audit_text(secrets), request)
+        for row in decision.audit_rows(secrets):
+            audit(session, now, by, *row.texts(), request)
     return decision.applied
 
 

@@ -75,6 +75,11 @@ class Session:
         self._connection = connection
         self.wakes: set[Wake] = set()  # hints to give once this is committed
 
+    @property
+    def connection(self) -> apsw.Connection:
+        """What the driver calls a connection, for statements that are not ours."""
+        return self._connection
+
     def fetch(self, sql: str, *values: Any) -> list[Row]:
         cursor = self._connection.execute(sql, tuple(map(bound, values)))
         first = next(cursor, None)
@@ -106,6 +111,15 @@ class Session:
                 self.script("rollback to part; release part")
             raise
         self.script("release part")
+
+    @contextmanager
+    def watched(self, is_over: Callable[[], bool], steps: int) -> Iterator[None]:
+        """Ask after so many steps of SQLite's machine whether it is over, and interrupt the statement if so."""
+        self._connection.set_progress_handler(is_over, steps)
+        try:
+            yield
+        finally:
+            self._connection.set_progress_handler(None)
 
 
 def open_connection(path: str, patience: Patience) -> apsw.Connection:

@@ -271,6 +271,13 @@ class SqliteControlStore:
 
         return await (self._runner.read(bring_in) if dry_run else self._write(bring_in, request, now))
 
+    async def note_program(self, node_id: UUID, source: str, jobs: Sequence[str]) -> None:
+        await self._runner.write(lambda session: session.execute(SQL["note_program"], node_id, source, list(jobs)))
+
+    async def undefined_jobs(self, source: str, beat_after: datetime) -> list[Job]:
+        rows = await self._runner.read(lambda session: session.fetch(SQL["undefined_jobs"], source, beat_after))
+        return [job_of(row) for row in rows]
+
     async def failed_runs(self, limit: int, before: Mark | None = None) -> list[FailedRun]:
         mark = before or NEWEST
         rows = await self._runner.read(

@@ -58,6 +58,18 @@ order by name
 -- name: note_pauses
 update hourbell_jobs set paused_by = ?2 where id in (select unhex(value) from json_each(?1))
 
+-- name: note_program
+update hourbell_nodes set source = ?2, jobs = ?3 where id = ?1
+
+-- name: undefined_jobs
+select j.*
+from hourbell_jobs j
+where j.managed_by = 'code' and j.managed_by <> 'api' and j.source = ?1 and j.deleted_at is null
+  and not exists (
+      select 1 from hourbell_nodes n, json_each(n.jobs) as defined
+      where n.beat_at > ?2 and n.source = ?1 and defined.value = j.name)
+order by j.name
+
 -- name: note_imported
 insert into hourbell_imports (id, job_id, started_at) select ?1, unhex(value), ?3 from json_each(?2)
 where true

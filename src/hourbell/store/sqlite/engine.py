@@ -7,6 +7,7 @@ from uuid import UUID
 
 from hourbell.core.definition_json import definition_from_json
 from hourbell.core.job import Definition, Job
+from hourbell.core.notes import Notes
 from hourbell.core.plan import Plan
 from hourbell.core.policies import Rank
 from hourbell.core.run import Run
@@ -32,13 +33,13 @@ from hourbell.store.base import (
     Want,
 )
 from hourbell.store.records import held as held_by
-from hourbell.store.records import pause_if_unchanged, serves, standing
+from hourbell.store.records import note_values, pause_if_unchanged, serves, standing
 from hourbell.store.rows import Row, run_of, secrets_of
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.control import SqliteControlStore
 from hourbell.store.sqlite.planning import SQL, next_plan_at, plan_due, refresh
 from hourbell.store.sqlite.settling import count_expired, note_late, write_settlements
-from hourbell.store.sqlite.values import EPOCH
+from hourbell.store.sqlite.values import EPOCH, array
 from hourbell.store.sqlite.writer import Runner
 
 _FORGET = timedelta(days=1)
@@ -117,6 +118,10 @@ class SqliteEngineStore:
 
     async def begin(self, held: Held) -> bool:
         return bool(await self._runner.write(lambda session: session.fetch(SQL["begin"], held.run_id, held.attempt)))
+
+    async def write_notes(self, notes: Sequence[Notes], now: datetime) -> None:
+        rows = array(note_values(each, now) for each in notes)
+        await self._runner.write(lambda session: session.execute(SQL["write_notes"], rows))
 
     async def settle(self, settled: Sequence[Settled]) -> list[Saved]:
         def settle(session: Session) -> dict[Held, Saved]:

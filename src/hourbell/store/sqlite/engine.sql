@@ -295,6 +295,16 @@ limit ?5
 -- name: begin_pruning
 insert into hourbell_meta (key, value) values ('prunes', 'on')
 
+-- name: write_notes
+insert into hourbell_run_notes (run_id, attempt, fraction, message, log, updated_at)
+select r.id, n.value ->> 1, n.value ->> 2, n.value ->> 3, n.value ->> 4, n.value ->> 5
+from json_each(?) as n
+join hourbell_runs r on r.id = unhex(n.value ->> 0)
+where true
+on conflict (run_id, attempt) do update
+set fraction = excluded.fraction, message = excluded.message, log = excluded.log, updated_at = excluded.updated_at
+where hourbell_run_notes.updated_at <= excluded.updated_at
+
 -- name: delete_attempts
 delete from hourbell_attempts where run_id in (select unhex(value) from json_each(?))
 

@@ -146,8 +146,10 @@ select r.*,
        (select j.name from hourbell_jobs j where j.id = r.job_id) as job_name,
        (select v.definition from hourbell_job_versions v
         where v.job_id = r.job_id and v.version = r.job_version) as definition,
-       exists (select 1 from hourbell_cancels c where c.run_id = r.id) as is_cancel_requested
+       exists (select 1 from hourbell_cancels c where c.run_id = r.id) as is_cancel_requested,
+       n.fraction as progress_fraction, n.message as progress_message, n.updated_at as progress_at
 from page r
+left join hourbell_run_notes n on r.state = 'running' and n.run_id = r.id and n.attempt = r.attempt
 order by {sort}
 
 -- name: runs_by_schedule
@@ -242,15 +244,20 @@ select r.*,
        (select j.name from hourbell_jobs j where j.id = r.job_id) as job_name,
        (select v.definition from hourbell_job_versions v
         where v.job_id = r.job_id and v.version = r.job_version) as definition,
-       exists (select 1 from hourbell_cancels c where c.run_id = r.id) as is_cancel_requested
+       exists (select 1 from hourbell_cancels c where c.run_id = r.id) as is_cancel_requested,
+       n.fraction as progress_fraction, n.message as progress_message, n.updated_at as progress_at,
+       n.log as progress_log
 from hourbell_runs r
+left join hourbell_run_notes n on r.state = 'running' and n.run_id = r.id and n.attempt = r.attempt
 where r.id = :run_id
 
 -- name: attempts
-select number, node, started_at, finished_at, outcome, status_code, error, excerpt, phases, late_outcome
-from hourbell_attempts
-where run_id = :run_id
-order by number
+select a.number, a.node, a.started_at, a.finished_at, a.outcome, a.status_code, a.error, a.excerpt, a.phases,
+       a.late_outcome, n.log
+from hourbell_attempts a
+left join hourbell_run_notes n on n.run_id = a.run_id and n.attempt = a.number
+where a.run_id = :run_id
+order by a.number
 
 -- name: late_runs
 with ended as materialized (
@@ -327,8 +334,10 @@ select r.*,
        (select j.name from hourbell_jobs j where j.id = r.job_id) as job_name,
        (select v.definition from hourbell_job_versions v
         where v.job_id = r.job_id and v.version = r.job_version) as definition,
-       exists (select 1 from hourbell_cancels c where c.run_id = r.id) as is_cancel_requested
+       exists (select 1 from hourbell_cancels c where c.run_id = r.id) as is_cancel_requested,
+       n.fraction as progress_fraction, n.message as progress_message, n.updated_at as progress_at
 from hourbell_runs r
+left join hourbell_run_notes n on r.state = 'running' and n.run_id = r.id and n.attempt = r.attempt
 where r.job_id = :job_id and r.scheduled_at = :at and r.kind in ('scheduled', 'backfill')
 
 -- name: replays_at
@@ -425,6 +434,14 @@ limit :limit
 
 -- name: begun_runs
 select id, job_id, state from hourbell_runs where state = 'running' and started_at > :since limit :limit
+
+-- name: noted_runs
+select r.id, r.job_id, r.state, n.updated_at as noted_at
+from hourbell_run_notes n
+join hourbell_runs r on r.id = n.run_id
+where n.updated_at > :since and r.state = 'running'
+order by n.updated_at
+limit :limit
 
 -- name: ended_runs
 select id, job_id, state from hourbell_runs

@@ -1,0 +1,163 @@
+"""A scheduler inside somebody else's process: a node without an HTTP server, or only a connection to the database.
+
+It runs the tasks of its program; webhooks and SQL functions are for `hourbell serve`.
+"""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from uuid import UUID, uuid4, uuid5
+
+from hourbell import clock
+from hourbell.control.jobs import Jobs
+from hourbell.control.programs import Programs
+from hourbell.control.rules import Rules
+from hourbell.control.user import User
+from hourbell.core.job_body import BodyError
+from hourbell.core.preview import rfc3339
+from hourbell.core.roles import Role
+from hourbell.library.declaring import Duration, check_function, duration_of, json_of, task_target, told
+from hourbell.metrics import Metrics
+from hourbell.node import Node, prepare
+from hourbell.settings import load_settings
+from hourbell.store.base import Conflict
+from hourbell.store.bundles import owner_text
+from hourbell.targets.task import TaskTarget
+from hourbell.wiring import Stores, build_engine, open_stores
+
+if TYPE_CHECKING:
+    from hourbell.library.scheduler import Scheduler
+
+_KEYS = UUID("9b1d2f2c-54a4-5a1b-8b53-9f6b1a3f7d21")  # the namespace of names that come from a caller's key
+_SOON = timedelta(milliseconds=100)
+
+
+class Embedded:
+    def __init__(self, scheduler: "Scheduler", *, database_url: str | None, has_engine: bool) -> None:
+        self._scheduler = scheduler
+        self._settings = load_settings({"database_url": database_url})
+        self._has_engine = has_engine
+        self._pid = os.getpid()
+        self._stores: Stores | None = None
+        self._node: Node | None = None
+        self._jobs: Jobs | None = None
+        self._now = clock.now
+
+    @property
+    def is_of_this_process(self) -> bool:
+        """Whether it was started here, and not in the process that this one was forked from."""
+        return self._pid == os.getpid()
+
+    async def start(self) -> None:
+        """Connect, bring in the jobs and, unless this process only defines them, begin to work."""
+        stores = self._stores = open_stores(self._settings)
+        try:
+            now = await prepare(stores)
+            await self._begin(stores, now)
+        except BaseException:
+            await stores.close()
+            raise
+
+    async def _begin(self, stores: Stores, now: datetime) -> None:
+        if self._has_engine:
+            targets = [
+                TaskTarget(
+                    self._scheduler.tasks,
+                    threads=self._settings.sync_threads,
+                    transactions=self._settings.sql_connections,
+                )
+            ]
+            engine = build_engine(self._settings, stores, targets, Metrics())
+            self._node = Node(engine, targets, stores, self._scheduler)
+            await self._node.start(now)
+            self._now = engine.clock.now
+        else:
+            ahead = now - clock.now()
+            self._now = lambda: clock.now() + ahead
+            await Programs(stores.control, now=self._now, new_id=uuid4).sync(self._scheduler)
+        rules = Rules(forbids=lambda *_: None)
+        self._jobs = Jobs(stores.control, stores.lists, rules=rules, secrets=None, now=self._now, new_id=uuid4)
+
+    async def stop(self) -> None:
+        """Stop in order, within the drain limit, and give back the connections."""
+        if self._node is not None:
+            await self._node.stop()
+        if self._stores is not None:
+            await self._stores.close()
+
+    async def trigger(self, name: str, payload: object, key: str | None) -> UUID:
+        assert self._jobs is not None
+        payload = json_of("the payload", payload)
+        try:
+            return await self._jobs.trigger(name, self._user(), payload=payload, key=key)
+        except Conflict as conflict:
+            raise LookupError(str(conflict)) from None
+
+    async def once(
+        self,
+        task: Callable[..., Any] | str,
+        *,
+        at: datetime | None,
+        delay: Duration | None,
+        args: Mapping[str, object],
+        payload: object,
+        timeout: Duration,
+        name: str | None,
+        key: str | None,
+    ) -> str:
+        assert self._jobs is not None
+        called = self._called(task, args)
+        instant = self._instant(at, delay)
+        name = name or _name_of(called, uuid4() if key is None else uuid5(_KEYS, f"{self._scheduler.source}/{key}"))
+        body = {
+            "name": name,
+            "schedule": f"at {rfc3339(instant)}",
+            "target": task_target(called, json_of("args", dict(args)), timeout),
+            "payload": json_of("the payload", payload),
+        }
+        try:
+            await self._jobs.create(body, self._user())
+        except BodyError as error:
+            raise ValueError(told(error)) from None
+        except Conflict as conflict:
+            if key is None or not await self._calls(name, called):
+                raise ValueError(f"{name!r} cannot be called once: {conflict}") from None
+        return name
+
+    async def _calls(self, name: str, task: str) -> bool:
+        """Whether a job is what an earlier call with the same key has made."""
+        assert self._jobs is not None
+        target = (await self._jobs.get(name)).job.definition.target
+        return (target.get("type"), target.get("name")) == ("task", task)
+
+    def _called(self, task: Callable[..., Any] | str, args: Mapping[str, object]) -> str:
+        """The name of the task, whose function takes the args if this process has it."""
+        name = task if isinstance(task, str) else self._scheduler.name_of(task)
+        known = self._scheduler.tasks.get(name)
+        if known is None and not isinstance(task, str):
+            raise ValueError(f"{name} is no task; write @scheduler.task() above it")
+        if known is not None:
+            check_function(name, known.function, args)
+        return name
+
+    def _instant(self, at: datetime | None, delay: Duration | None) -> datetime:
+        if (at is None) == (delay is None):
+            raise ValueError("say when: at= with an aware datetime, or delay= such as '90s', and not both")
+        now = self._now()
+        if at is None:
+            assert delay is not None
+            at = now + duration_of("delay", delay, least=0)
+        elif at.utcoffset() is None:
+            raise ValueError(f"at is {at!r}; write an aware datetime, as in datetime(2026, 12, 1, tzinfo=UTC)")
+        at = max(at.astimezone(UTC), now + _SOON)  # a job fires from now on: what is past already is due at once
+        return at.replace(microsecond=0) + (timedelta(seconds=1) if at.microsecond else timedelta(0))
+
+    def _user(self) -> User:
+        return User(owner_text("code", self._scheduler.source), Role.ADMIN)
+
+
+def _name_of(task: str, number: UUID) -> str:
+    """A name for a job that calls a task once."""
+    return f"once-{re.sub('[^A-Za-z0-9_]+', '-', task)[-50:].strip('-')}-{number.hex[:16]}"

@@ -1,0 +1,94 @@
+"""A program by itself: the scheduler with the API and the page, until a signal."""
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, NoReturn
+
+from hourbell.control.secrets import WrongKeys
+from hourbell.logs import configure_logs
+from hourbell.service import CannotListen, Service
+from hourbell.settings import Settings, SettingsError, load_settings
+from hourbell.store.base import StoreUnavailable
+from hourbell.store.migrations import MigrationError
+
+if TYPE_CHECKING:
+    from hourbell.library.scheduler import Scheduler
+
+log = logging.getLogger("hourbell.service")
+
+FAILED, USAGE = 1, 2
+
+
+def run(scheduler: "Scheduler", *, database_url: str | None = None) -> NoReturn:
+    """Serve until a signal, by the settings of the environment, and end the process."""
+    try:
+        settings = load_settings({"database_url": database_url})
+    except SettingsError as error:
+        tell(str(error))
+        sys.exit(error.exit_code)
+    configure_logs(settings.log_format, settings.log_level)
+    end(serve(settings, scheduler))
+
+
+def serve(settings: Settings, scheduler: "Scheduler") -> int:
+    """Serve until a signal; the exit code."""
+    if settings.redis_url:
+        log.warning("redis_unused", extra={"hint": "REDIS_URL is accepted and not needed"})
+
+    async def main() -> None:
+        await Service(settings, scheduler).run()
+        await _end_the_rest()
+
+    try:
+        with asyncio.Runner(loop_factory=_new_loop) as runner:
+            runner.run(main())
+    except StoreUnavailable as error:
+        return failed(f"the database {settings.database} is out of reach: {error}")
+    except MigrationError as error:
+        return failed(f"the database {settings.database} cannot be used: {error}")
+    except (SettingsError, WrongKeys) as error:
+        tell(str(error))
+        return USAGE
+    except CannotListen as error:
+        return failed(f"cannot listen on {settings.http_addr}: {error}")
+    return 0
+
+
+def end(status: int) -> NoReturn:
+    """End the process, also while a task's thread is still at work: it cannot be stopped, and Python would wait."""
+    if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
+        logging.shutdown()
+        os._exit(status)
+    sys.exit(status)
+
+
+def failed(message: str) -> int:
+    tell(message)
+    return FAILED
+
+
+def tell(message: str) -> None:
+    print(f"error: {message}", file=sys.stderr)
+
+
+async def _end_the_rest() -> None:
+    """Cancel what is left on the event loop. A task that does not listen must not keep the process."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    if left and (await asyncio.wait(left, timeout=1))[1]:
+        logging.shutdown()
+        os._exit(0)
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop where there is one. It looks up names in a few threads, in which slow ones would hold up all others."""
+    os.environ.setdefault("UV_THREADPOOL_SIZE", "64")
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()

@@ -1,0 +1,110 @@
+"""One node of the engine in this process: its loops, its heartbeat in a thread of its own, and the jobs of its program.
+
+Everything is opened when it starts, so a process that forks before is safe.
+"""
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import uuid4
+
+from hourbell.control.programs import Program, Programs
+from hourbell.engine.engine import Engine
+from hourbell.engine.heartbeat import HeartbeatResult
+from hourbell.store.base import StoreUnavailable
+from hourbell.targets.base import Target
+from hourbell.wiring import Stores
+
+log = logging.getLogger("hourbell.service")
+
+_LOOK_AT_JOBS = 60.0  # seconds: how often a node looks which jobs are gone from the code
+_TRY_AGAIN = 5.0
+
+
+async def prepare(stores: Stores) -> datetime:
+    """Bring the database up to date, and ask it for the time."""
+    for migration in await stores.migrate():
+        log.info("migration_applied", extra={"migration": f"{migration.number:04}_{migration.name}"})
+    return await stores.engine.sample_time()
+
+
+class HeartbeatThread:
+    """Runs the heartbeat loop on an event loop of its own, so that a busy engine does not cost its leases."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._thread = threading.Thread(target=self._work, name="hourbell-heartbeat", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        main = asyncio.get_running_loop()
+
+        def hand_over(result: HeartbeatResult) -> None:
+            with contextlib.suppress(RuntimeError):  # the engine's loop is closed
+                main.call_soon_threadsafe(engine.on_beat, result)
+
+        engine.heartbeat.on_beat = hand_over
+
+    def start(self) -> None:
+        self._thread.start()
+
+    async def stop(self) -> None:
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended by itself
+                self._loop.call_soon_threadsafe(self._engine.heartbeat_loop.stop)
+        await asyncio.to_thread(self._thread.join, 5)
+
+    def _work(self) -> None:
+        asyncio.run(self._run())
+
+    async def _run(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        try:
+            await self._engine.heartbeat_loop.run()
+        finally:
+            await self._engine.heartbeat.close()
+
+
+class Node:
+    """An engine with its targets and the program whose tasks it runs."""
+
+    def __init__(self, engine: Engine, targets: Sequence[Target], stores: Stores, program: Program) -> None:
+        self.engine = engine
+        self._targets = targets
+        self._program = program
+        self._store = stores.control
+        self._programs = Programs(stores.control, now=engine.clock.now, new_id=uuid4)
+        self._heartbeat = HeartbeatThread(engine)
+        self._keeping: asyncio.Task[None] | None = None
+
+    async def start(self, now: datetime) -> None:
+        """Bring in the program's jobs and begin to work. `now` is the database's time."""
+        is_whole = await Programs(self._store, now=lambda: now, new_id=uuid4).sync(self._program)
+        self._heartbeat.start()
+        await self.engine.start(with_heartbeat=False)
+        if self._program.jobs or self._program.tasks:
+            self._keeping = asyncio.create_task(self._keep_jobs(is_whole=is_whole), name="hourbell-program")
+
+    async def stop(self) -> None:
+        """Stop in order, within the drain limit; nothing is lost whatever happens on the way."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+        await self.engine.stop()
+        await self._heartbeat.stop()
+        await self.engine.retire()
+        for target in self._targets:
+            await target.close()
+
+    async def _keep_jobs(self, *, is_whole: bool) -> None:
+        """Bring in what could not be brought in at once, and take out of use what is gone from the code."""
+        while True:
+            wait = _LOOK_AT_JOBS
+            try:
+                is_whole = is_whole or await self._programs.sync(self._program)
+                await self._programs.retire_gone(self._program, self.engine.node_id)
+            except StoreUnavailable:
+                wait = _TRY_AGAIN
+            except Exception:
+                log.exception("program_not_kept")
+            await asyncio.sleep(wait)

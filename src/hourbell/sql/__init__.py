@@ -1,0 +1,11 @@
+"""Statements that make or trigger a job inside the caller's own transaction, on whatever driver it has.
+
+What they write commits or rolls back with everything else in it. Nothing here opens a connection or imports a driver.
+"""
+
+from hourbell.core.body_reader import BodyError
+from hourbell.sql.jobs import insert_job
+from hourbell.sql.runs import trigger_job
+from hourbell.sql.statement import Dialect, ParamStyle, Statement
+
+__all__ = ["BodyError", "Dialect", "ParamStyle", "Statement", "insert_job", "trigger_job"]

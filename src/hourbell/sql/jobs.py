@@ -1,0 +1,107 @@
+"""Jobs made inside the caller's transaction. What is refused, is refused before anything reaches the database."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, get_args
+
+from hourbell.core.body_reader import BodyError, Fault
+from hourbell.core.definition_json import retry_to_json
+from hourbell.core.job import Definition
+from hourbell.core.job_body import ParsedJob, job_to_body, parse_job
+from hourbell.core.schedule.forms import Instant
+from hourbell.sql import postgresql, sqlite
+from hourbell.sql.statement import Dialect, ParamStyle, Statement, Value, check_choice, check_choices, rendered
+
+IfExists = Literal["error", "ignore", "replace"]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+# A one-shot job that a program makes for right now is due a moment before its statement runs, by another clock perhaps.
+_GRACE = timedelta(minutes=1)
+_COLUMNS = (
+    "name", "description", "schedule", "timezone", "dst", "target", "payload", "catch_up", "catch_up_window", "overlap",
+    "retry", "delivery", "max_age", "late_after", "priority", "jitter", "starts_at", "ends_at", "enabled", "tags",
+    "managed_by",
+)  # fmt: skip
+_DURATIONS = ("catch_up_window", "max_age", "late_after", "jitter")
+_INSTANTS = ("starts_at", "ends_at")
+_JSON = ("target", "payload", "retry", "tags")
+
+
+def insert_job(
+    job: Mapping[str, Any] | Definition,
+    *,
+    dialect: Dialect = "postgresql",
+    paramstyle: ParamStyle | None = None,
+    if_exists: IfExists = "error",
+) -> Statement:
+    """The statement that makes a job, or a BodyError with everything that is wrong with it.
+
+    The job counts from the moment the statement runs: what falls due before the commit fires after it. A one-shot job
+    may be due up to a minute before that moment. `if_exists` says what becomes of a job of that name: the database's
+    error, nothing, or a change of it. What people paused stays paused; a job that is managed elsewhere is an error.
+
+    >>> text, parameters = insert_job(
+    ...     {"name": "report", "schedule": "@daily", "target": {"type": "task", "name": "report"}}
+    ... )
+    >>> parameters["schedule"]
+    '@daily'
+    """
+    check_choices(dialect, paramstyle)
+    check_choice("if_exists", if_exists, get_args(IfExists))
+    definition = _checked(job).definition
+    is_postgresql = dialect == "postgresql"
+    statements = postgresql.INSERT_JOB if is_postgresql else sqlite.INSERT_JOB
+    values = _text_values(definition) if is_postgresql else _plain_values(definition)
+    return rendered(statements[if_exists], values, dialect, paramstyle)
+
+
+def _checked(job: Mapping[str, Any] | Definition) -> ParsedJob:
+    body = job_to_body(job) if isinstance(job, Definition) else job
+    parsed = parse_job(dict(body) if isinstance(body, Mapping) else body)
+    if parsed.secret is not None:
+        message = "a secret is not written by SQL, where it could not be sealed"
+        hint = "leave it out, and make one with `hourbell secret create JOB` when the job is there"
+        raise BodyError([Fault("/target/secret", message, hint)])
+    return replace(parsed, definition=replace(parsed.definition, managed_by="sql"))
+
+
+def _plain_values(definition: Definition) -> dict[str, Value]:
+    """The columns as SQLite keeps them: durations and instants are microseconds."""
+    values = _common_values(definition)
+    for name in _DURATIONS:
+        values[name] = None if values[name] is None else values[name] // _MICROSECOND
+    for name in _INSTANTS:
+        values[name] = None if values[name] is None else (values[name] - _EPOCH) // _MICROSECOND
+    values["enabled"] = int(definition.enabled)
+    values["grace"] = _grace(definition) // _MICROSECOND
+    return values
+
+
+def _text_values(definition: Definition) -> dict[str, Value]:
+    """The columns as text, which every driver of PostgreSQL passes on and the statement casts."""
+    values = _common_values(definition)
+    for name in _DURATIONS:
+        values[name] = None if values[name] is None else f"{values[name] // _MICROSECOND} microseconds"
+    for name in _INSTANTS:
+        values[name] = None if values[name] is None else values[name].isoformat()
+    values["enabled"] = "true" if definition.enabled else "false"
+    values["grace"] = f"{_grace(definition) // _MICROSECOND} microseconds"
+    return values
+
+
+def _common_values(definition: Definition) -> dict[str, Any]:
+    values: dict[str, Any] = {name: getattr(definition, name) for name in _COLUMNS}
+    values |= {"retry": retry_to_json(definition.retry), "tags": list(definition.tags)}
+    for name in _JSON:
+        values[name] = json.dumps(values[name])
+    for name in ("catch_up", "overlap", "delivery", "priority"):
+        values[name] = values[name].value
+    if definition.payload is None:
+        values["payload"] = None
+    return values
+
+
+def _grace(definition: Definition) -> timedelta:
+    return _GRACE if isinstance(definition.parsed().form, Instant) else timedelta(0)

@@ -1,0 +1,123 @@
+"""The statements for PostgreSQL. Every value is passed as text and cast here, so that no driver has to know a type.
+
+They write `cast(… as …)` and never `::`, which some drivers take for a placeholder. A cast to uuid that cannot succeed
+is how plain SQL raises an error with a sentence in it.
+"""
+
+_INSERT = """\
+insert into hourbell.jobs as j (
+    name, description, schedule, timezone, dst, target, payload, catch_up, catch_up_window, overlap, retry, delivery,
+    max_age, late_after, priority, jitter, starts_at, ends_at, enabled, tags, managed_by, cursor_at)
+values (
+    cast(:name as text), cast(:description as text), cast(:schedule as text), cast(:timezone as text),
+    cast(:dst as text), cast(cast(:target as text) as jsonb), cast(cast(:payload as text) as jsonb),
+    cast(:catch_up as text), cast(cast(:catch_up_window as text) as interval), cast(:overlap as text),
+    cast(cast(:retry as text) as jsonb), cast(:delivery as text), cast(cast(:max_age as text) as interval),
+    cast(cast(:late_after as text) as interval), cast(:priority as text), cast(cast(:jitter as text) as interval),
+    cast(cast(:starts_at as text) as timestamptz), cast(cast(:ends_at as text) as timestamptz),
+    cast(cast(:enabled as text) as boolean),
+    array(select jsonb_array_elements_text(cast(cast(:tags as text) as jsonb))),
+    cast(:managed_by as text), clock_timestamp() - cast(cast(:grace as text) as interval))"""
+
+# The trigger of jobs makes the new version, and has it planned from now on if its times changed.
+_REPLACE = """
+on conflict (name collate "C") where deleted_at is null do update set
+    description = excluded.description, schedule = excluded.schedule, timezone = excluded.timezone, dst = excluded.dst,
+    target = excluded.target, payload = excluded.payload, catch_up = excluded.catch_up,
+    catch_up_window = excluded.catch_up_window, overlap = excluded.overlap, retry = excluded.retry,
+    delivery = excluded.delivery, max_age = excluded.max_age, late_after = excluded.late_after,
+    priority = excluded.priority, jitter = excluded.jitter, starts_at = excluded.starts_at, ends_at = excluded.ends_at,
+    enabled = excluded.enabled and (j.enabled or j.paused_by is null), tags = excluded.tags,
+    managed_by = case when j.managed_by = 'sql' then 'sql' else cast(
+        cast(j.name || ' is managed by ' || j.managed_by || '; change it there, or take another name' as uuid)
+        as text) end"""
+
+INSERT_JOB = {
+    "error": _INSERT,
+    "ignore": f'{_INSERT}\non conflict (name collate "C") where deleted_at is null do nothing',
+    "replace": _INSERT + _REPLACE,
+}
+
+# A lock that neither planning nor a change of the job waits for, only its removal.
+_JOB = """\
+with recursive asked as materialized (
+    select cast(:name as text) as name
+), found as materialized (
+    select j.* from hourbell.jobs j
+    where j.name collate "C" = cast(:name as text) and j.deleted_at is null
+    for key share
+), job as materialized (
+    select case
+        when f.id is null then cast('there is no job named ' || a.name as uuid)
+        when f.error is not null then cast(a.name || ' cannot run, ' || f.error as uuid)
+        when f.saved_version <> f.version or f.lane = '' then
+            cast(a.name || ' is not planned yet; try again in a second, and see that a node is running' as uuid)
+        else f.id end as id, f.version, f.max_age, f.priority, f.lane, f.overlap, f.delivery,
+        clock_timestamp() as now
+    from asked a left join found f on true
+)"""
+
+# UUIDv5 is the SHA-1 of the job's id and a text, and PostgreSQL itself has no SHA-1. All words are 32 bits in a bigint.
+# `expanded` has the 80 words of each block of 64 bytes; `rounds` takes 80 steps for each, and one that adds what the
+# block began with.
+_DIGEST = """, words as materialized (
+    select array(select cast(cast('x' || substr(encode(uuid_send(j.id), 'hex'), 8 * n + 1, 8) as bit(32)) as bigint)
+                 from generate_series(0, 3) n order by n)
+        || array(select cast(value as bigint)
+                 from jsonb_array_elements_text(cast(cast(:words as text) as jsonb)) with ordinality as w(value, place)
+                 order by place) as w
+    from job j
+), expanding (block, t, w) as (
+    select block, 16, w[16 * block + 1 : 16 * block + 16]
+    from words, generate_series(0, cardinality(w) / 16 - 1) as block
+    union all
+    select block, t + 1, w || (((x << 1) | (x >> 31)) & 4294967295)
+    from expanding, lateral (select w[t - 2] # w[t - 7] # w[t - 13] # w[t - 15]) as mixed(x)
+    where t < 80
+), expanded as materialized (
+    select block, w from expanding where t = 80
+), rounds (block, t, a, b, c, d, e, h) as (
+    select 0, 0, h[1], h[2], h[3], h[4], h[5], h
+    from (values (cast(array[1732584193, 4023233417, 2562383102, 271733878, 3285377520] as bigint[]))) as start(h)
+    union all
+    select case when r.t < 80 then r.block else r.block + 1 end, case when r.t < 80 then r.t + 1 else 0 end,
+           s[1], s[2], s[3], s[4], s[5], case when r.t < 80 then h else s end
+    from rounds r
+    join expanded x on x.block = r.block,
+    lateral (select case
+        when r.t < 20 then ((b & c) | (~b & d)) + 1518500249
+        when r.t < 40 then (b # c # d) + 1859775393
+        when r.t < 60 then ((b & c) | (b & d) | (c & d)) + 2400959708
+        else (b # c # d) + 3395469782 end) as mixed(f),
+    lateral (select case
+        when r.t < 80 then array[(((a << 5) | (a >> 27)) + f + e + x.w[r.t + 1]) & 4294967295, a,
+                                 ((b << 30) | (b >> 2)) & 4294967295, c, d]
+        else array[(a + h[1]) & 4294967295, (b + h[2]) & 4294967295, (c + h[3]) & 4294967295,
+                   (d + h[4]) & 4294967295, (e + h[5]) & 4294967295] end) as step(s)
+)"""
+
+_RANDOM_RUN = ", run as materialized (select gen_random_uuid() as id from job)"
+_KEYED_RUN = """, run as materialized (
+    select cast(lpad(to_hex(a), 8, '0') || lpad(to_hex((b & 4294905855) | 20480), 8, '0')
+                || lpad(to_hex((c & 1073741823) | 2147483648), 8, '0') || lpad(to_hex(d), 8, '0') as uuid) as id
+    from rounds where t = 0 order by block desc limit 1
+)"""
+
+_TRIGGER = """, made as (
+    insert into hourbell.runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank, lane,
+                               exclusive, at_most_once, planned_at, payload)
+    select run.id, job.id, job.version, 'manual', job.now, job.now at time zone 'UTC', job.now, job.now + job.max_age,
+           case job.priority when 'high' then 0 when 'normal' then 1 else 2 end, job.lane, job.overlap <> 'allow',
+           job.delivery = 'at_most_once', job.now, cast(cast(:payload as text) as jsonb)
+    from job, run
+    on conflict (id) do nothing
+    returning id, job_id
+), noted as (
+    insert into hourbell.audit (at, actor, action, subject, after)
+    select now(), 'sql', 'job.trigger', cast(made.job_id as text), jsonb_build_object('run', made.id)
+    from made, pg_notify('hourbell', 'runs')
+)
+select cast(id as text) as run_id from run"""
+
+TRIGGER_JOB = _JOB + _RANDOM_RUN + _TRIGGER
+TRIGGER_JOB_ONCE = _JOB + _DIGEST + _KEYED_RUN + _TRIGGER

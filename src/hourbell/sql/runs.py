@@ -1,0 +1,48 @@
+"""Runs asked for inside the caller's transaction. Under a key there is one run, asked for here or by the API."""
+
+import json
+from collections.abc import Iterator
+
+from hourbell.core.strict_json import fault_of, text_fault
+from hourbell.sql import postgresql, sqlite
+from hourbell.sql.statement import Dialect, ParamStyle, Statement, Value, check_choices, rendered
+
+LONGEST_KEY = 255  # as in the API
+_BLOCK, _LENGTH, _JOB_ID = 64, 8, 16
+
+
+def trigger_job(
+    name: str,
+    *,
+    payload: object = None,
+    key: str | None = None,
+    dialect: Dialect = "postgresql",
+    paramstyle: ParamStyle | None = None,
+) -> Statement:
+    """The statement that runs a job when the transaction has committed, with a payload of its own if one is given.
+
+    The same key runs it once, however often it is asked for. A job that is not there, not planned yet or in error is an
+    error of the database. On PostgreSQL the statement answers with one row, whose `run_id` is text.
+    """
+    check_choices(dialect, paramstyle)
+    if (fault := fault_of(payload)) is not None:
+        raise ValueError(f"payload: {fault}")
+    values: dict[str, Value] = {"name": name, "payload": None if payload is None else json.dumps(payload)}
+    statements = postgresql if dialect == "postgresql" else sqlite
+    if key is None:
+        return rendered(statements.TRIGGER_JOB, values, dialect, paramstyle)
+    if not 1 <= len(key) <= LONGEST_KEY or (fault := text_fault(key)) is not None:
+        raise ValueError(fault or f"a key has 1 to {LONGEST_KEY} characters")
+    values["words"] = json.dumps(list(_words_after_id(f"manual:{key}".encode())))
+    values["every_byte"] = bytes(range(256))
+    return rendered(statements.TRIGGER_JOB_ONCE, values, dialect, paramstyle)
+
+
+def _words_after_id(name: bytes) -> Iterator[int]:
+    """The message whose SHA-1 is the run's UUIDv5, without the job's id, which only the database knows: its four words
+    come first. The words are padded as SHA-1 wants it."""
+    length = _JOB_ID + len(name)
+    zeros = -(length + 1 + _LENGTH) % _BLOCK
+    padded = name + b"\x80" + bytes(zeros) + (8 * length).to_bytes(_LENGTH, "big")
+    for place in range(0, len(padded), 4):
+        yield int.from_bytes(padded[place : place + 4], "big")

@@ -1,0 +1,136 @@
+"""A call of a function in a process of its own, which can be ended whatever the function does.
+
+Both sides speak JSON over a pipe, never objects: the parent sends the run and the arguments, the child log lines,
+progress and at last a result or an error. A child that is to end gets SIGTERM with all it has started, and SIGKILL
+five seconds later.
+"""
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from threading import Lock
+from typing import Any
+
+from hourbell.core.definition_json import definition_to_json
+from hourbell.core.settle import Failed, Outcome, Succeeded
+from hourbell.targets.isolated_child import main
+from hourbell.targets.task_run import ISOLATED, Run
+
+_SPAWN = get_context("spawn")
+_TO_END = 5.0  # seconds
+_STARTING = Lock()  # starting a process looks after all the others, which two threads must not do at once
+
+
+class Isolated:
+    """One call. `perform` lasts as long as the process does; `stop` may be called meanwhile from another thread."""
+
+    def __init__(self, function: Callable[..., Any], run: Run, arguments: Mapping[str, object]) -> None:
+        self._run = run
+        self._place = (function.__module__, function.__qualname__)
+        self._request = json.dumps({"run": _facts(run), "arguments": dict(arguments)})
+        self._stopped, self._stopping = _SPAWN.Pipe(duplex=False)
+
+    def stop(self) -> None:
+        self._stopping.send_bytes(b"")
+
+    def close(self) -> None:
+        """Give back what it holds, when `perform` has returned."""
+        self._stopped.close()
+        self._stopping.close()
+
+    def perform(self) -> Outcome:
+        """Start the process, and what it came to."""
+        receiving, sending = _SPAWN.Pipe(duplex=False)
+        name = f"{ISOLATED}{self._run.job}"
+        process = _SPAWN.Process(target=main, args=(sending, *self._place, self._request), name=name)
+        try:
+            with _STARTING, _without_interrupts():
+                process.start()
+            sending.close()  # else its end would not be noticed
+            return self._follow(process, receiving)
+        finally:
+            sending.close()
+            receiving.close()
+
+    def _follow(self, process: SpawnProcess, receiving: Connection) -> Outcome:
+        """Hear what it says until it is gone, or is to end; it may still say something while it ends."""
+        outcome = None
+        while outcome is None and self._stopped not in (ready := wait([receiving, process.sentinel, self._stopped])):
+            if receiving not in ready:
+                break
+            try:
+                outcome = self._hear(receiving.recv_bytes())
+            except EOFError:
+                break
+        if outcome is None and self._stopped in ready:
+            _signal(process, signal.SIGTERM)
+        end = _end(process)
+        with suppress(EOFError):
+            while outcome is None and receiving.poll():
+                outcome = self._hear(receiving.recv_bytes())
+        return outcome or end
+
+    def _hear(self, message: bytes) -> Outcome | None:
+        match json.loads(message):
+            case {"log": text}:
+                self._run.log(text)
+            case {"progress": [fraction, text]}:
+                self._run.progress(fraction, text)
+            case {"result": result}:
+                return Succeeded(result)
+            case {"error": error}:
+                return Failed(str(error))
+        return None
+
+
+def _end(process: SpawnProcess) -> Failed:
+    """Wait for the process, and end it if it takes too long; how it ended."""
+    process.join(_TO_END)
+    while (code := process.exitcode) is None:
+        _signal(process, signal.SIGKILL)
+        process.join(_TO_END)
+    process.close()
+    if code >= 0:
+        return Failed(f"the process ended with exit code {code}")
+    with suppress(ValueError):
+        return Failed(f"the process ended with signal {signal.Signals(-code).name}")
+    return Failed(f"the process ended with signal {-code}")
+
+
+def _signal(process: SpawnProcess, number: signal.Signals) -> None:
+    """Signal the process and what it has started; only itself if it has not come to lead a group of its own yet."""
+    assert process.pid is not None
+    try:
+        os.killpg(process.pid, number)
+    except (ProcessLookupError, PermissionError):
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)
+
+
+def _facts(run: Run) -> dict[str, object]:
+    return {
+        "id": str(run.id),
+        "job": run.job,
+        "job_id": str(run.job_id),
+        "job_version": run.job_version,
+        "scheduled_at": run.scheduled_at.isoformat(),
+        "attempt": run.attempt,
+        "lateness": run.lateness.total_seconds(),
+        "payload": run.payload,
+        "definition": definition_to_json(run.definition),
+    }
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """What starts here does not hear Ctrl-C, which a terminal sends to everybody, before it says so: the node does."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

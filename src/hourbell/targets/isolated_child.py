@@ -1,0 +1,109 @@
+"""What runs in the process of an isolated call: it finds the function, calls it and tells what came of it.
+
+The process leads a group of its own, so that it ends together with what it has started, and never outlives its node.
+"""
+
+import json
+import os
+import signal
+import sys
+import traceback
+from contextlib import AbstractAsyncContextManager, suppress
+from datetime import datetime, timedelta
+from importlib import import_module
+from multiprocessing import parent_process
+from multiprocessing.connection import Connection
+from operator import attrgetter
+from threading import Event, Lock, Thread
+from types import FrameType
+from typing import Any, NoReturn
+from uuid import UUID
+
+from hourbell.core.definition_json import definition_from_json
+from hourbell.core.settle import Succeeded
+from hourbell.targets.base import Transaction
+from hourbell.targets.task_run import MOST_ERROR, Run, kept
+
+_TO_END = 5.0  # seconds
+
+
+class _Desk:
+    """The run's side that faces its node, over a pipe."""
+
+    def __init__(self, sending: Connection) -> None:
+        self.is_cancelled = False
+        self._sending = sending
+        self._lock = Lock()
+
+    def tell(self, **message: object) -> None:
+        with self._lock:
+            self._sending.send_bytes(json.dumps(message).encode())
+
+    def log(self, text: object) -> None:
+        self.tell(log=str(text))
+
+    def progress(self, fraction: float | None, message: object) -> None:
+        self.tell(progress=[None if fraction is None else float(fraction), str(message)])
+
+    def open_transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        raise RuntimeError("run.transaction() is for async functions; make the function async, without isolate=True")
+
+    def note_commit(self, outcome: Succeeded) -> None:
+        raise NotImplementedError
+
+
+def main(sending: Connection, module: str, name: str, request: str) -> None:
+    with suppress(PermissionError):
+        os.setpgid(0, 0)
+    desk = _Desk(sending)
+    _end_when_told(desk)
+    Thread(target=_end_with_parent, name="hourbell-parent", daemon=True).start()
+    wanted = json.loads(request)
+    try:
+        result = _found(module, name)(_run(wanted["run"], desk), **wanted["arguments"])
+        desk.tell(result=kept(result))
+    except BaseException:
+        if desk.is_cancelled:
+            raise
+        desk.tell(error=traceback.format_exc(limit=-8)[-MOST_ERROR:])
+
+
+def _found(module: str, name: str) -> Any:
+    """The function of that name. Of a program's main file, the module that was imported for it in this process."""
+    home = sys.modules["__main__"] if module == "__main__" else import_module(module)
+    return attrgetter(name)(home)
+
+
+def _run(facts: dict[str, Any], desk: _Desk) -> Run:
+    read = {
+        "id": UUID(facts["id"]),
+        "job_id": UUID(facts["job_id"]),
+        "scheduled_at": datetime.fromisoformat(facts["scheduled_at"]),
+        "lateness": timedelta(seconds=facts["lateness"]),
+        "definition": definition_from_json(facts["definition"]),
+    }
+    return Run(**{**facts, **read}, _desk=desk)
+
+
+def _end_when_told(desk: _Desk) -> None:
+    """Leave what is under way, cleaning up, on SIGTERM; Ctrl-C is the node's business."""
+
+    def leave(*_: int | FrameType | None) -> NoReturn:
+        desk.is_cancelled = True
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        sys.exit(128 + signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, leave)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+def _end_with_parent() -> None:
+    """Nobody is there to hear what the function comes to when its node is gone."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    signal_all = os.killpg if os.getpgid(0) == os.getpid() else os.kill
+    signal_all(os.getpid(), signal.SIGTERM)
+    Event().wait(_TO_END)
+    signal_all(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,123 @@
+"""The node's side of a task's run: what the task says is written at most once a second and once more at its end.
+
+A task that says nothing costs nothing. The task may speak from any thread; everything else happens on the event loop
+of its node.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from datetime import timedelta
+from threading import Lock
+
+from hourbell.core.notes import Notebook
+from hourbell.core.settle import Succeeded
+from hourbell.targets.base import Call, Transaction
+
+log = logging.getLogger("hourbell.targets")
+
+_BETWEEN_WRITES = 1.0  # seconds
+_LAST_WRITE = 5.0  # seconds that an outcome waits for the last words of its attempt
+
+
+class NodeDesk:
+    """Made on the event loop, for one attempt. `transactions` bounds how many are open at once; None for none."""
+
+    def __init__(self, call: Call, transactions: asyncio.Semaphore | None) -> None:
+        self.is_cancelled = False
+        self.committed: Succeeded | None = None
+        self._call = call
+        self._transactions = transactions
+        self._has_opened = False
+        self._loop = asyncio.get_running_loop()
+        self._began = self._loop.time()
+        self._lock = Lock()
+        self._book: Notebook | None = None
+        self._is_new = False
+        self._is_closed = False
+        self._is_told = False
+        self._closing: asyncio.Event | None = None
+        self._writing: asyncio.Task[None] | None = None
+
+    def log(self, text: object) -> None:
+        at = self._call.now + timedelta(seconds=self._loop.time() - self._began)
+        with self._lock:
+            self._opened_book().add_line(at, text)
+        self._have_written()
+
+    def progress(self, fraction: float | None, message: object) -> None:
+        with self._lock:
+            self._opened_book().set_progress(fraction, message)
+        self._have_written()
+
+    def open_transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        if self._transactions is None:
+            raise RuntimeError("run.transaction() is for async functions; make the function async")
+        if self._has_opened:
+            raise RuntimeError("run.transaction() can be opened once; do all the work in one block")
+        self._has_opened = True
+        return self._transaction(self._transactions)
+
+    def note_commit(self, outcome: Succeeded) -> None:
+        self.committed = outcome
+
+    async def close(self) -> None:
+        """Write what is new, before the outcome is settled. It is not worth more than a few seconds."""
+        self._is_closed = True
+        if self._book is None:
+            return
+        try:
+            async with asyncio.timeout(_LAST_WRITE):
+                if self._writing is not None and self._closing is not None:
+                    self._closing.set()
+                    await asyncio.wait([self._writing])
+                if self._is_new:
+                    await self._write()
+        except TimeoutError:
+            self._tell("the database did not answer")
+
+    @asynccontextmanager
+    async def _transaction(self, free: asyncio.Semaphore) -> AsyncIterator[Transaction]:
+        async with free, self._call.transaction() as opened:
+            yield opened
+
+    def _opened_book(self) -> Notebook:
+        if self._book is None:
+            self._book = Notebook()
+        return self._book
+
+    def _have_written(self) -> None:
+        if self._is_new or self._is_closed:
+            return
+        self._is_new = True
+        with suppress(RuntimeError):  # the event loop is closed: a thread has outlived its node
+            self._loop.call_soon_threadsafe(self._begin_to_write)
+
+    def _begin_to_write(self) -> None:
+        if self._writing is None and not self._is_closed:
+            self._closing = asyncio.Event()
+            self._writing = asyncio.create_task(self._write_on(self._closing))
+
+    async def _write_on(self, closing: asyncio.Event) -> None:
+        while self._is_new and not closing.is_set():
+            await self._write()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_BETWEEN_WRITES):
+                    await closing.wait()
+        self._writing = None
+
+    async def _write(self) -> None:
+        self._is_new = False
+        with self._lock:
+            notes = self._opened_book().notes(self._call.run.id, self._call.run.attempt)
+        try:
+            await self._call.note(notes)
+        except Exception as error:  # the next write, if there is one, says it all again
+            self._is_new = True
+            self._tell(str(error) or type(error).__name__)
+
+    def _tell(self, error: str) -> None:
+        if not self._is_told:
+            self._is_told = True
+            log.warning("notes_not_written", extra={"run": str(self._call.run.id), "error": error})

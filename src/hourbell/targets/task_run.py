@@ -1,0 +1,106 @@
+"""`Run`: what a task gets as its first parameter. It tells which run this is and takes what the task says about it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+from uuid import UUID
+
+from hourbell.core.job import Definition
+from hourbell.core.settle import Succeeded
+from hourbell.targets.base import Transaction
+
+ISOLATED = "hourbell-isolated:"  # how the names of processes begin that are made for one call
+MOST_ERROR = 4_000  # characters
+
+
+class Superseded(Exception):
+    """Another node has taken over the run: what was done in its transaction is undone."""
+
+
+class Desk(Protocol):
+    """The side of a run that faces its node."""
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the attempt is to end: its time is over, somebody cancelled it, or the node stops."""
+
+    def log(self, text: object) -> None:
+        """Keep a line. May be called from any thread."""
+
+    def progress(self, fraction: float | None, message: object) -> None:
+        """Keep how far it is. May be called from any thread."""
+
+    def open_transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """The transaction that settles the run; a RuntimeError that says why if there is none to be had."""
+
+    def note_commit(self, outcome: Succeeded) -> None:
+        """The run was settled as this."""
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """One attempt at a run of a job.
+
+    `scheduled_at` is the instant the schedule names, `lateness` how long after it this attempt began, `attempt` its
+    number from 1. `result` is what a transaction settles the run with.
+    """
+
+    id: UUID
+    job: str
+    job_id: UUID
+    job_version: int
+    scheduled_at: datetime
+    attempt: int
+    lateness: timedelta
+    payload: Any
+    definition: Definition = field(repr=False)
+    _desk: Desk = field(repr=False)
+    result: object = field(default=None, repr=False)
+
+    def log(self, text: object) -> None:
+        """Keep a line with this attempt: at most 1,000 lines and 64 KiB of them, the newest, each of 2,000 characters.
+
+        It may be called from any thread, and costs nobody a wait.
+        """
+        self._desk.log(text)
+
+    def progress(self, fraction: float | None, message: object = "") -> None:
+        """Tell how far it is, from 0 to 1. It is shown while the run is running, and written at most once a second."""
+        self._desk.progress(fraction, message)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether a function that cannot be stopped should return by itself."""
+        return self._desk.is_cancelled
+
+    def raise_if_cancelled(self) -> None:
+        """End the function here if it should return by itself."""
+        if self.is_cancelled:
+            raise asyncio.CancelledError
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Any]:
+        """A connection in the transaction that also settles this run: what is written there happens exactly once.
+
+        The end of the block settles the run as succeeded, with `result`, and commits. An exception rolls back, and the
+        attempt fails as usual. Raises Superseded, and rolls back, if another node has taken over the run.
+        """
+        async with self._desk.open_transaction() as transaction:
+            yield transaction.connection
+            outcome = Succeeded(kept(self.result))
+            if not await transaction.settle(outcome):
+                raise Superseded("another node has taken over this run")
+        self._desk.note_commit(outcome)
+
+
+def kept(result: object) -> object:
+    """What a run keeps of a task's answer: JSON, or its text."""
+    try:
+        json.dumps(result, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return str(result)[:MOST_ERROR]
+    return result

@@ -1,0 +1,25 @@
+"""Tests of schedules and tasks under a virtual clock, for people who use Hourbell.
+
+The pytest plugin is `hourbell.testing.plugin`; without pytest, `with Rehearsal() as hourbell:` is the same.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hourbell.testing.firing import fires
+    from hourbell.testing.records import AttemptRecord, RunRecord, SkipRecord
+    from hourbell.testing.rehearsal import Rehearsal
+    from hourbell.testing.webhooks import WebhookRecord
+
+__all__ = ["AttemptRecord", "Rehearsal", "RunRecord", "SkipRecord", "WebhookRecord", "fires"]
+
+_MODULES = {"Rehearsal": "rehearsal", "WebhookRecord": "webhooks", "fires": "firing"}
+
+
+def __getattr__(name: str) -> object:
+    """Load what is exported when it is first asked for: pytest loads the plugin in every project that has Hourbell."""
+    if name not in __all__:
+        raise AttributeError(f"module 'hourbell.testing' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"hourbell.testing.{_MODULES.get(name, 'records')}"), name)

@@ -1,0 +1,88 @@
+"""What a rehearsed node calls: the user's functions and recorded webhooks, apart from the engine's housekeeping."""
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any
+
+from hourbell.core.settle import Failed, Outcome
+from hourbell.targets.base import Call, Target
+from hourbell.targets.task import Task
+from hourbell.testing.loop import is_housekeeping, outside_of_loops
+
+_job: ContextVar[str] = ContextVar("job")
+
+
+class Apart:
+    """A target whose timers are the user's: time never jumps past them."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self.reads_secrets = target.reads_secrets
+
+    def lanes(self) -> tuple[str, ...]:
+        return self._target.lanes()
+
+    def slots(self, lane: str) -> int | None:
+        return self._target.slots(lane)
+
+    async def deliver(self, call: Call) -> Outcome:
+        is_housekeeping.set(False)  # in the context of this attempt alone
+        _job.set(call.definition.name)
+        return await self._target.deliver(call)
+
+    async def close(self) -> None:
+        await self._target.close()
+
+
+class Unserved:
+    """Everything that cannot be rehearsed fails at once, and says why."""
+
+    reads_secrets = False
+
+    def lanes(self) -> tuple[str, ...]:
+        return "task:*", "sql:*", "queue:*"
+
+    def slots(self, lane: str) -> int | None:  # noqa: ARG002
+        return None
+
+    async def deliver(self, call: Call) -> Outcome:
+        target = call.definition.target
+        if target.get("type") == "task":
+            why = f"no task named {target.get('name')!r} is loaded; load the Scheduler that has it"
+        else:
+            why = f"a target of type {target.get('type')} cannot be rehearsed; test it on a real database or queue"
+        return Failed(why, retryable=False, begun=False)
+
+    async def close(self) -> None: ...
+
+
+def as_rehearsed(task: Task, seconds: Mapping[str, float]) -> Task:
+    """The same task in this process, which takes as many seconds as are said of the job it runs for."""
+    if not seconds:
+        return replace(task, isolate=False)
+    return replace(task, isolate=False, function=_taking(task.function, seconds))
+
+
+def _taking(function: Callable[..., Any], seconds: Mapping[str, float]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    async def call(*arguments: Any, **named: Any) -> Any:
+        raised: Exception | None = None
+        result: Any = None
+        try:
+            if inspect.iscoroutinefunction(function):
+                result = await function(*arguments, **named)
+            else:
+                with outside_of_loops():
+                    result = function(*arguments, **named)
+        except Exception as error:
+            raised = error
+        await asyncio.sleep(seconds.get(_job.get(), 0.0))
+        if raised is not None:
+            raise raised
+        return result
+
+    return call

@@ -1,0 +1,40 @@
+"""`fires`: the instants of a schedule as text that a test can compare."""
+
+from itertools import islice
+
+from hourbell.core.job import Definition
+from hourbell.core.schedule import Schedule
+from hourbell.testing.times import Moment, end_of, local_text, moment, zone_of
+
+_MOST = 10_000
+
+
+def fires(
+    schedule: str | Definition,
+    *,
+    between: tuple[Moment, Moment],
+    timezone: str = "UTC",
+    dst: str = "once",
+    name: str | None = None,
+) -> list[str]:
+    """When a schedule fires from the first moment through the last, as local time with its offset.
+
+    A job of a Scheduler, `scheduler.get("nightly")`, brings its own time zone. A day given as the last is included.
+
+    >>> fires("0 9 * * 1", between=("2026-10-19", "2026-10-26"), timezone="Europe/Paris")
+    ['2026-10-19T09:00+02:00', '2026-10-26T09:00+01:00']
+    """
+    parsed = schedule.parsed() if isinstance(schedule, Definition) else _parsed(schedule, timezone, dst, name)
+    zone = zone_of(parsed.timezone)
+    first, last = moment(between[0], zone), end_of(between[1], zone)
+    if last < first:
+        raise ValueError(f"between ends at {between[1]}, before it begins")
+    found = parsed.between(first, last)
+    instants = ([first] if parsed.matches(first) else []) + list(islice(found, _MOST + 1))
+    if len(instants) > _MOST:
+        raise ValueError(f"the schedule fires more than {_MOST:,} times; look at a shorter time")
+    return [local_text(at, zone) for at in instants]
+
+
+def _parsed(schedule: str, timezone: str, dst: str, name: str | None) -> Schedule:
+    return Schedule.parse(schedule, timezone, dst, name)  # type: ignore[arg-type]

@@ -1,0 +1,65 @@
+"""How far a node has nothing to do, as the database tells it, so that nobody walks through each second of a night."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from hourbell.store.sqlite.connection import Session
+
+LEAD = timedelta(seconds=2)  # so long before there is work a node is awake, with a heartbeat that is well
+_STRIDE = timedelta(seconds=40)  # while functions run: less than a lease, so that theirs are renewed in time
+_WARM_UP = timedelta(seconds=40)  # what a reaper needs before it acts
+_LONGEST = timedelta(days=3_650)
+
+_LOOK = """
+select
+    (select min(plan_at) from hourbell_jobs where plan_at is not null and deleted_at is null) as plan_at,
+    (select min(ready_at) from hourbell_runs where state in ('pending', 'retrying') and ready_at > ?1) as ready_at,
+    (select min(expires_at) from hourbell_runs where state in ('pending', 'retrying')) as expires_at,
+    exists (select 1 from hourbell_runs where state in ('pending', 'retrying') and ready_at <= ?1) as has_waiting,
+    exists (select 1 from hourbell_runs where state = 'running') as has_running,
+    exists (
+        select 1 from hourbell_runs where state = 'running'
+        and (lease_owner <> ?2 or id in (select run_id from hourbell_cancels))
+    ) as has_doomed
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What there is to do. `has_waiting` speaks of runs that were ready at the moment asked for."""
+
+    plan_at: datetime | None
+    ready_at: datetime | None
+    expires_at: datetime | None
+    has_waiting: bool
+    has_running: bool
+    has_doomed: bool  # runs of a node that is gone, or that somebody wants to end
+
+    @classmethod
+    def at(cls, session: Session, moment: datetime, node_id: UUID) -> "Work":
+        [row] = session.fetch(_LOOK, moment, node_id)
+        times = (row["plan_at"], row["ready_at"], row["expires_at"])
+        return cls(*times, bool(row["has_waiting"]), bool(row["has_running"]), bool(row["has_doomed"]))
+
+
+def is_done(work: Work, now: datetime) -> bool:
+    """Whether all that is due has been done; asked of the work at this very moment."""
+    is_planned = work.plan_at is None or work.plan_at > now
+    return is_planned and not work.has_waiting and not work.has_running
+
+
+def idle_until(session: Session, now: datetime, node_id: UUID) -> datetime:
+    """Until when nothing happens by itself.
+
+    A run that has been ready for a while and still waits is kept waiting by another one of its job, and whoever ends
+    wakes the next: it needs no watch.
+    """
+    work = Work.at(session, now - LEAD, node_id)
+    if work.has_doomed:
+        return now
+    until = [at - LEAD for at in (work.plan_at, work.ready_at) if at is not None]
+    if work.expires_at is not None and work.expires_at - _WARM_UP > now:
+        until.append(work.expires_at - _WARM_UP)
+    is_at_work = work.has_running or work.has_waiting
+    return min([*until, now + (_STRIDE if is_at_work else _LONGEST)])

@@ -1,0 +1,16 @@
+"""Answers of coroutines that never wait, as those of a database in memory, without an event loop."""
+
+from collections.abc import Awaitable
+from typing import TypeVar
+
+Answer = TypeVar("Answer")
+
+
+def answer_of(awaitable: Awaitable[Answer]) -> Answer:
+    steps = awaitable.__await__()
+    try:
+        next(steps)
+    except StopIteration as end:
+        answer: Answer = end.value
+        return answer
+    raise RuntimeError("this was not to wait for anything")

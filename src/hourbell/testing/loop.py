@@ -1,0 +1,150 @@
+"""An event loop under virtual time: no sockets, no threads, no waiting.
+
+Time jumps to the next timer, and a moment passes with every turn. A node that has nothing to do still looks around
+twice a second; `is_housekeeping` marks such timers, and `idle_until` tells how far time may jump past them. What a
+task hands to a thread runs at once, in its place.
+"""
+
+import asyncio
+import heapq
+from asyncio.events import _get_running_loop, _set_running_loop
+from asyncio.tasks import _enter_task, _leave_task
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import Context, ContextVar
+from typing import Any, NoReturn
+
+MOMENT = 1e-7  # less than a microsecond, and more than the rounding of ten years in seconds
+_MOST_TURNS = 100_000  # within a second of virtual time
+
+is_housekeeping: ContextVar[bool] = ContextVar("is_housekeeping", default=False)
+
+
+class Standstill(RuntimeError):
+    """Somebody is at work for ever while no time passes."""
+
+
+class _Housekeeping(asyncio.TimerHandle):
+    """A timer that may fire late while there is nothing to do."""
+
+    __slots__ = ()
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    # Of the base class, which does not announce them.
+    _scheduled: list[Any]
+    _ready: deque[asyncio.Handle]
+    _stopping: bool
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._clock_resolution = MOMENT
+        self._seconds = 0.0
+        self._second, self._turns = 0, 0
+        self.idle_until: Callable[[], float] | None = None  # in seconds of this loop; now, if somebody has work to do
+        self.on_jump: Callable[[], None] | None = None  # called where time jumped past housekeeping
+
+    def time(self) -> float:
+        return self._seconds
+
+    def jump(self, seconds: float) -> None:
+        """Let time pass while nothing happens at all."""
+        self._seconds = max(self._seconds, seconds)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        kind = _Housekeeping if is_housekeeping.get() else asyncio.TimerHandle
+        timer: Any = kind(when, callback, args, self, context)
+        heapq.heappush(self._scheduled, timer)
+        timer._scheduled = True
+        return timer  # type: ignore[no-any-return]
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]  # noqa: ARG002
+        """Call an ordinary function at once, as if no event loop were there."""
+        future = self.create_future()
+        try:
+            with outside_of_loops():
+                future.set_result(func(*args))
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            future.set_exception(error)
+        return future
+
+    def _write_to_self(self) -> None:
+        """There is only one thread, and it is awake."""
+
+    def _run_once(self) -> None:
+        timers, ready = self._scheduled, self._ready
+        while timers and timers[0]._cancelled:
+            heapq.heappop(timers)._scheduled = False
+        if not ready and not self._stopping:
+            if not timers:
+                raise Standstill("everything waits for something that cannot happen under virtual time")
+            self._seconds = max(self._seconds, self._next_time())
+        self._seconds += MOMENT
+        self._look_for_standstill()
+        while timers and timers[0]._when <= self._seconds:
+            timer = heapq.heappop(timers)
+            timer._scheduled = False
+            ready.append(timer)
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
+
+    def _next_time(self) -> float:
+        first: asyncio.TimerHandle = self._scheduled[0]
+        if self.idle_until is None or not isinstance(first, _Housekeeping):
+            return first.when()
+        others = (
+            timer.when() for timer in self._scheduled if not isinstance(timer, _Housekeeping) and not timer.cancelled()
+        )
+        until = min(self.idle_until(), min(others, default=float("inf")))
+        if until <= first.when():
+            return first.when()
+        self._seconds = until
+        if self.on_jump is not None:
+            self.on_jump()
+        return until
+
+    def _look_for_standstill(self) -> None:
+        if int(self._seconds) > self._second:
+            self._second, self._turns = int(self._seconds), 0
+        self._turns += 1
+        if self._turns > _MOST_TURNS:
+            self._turns = 0  # what is left is still to be cancelled
+            raise Standstill("a task goes on for ever while no time passes; let it sleep in its loop")
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise RuntimeError(
+            "a coroutine under virtual time cannot open connections or start processes; "
+            "give the task a stand-in for what it talks to, or an ordinary function"
+        )
+
+    getaddrinfo = getnameinfo = _refuse
+    create_connection = create_unix_connection = create_datagram_endpoint = _refuse
+    create_server = create_unix_server = subprocess_exec = subprocess_shell = _refuse
+    sock_connect = sock_accept = sock_recv = sock_sendall = _refuse
+    add_reader = add_writer = _refuse  # type: ignore[assignment]
+
+
+@contextmanager
+def outside_of_loops() -> Iterator[None]:
+    """Code that runs as if this thread had no event loop, so that it may run another one, or is not warned of it."""
+    loop = _get_running_loop()
+    if loop is None:
+        yield
+        return
+    task = asyncio.current_task(loop)
+    if task is not None:
+        _leave_task(loop, task)
+    _set_running_loop(None)
+    try:
+        yield
+    finally:
+        _set_running_loop(loop)
+        if task is not None:
+            _enter_task(loop, task)

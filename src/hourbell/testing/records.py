@@ -1,0 +1,96 @@
+"""What became of a job, as tests read it: values that compare, with instants in UTC and cut to milliseconds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from hourbell.store.lists import AttemptView, RunView, SkipView
+from hourbell.testing.times import cut, local_text, zone_of
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRecord:
+    number: int
+    started_at: datetime | None
+    finished_at: datetime
+    outcome: str
+    error: str | None
+    status_code: int | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RunRecord:
+    """A run. `local` is its instant as a clock on the job's wall shows it; `lateness` is that of its first attempt."""
+
+    job: str
+    local: str
+    state: str
+    reason: str | None
+    kind: str
+    scheduled_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    lateness: timedelta | None
+    attempts: tuple[AttemptRecord, ...]
+    payload: object
+    result: object
+    error: str | None
+    id: UUID
+
+    def __repr__(self) -> str:
+        """Short, so that a failed assertion about a list can be read."""
+        words = [f"{self.job} {self.local} {self.state}", f"{len(self.attempts)} attempts", f"late {self.lateness}"]
+        words += [self.error.strip().splitlines()[-1]] if self.error else []
+        return f"<run {', '.join(words)}>"
+
+
+@dataclass(frozen=True, slots=True)
+class SkipRecord:
+    """A range of instants that got no run: the first and the last of them, how many, and why."""
+
+    first_at: datetime
+    last_at: datetime
+    count: int
+    reason: str
+
+
+def run_record(run: RunView, attempts: Sequence[AttemptView]) -> RunRecord:
+    tried = tuple(_attempt_record(attempt) for attempt in attempts)
+    definition = run.definition
+    started_at = tried[0].started_at if tried else _cut(run.started_at)
+    return RunRecord(
+        job=run.job_name or "",
+        local=local_text(run.scheduled_at, zone_of("UTC" if definition is None else definition.timezone)),
+        state=run.state.value,
+        reason=run.reason,
+        kind=run.kind.value,
+        scheduled_at=run.scheduled_at,
+        started_at=started_at,
+        finished_at=_cut(run.finished_at),
+        lateness=None if started_at is None else started_at - run.scheduled_at,
+        attempts=tried,
+        payload=run.payload if run.has_payload or definition is None else definition.payload,
+        result=run.result,
+        error=tried[-1].error if tried else None,
+        id=run.id,
+    )
+
+
+def skip_record(skip: SkipView) -> SkipRecord:
+    return SkipRecord(skip.first_at, skip.last_at, skip.count, skip.reason.value)
+
+
+def _attempt_record(attempt: AttemptView) -> AttemptRecord:
+    return AttemptRecord(
+        number=attempt.number,
+        started_at=_cut(attempt.started_at),
+        finished_at=cut(attempt.finished_at),
+        outcome=attempt.outcome,
+        error=attempt.error,
+        status_code=attempt.status_code,
+    )
+
+
+def _cut(at: datetime | None) -> datetime | None:
+    return None if at is None else cut(at)

@@ -1,0 +1,96 @@
+"""`run.transaction()` without a thread: each statement runs at once, on a connection of its own.
+
+While one is open nobody else gets at a database in memory. Nobody waits for it in real time: the engine hears that
+the database is out of reach, and tries again a little later. After five virtual seconds it is rolled back.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from random import Random
+
+from hourbell.store.base import Held, OpenTransaction, Settled
+from hourbell.store.records import held as held_by
+from hourbell.store.sqlite.connection import Operation, Patience, Session, T, open_connection
+from hourbell.store.sqlite.settling import write_settlements
+from hourbell.store.sqlite.task_connection import TaskConnection
+from hourbell.store.sqlite.transactions import LONGEST, TooLong
+
+
+class Transactions:
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._turn = asyncio.Lock()
+        self._open: _Conversation | None = None
+
+    @property
+    def has_lock(self) -> bool:
+        """Whether a task has the database for itself."""
+        return self._open is not None and self._open.has_begun
+
+    @asynccontextmanager
+    async def transaction(self, held: Held) -> AsyncIterator[OpenTransaction]:  # noqa: ARG002 - the settlement tells
+        async with self._turn:
+            connection = open_connection(self._path, Patience(Random(0), limit=0.0))
+            conversation = self._open = _Conversation(Session(connection))
+            try:
+                yield _Opened(TaskConnection(conversation.ask), conversation)
+                conversation.commit()
+            finally:
+                conversation.roll_back()
+                connection.close()
+                self._open = None
+
+    async def check(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class _Conversation:
+    session: Session
+    limit: asyncio.TimerHandle | None = None
+    is_over: bool = False
+
+    @property
+    def has_begun(self) -> bool:
+        return self.limit is not None
+
+    async def ask(self, operation: Operation[T]) -> T:
+        self._check()
+        if self.limit is None:
+            self.session.script("begin immediate")
+            self.limit = asyncio.get_running_loop().call_later(LONGEST, self._give_up)
+        return operation(self.session)
+
+    def commit(self) -> None:
+        self._check()
+        self._end("commit")
+
+    def roll_back(self) -> None:
+        self._end("rollback")
+
+    def _check(self) -> None:
+        if self.is_over:
+            raise TooLong
+
+    def _give_up(self) -> None:
+        self._end("rollback")
+        self.is_over = True
+
+    def _end(self, how: str) -> None:
+        if self.limit is not None:
+            self.limit.cancel()
+            self.limit = None
+            self.session.script(how)
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    connection: TaskConnection
+    conversation: _Conversation
+
+    async def settle(self, settled: Settled) -> bool:
+        saved = await self.conversation.ask(lambda session: write_settlements(session, [settled]))
+        return held_by(settled) in saved

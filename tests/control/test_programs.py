@@ -1,0 +1,156 @@
+"""The jobs that programs define: brought in, left alone where others own them, and gone when no live node has them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from uuid import UUID, uuid4
+
+import pytest
+
+from hourbell.control.programs import GONE_NOTE, Gone, Programs
+from hourbell.core.job import Definition
+from hourbell.store.base import EngineStore, Node
+from hourbell.store.control import ControlStore
+from hourbell.targets.task import Task
+from tests.contract.steps import BY, HOUR, MINUTE, T0, a_job, add_job
+from tests.database import Database
+
+pytestmark = pytest.mark.anyio
+
+
+@dataclass
+class AProgram:
+    jobs: Mapping[str, Definition]
+    source: str = "shop"
+    gone: Gone = Gone.PAUSE
+    tasks: Mapping[str, Task] = field(default_factory=dict)
+
+
+def a_program(*names: str, schedule: str = "@hourly", gone: Gone = Gone.PAUSE, source: str = "shop") -> AProgram:
+    jobs = {name: a_job(name, schedule, managed_by="code", source=source) for name in names}
+    return AProgram(jobs, source, gone)
+
+
+@dataclass
+class Deployed:
+    """Programs on one database, at a time that tests move."""
+
+    database: Database
+    now: datetime = T0
+
+    @property
+    def control(self) -> ControlStore:
+        return self.database.control()
+
+    async def start(self, program: AProgram) -> UUID:
+        """Start a node of a program as a process does."""
+        node_id = uuid4()
+        await self.programs.sync(program)
+        await self.beat(node_id)
+        await self.programs.retire_gone(program, node_id)
+        return node_id
+
+    async def beat(self, node_id: UUID) -> None:
+        engine: EngineStore = self.database.engine()
+        await engine.heartbeat(Node(node_id, "host", self.now, (), "2026a"), self.now, self.now + MINUTE, ())
+
+    @property
+    def programs(self) -> Programs:
+        return Programs(self.control, now=lambda: self.now, new_id=uuid4)
+
+    async def states(self, *names: str) -> dict[str, str]:
+        found = {name: await self.control.get_job(name) for name in names}
+        return {
+            name: "none" if job is None else "active" if job.definition.enabled else "paused"
+            for name, job in found.items()
+        }
+
+
+@pytest.fixture
+def deployed(database: Database) -> Deployed:
+    return Deployed(database)
+
+
+async def test_jobs_are_made_changed_and_then_left_alone(deployed: Deployed) -> None:
+    await deployed.programs.sync(a_program("a", "b"))
+    await deployed.programs.sync(a_program("a", "b", schedule="@daily"))
+    assert await deployed.programs.sync(a_program("a", "b", schedule="@daily"))
+
+    job = await deployed.control.get_job("a")
+    assert job is not None
+    assert (job.version, job.definition.schedule, job.definition.managed_by) == (2, "@daily", "code")
+
+
+async def test_a_job_of_somebody_else_is_not_stolen_and_keeps_none_of_the_others_out(
+    deployed: Deployed, caplog: pytest.LogCaptureFixture
+) -> None:
+    await add_job(deployed.control, "theirs")
+
+    assert not await deployed.programs.sync(a_program("theirs", "ours"))
+
+    theirs = await deployed.control.get_job("theirs")
+    assert theirs is not None
+    assert theirs.definition.managed_by == "api"
+    assert await deployed.states("ours") == {"ours": "active"}
+    assert "job_not_synced" in caplog.messages
+
+
+async def test_a_job_that_is_renamed_is_paused_under_its_old_name(deployed: Deployed) -> None:
+    old = await deployed.start(a_program("old"))
+    await deployed.database.engine().retire(old)
+
+    await deployed.start(a_program("new"))
+
+    view = await deployed.database.lists().job("old")
+    assert view is not None
+    assert (view.paused_note, view.paused_by) == (GONE_NOTE, "code:shop")
+    assert await deployed.states("old", "new") == {"old": "paused", "new": "active"}
+
+
+async def test_while_a_deploy_rolls_nothing_is_gone_that_a_live_node_defines(deployed: Deployed) -> None:
+    old = await deployed.start(a_program("a", "b"))
+    new = await deployed.start(a_program("a"))
+    assert await deployed.states("a", "b") == {"a": "active", "b": "active"}
+
+    deployed.now += HOUR  # nobody has heard of the old node for long
+    await deployed.beat(new)
+    await deployed.programs.retire_gone(a_program("a"), new)
+
+    assert old != new
+    assert await deployed.states("a", "b") == {"a": "active", "b": "paused"}
+
+
+async def test_what_comes_back_goes_on_and_an_operators_pause_stays(deployed: Deployed) -> None:
+    first = await deployed.start(a_program("a", "b"))
+    operators = await deployed.control.get_job("a")
+    assert operators is not None
+    await deployed.control.pause_job(operators.id, T0, BY, note="", until=None, cancel_waiting=False)
+    await deployed.database.engine().retire(first)
+    await deployed.start(a_program())
+    assert await deployed.states("a", "b") == {"a": "paused", "b": "paused"}
+
+    await deployed.programs.sync(a_program("a", "b"))
+
+    assert await deployed.states("a", "b") == {"a": "paused", "b": "active"}
+
+
+@pytest.mark.parametrize(("gone", "state"), [(Gone.DELETE, "none"), (Gone.KEEP, "active"), (Gone.PAUSE, "paused")])
+async def test_what_is_gone_is_paused_deleted_or_kept(deployed: Deployed, gone: Gone, state: str) -> None:
+    first = await deployed.start(a_program("a"))
+    await deployed.database.engine().retire(first)
+
+    await deployed.start(a_program("b", gone=gone))
+
+    assert await deployed.states("a", "b") == {"a": state, "b": "active"}
+
+
+async def test_programs_of_another_source_and_other_owners_are_left_alone(deployed: Deployed) -> None:
+    await add_job(deployed.control, "of-the-api")
+    await deployed.programs.sync(a_program("of-another", source="other"))
+    await deployed.control.create_job(replace(a_job("of-a-file"), managed_by="file", source="shop"), uuid4(), T0, BY)
+
+    await deployed.start(a_program("a", gone=Gone.DELETE))
+
+    assert await deployed.states("of-the-api", "of-another", "of-a-file") == dict.fromkeys(
+        ("of-the-api", "of-another", "of-a-file"), "active"
+    )

@@ -1,0 +1,75 @@
+"""Functions that processes of their own are started for."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from hourbell.targets.task_run import Run
+
+
+def tell(run: Run, number: int) -> dict[str, object]:
+    run.log(f"{run.job} {run.attempt}")
+    run.progress(0.25, "a quarter")
+    return {
+        "number": number,
+        "payload": run.payload,
+        "id": str(run.id),
+        "at": run.scheduled_at.isoformat(),
+        "late": run.lateness.total_seconds(),
+        "timezone": run.definition.timezone,
+        "pid": os.getpid(),
+    }
+
+
+def answer_object(_: Run) -> object:
+    return Path("/not/json")
+
+
+def fail(_: Run) -> None:
+    raise KeyError("gone")
+
+
+def leave(_: Run) -> None:
+    sys.exit(3)
+
+
+def vanish(run: Run) -> None:
+    run.log("before the end")
+    os._exit(7)
+
+
+def kill_itself(_: Run) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def open_transaction(run: Run) -> None:
+    run.transaction().__aenter__().send(None)
+
+
+def never_end(run: Run, pids: str) -> None:
+    _note(pids, os.getpid())
+    run.log("at work")
+    while True:
+        pass
+
+
+def clean_up(run: Run, pids: str) -> None:
+    _note(pids, os.getpid())
+    try:
+        time.sleep(60)
+    finally:
+        run.log(f"cleaned up, cancelled: {run.is_cancelled}")
+
+
+def refuse_to_end(_: Run, pids: str) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    child = subprocess.Popen(["/bin/sleep", "60"])
+    _note(pids, os.getpid(), child.pid)
+    time.sleep(60)
+
+
+def _note(place: str, *pids: int) -> None:
+    Path(place).write_text(" ".join(map(str, pids)) + "\n")

@@ -1,0 +1,104 @@
+"""One attempt at a task, as a node makes it, and what it has said."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from hourbell.core.job import Definition
+from hourbell.core.notes import Notes
+from hourbell.core.run import Run
+from hourbell.core.settle import Failed, Outcome
+from hourbell.core.states import Kind, RunState
+from hourbell.targets.base import Call, Transaction
+from hourbell.targets.task import Task, TaskTarget
+
+NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+RUN = Run(
+    UUID(int=1),
+    UUID(int=2),
+    3,
+    Kind.SCHEDULED,
+    NOW - SECOND,
+    NOW,
+    NOW + timedelta(1),
+    RunState.RUNNING,
+    "task:job",
+    2,
+    0,
+    0,
+)
+
+
+@dataclass
+class Opened:
+    """A transaction that a test looks into."""
+
+    answer: bool = True
+    connection: object = "the connection"
+    settled: list[Outcome] = field(default_factory=list)
+    is_committed: bool | None = None
+
+    async def settle(self, outcome: Outcome) -> bool:
+        self.settled.append(outcome)
+        return self.answer
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Transaction]:
+        try:
+            yield self
+        except BaseException:
+            self.is_committed = False
+            raise
+        self.is_committed = True
+
+
+@dataclass
+class Attempt:
+    """An attempt at a function, and the notes it wrote."""
+
+    function: Callable[..., Any]
+    args: dict[str, object] = field(default_factory=dict)
+    timeout: str = "60s"
+    isolate: bool = False
+    transaction: Opened = field(default_factory=Opened)
+    written: list[Notes] = field(default_factory=list)
+    fails_to_write: bool = False
+
+    async def make(self) -> Outcome:
+        target = TaskTarget({"job": Task("job", self.function, isolate=self.isolate)}, threads=1)
+        try:
+            return await target.deliver(self._call())
+        finally:
+            await target.close()
+
+    def begun(self) -> asyncio.Task[Outcome]:
+        return asyncio.create_task(self.make())
+
+    async def error(self) -> str:
+        """Why it failed."""
+        outcome = await self.make()
+        assert isinstance(outcome, Failed), outcome
+        return outcome.error
+
+    @property
+    def lines(self) -> list[str]:
+        return [line.text for line in self.written[-1].log] if self.written else []
+
+    def _call(self) -> Call:
+        target = {"type": "task", "name": "job", "args": self.args, "timeout": self.timeout}
+        definition = Definition("job", "* * * * *", target, payload={"days": 3})
+
+        async def note(notes: Notes) -> None:
+            if self.fails_to_write:
+                raise ConnectionError("out of reach")
+            self.written.append(notes)
+
+        def transaction() -> AbstractAsyncContextManager[Transaction]:
+            return self.transaction.opened()
+
+        return Call(RUN, definition, NOW, transaction=transaction, note=note)

@@ -1,0 +1,232 @@
+"""What a task gets: which run it is, somewhere to say what it does, and the word that it should end."""
+
+import asyncio
+import logging
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import hourbell
+from hourbell.core.settle import Failed, Succeeded
+from hourbell.targets.task_run import Run
+from tests.engine.virtual import VirtualTime, run_virtually
+from tests.targets.task.steps import NOW, RUN, SECOND, Attempt
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_run_tells_which_one_it_is() -> None:
+    async def function(run: Run) -> list[object]:
+        facts = [run.id, run.job, run.job_id, run.job_version, run.scheduled_at, run.attempt, run.lateness, run.payload]
+        assert isinstance(run, hourbell.Run)
+        assert (facts, run.definition.name) == (
+            [RUN.id, "job", RUN.job_id, 3, NOW - SECOND, 2, SECOND, {"days": 3}],
+            "job",
+        )
+        return ["seen"]
+
+    assert await Attempt(function).make() == Succeeded(["seen"])
+
+
+async def test_a_task_that_says_nothing_writes_nothing() -> None:
+    async def function(_: Run) -> None: ...
+
+    attempt = Attempt(function)
+    await attempt.make()
+
+    assert attempt.written == []
+
+
+async def test_what_a_task_said_is_written_before_its_outcome_is_known() -> None:
+    async def function(run: Run) -> None:
+        run.progress(0.5, "half of it")
+        run.log("nearly there")
+        raise ValueError("no")
+
+    attempt = Attempt(function)
+    assert "ValueError: no" in await attempt.error()
+
+    last = attempt.written[-1]
+    assert (last.run_id, last.attempt, last.fraction, last.message) == (RUN.id, 2, 0.5, "half of it")
+    assert attempt.lines == ["nearly there"]
+
+
+async def test_a_function_in_a_thread_may_say_something() -> None:
+    def function(run: Run) -> None:
+        helper = threading.Thread(target=run.log, args=("from a thread of its own",))
+        helper.start()
+        helper.join()
+        run.log("from its thread")
+
+    attempt = Attempt(function)
+    assert await attempt.make() == Succeeded()
+    assert attempt.lines == ["from a thread of its own", "from its thread"]
+
+
+def test_notes_are_written_at_most_once_a_second() -> None:
+    attempt = Attempt(_talk)
+
+    async def talk(_: VirtualTime) -> None:
+        await attempt.make()
+
+    run_virtually(talk)
+    assert len(attempt.written) == 4  # at once, after one second and two, and at the end
+    assert [line.at - NOW for line in attempt.written[-1].log][:3] == [timedelta(0), 0.1 * SECOND, 0.2 * SECOND]
+    assert attempt.written[-1].fraction == 1
+
+
+async def _talk(run: Run) -> None:
+    for number in range(25):
+        run.log(number)
+        run.progress((number + 1) / 25)
+        await asyncio.sleep(0.1)
+
+
+async def test_a_database_that_is_away_costs_the_notes_and_not_the_run(caplog: pytest.LogCaptureFixture) -> None:
+    async def function(run: Run) -> str:
+        run.log("heard by nobody")
+        await asyncio.sleep(0.01)
+        return "done"
+
+    assert await Attempt(function, fails_to_write=True).make() == Succeeded("done")
+    assert [record.getMessage() for record in caplog.records] == ["notes_not_written"]
+
+
+async def test_an_async_function_is_cancelled_and_may_have_last_words() -> None:
+    begun = asyncio.Event()
+
+    async def function(run: Run) -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            run.log("cleaned up")
+
+    attempt = Attempt(function)
+    making = attempt.begun()
+    await begun.wait()
+    making.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await making
+    assert attempt.lines == ["cleaned up"]
+
+
+async def test_a_function_in_a_thread_can_see_that_it_should_end() -> None:
+    begun = threading.Event()
+
+    def function(run: Run) -> None:
+        begun.set()
+        while True:
+            run.raise_if_cancelled()
+            threading.Event().wait(0.001)
+
+    making = Attempt(function).begun()
+    await asyncio.to_thread(begun.wait, 10)
+    making.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await making
+
+
+async def test_a_function_that_overruns_its_time_in_a_thread_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    def function(run: Run) -> str:
+        while not run.is_cancelled:
+            threading.Event().wait(0.001)
+        return "too late"
+
+    attempt = Attempt(function, timeout="1s")
+    assert await attempt.make() == Failed("no end within 1s")
+
+    [told] = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert (told.getMessage(), told.__dict__["hint"]) == ("task_overruns", "isolate=True ends it")
+    assert "until the function returns" in attempt.lines[0]
+
+
+async def test_the_end_of_a_transaction_settles_the_run_with_its_result() -> None:
+    async def function(run: Run) -> str:
+        async with run.transaction() as connection:
+            run.result = {"through": connection}
+        return "not this"
+
+    attempt = Attempt(function)
+    outcome = await attempt.make()
+
+    assert outcome == Succeeded({"through": "the connection"})
+    assert (attempt.transaction.settled, attempt.transaction.is_committed) == ([outcome], True)
+
+
+async def test_an_exception_in_the_transaction_undoes_it_and_fails_the_attempt() -> None:
+    async def function(run: Run) -> None:
+        async with run.transaction():
+            raise KeyError("gone")
+
+    attempt = Attempt(function)
+
+    assert "KeyError: 'gone'" in await attempt.error()
+    assert (attempt.transaction.settled, attempt.transaction.is_committed) == ([], False)
+
+
+async def test_a_transaction_of_a_run_that_was_taken_over_is_undone() -> None:
+    seen = []
+
+    async def function(run: Run) -> None:
+        try:
+            async with run.transaction():
+                pass
+        except hourbell.Superseded:
+            seen.append(True)
+            raise
+
+    attempt = Attempt(function)
+    attempt.transaction.answer = False
+
+    assert await attempt.error() == "another node has taken over this run"
+    assert (seen, attempt.transaction.is_committed) == ([True], False)
+
+
+@pytest.mark.parametrize("how", ["raises", "is cancelled", "takes too long"])
+async def test_what_happens_after_the_transaction_changes_nothing(how: str, caplog: pytest.LogCaptureFixture) -> None:
+    committed = asyncio.Event()
+
+    async def function(run: Run) -> None:
+        async with run.transaction():
+            pass
+        committed.set()
+        if how == "raises":
+            raise ValueError("too late")
+        await asyncio.sleep(60)
+
+    making = Attempt(function, timeout="1s").begun()
+    await committed.wait()
+    if how == "is cancelled":
+        making.cancel()
+
+    assert await making == Succeeded()
+    told = [record.getMessage() for record in caplog.records]
+    assert told == ([] if how == "is cancelled" else ["task_failed_after_commit"])
+
+
+async def test_a_run_has_one_transaction() -> None:
+    async def function(run: Run) -> None:
+        with pytest.raises(ZeroDivisionError):
+            async with run.transaction():
+                _ = 1 / 0
+        async with run.transaction():
+            pass
+
+    assert "can be opened once" in await Attempt(function).error()
+
+
+async def test_a_function_in_a_thread_has_no_transaction() -> None:
+    def function(run: Run) -> None:
+        asyncio.run(_open(run))
+
+    assert "run.transaction() is for async functions" in await Attempt(function).error()
+
+
+async def _open(run: Run) -> Any:
+    async with run.transaction() as connection:
+        return connection

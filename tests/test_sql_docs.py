@@ -1,0 +1,84 @@
+"""What docs/sql.md shows is what happens: each of its programs runs in a process of its own, on a real database."""
+
+import re
+import secrets
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hourbell.core.run import manual_run_id
+from hourbell.sql import insert_job, trigger_job
+from tests.contract.steps import add_job
+from tests.database import PostgresDatabase
+from tests.sqlite_database import SqliteDatabase
+
+pytestmark = pytest.mark.anyio
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "sql.md").read_text()
+PROGRAMS = [
+    block for block in re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL) if ">>>" not in block
+]
+ON_SQLITE = [program for program in PROGRAMS if "sqlite3" in program]
+ORDERS = "create table orders (id integer primary key, customer text not null)"
+DJANGO = """
+import django
+from django.conf import settings
+from tests.sql_drivers import django_postgresql
+settings.configure(DATABASES={"default": django_postgresql(DATABASE_URL)})
+django.setup()
+"""
+
+
+def run(program: str, url: str, folder: Path) -> None:
+    setup = f"import sys; sys.path.append({str(ROOT)!r}); DATABASE_URL = {url!r}\n"
+    code = setup + (DJANGO if "django" in program else "") + program
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+async def test_the_programs_for_postgresql_do_what_the_page_says(postgres: PostgresDatabase, tmp_path: Path) -> None:
+    restock = await add_job(postgres.control(), "restock", schedule="@yearly")
+    await postgres.sql(ORDERS)
+    for program in PROGRAMS:
+        if program not in ON_SQLITE:
+            run(program, postgres.url, tmp_path)
+
+    names = {row["name"] for row in await postgres.rows("jobs")}
+    assert names == {"restock", "remind-7", "ship-8", "bill-9", "thank-10"}
+    assert await postgres.connection.fetchval("select count(*) from orders") == 4
+    runs = {row["id"] for row in await postgres.rows("runs")}
+    assert runs == {manual_run_id(restock.id, key) for key in ("order-7", "order-10")}
+
+
+async def test_the_program_for_sqlite_does_what_the_page_says() -> None:
+    async with SqliteDatabase.in_file() as database:
+        await add_job(database.control(), "restock", schedule="@yearly")
+        await database.sql(ORDERS)
+        for program in ON_SQLITE:
+            run(program, "", Path(database.path).parent)
+
+        assert {row["name"] for row in await database.rows("jobs")} == {"restock", "remind-11"}
+        assert len(await database.rows("runs")) == 1
+
+
+async def test_the_rights_of_the_page_are_enough(postgres: PostgresDatabase) -> None:
+    await add_job(postgres.control(), "restock")
+    role = f"shop_{secrets.token_hex(6)}"
+    [grants] = re.findall(r"^```sql\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    body = {"name": "job", "schedule": "@daily", "target": {"type": "task", "name": "a"}, "tags": ["x"]}
+    statements = [
+        insert_job(body, paramstyle="numeric_dollar"),
+        insert_job(body | {"tags": ["y"]}, paramstyle="numeric_dollar", if_exists="replace"),
+        trigger_job("restock", key="k", paramstyle="numeric_dollar"),
+    ]
+    await postgres.sql(f"create role {role}; {grants.replace('shop', role)}")
+    try:
+        await postgres.sql(f"set role {role}")
+        for statement in statements:
+            await postgres.connection.execute(statement.text, *statement.parameters)
+    finally:
+        await postgres.sql(f"reset role; drop owned by {role}; drop role {role}")
+
+    assert (len(await postgres.rows("jobs")), len(await postgres.rows("runs"))) == (2, 1)
