@@ -14,9 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
 SIGNING = "signing"  # the fields of a job's secrets: what signs its requests,
 HEADER = "header:"  # and headers that are sent with them, by name
 KEY_BYTES = 32
@@ -62,6 +59,8 @@ class KeyRing:
     def __init__(self, keys: Sequence[bytes], random_bytes: Callable[[int], bytes]) -> None:
         if not keys or any(len(key) != KEY_BYTES for key in keys):
             raise ValueError(f"a key ring needs keys of {KEY_BYTES} bytes")
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # programs that only define jobs do without
+
         self._ciphers = {key_id(key): AESGCM(key) for key in keys}
         self._first = keys[0]
         self._newest = key_id(keys[0])
@@ -86,6 +85,8 @@ class KeyRing:
         cipher = self._ciphers.get(sealed.key_id)
         if cipher is None:
             raise CannotOpen(f"no key {sealed.key_id} in HOURBELL_SECRET_KEY; add the one that sealed it")
+        from cryptography.exceptions import InvalidTag
+
         nonce, text = sealed.sealed[:_NONCE_BYTES], sealed.sealed[_NONCE_BYTES:]
         try:
             return Plain(cipher.decrypt(nonce, text, sealed.place()).decode())

@@ -112,12 +112,29 @@ async def test_while_a_deploy_rolls_nothing_is_gone_that_a_live_node_defines(dep
     new = await deployed.start(a_program("a"))
     assert await deployed.states("a", "b") == {"a": "active", "b": "active"}
 
+    programs = deployed.programs
+    await programs.retire_gone(a_program("a"), new)
     deployed.now += HOUR  # nobody has heard of the old node for long
     await deployed.beat(new)
-    await deployed.programs.retire_gone(a_program("a"), new)
+    await programs.retire_gone(a_program("a"), new)
+    assert await deployed.states("a", "b") == {"a": "active", "b": "active"}
 
+    await programs.retire_gone(a_program("a"), new)
     assert old != new
     assert await deployed.states("a", "b") == {"a": "active", "b": "paused"}
+
+
+async def test_after_an_outage_nothing_is_gone_because_nobody_was_heard_of(deployed: Deployed) -> None:
+    one, other = await deployed.start(a_program("a")), await deployed.start(a_program("a", "b"))
+    programs = deployed.programs
+    await programs.retire_gone(a_program("a"), one)
+
+    deployed.now += HOUR
+    await programs.retire_gone(a_program("a"), one)
+    await deployed.beat(other)
+    await programs.retire_gone(a_program("a"), one)
+
+    assert await deployed.states("a", "b") == {"a": "active", "b": "active"}
 
 
 async def test_what_comes_back_goes_on_and_an_operators_pause_stays(deployed: Deployed) -> None:
@@ -154,3 +171,12 @@ async def test_programs_of_another_source_and_other_owners_are_left_alone(deploy
     assert await deployed.states("of-the-api", "of-another", "of-a-file") == dict.fromkeys(
         ("of-the-api", "of-another", "of-a-file"), "active"
     )
+
+
+async def test_a_node_that_was_frozen_does_not_pause_the_jobs_of_its_own_program(deployed: Deployed) -> None:
+    node = await deployed.start(a_program("a"))
+    deployed.now += HOUR  # a laptop was closed: its next heartbeat is yet to come
+
+    await deployed.programs.retire_gone(a_program("a"), node)
+
+    assert await deployed.states("a") == {"a": "active"}

@@ -50,6 +50,7 @@ class Programs:
         self._now = now
         self._new_id = new_id
         self._told: set[tuple[str, str | None]] = set()  # refusals that were logged
+        self._missed: set[UUID] | None = None  # jobs that nobody defined at the last look; None before the first
 
     async def sync(self, program: Program) -> bool:
         """Create jobs that are new and change those that differ. False if one could not be brought in."""
@@ -67,13 +68,21 @@ class Programs:
         return len(left) == len(program.jobs)
 
     async def retire_gone(self, program: Program, node_id: UUID) -> None:
-        """Say what this node's program defines, and take out of use what none does any more."""
+        """Say what this node's program defines, and take out of use what none does any more.
+
+        After an outage no node has been heard of for a while, this one included. So what it defines itself is not gone,
+        and what only others might define is gone when two looks in a row say so, unless the program has just started.
+        """
         await self._store.note_program(node_id, program.source, sorted(program.jobs))
         if program.gone is Gone.KEEP:
             return
-        for job in await self._store.undefined_jobs(program.source, self._now() - LIVE_FOR):
-            if program.gone is Gone.DELETE or job.definition.enabled:
+        undefined = await self._store.undefined_jobs(program.source, self._now() - LIVE_FOR)
+        missed = {job.id: job for job in undefined if job.definition.name not in program.jobs}
+        for job_id, job in missed.items():
+            is_sure = self._missed is None or job_id in self._missed
+            if is_sure and (program.gone is Gone.DELETE or job.definition.enabled):
                 await self._retire(job, program)
+        self._missed = set(missed)
 
     async def _retire(self, job: Job, program: Program) -> None:
         try:

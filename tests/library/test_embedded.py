@@ -1,0 +1,205 @@
+"""A scheduler in this process, on both databases: what runs, what is triggered, what is called once."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from hourbell import Run, Scheduler
+from hourbell.store.base import StoreUnavailable
+from tests.servers.ledger import Ledger
+
+pytestmark = pytest.mark.anyio
+
+Seen = asyncio.Queue[Any]
+
+
+async def soon(what: Awaitable[Any]) -> Any:
+    return await asyncio.wait_for(what, 20)
+
+
+def kept_in(seen: Seen) -> Callable[..., Any]:
+    """A function that tells what it was called with."""
+
+    async def keep(run: Run, **args: object) -> None:
+        seen.put_nowait((run, args))
+
+    return keep
+
+
+@pytest.fixture
+def seen() -> Seen:
+    return asyncio.Queue()
+
+
+async def test_a_job_runs_while_its_block_does(scheduler: Scheduler, seen: Seen, ledger: Ledger) -> None:
+    scheduler.register("tick", "* * * * * *", kept_in(seen), args={"of": "clock"})
+
+    async with scheduler:
+        first, args = await soon(seen.get())
+        second, _ = await soon(seen.get())
+
+    assert (first.job, args, first.attempt) == ("tick", {"of": "clock"}, 1)
+    assert second.scheduled_at == first.scheduled_at + timedelta(seconds=1)
+    assert await ledger.rows("select id from hourbell.nodes") == []
+    assert {state for (state,) in await ledger.rows("select state from hourbell.runs")} == {"succeeded"}
+
+
+async def test_it_may_be_entered_again_but_not_twice(scheduler: Scheduler) -> None:
+    async with scheduler:
+        with pytest.raises(RuntimeError, match="this scheduler runs already; it runs once in a process"):
+            async with scheduler:
+                pass
+    async with scheduler:
+        pass
+
+
+async def test_a_trigger_runs_a_job_now_and_once_for_each_key(scheduler: Scheduler, seen: Seen, ledger: Ledger) -> None:
+    scheduler.register("report", "@yearly", kept_in(seen), payload={"days": 30})
+
+    async with scheduler:
+        keyed = [await scheduler.trigger("report", {"days": 1}, key="monday") for _ in range(2)]
+        run, _ = await soon(seen.get())
+        plain = await scheduler.trigger("report")
+        other, _ = await soon(seen.get())
+
+    assert (keyed, run.payload) == ([run.id, run.id], {"days": 1})
+    assert (plain, other.payload) == (other.id, {"days": 30})
+    assert len(await ledger.rows("select id from hourbell.runs")) == 2
+
+
+async def test_what_cannot_be_triggered_says_so(scheduler: Scheduler, seen: Seen) -> None:
+    scheduler.register("report", "@yearly", kept_in(seen))
+
+    with pytest.raises(RuntimeError, match="the scheduler does not run here, nobody has started it"):
+        await scheduler.trigger("report")
+    async with scheduler:
+        with pytest.raises(LookupError, match="there is no job 'reports'"):
+            await scheduler.trigger("reports")
+        with pytest.raises(ValueError, match="the payload must be JSON"):
+            await scheduler.trigger("report", object())
+
+
+async def test_a_task_is_called_once_at_its_time(scheduler: Scheduler, seen: Seen) -> None:
+    scheduler.task(kept_in(seen), name="remind")
+    at = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=2)
+
+    async with scheduler:
+        name = await scheduler.once("remind", at=at, args={"whom": "Ada"}, payload=[1])
+        run, args = await soon(seen.get())
+
+    assert (run.job, run.scheduled_at, args, run.payload) == (name, at, {"whom": "Ada"}, [1])
+
+
+@pytest.mark.parametrize(
+    "when", [{"delay": "0s"}, {"delay": timedelta(milliseconds=1)}, {"at": datetime(2020, 1, 1, tzinfo=UTC)}]
+)
+async def test_what_is_due_already_is_called_at_once(scheduler: Scheduler, seen: Seen, when: dict[str, Any]) -> None:
+    scheduler.task(kept_in(seen), name="remind")
+
+    async with scheduler:
+        name = await scheduler.once("remind", **when)
+        run, _ = await soon(seen.get())
+
+    assert run.job == name
+
+
+async def test_a_function_is_called_by_the_name_its_task_has(scheduler: Scheduler, seen: Seen) -> None:
+    remind = scheduler.task(name="reminders.send")(kept_in(seen))
+    scheduler.register("daily", "@daily", remind)
+
+    async with scheduler:
+        name = await scheduler.once(remind, delay="0s")
+        run, _ = await soon(seen.get())
+
+    assert (run.job, run.definition.target["name"]) == (name, "reminders.send")
+    assert (scheduler.get("daily").lane, list(scheduler.tasks)) == ("task:reminders.send", ["reminders.send"])
+
+
+async def test_the_same_key_makes_one_call(scheduler: Scheduler, seen: Seen, ledger: Ledger) -> None:
+    scheduler.task(kept_in(seen), name="remind")
+
+    async with scheduler:
+        names = {await scheduler.once("remind", delay="1h", key="order-17") for _ in range(2)}
+        other = await scheduler.once("remind", delay="1h", key="order-18")
+        named = await scheduler.once("remind", delay="1h", name="reminder")
+
+    assert (len(names), named) == (1, "reminder")
+    assert {name for (name,) in await ledger.rows("select name from hourbell.jobs")} == {*names, other, named}
+
+
+def registered(run: Run, whom: str) -> None: ...
+
+
+def stranger(run: Run) -> None: ...
+
+
+@pytest.mark.parametrize("ledger", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    ("task", "options", "says"),
+    [
+        (stranger, {"delay": "1m"}, "is no task; write @scheduler.task"),
+        (registered, {"delay": "1m"}, "missing a required argument: 'whom'"),
+        (registered, {"delay": "1m", "args": {"whom": 1, "why": 2}}, "unexpected keyword argument 'why'"),
+        (registered, {"delay": "1m", "args": {"whom": object()}}, "args must be JSON"),
+        (registered, {"args": {"whom": 1}}, "say when: at= with an aware datetime, or delay="),
+        (registered, {"args": {"whom": 1}, "at": datetime(2026, 1, 1)}, "write an aware datetime"),  # noqa: DTZ001
+        (registered, {"args": {"whom": 1}, "delay": "soon"}, "delay is 'soon'; write a timedelta or text such as"),
+        (registered, {"args": {"whom": 1}, "delay": "1m", "name": "has space"}, "'has space' cannot be a job's name"),
+    ],
+)
+async def test_a_call_that_cannot_work_is_refused_where_it_is_made(
+    scheduler: Scheduler, task: Callable[..., Any], options: dict[str, Any], says: str
+) -> None:
+    scheduler.task(registered)
+
+    async with scheduler:
+        with pytest.raises(ValueError) as refused:  # noqa: PT011 - the text is what matters
+            await scheduler.once(task, **options)
+
+    assert says in str(refused.value)
+
+
+async def test_a_name_that_another_job_has_is_refused(scheduler: Scheduler, seen: Seen) -> None:
+    scheduler.task(registered)
+    scheduler.register("report", "@yearly", kept_in(seen))
+    how: dict[str, Any] = {"delay": "1h", "args": {"whom": "Ada"}}
+
+    async with scheduler:
+        await scheduler.once(registered, name="reminder", **how)
+        for taken in ({"name": "reminder"}, {"name": "report"}, {"name": "report", "key": "order-17"}):
+            with pytest.raises(ValueError, match="cannot be called once: another job has this name"):
+                await scheduler.once(registered, **how, **taken)
+
+
+async def test_without_an_engine_others_run_what_is_asked_for(ledger: Ledger, seen: Seen) -> None:
+    web, worker = (Scheduler("shop", database_url=ledger.url, engine=is_worker) for is_worker in (False, True))
+    for each in (web, worker):
+        each.register("report", "@yearly", kept_in(seen))
+        each.task(kept_in(seen), name="remind")
+
+    async with web:
+        asked = await web.trigger("report", key="1")
+        reminder = await web.once("remind", delay="0s")
+        await asyncio.sleep(1.5)
+        assert await ledger.rows("select id from hourbell.nodes") == []
+        assert seen.empty()
+        async with worker:
+            runs = [(await soon(seen.get()))[0] for _ in range(2)]
+
+    assert {run.job for run in runs} == {"report", reminder}
+    assert asked in {run.id for run in runs}
+    assert isinstance(asked, UUID)
+
+
+async def test_a_database_out_of_reach_is_told_to_the_block() -> None:
+    scheduler = Scheduler("shop", database_url="postgresql://127.0.0.1:1/shop")
+
+    with pytest.raises(StoreUnavailable):
+        async with scheduler:
+            pass
+    with pytest.raises(RuntimeError, match="nobody has started it"):
+        await scheduler.trigger("report")
