@@ -5,19 +5,8 @@ import sys
 
 import pytest
 
-SERVER_PARTS = {
-    "aiohttp",
-    "apsw",
-    "asyncpg",
-    "click",
-    "cryptography",
-    "fastapi",
-    "prometheus_client",
-    "rich",
-    "starlette",
-    "structlog",
-}
-SERVER_PARTS |= {"anyio", "django", "flask", "pydantic", "uvicorn", "uvloop", "yaml"}
+SERVER_PARTS = {"aiohttp", "apsw", "asyncpg", "click", "cryptography", "fastapi", "prometheus_client", "rich"}
+SERVER_PARTS |= {"anyio", "django", "flask", "pydantic", "starlette", "structlog", "uvicorn", "uvloop", "yaml"}
 DEFINING = """
 from hourbell import Run, Scheduler
 scheduler = Scheduler("shop")
