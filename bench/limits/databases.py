@@ -1,4 +1,4 @@
-"""Databases with jobs that call webhooks, and with runs that wait for a node, all written by SQL."""
+"""Databases of our own kind, with jobs that call webhooks and with runs that wait for a node, all written by SQL."""
 
 import asyncio
 import json
@@ -33,6 +33,7 @@ from hourbell.sealing import SIGNING, KeyRing, Plain, Sealed
 _SCHEDULE = "0 3 1 1 *"
 _FAR = timedelta(days=3_650)
 _PATIENCE = 120  # seconds
+_FILLING = 3_600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,8 @@ class Database(Protocol):
     def add_jobs(self, jobs: Sequence[HookJob]) -> None:
         """Write jobs that are due in ten years, their versions and their secrets."""
 
-    def add_runs(self, count: int, scheme: str, ready_in: float = 0.0) -> Any:
-        """Let so many runs wait, over all jobs with this scheme in turn, ready in so many seconds; their mark."""
+    def add_runs(self, count: int, lanes: str, ready_in: float = 0.0) -> Any:
+        """Let so many runs wait, over all jobs with lanes like this in turn, ready in so many seconds; their mark."""
 
     def unfinished(self) -> int:
         """How many runs have not ended."""
@@ -77,6 +78,9 @@ class Database(Protocol):
 
     def tidy(self) -> None:
         """What would otherwise happen at some moment of a round."""
+
+    def ask(self, statement: str, *values: Any) -> list[Any]:
+        """The rows of a statement in its own words."""
 
     def cpu(self) -> float | None:
         """The CPU seconds of the server; None if there is none of our own."""
@@ -94,10 +98,10 @@ class Sqlite:
     name = "SQLite"
 
     def __init__(self, folder: Path) -> None:
-        path = folder / f"{token_hex(4)}.db"
-        self.url = f"sqlite:///{path}"
+        self._path = folder / f"{token_hex(4)}.db"
+        self.url = f"sqlite:///{self._path}"
         migrate(self)
-        self._connection = apsw.Connection(str(path))
+        self._connection = apsw.Connection(str(self._path))
         self._connection.set_busy_timeout(10_000)
 
     def add_jobs(self, jobs: Sequence[HookJob]) -> None:
@@ -127,30 +131,30 @@ class Sqlite:
                 ],
             )
 
-    def add_runs(self, count: int, scheme: str, ready_in: float = 0.0) -> Any:
+    def add_runs(self, count: int, lanes: str, ready_in: float = 0.0) -> Any:
         now = int(time.time() * 1e6)
         self._connection.execute(
             """with recursive n(n) as (select 0 union all select n + 1 from n where n + 1 < ?1),
             line as materialized (
                 select id, lane, row_number() over (order by name) - 1 as place, count(*) over () as jobs
-                from hourbell_jobs where lane like ?2 || '://%'
+                from hourbell_jobs where lane like ?2
             )
             insert into hourbell_runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at,
                                        rank, lane, planned_at)
             select randomblob(16), line.id, 1, 'scheduled', ?3 - n, ?3 - n, ?4, ?3 + 86400000000, 1, line.lane, ?3
             from n join line on line.place = n % line.jobs""",
-            (count, scheme, now, now + int(ready_in * 1e6)),
+            (count, lanes, now, now + int(ready_in * 1e6)),
         )
         return now
 
     def unfinished(self) -> int:
         statement = "select count(*) from hourbell_runs where state in ('pending', 'running', 'retrying')"
-        [(count,)] = self._ask(statement)
+        [(count,)] = self.ask(statement)
         return int(count)
 
     def first_start(self, mark: Any) -> tuple[float, int]:
         statement = "select min(started_at), sum(state = 'succeeded') from hourbell_runs where planned_at = ?"
-        [(first, succeeded)] = self._ask(statement, mark)
+        [(first, succeeded)] = self.ask(statement, mark)
         return first / 1e6, succeeded
 
     def tidy(self) -> None:
@@ -161,8 +165,10 @@ class Sqlite:
 
     def drop(self) -> None:
         self._connection.close()
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{self._path}{suffix}").unlink(missing_ok=True)
 
-    def _ask(self, statement: str, *values: Any) -> list[Any]:
+    def ask(self, statement: str, *values: Any) -> list[Any]:
         return list(self._connection.execute(statement, values).fetchall())
 
 
@@ -175,7 +181,7 @@ class Postgres:
         self._database = f"hourbell_bench_{token_hex(4)}"
         self._loop = asyncio.Runner()
         self._connection = self._connected(server)
-        self._ask(f"create database {self._database}")
+        self.ask(f"create database {self._database}")
         self._loop.run(self._connection.close(timeout=_PATIENCE))
         self.url = urlunsplit(urlsplit(server)._replace(path=f"/{self._database}"))
         migrate(self)
@@ -192,7 +198,7 @@ class Postgres:
                 for job in (each.definition,)
             ],
         )
-        self._ask("insert into hourbell.meta values ('planned_by_tzdata', $1)", TZDATA_VERSION)
+        self.ask("insert into hourbell.meta values ('planned_by_tzdata', $1)", TZDATA_VERSION)
         self._write(
             "insert into hourbell.job_versions values ($1, 1, $2, $3, 'bench')",
             [(each.id, each.definition_text, now) for each in jobs],
@@ -205,12 +211,12 @@ class Postgres:
             ],
         )
 
-    def add_runs(self, count: int, scheme: str, ready_in: float = 0.0) -> Any:
+    def add_runs(self, count: int, lanes: str, ready_in: float = 0.0) -> Any:
         now = datetime.now(UTC)
-        self._ask(
+        self.ask(
             """with line as materialized (
                 select id, lane, row_number() over (order by name) - 1 as place, count(*) over () as jobs
-                from hourbell.jobs where lane like $2 || '://%'
+                from hourbell.jobs where lane like $2
             ), added as (
                 insert into hourbell.runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at,
                                            rank, lane, planned_at)
@@ -224,7 +230,7 @@ class Postgres:
             )
             select pg_notify('hourbell', 'runs')""",
             count,
-            scheme,
+            lanes,
             now,
             now + timedelta(seconds=ready_in),
         )
@@ -232,18 +238,18 @@ class Postgres:
 
     def unfinished(self) -> int:
         statement = "select count(*) from hourbell.runs where state in ('pending', 'running', 'retrying')"
-        [(count,)] = self._ask(statement)
+        [(count,)] = self.ask(statement)
         return int(count)
 
     def first_start(self, mark: Any) -> tuple[float, int]:
         statement = """select min(started_at), count(*) filter (where state = 'succeeded')
         from hourbell.runs where planned_at = $1"""
-        [(first, succeeded)] = self._ask(statement, mark)
+        [(first, succeeded)] = self.ask(statement, mark)
         return first.timestamp(), succeeded
 
     def tidy(self) -> None:
-        self._ask("vacuum analyze")
-        self._ask("checkpoint")
+        self.ask("vacuum analyze")
+        self.ask("checkpoint")
 
     def cpu(self) -> float | None:
         return None if self._postmaster is None else cpu_of_family(self._postmaster)
@@ -251,14 +257,14 @@ class Postgres:
     def drop(self) -> None:
         self._loop.run(self._connection.close(timeout=_PATIENCE))
         self._connection = self._connected(self._server)
-        self._ask(f"drop database {self._database} with (force)")
+        self.ask(f"drop database {self._database} with (force)")
         self._loop.run(self._connection.close(timeout=_PATIENCE))
         self._loop.close()
 
     def _connected(self, url: str) -> Any:
-        return self._loop.run(asyncpg.connect(url, timeout=_PATIENCE, command_timeout=_PATIENCE))
+        return self._loop.run(asyncpg.connect(url, timeout=_PATIENCE, command_timeout=_FILLING))
 
-    def _ask(self, statement: str, *values: Any) -> list[Any]:
+    def ask(self, statement: str, *values: Any) -> list[Any]:
         return list(self._loop.run(self._connection.fetch(statement, *values)))
 
     def _write(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:

@@ -15,12 +15,13 @@ Parts = Mapping[str, Callable[[], float]]
 
 
 class Peer:
-    """A module of `bench.limits` in a process of its own: it writes a line of JSON when it is ready and one for each
-    line it is sent, and ends when there are no more."""
+    """A module of `bench.limits`, or one by its whole name, in a process of its own: it writes a line of JSON when it
+    is ready and one for each line it is sent, and ends when there are no more."""
 
     def __init__(self, module: str, **settings: Any) -> None:
+        name = module if "." in module else f"bench.limits.{module}"
         self._process = subprocess.Popen(
-            [sys.executable, "-m", f"bench.limits.{module}", json.dumps(settings)],
+            [sys.executable, "-m", name, json.dumps(settings)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -42,6 +43,11 @@ class Peer:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+    def end(self) -> None:
+        """End a process that does not read."""
+        self._process.terminate()
+        self.stop()
 
     def _line(self) -> Any:
         assert self._process.stdout is not None
