@@ -41,7 +41,8 @@ def test_the_plan_is_shown_and_done_and_then_there_is_nothing_to_do(node: Live, 
     shown = node.ok("apply", "-f", file)
 
     assert re.fullmatch(
-        r"\+ create plan-a\n    next: \d{4}-01-01 00:00:00\+00:00 UTC, .*\n\+ create plan-b\n    next: .*\n"
+        rf"\+ create plan-a\n    schedule: @yearly \(.*\), UTC\n    target: http GET {node.receiver}\n"
+        r"    next: \d{4}-01-01 00:00:00\+00:00 UTC, .*\n\+ create plan-b\n.*\n.*\n    next: .*\n"
         r"2 to create, 0 to change, 0 to delete, 0 unchanged\n2 created, 0 changed, 0 deleted, 0 unchanged\n",
         shown,
     )
@@ -62,6 +63,19 @@ def test_a_change_is_shown_field_by_field_with_the_instants_before_and_after(nod
     assert lines[-2:] == [
         "0 to create, 1 to change, 0 to delete, 1 unchanged",
         "0 created, 1 changed, 0 deleted, 1 unchanged",
+    ]
+
+
+def test_what_is_new_is_told_as_the_file_says_it(node: Live, tmp_path: Path) -> None:
+    more = 'enabled = false\ntimezone = "Europe/Paris"'
+    shown = node.ok("apply", "-f", file_of(tmp_path, job("new-a", "0 9 * * 1-5", more=more), source="new"), "--dry-run")
+
+    assert shown.splitlines()[:5] == [
+        "+ create new-a",
+        "    schedule: 0 9 * * 1-5 (At 09:00, Monday through Friday), Europe/Paris",
+        "    target: task t",
+        "    paused: the file says enabled = false",
+        "    next: none",
     ]
 
 
@@ -134,6 +148,33 @@ def test_an_empty_file_prunes_nothing(node: Live, tmp_path: Path) -> None:
     assert (done.exit_code, "has no jobs, and --prune would delete all" in done.stderr) == (2, True)
 
 
+def test_pruning_needs_a_source(node: Live, tmp_path: Path) -> None:
+    file = file_of(tmp_path, job("sourceless"))
+    for said in ((), ("--source", "")):
+        done = node.run("apply", "-f", file, "--prune", "--yes", *said)
+        assert done.exit_code == 2
+        assert "say whose jobs these are: write source = … into the file, or --source" in done.stderr
+    assert node.run("apply", "-f", file, "--prune", "--dry-run", "--source", "now-said").exit_code == 0
+
+
+def test_an_incomplete_file_is_applied_with_a_warning_and_prunes_nothing(node: Live) -> None:
+    imported = node.run("import", "crontab", "-", "--source", "cron", given="@daily /bin/part\n@reboot x\n").stdout
+    applied = node.run("apply", "-f", "-", given=imported)
+    pruned = node.run("diff", "-f", "-", "--prune", given=imported)
+
+    assert applied.exit_code == 0
+    assert "note: stdin is incomplete: 1 line of the crontab could not be read" in applied.stderr
+    assert (pruned.exit_code, "take the line incomplete = … out" in pruned.stderr) == (2, True)
+
+
+def test_a_file_whose_request_is_too_large_is_told_how_to_go_on(node: Live, tmp_path: Path) -> None:
+    defaults = f'[defaults]\ndescription = "{"é" * 8_000}"\n'
+    file = file_of(tmp_path, defaults, *(job(f"large-{number}") for number in range(600)), source="large")
+    status, screen = node.terminal("diff", "-f", file)
+
+    assert (status, "too large for one apply" in screen, "hourbell import jobs" in screen) == (2, True, True)
+
+
 def test_a_job_of_another_owner_is_refused_unless_it_is_taken_over(node: Live, tmp_path: Path) -> None:
     node.create("over-b")
     file = file_of(tmp_path, job("over-a"), job("over-b"), source="over")
@@ -141,7 +182,8 @@ def test_a_job_of_another_owner_is_refused_unless_it_is_taken_over(node: Live, t
 
     assert refused.exit_code == 5
     assert re.search(r"^  line 7, job over-b: .*\bapi\b", refused.stderr, re.MULTILINE)
-    assert "--take-over" in refused.stderr
+    assert "; add --take-over to make it this file's, delete it there" in refused.stderr
+    assert "so nothing was changed" not in node.run("diff", "-f", file).stderr
     assert jobs_of(node, "over") == {}
     unasked = node.run("apply", "-f", file, "--take-over")
     assert (unasked.exit_code, "take over 1 job" in unasked.stderr) == (2, True)
@@ -227,6 +269,22 @@ def test_a_secret_that_leads_nowhere_or_cannot_be_one_is_told_without_it(node: L
     assert "line 1, job nowhere: /target/secret: " in done.stderr
     assert "line 1, job nowhere: /target/headers/A: env:NO is not set; set the variable NO" in done.stderr
     assert "very-hidden" not in done.output
+
+
+def test_a_diff_leaves_out_what_it_cannot_look_up(node: Live, tmp_path: Path) -> None:
+    target = webhook(node, 'secret = "env:HOOK", headers = { Authorization = "file:token" }')
+    file = file_of(tmp_path, job("unseen", target=target), source="unseen")
+    (tmp_path / "token").write_text("Bearer hidden")
+    assert node.run("apply", "-f", file, HOOK=SECRET).exit_code == 0
+    (tmp_path / "token").unlink()
+    done = node.run("diff", "-f", file)
+
+    assert (done.exit_code, done.stdout) == (0, "nothing to change\n")
+    assert done.stderr.splitlines() == [
+        "note: env:HOOK is not set; it is left out of the comparison",
+        "note: file:token cannot be read: No such file or directory; it is left out of the comparison",
+    ]
+    assert node.run("apply", "-f", file, "--dry-run").exit_code == 2
 
 
 def test_a_secret_that_is_made_is_shown_once(node: Live, tmp_path: Path) -> None:

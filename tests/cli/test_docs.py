@@ -74,5 +74,7 @@ def test_there_is_a_completion_for_each_shell(shell: str) -> None:
     environment = {"PATH": os.environ["PATH"], "_HOURBELL_COMPLETE": f"{shell}_source"}
     hourbell = Path(sys.executable).with_name("hourbell")
     done = subprocess.run([hourbell], env=environment, capture_output=True, text=True, check=False)
+    printed = subprocess.run([hourbell, "completion", shell], capture_output=True, text=True, check=False)
 
     assert (done.returncode, "_HOURBELL_COMPLETE" in done.stdout) == (0, True), done.stderr
+    assert (printed.returncode, printed.stdout) == (0, done.stdout)

@@ -75,12 +75,30 @@ def test_jobs_of_several_owners_have_no_source_and_say_whose_they_are(node: Live
     node.create("by-hand", "--tag", "mixed")
     given = '[[job]]\nname = "by-file"\nschedule = "@daily"\ntarget = { type = "task", name = "t" }\ntags = ["mixed"]\n'
     node.ok("apply", "-f", "-", "--source", "mixed", given=given)
-    exported = node.ok("export", "--tag", "mixed")
+    done = node.run("export", "--tag", "mixed")
+    exported = done.stdout
 
-    assert exported.startswith("# These jobs belong to api, file:mixed; hourbell apply --take-over makes them")
+    assert "note: these jobs belong to api, file:mixed; --source or --managed-by chooses those of one" in done.stderr
+    assert exported.startswith("# These jobs belong to api, file:mixed; apply --take-over --source LABEL makes them")
     assert "\nsource = " not in exported
     assert node.run("diff", "-f", "-", given=exported).exit_code == 5
-    assert "source" not in node.ok("export", "--tag", "mixed", "--managed-by", "api", "--format", "yaml")
+    assert "source:" not in node.ok("export", "--tag", "mixed", "--managed-by", "api", "--format", "yaml")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_pause_that_somebody_made_is_told_and_not_written(node: Live, form: Format) -> None:
+    source, task = f"pause-{form}", 'target = { type = "task", name = "t" }'
+    given = f'[[job]]\nname = "{source}-a"\nschedule = "@daily"\n{task}\n\n'
+    given += f'[[job]]\nname = "{source}-b"\nschedule = "@daily"\n{task}\nenabled = false\n'
+    node.ok("apply", "-f", "-", "--source", source, given=given)
+    node.ok("job", "pause", f"{source}-a", "--note", "broken disk", "--until", "2199-01-01")
+    done = node.run("export", "--source", source, "--format", form)
+    by_person, by_file = read_jobs_file(done.stdout, form, str).jobs
+
+    assert (by_person.definition.enabled, by_file.definition.enabled) == (True, False)
+    words = "paused by local until 2199-01-01 00:00:00 UTC: broken disk"
+    assert f"{source}-a: {words}" in done.stderr if form == "json" else f"# {words}\n" in done.stdout
+    assert node.ok("apply", "-f", "-", given=done.stdout).splitlines()[-1] == "nothing to change"
 
 
 def test_a_job_that_makes_no_sense_is_told_and_the_others_are_written(node: Live, folder: Path) -> None:

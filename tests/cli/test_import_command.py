@@ -54,6 +54,16 @@ def test_lines_with_problems_are_told_and_the_rest_is_printed() -> None:
         "error: line 4: minute field, column 1: 61 is outside 0-59",
     ]
     assert "# crontab line 3: could not be read: @reboot /bin/boot\n" in result.stdout
+    assert 'incomplete = "2 lines of the crontab could not be read"\n' in result.stdout
+    assert read_jobs_file(run("-", given=BAD[: BAD.index("61")]).stdout, "toml", str).incomplete == (
+        "1 line of the crontab could not be read"
+    )
+
+
+def test_a_source_is_written_and_names_begin_as_asked() -> None:
+    result = run("-", "-z", "UTC", "--source", "web1-cron", "--prefix", "web1-", given=GOOD)
+
+    assert result.stdout.startswith('source = "web1-cron"\n\n[[job]]\nname = "web1-backup"\n')
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -103,6 +113,8 @@ def test_a_crontab_that_is_not_utf_8_is_read_all_the_same() -> None:
         (["-", "--timezone", "europe/berlin"], "did you mean Europe/Berlin?"),
         (["/nowhere/crontab"], "No such file"),
         (["-", "-o", "xml"], "'xml' is not one of"),
+        (["-", "--prefix", "web 1"], "letters, digits, _ and -"),
+        (["-", "--source", ""], "1 to 200 printable characters"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(arguments: list[str], words: str) -> None:

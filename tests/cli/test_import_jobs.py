@@ -46,6 +46,14 @@ def test_a_job_of_another_owner_is_a_conflict(node: Live) -> None:
     assert (done.exit_code, "error: line 1: " in done.stderr) == (5, True)
 
 
+@pytest.mark.parametrize("turn", [1, -1])
+def test_the_exit_code_does_not_depend_on_the_order_of_lines(node: Live, turn: int) -> None:
+    node.ok("import", "jobs", "-", "--source", "mine", "--managed-by", "file", given=lines(node, "ordered"))
+    given = "".join([lines(node, "ordered"), "{\n"][::turn])
+
+    assert node.run("import", "jobs", "-", "--source", "yours", given=given).exit_code == 2
+
+
 def test_json_is_what_the_api_answers(node: Live) -> None:
     args = ("import", "jobs", "-", "--dry-run")
     whole = json.loads(node.ok(*args, "--json", given=lines(node, "dry")))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hourbell.cli.definition import as_change, definition_of
-from tests.cli.live import Live
+from tests.cli.live import Live, live
 
 
 def test_a_job_is_made_shown_listed_and_deleted(node: Live) -> None:
@@ -195,6 +195,11 @@ def test_statistics_and_explanations_are_told(node: Live) -> None:
 
     assert re.search(r"^success rate: +100 %$", node.ok("job", "stats", "told", "--since", "1d"), re.MULTILINE)
     assert "told at 2026-01-01 00:00:00 UTC" in node.ok("explain", "told", "2026-01-01")
+    node.ok("job", "edit", "told", "--timezone", "Asia/Tokyo")
+    own = node.run("explain", "told", "2026-01-01")
+    assert "told at 2025-12-31 15:00:00 UTC" in own.stdout
+    assert "TIME is read in Asia/Tokyo, the job's own zone" in own.stderr
+    assert "told at 2026-01-01 00:00:00 UTC" in node.ok("explain", "told", "2026-01-01", "-z", "UTC")
     assert node.json("explain", "told", "2026-01-01")["verdict"] == "before_the_job"
 
 
@@ -242,6 +247,8 @@ def test_a_person_is_asked_and_sees_colours_unless_they_are_not_wanted(node: Liv
     assert (status, "\x1b[33mpaused\x1b[0m" in screen) == (0, True)
     status, screen = node.terminal("job", "list", "--tag", "seen", NO_COLOR="1")
     assert (status, "paused" in screen, "\x1b" in screen) == (0, True, False)
+    status, screen = node.terminal("job", "list", "--tag", "seen", TERM="dumb")
+    assert (status, "paused" in screen, "\x1b" in screen) == (0, True, False)
 
 
 def test_a_target_of_another_kind_keeps_nothing_of_the_old_one() -> None:
@@ -249,6 +256,29 @@ def test_a_target_of_another_kind_keeps_nothing_of_the_old_one() -> None:
 
     assert as_change({"method": "PUT"}, old) == {"method": "PUT"}
     assert as_change({"type": "task", "name": "t"}, old) == {"type": "task", "url": None, "method": None, "name": "t"}
+
+
+def test_faults_name_the_flags_that_were_given(node: Live) -> None:
+    wrong = ("job", "create", "x", "-s", "@daily", "--max-age", "soon")
+    by_flags = node.run(*wrong, "--url", node.receiver, "--timeout", "2h", "--method", "GO").stderr
+    by_json = node.run(*wrong, "--target", '{"type": "http", "url": "http://x/", "timeout": "2h"}').stderr
+
+    assert {line.split(":")[0].strip() for line in by_flags.splitlines()[1:]} == {"--max-age", "--method", "--timeout"}
+    assert "  /target/timeout: " in by_json
+    assert "  NAME: " in node.run("job", "create", "a b", "-s", "@daily", "--task", "t").stderr
+
+
+def test_a_description_keeps_its_lines(node: Live) -> None:
+    node.create("described", "--description", "first\n  second\n\nlast")
+
+    assert re.search(r"^description:  +first\n +second\n\n +last\n", node.ok("job", "get", "described"), re.MULTILINE)
+
+
+def test_who_has_no_job_yet_is_told_how_to_begin(tmp_path: Path) -> None:
+    with live(tmp_path) as empty:
+        assert "there is no job yet; `hourbell job create` makes one" in empty.run("job", "list").stderr
+        assert "there is no such job; " in empty.run("job", "list", "--tag", "x").stderr
+        assert empty.run("job", "list", "--json").stderr == ""
 
 
 def test_default_brings_a_default_back() -> None:

@@ -22,7 +22,17 @@ def test_upcoming_instants_are_shown_in_the_jobs_zone_and_in_utc(node: Live) -> 
 def test_a_job_that_is_paused_has_nothing_to_come(node: Live) -> None:
     node.create("rested", "--paused")
 
-    assert "it is paused, in error, or never fires again" in node.run("job", "upcoming", "rested").stderr
+    assert "note: it is paused; `hourbell job resume rested` ends that" in node.run("job", "upcoming", "rested").stderr
+    node.create("resting")
+    node.ok("job", "pause", "resting", "--until", "2199-01-01", "--note", "move")
+    told = node.run("job", "upcoming", "resting").stderr
+    assert "it is paused by local until 2199-01-01 00:00:00 UTC: move; `hourbell job resume" in told
+
+
+def test_a_job_that_never_fires_again_says_so(node: Live) -> None:
+    node.create("ended", "--ends-at", "2190-01-01")
+
+    assert node.run("job", "upcoming", "ended", "--after", "2195-01-01").stderr == "note: it never fires again\n"
 
 
 def test_skips_and_versions_are_listed(node: Live) -> None:
@@ -69,6 +79,12 @@ def test_a_secret_is_rotated_and_told_alone_on_stdout(node: Live) -> None:
     assert json.loads(node.ok("job", "rotate-secret", "turned", "--json"))["secret"].startswith("whsec_")
 
 
+def test_the_first_secret_of_a_job_is_told_to_be_one(node: Live) -> None:
+    node.create("unsigned")
+
+    assert "note: it is the first one of this job" in node.run("job", "rotate-secret", "unsigned").stderr
+
+
 def test_a_definition_is_put_in_the_place_of_another(node: Live) -> None:
     made = node.create("placed", "--tag", "old")
     node.ok("job", "create", "placed", "-s", "@hourly", "--task", "t", "--replace")
@@ -90,8 +106,8 @@ def test_a_wrong_zone_does_not_hide_what_is_wrong_with_the_schedule(node: Live) 
     done = node.run("job", "create", "x", "-z", "CEST", "-s", "61 * * * *", "--url", node.receiver)
 
     assert done.exit_code == 2
-    assert "/schedule: minute field, column 1: 61 is outside 0-59" in done.stderr
-    assert "/timezone: unknown time zone 'CEST'; write an IANA name such as Europe/Paris" in done.stderr
+    assert "--schedule: minute field, column 1: 61 is outside 0-59" in done.stderr
+    assert "--timezone: unknown time zone 'CEST'; write an IANA name such as Europe/Paris" in done.stderr
 
 
 def test_a_local_time_in_a_wrong_zone_is_the_zones_fault(node: Live) -> None:

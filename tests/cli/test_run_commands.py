@@ -78,8 +78,10 @@ def test_one_that_is_refused_keeps_no_other_out(node: Live) -> None:
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "words"),
     [
-        (["get", "x"], 2, "'x' is not a valid UUID"),
+        (["get", "x"], 2, "'x' is not the id of a run; write it, or its first 6"),
         (["get", "5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e"], 3, "There is no run 5b0c"),
+        (["get", "5b0c7a"], 3, "none of the newest 1,000 runs begins with 5b0c7a"),
+        (["get", "5b0c7-"], 2, "is not the id of a run"),
         (["replay"], 2, "Name runs by their ids, or choose them by --state, --job, --since or --all."),
         (["replay", "5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e", "--all"], 2, "Name runs by their ids"),
         (["list", "--since", "soon"], 2, "'soon' is not a time"),
@@ -137,7 +139,54 @@ def test_watching_ends_after_a_time_or_when_interrupted(node: Live) -> None:
     watching.stdout.readline()
     watching.send_signal(signal.SIGINT)
     _, said = watching.communicate(timeout=PATIENCE)
-    assert (watching.returncode, said.strip()) == (130, "interrupted")
+    assert (watching.returncode, said.split()[:2], said.split()[-1]) == (130, ["run", run], "interrupted")
+    assert f"\nrun {run} goes on; hourbell run watch {run}\n" in said
+
+
+def test_who_waits_is_told_what_happens_on_stderr(node: Live) -> None:
+    node.create("stories", method="POST")
+    node.ok("job", "edit", "stories", "--retry", '{"attempts": 2, "backoff": [1]}')
+    done = node.run("job", "trigger", "stories", "--wait", "--json", "-z", "Asia/Tokyo")
+    run = json.loads(done.stdout)["id"]
+    again = node.run("run", "watch", run[:13])
+
+    assert done.exit_code == 7
+    lines = done.stderr.splitlines()
+    assert lines[0] == f"run {run}"
+    first = r"attempt 1 failed: HTTP 501 Not Implemented; tried again at (\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d Asia/Tokyo"
+    assert any(re.fullmatch(first, line) for line in lines)
+    assert lines[-2:] == ["attempt 2 failed: HTTP 501 Not Implemented", "failed"]
+    assert again.stderr.splitlines()[0] == f"run {run}"
+    assert json.loads(again.stdout)["state"] == "failed"
+
+
+def test_a_task_that_no_node_has_is_told_at_once(node: Live) -> None:
+    node.ok("job", "create", "unserved", "-s", "@yearly", "--task", "nobody_has_it")
+    done = node.run("job", "trigger", "unserved")
+    late = node.run("job", "trigger", "unserved", "--wait", "--timeout", "1s")
+
+    assert (done.exit_code, "note: unserved: no node has the task nobody_has_it" in done.stderr) == (0, True)
+    assert (late.exit_code, "pending: no node has the task nobody_has_it" in late.stderr) == (8, True)
+
+
+def test_what_is_tried_again_is_told_where_nothing_has_failed(node: Live) -> None:
+    node.create("hopeful", method="POST")
+    node.ok("job", "edit", "hopeful", "--retry", "default")
+    run = node.ok("job", "trigger", "hopeful", "-q").strip()
+    until(lambda: node.json("run", "get", run)["state"] == "retrying")
+    nothing = node.run("run", "list", "--state", "failed", "--job", "hopeful")
+    listed = node.ok("run", "list", "--state", "retrying", "--job", "hopeful")
+
+    assert "1 is to be tried again: hourbell run list --state retrying --job hopeful" in nothing.stderr
+    assert re.search(r"next try 20\d\d-.*$", listed.splitlines()[1])
+
+
+def test_the_beginning_of_an_id_is_enough(node: Live) -> None:
+    node.create("short", method="POST")
+    run = node.failed_run("short")
+
+    assert node.json("run", "get", run[:8])["id"] == run
+    assert node.ok("run", "discard", run[:6].upper()) == f"{run}\n"
 
 
 def test_top_streams_snapshots_when_piped_and_draws_on_a_terminal(node: Live) -> None:

@@ -10,9 +10,13 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 
 import pytest
 
+from hourbell.cli.forecast import whole
 from tests.cli.live import PATIENCE, Live
 
 
@@ -47,6 +51,16 @@ def test_the_audit_tells_who_did_what_to_a_job(node: Live) -> None:
     assert node.run("audit", "--job", "nobody").exit_code == 3
 
 
+def test_the_audit_of_a_job_that_is_gone_is_found_by_its_name(node: Live) -> None:
+    job = node.create("gone")
+    node.ok("job", "delete", "gone")
+    done = node.run("audit", "--job", "gone")
+
+    assert done.exit_code == 0
+    assert [line.split("gone (")[1].split(")")[0] for line in done.stdout.splitlines()[1:]] == [job, job]
+    assert "note: there is no job 'gone' any more; this is what the newest 1,000 changes tell of it" in done.stderr
+
+
 def test_a_forecast_counts_what_comes_by_spans_of_time(node: Live) -> None:
     node.ok("job", "create", "hourly", "-s", "@hourly", "--url", node.receiver)
     head, *rows = node.ok("forecast", "--from", "+1d", "--bucket", "1h", "-n", "3").splitlines()
@@ -55,6 +69,49 @@ def test_a_forecast_counts_what_comes_by_spans_of_time(node: Live) -> None:
     assert len(rows) == 3
     assert all(int(row.split()[2]) >= 1 for row in rows)
     assert len(node.json("forecast", "-n", "7")["buckets"]) == 7
+
+
+@pytest.mark.parametrize(
+    ("span", "zone", "start"),
+    [
+        (timedelta(hours=1), "UTC", "2026-03-08T13:00:00"),
+        (timedelta(hours=6), "UTC", "2026-03-08T12:00:00"),
+        (timedelta(minutes=15), "UTC", "2026-03-08T13:30:00"),
+        (timedelta(minutes=7), "UTC", "2026-03-08T13:40:00"),
+        (timedelta(days=1), "America/New_York", "2026-03-08T05:00:00"),  # the clocks change in between
+        (timedelta(days=7), "UTC", "2026-03-08T00:00:00"),
+    ],
+)
+def test_spans_of_a_forecast_begin_on_the_clock(span: timedelta, zone: str, start: str) -> None:
+    now = datetime(2026, 3, 8, 13, 40, 21, 5, tzinfo=UTC)
+
+    assert whole(now, span, zone) == datetime.fromisoformat(f"{start}Z")
+
+
+def test_a_server_of_another_kind_is_told(node: Live) -> None:
+    with other_server() as url:
+        done = node.run("job", "list", "--server", url)
+
+    assert (done.exit_code, "this is not a Hourbell server" in done.stderr, url in done.stderr) == (1, True, True)
+
+
+@contextmanager
+def other_server() -> Iterator[str]:
+    """What answers everything with an object of its own."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"hello": "world"}')
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
 
 
 @pytest.mark.parametrize("which", ["late", "stuck", "orphans"])

@@ -20,18 +20,19 @@ def test_who_is_interrupted_while_the_thread_starts_can_go_on_and_close(monkeypa
         closed.set()
 
     background, start = Background(close), threading.Thread.start
+    started: list[threading.Thread] = []
 
     def interrupted(thread: threading.Thread) -> None:
         start(thread)
+        started.append(thread)
         monkeypatch.undo()
         raise KeyboardInterrupt
 
     monkeypatch.setattr(threading.Thread, "start", interrupted)
     with pytest.raises(KeyboardInterrupt):
         list(background.iterate(numbers()))
-    for thread in threading.enumerate():
-        if thread.name == "hourbell":
-            thread.join()
+    started[0].join(10)
+    assert not started[0].is_alive()
 
     assert list(background.iterate(numbers())) == [1]
     background.close()

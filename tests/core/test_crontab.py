@@ -120,7 +120,7 @@ def test_no_line_of_any_text_is_lost(lines: list[str], end: str, system: bool | 
         ("system", (17, 2, 7)),
         ("variables", (5, 37, 12)),
         ("percent", (16, 0, 3)),
-        ("zones", (14, 11, 4)),
+        ("zones", (11, 11, 7)),
     ],
 )
 def test_the_collection_is_read_as_a_person_would(stem: str, counts: tuple[int, int, int]) -> None:
@@ -188,10 +188,21 @@ def test_variables_hold_for_the_lines_below() -> None:
 
 
 def test_cron_tz_holds_for_the_lines_below_until_it_is_emptied() -> None:
-    made = read("@daily a", "CRON_TZ=Asia/Tokyo", "@daily b", "CRON_TZ=Mars", "@daily c", "CRON_TZ=UTC", "@daily d")
+    made = read("@daily a", "CRON_TZ=Asia/Tokyo", "@daily b", "CRON_TZ=", "@daily c", "CRON_TZ=UTC", "@daily d")
 
     assert [each.timezone for each in made.entries] == [None, "Asia/Tokyo", None, "UTC"]
-    assert [str(each).partition(";")[0] for each in made.problems] == ["line 4: CRON_TZ: unknown time zone 'Mars'"]
+
+
+@pytest.mark.parametrize("good", ["CRON_TZ=UTC", "CRON_TZ="])
+def test_entries_below_a_zone_that_is_none_are_refused_until_the_next_good_one(good: str) -> None:
+    made = read("@daily a", "CRON_TZ=Mars", "@daily b", "A=1", "0 3 * * * c", good, "@daily d")
+
+    assert [each.command for each in made.entries] == ["a", "d"]
+    assert [str(each).partition(";")[0] for each in made.problems] == [
+        "line 2: CRON_TZ: unknown time zone 'Mars'",
+        "line 3: its time zone is not known, because CRON_TZ on line 2 could not be read",
+        "line 5: its time zone is not known, because CRON_TZ on line 2 could not be read",
+    ]
 
 
 def test_comments_directly_above_belong_to_the_entry() -> None:
@@ -206,7 +217,11 @@ def test_comments_directly_above_belong_to_the_entry() -> None:
     [
         ("@reboot x", "line 1: @reboot is not a time; start it from the system"),
         ("0 3 * * *", "line 1: there is no command; write one after the schedule"),
-        ("0 3 * *", "line 1: expected five fields and a command, got 4 words; write minute hour"),
+        ("0 3 * *", "line 1: expected 5 fields, got 4; write minute hour"),
+        ("0 3 * * /bin/backup --full", "line 1: expected 5 fields, got 4; write minute hour"),
+        ("0 3 run-parts /etc/cron.daily x", "line 1: expected 5 fields, got 2; write minute hour"),
+        ("hello", "line 1: expected 5 fields, got 0; write minute hour"),
+        ("0 3 * * monday x", "line 1: day-of-week field, column 9: monday"),
         ("60 3 * * * x", "line 1: minute field, column 1: 60 is outside 0-59"),
         ("H 3 * * * x", "line 1: H is not of cron"),
         ("0~9 3 * * * x", "line 1: 0~9 is a random value"),
@@ -271,6 +286,13 @@ def test_names_that_repeat_are_numbered() -> None:
     jobs, _ = crontab_to_jobs(read("@daily a-2", "@daily a", "@daily a", "@daily a"))
 
     assert [job.name for job in jobs] == ["a-2", "a", "a-3", "a-4"]
+
+
+def test_names_may_begin_alike_and_stay_short_enough() -> None:
+    jobs, _ = crontab_to_jobs(read("@daily a", "@daily " + "b" * 200), "UTC", prefix="web1-")
+
+    assert [job.name for job in jobs] == ["web1-a", "web1-" + "b" * 75]
+    assert jobs[0].target["name"] == "crontab.web1-a"
 
 
 def test_a_job_says_all_that_was_known() -> None:

@@ -110,6 +110,28 @@ def test_a_file_may_say_what_tells_it_from_others() -> None:
     ]
 
 
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_file_may_say_that_something_is_missing_in_it(format: Format) -> None:  # noqa: A002
+    text = export_jobs([only(SMALL).definition], format, source="x", incomplete="2 lines could not be read")
+    made = read(text, format)
+
+    assert (made.incomplete, made.source_label, len(made.jobs)) == ("2 lines could not be read", "x", 1)
+    assert format_of_text(text) == format
+    assert schema_takes(json.loads(export_jobs([], "json", incomplete="why")))
+    assert faults_of("incomplete = true\n") == [
+        "/incomplete: incomplete is not a text of 1 to 200 printable characters; write what is missing, or leave it out"
+    ]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_an_export_may_have_a_comment_above_a_job(format: Format) -> None:  # noqa: A002
+    first, second = (replace(only(SMALL).definition, name=name) for name in ("a", "b"))
+    text = export_jobs([first, second], format, notes={"b": ["paused by x: \n[[job]]"]})
+
+    assert [job.definition for job in read(text, format).jobs] == [first, second]
+    assert format == "json" or re.search(r'"a"(.|\n)*\n *# paused by x:  \[\[job\]\]\n(.|\n)*"b"', text)
+
+
 def test_everything_that_is_wrong_is_told_with_job_and_line() -> None:
     text = '\n[[job]]\nname = "a"\nschedule = "61 * * * *"\nenabled = 1\n' + TASK + "\n\n[[job]]\nfoo = 1\n"
 
@@ -230,6 +252,32 @@ def test_a_secret_in_the_file_is_a_warning_that_does_not_show_it() -> None:
 
     [warning] = read(text).warnings
     assert warning == 'line 1, job a: the secret stands in the file; write secret = "env:NAME" or "file:/path"'
+
+
+def test_what_a_resolver_leaves_out_is_in_no_job() -> None:
+    target = f'{{ {HTTP}, secret = "env:NO", headers = {{ A = "env:NO", B = "b" }} }}'
+    [job] = read_jobs_file(f'[[job]]\nname="a"\nschedule="@daily"\ntarget={target}', "toml", lambda _: None).jobs
+
+    assert (job.secret, job.secret_headers) == (None, {})
+    assert job.as_body()["target"]["headers"] == {"B": "b"}
+    assert job.references == {"/target/secret": "env:NO", "/target/headers/A": "env:NO"}
+
+
+@pytest.mark.parametrize(
+    ("header", "warning"),
+    [
+        ('X-A = "Bearer ${TOKEN}"', 'is sent as it stands, with ${…} in it; write X-A = "env:NAME" or "file:/path"'),
+        ('authorization = "Bearer abc"', 'stands in the file; write authorization = "env:NAME" or "file:/path"'),
+        ('Cookie = "a=b"', 'stands in the file; write Cookie = "env:NAME" or "file:/path"'),
+        ('X-Api-Key = "literal:k"', 'stands in the file; write X-Api-Key = "env:NAME" or "file:/path"'),
+    ],
+)
+def test_a_header_that_should_be_a_reference_is_a_warning_that_does_not_show_it(header: str, warning: str) -> None:
+    [told] = read(f'[[job]]\nname="a"\nschedule="@daily"\ntarget={{{HTTP},headers={{{header}}}}}').warnings
+
+    assert told == f"line 1, job a: the header {header.partition(' ')[0]} {warning}"
+    quiet = f'[[job]]\nname="a"\nschedule="@daily"\ntarget={{{HTTP},headers={{Cookie="file:/run/token",X="$5"}}}}'
+    assert read(quiet).warnings == ()
 
 
 def test_what_toml_cannot_hold_is_written_as_json() -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     crontab -l | hourbell import crontab - | hourbell apply -f - --source crontab
     """,
 )
-@file_options
+@file_options()
 @click.option("--dry-run", is_flag=True, help="Show the plan, and change nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask before jobs are deleted or taken over.")
 @click.option("--json", "as_json", is_flag=True, help="Print the API's answer.")
@@ -38,11 +38,11 @@ def command(client: "Client", wanted: FilePlan, dry_run: bool, yes: bool, as_jso
     plan = wanted.ask(client)
     question = _question(plan)
     if not as_json:
-        _print(plan_lines(plan))
+        _print(plan_lines(plan, wanted.definitions))
     if not (dry_run or plan.is_empty):
         if question:
             if as_json and not yes:
-                _print(plan_lines(plan), to_stderr=True)
+                _print(plan_lines(plan, wanted.definitions), to_stderr=True)
             confirm(question, yes=yes)
         plan = wanted.apply(client, plan.state)
         if not as_json:

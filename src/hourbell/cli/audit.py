@@ -6,13 +6,15 @@ import click
 
 from hourbell.cli.command import ExampleCommand
 from hourbell.cli.lists import number_option, show_list
-from hourbell.cli.output import Output, View, json_line, output_options
+from hourbell.cli.output import Output, View, json_line, note, output_options
 from hourbell.cli.parameters import JOB, zone_option
 from hourbell.cli.remote import server_options
 from hourbell.cli.times import shown
 
 if TYPE_CHECKING:
     from hourbell.client import AuditEntry, Client
+
+_NEWEST = 1_000
 
 
 @click.command(
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     hourbell audit --subject 5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e --json | jq '.items[0].after'
     """,
 )
-@click.option("--job", type=JOB, metavar="JOB", help="Of this job.")
+@click.option("--job", type=JOB, metavar="JOB", help="Of this job; of one that is gone, as far as it is known.")
 @click.option("--subject", metavar="ID", help="Of the job, run or token with this id; also if it is gone.")
 @number_option
 @zone_option
@@ -31,17 +33,45 @@ if TYPE_CHECKING:
 @server_options
 def command(client: "Client", job: str | None, subject: str | None, number: int, zone: str, output: Output) -> None:
     """List every change with who made it, newest first. It needs the role admin."""
+    from hourbell.client import NotFound
+
     if job is not None and subject is not None:
         raise click.UsageError("--job and --subject say two things; leave one out.")
-    if job is not None:
-        subject = str(client.jobs.get(job).id)
     view = View(
         (f"WHEN ({zone})", "WHO", "WHAT", "SUBJECT", "CHANGES"),
-        lambda entry: (shown(entry.at, zone), _who(entry), entry.action, entry.subject, _changes(entry)),
+        lambda entry: (shown(entry.at, zone), _who(entry), entry.action, _subject(entry), _changes(entry)),
         lambda entry: entry.id,
         lambda entry: entry.action,
     )
+    if job is not None:
+        try:
+            subject = str(client.jobs.get(job).id)
+        except NotFound:
+            _show_former(client, job, number, output, view)
+            return
     show_list(client.audit(subject=subject), number, output, view, "nothing was changed")
+
+
+def _show_former(client: "Client", job: str, number: int, output: Output, view: View) -> None:
+    """What was done to jobs that had this name, as far as the newest changes tell; NotFound if they do not."""
+    newest = list(client.audit(limit=_NEWEST))
+    ids = {entry.subject for entry in newest if job in _names(entry)}
+    if not ids:
+        client.jobs.get(job)  # says that there is none, and which names are like it
+    found = [entry for entry in newest if entry.subject in ids][:number]
+    output.items(found, view, {"items": [entry.raw for entry in found]})
+    note(f"there is no job {job!r} any more; this is what the newest {_NEWEST:,} changes tell of it")
+
+
+def _names(entry: "AuditEntry") -> list[str]:
+    """What the subject was called, before the change and after it, if it is a job."""
+    told = [each.get("name") for each in (entry.before, entry.after) if isinstance(each, dict)]
+    return [name for name in told if isinstance(name, str)] if entry.action.startswith("job.") else []
+
+
+def _subject(entry: "AuditEntry") -> str:
+    names = _names(entry)
+    return f"{names[-1]} ({entry.subject})" if names else entry.subject
 
 
 def _who(entry: "AuditEntry") -> str:

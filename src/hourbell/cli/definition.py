@@ -40,7 +40,7 @@ def definition_options(function: Function) -> Function:
             click.option("--sql", metavar="FUNCTION", help="Call a function of PostgreSQL."),
             click.option("--task", metavar="NAME", help="Call a function of Python."),
             click.option("--arg", "args", multiple=True, metavar="NAME=VALUE", help="For --sql or --task."),
-            click.option("--timeout", metavar="DURATION", help="How long an attempt may take."),
+            click.option("--timeout", metavar="DURATION", help="How long an attempt may take; of a webhook 1s to 60s."),
             click.option("--target", metavar="JSON|@FILE|-", help="The whole target as in the API."),
             click.option("--payload", metavar="JSON|@FILE|-", help="Handed to the target."),
             click.option("--description", metavar="TEXT", help="For people."),

@@ -22,17 +22,17 @@ DIFFERS, TROUBLE = 1, USAGE
     examples="""
     hourbell diff -f jobs.toml
     hourbell diff -f jobs.toml --prune --json
-    crontab -l | hourbell import crontab - | hourbell diff -f -
+    crontab -l | hourbell import crontab - | hourbell diff -f - --source crontab
     """,
 )
-@file_options
+@file_options(needs_secrets=False)
 @click.option("--json", "as_json", is_flag=True, help="Print the API's answer.")
 @server_options
 def command(client: "Client", wanted: FilePlan, as_json: bool) -> None:
     """Show what `hourbell apply` would change.
 
     The exit code is 0 if nothing, 1 if something, and 2 or more if that is not known: 2 also if the server is out of
-    reach.
+    reach. Secrets that cannot be looked up here are left out of the comparison, each with a note.
     """
     from hourbell.client import ClientError
 
@@ -43,6 +43,6 @@ def command(client: "Client", wanted: FilePlan, as_json: bool) -> None:
     if as_json:
         click.echo(json_text(plan.raw))
     else:
-        for line in plan_lines(plan):
+        for line in plan_lines(plan, wanted.definitions):
             click.echo(line)
     sys.exit(0 if plan.is_empty else DIFFERS)

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ import click
 
 from hourbell.cli.command import ExampleCommand
 from hourbell.cli.output import note, plain
+from hourbell.cli.pauses import is_by_definition, pause_words
 from hourbell.cli.progress import Progress
 from hourbell.cli.remote import FAILED, USAGE, complain, fail, server_options
 from hourbell.core.job import Definition
@@ -30,6 +31,7 @@ class Export:
 
     definitions: list[Definition] = field(default_factory=list)
     owners: set[tuple[str, str]] = field(default_factory=set)
+    pauses: dict[str, str] = field(default_factory=dict)
     secrets: list[str] = field(default_factory=list)
     unwritten: list[str] = field(default_factory=list)
 
@@ -43,6 +45,10 @@ class Export:
         except BodyError as error:
             self.unwritten.append(f"{job.name}: {error.faults[0]}")
             return
+        if job.paused is not None and not is_by_definition(job):
+            # The server keeps it. Written down it would be the file's, and last until the file says otherwise.
+            self.pauses[job.name] = pause_words(job.paused)
+            definition = replace(definition, enabled=True)
         self.definitions.append(definition)
         self.owners.add((job.managed_by, job.source))
         self.secrets += [f"{job.name}: {_words(secret)}" for secret in dict.fromkeys(s.field for s in job.secrets)]
@@ -55,14 +61,18 @@ class Export:
         [(managed_by, source)] = self.owners
         return source if managed_by == "file" and can_be_source(source) else None
 
+    @property
+    def whose(self) -> str:
+        return ", ".join(sorted(f"{managed_by}:{source}".removesuffix(":") for managed_by, source in self.owners))
+
     def text(self, form: Format) -> str:
-        return export_jobs(self.definitions, form, source=self.source, comments=self.comments())
+        notes = {name: [words] for name, words in self.pauses.items()}
+        return export_jobs(self.definitions, form, source=self.source, comments=self.comments(), notes=notes)
 
     def comments(self) -> Iterator[str]:
         """What the jobs alone do not say."""
         if any(managed_by != "file" for managed_by, _ in self.owners) or len(self.owners) > 1:
-            owners = ", ".join(sorted(f"{managed_by}:{source}".removesuffix(":") for managed_by, source in self.owners))
-            yield f"These jobs belong to {owners}; hourbell apply --take-over makes them this file's."
+            yield f"These jobs belong to {self.whose}; apply --take-over --source LABEL makes them this file's."
         if self.secrets:
             yield "Secrets are not in this file. The server keeps those of jobs that it has; elsewhere, add them:"
             yield from self.secrets
@@ -71,7 +81,7 @@ class Export:
 @click.command(
     cls=ExampleCommand,
     examples="""
-    hourbell export > jobs.toml
+    hourbell export --managed-by file --source billing > billing.toml
     hourbell export --source billing --format yaml
     hourbell export --tag reports -f reports.toml
     """,
@@ -92,8 +102,9 @@ def command(
 ) -> None:
     """Write jobs as a jobs file, with only what is not the default.
 
-    Secrets are not in it: a comment says which job has which. A job that is in error is not in it either; it is told,
-    and the exit code is 1.
+    Jobs of one source can be applied again, which changes nothing. Secrets are not in it: a comment says which job has
+    which. Nor are pauses that somebody made: the server keeps them, and a comment tells of them. A job that is in error
+    is told instead of written, and the exit code is 1.
     """
     if name is not None and Path(name).exists():
         fail(f"{name} is there already", "name a new file, or redirect stdout: > FILE", exit_code=USAGE)
@@ -106,8 +117,12 @@ def command(
             progress.add(1)
     form = form or format_of_name(name or "") or "toml"
     _write(found.text(form), name)
-    for comment in found.comments() if form == "json" else ():
+    pauses = (f"{job}: {words}" for job, words in found.pauses.items())
+    for comment in (*found.comments(), *pauses) if form == "json" else ():
         note(f"not in the file: {comment}")
+    if len(found.owners) > 1:
+        choose = "--source or --managed-by chooses those of one"
+        note(f"these jobs belong to {found.whose}; {choose}, and `apply --take-over --source LABEL` makes all a file's")
     if not found.definitions and not found.unwritten:
         note("there is no such job; the file has none")
     if found.unwritten:

@@ -3,15 +3,15 @@
 import functools
 import re
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hourbell.cli.output import note
-from hourbell.cli.references import resolver
+from hourbell.cli.references import lenient, resolver
 from hourbell.cli.remote import CONFLICT, USAGE, complain, exit_code, fail
 from hourbell.core.body_reader import Fault
 from hourbell.core.jobs_file import FORMATS, FileFault, Format, JobsFile, JobsFileError, read_jobs_file
@@ -19,11 +19,13 @@ from hourbell.core.jobs_file_format import format_of_name, format_of_text
 
 if TYPE_CHECKING:
     from hourbell.client import Client, FieldError, Plan
+    from hourbell.core.job import Definition
 
 Function = Callable[..., None]
 
 STDIN = "-"
 _LARGEST = 8 << 20
+_TOO_LARGE = 413
 _JOB = re.compile(r"/jobs/(\d{1,9})(?=/|$)", re.ASCII)
 
 
@@ -36,9 +38,18 @@ class FilePlan:
     prune: bool
     take_over: bool
 
+    @property
+    def definitions(self) -> "Mapping[str, Definition]":
+        """What the file says of each job, by name."""
+        return {job.definition.name: job.definition for job in self.file.jobs}
+
     def ask(self, client: "Client") -> "Plan":
         """What applying it would change. Nothing is changed."""
-        return self._send(client, expect=None, dry_run=True)
+        plan = self._send(client, expect=None, dry_run=True)
+        # A header that could not be looked up is in the file, whatever the server makes of its absence.
+        untrue = {_kept_header(name) for job in self.file.jobs for name in job.unresolved_headers}
+        jobs = (replace(job, notes=tuple(note for note in job.notes if note not in untrue)) for job in plan.jobs)
+        return replace(plan, jobs=tuple(jobs)) if untrue else plan
 
     def apply(self, client: "Client", expect: str) -> "Plan":
         """Do all of it, or nothing if it would no longer do what the plan of that state said."""
@@ -60,14 +71,24 @@ class FilePlan:
             if error.code == "plan_outdated":
                 again = "look at the new plan: run it again"
                 fail("nothing was done: somebody changed these jobs meanwhile", again, exit_code=CONFLICT)
+            if error.status == _TOO_LARGE:
+                why = "what is sent is JSON, and larger than the file"
+                split = "split it into files of a source each, or use `hourbell import jobs`"
+                fail(f"the file is too large for one apply: {why}", split, exit_code=USAGE)
             if not error.errors:
                 raise
-            advice = ["--take-over makes jobs of others this file's"] if error.code == "plan_refused" else []
-            complain(error.detail.replace("; see errors.", "."), *map(self._place, error.errors), *advice)
+            what = error.detail.replace("; see errors.", ".")
+            if dry_run:
+                what = what.replace(", so nothing was changed", "")
+            complain(what, *map(self._place, error.errors))
             sys.exit(exit_code(error))
 
     def _place(self, error: "FieldError") -> str:
         """What is wrong, with the job and its line in the file instead of its number in the request."""
+        whose, is_owned, other_ways = error.message.partition("; delete it there")
+        if is_owned:
+            ways = f"add --take-over to make it this file's, delete it there{other_ways}"
+            error = error._replace(message=whose, hint=ways)
         found = _JOB.match(error.pointer)
         if found is None or int(found[1]) >= len(self.file.jobs):
             return str(Fault(error.pointer, error.message, error.hint))
@@ -76,9 +97,12 @@ class FilePlan:
         return str(FileFault(fault, f"job {job.definition.name}", job.line))
 
 
-def file_options(function: Function) -> Function:
+def file_options(*, needs_secrets: bool = True) -> Callable[[Function], Function]:
     """Adds `-f` and how the file is meant, which come as one `wanted`."""
+    return functools.partial(_with_file, needs_secrets=needs_secrets)
 
+
+def _with_file(function: Function, *, needs_secrets: bool) -> Function:
     @click.option("-f", "--file", "name", required=True, metavar="FILE|-", help="The jobs file; - is stdin.")
     @click.option("--format", "form", type=click.Choice(FORMATS), help="Its format.  [default: by its name or text]")
     @click.option("--source", metavar="LABEL", help="Instead of the file's own: what tells its jobs from others.")
@@ -88,25 +112,43 @@ def file_options(function: Function) -> Function:
     def call(
         *args: Any, name: str, form: Format | None, source: str | None, prune: bool, take_over: bool, **given: Any
     ) -> None:
-        file = read(name, form)
-        if prune and not file.jobs:
-            fail(f"{_shown(name)} has no jobs, and --prune would delete all", "leave --prune out", exit_code=USAGE)
+        file = read(name, form, needs_secrets=needs_secrets)
         label = (file.source_label or "") if source is None else source
+        if prune:
+            _check_pruning(file, label, _shown(name))
         function(*args, wanted=FilePlan(file, label, prune, take_over), **given)
 
     return call
 
 
-def read(name: str, form: Format | None) -> JobsFile:
-    """The jobs of a file, with what they refer to looked up; what is wrong with it ends the command."""
+def _check_pruning(file: JobsFile, label: str, name: str) -> None:
+    """End the command if what the file lacks does not say what is to be deleted."""
+    if file.incomplete is not None:
+        mend = "bring in what is missing, and take the line incomplete = … out; or leave --prune out"
+        fail(f"{name} is incomplete, and --prune would delete what it lacks", file.incomplete, mend, exit_code=USAGE)
+    if not label:
+        ways = "say whose jobs these are: write source = … into the file, or --source LABEL"
+        fail("--prune deletes the jobs of a source, and there is none", ways, exit_code=USAGE)
+    if not file.jobs:
+        fail(f"{name} has no jobs, and --prune would delete all", "leave --prune out", exit_code=USAGE)
+
+
+def read(name: str, form: Format | None, *, needs_secrets: bool = True) -> JobsFile:
+    """The jobs of a file, with what they refer to looked up; what is wrong with it ends the command.
+
+    Without `needs_secrets`, what cannot be looked up is left out, with a note.
+    """
     text = _text(name)
     folder = Path() if name == STDIN else Path(name).parent
+    resolve = resolver(folder) if needs_secrets else lenient(resolver(folder), note)
     try:
-        file = read_jobs_file(text, form or format_of_name(name) or format_of_text(text), resolver(folder))
+        file = read_jobs_file(text, form or format_of_name(name) or format_of_text(text), resolve)
     except JobsFileError as error:
         fail(f"{_shown(name)} cannot be used as it is written", *str(error).splitlines(), exit_code=USAGE)
     for warning in file.warnings:
         note(warning)
+    if file.incomplete is not None:
+        note(f"{_shown(name)} is incomplete: {file.incomplete}")
     return file
 
 
@@ -123,6 +165,10 @@ def _text(name: str) -> str:
         fail(f"{_shown(name)} cannot be read: {error.strerror}", "name another with -f FILE", exit_code=USAGE)
     except UnicodeDecodeError:
         fail(f"{_shown(name)} is not UTF-8", "save it as UTF-8", exit_code=USAGE)
+
+
+def _kept_header(name: str) -> str:
+    return f"its secret header {name} is not in the file, and stays"
 
 
 def _shown(name: str) -> str:

@@ -1,5 +1,6 @@
 """`hourbell import`: what other schedulers have, as a jobs file on stdout; and many jobs at once to a server."""
 
+import re
 import sys
 from typing import IO
 
@@ -9,11 +10,13 @@ from hourbell.cli.command import ExampleCommand, ExampleGroup
 from hourbell.cli.import_jobs import jobs
 from hourbell.core.crontab import Crontab, parse_crontab
 from hourbell.core.crontab_jobs import crontab_to_jobs
+from hourbell.core.jobs_file import can_be_source
 from hourbell.core.jobs_file_export import export_jobs
 from hourbell.core.jobs_file_text import FORMATS, Format
 from hourbell.core.schedule import Schedule, ScheduleError
 
 FAILED = 1
+_PREFIX = re.compile(r"[A-Za-z0-9_-]{0,40}", re.ASCII)
 
 
 @click.group(
@@ -37,18 +40,33 @@ command.add_command(jobs)
     crontab -l | hourbell import crontab - > jobs.toml
     hourbell import crontab /etc/crontab --system --timezone Europe/Berlin
     hourbell import crontab backup.cron -o yaml
+    crontab -l | hourbell import crontab - --source web1-cron --prefix web1-
     """,
 )
 @click.argument("file", type=click.File("rb"), required=False, metavar="[FILE|-]")
 @click.option("--system/--user", default=None, help="Whether entries name a user.  [default: guessed from the file]")
 @click.option("--timezone", "-z", metavar="ZONE", help="IANA name, for entries without CRON_TZ.  [default: TZ, or UTC]")
+@click.option("--source", metavar="LABEL", help="What tells the jobs of this file from others; written into it.")
+@click.option("--prefix", default="", metavar="TEXT", help="What the names of all jobs begin with, as in web1-.")
 @click.option("-o", "--output", default="toml", type=click.Choice(FORMATS), help="The format.  [default: toml]")
-def crontab(file: IO[bytes] | None, system: bool | None, timezone: str | None, output: Format) -> None:
+def crontab(
+    file: IO[bytes] | None,
+    system: bool | None,
+    timezone: str | None,
+    source: str | None,
+    prefix: str,
+    output: Format,
+) -> None:
     """Print a jobs file with a disabled job for each entry of a crontab.
 
     Hourbell runs no shell commands: each job names a task to be written, crontab.NAME, and has the command in its
-    description. What cannot be read is told with its line, and the exit code is 1; the rest is printed all the same.
+    description. What cannot be read is told with its line, and the exit code is 1; the rest is printed all the same,
+    and the file says that it is incomplete, so that nothing is pruned by it.
     """
+    if source is not None and not can_be_source(source):
+        raise click.BadParameter("write 1 to 200 printable characters, as in web1-cron.", param_hint="--source")
+    if _PREFIX.fullmatch(prefix) is None:
+        raise click.BadParameter("write at most 40 letters, digits, _ and -, as in web1-.", param_hint="--prefix")
     if timezone is not None:
         _check_zone(timezone)
     if file is None and sys.stdin.isatty():
@@ -58,9 +76,10 @@ def crontab(file: IO[bytes] | None, system: bool | None, timezone: str | None, o
     read = parse_crontab(text, system=system)
     if read.guess is not None:
         notes.append(f"read as a system crontab, because {read.guess}; --user reads it as a user's")
-    found, more = crontab_to_jobs(read, timezone)
+    found, more = crontab_to_jobs(read, timezone, prefix=prefix)
     comments = _comments(read)
-    click.echo(export_jobs(found, output, comments=comments), nl=False)
+    text = export_jobs(found, output, source=source, incomplete=_missing(read), comments=comments)
+    click.echo(text, nl=False)
     if output == "json":
         notes += [f"not in the file: {comment}" for comment in comments]
     for note in [*notes, *more]:
@@ -82,6 +101,13 @@ def _decode(data: bytes) -> tuple[str, list[str]]:
         return data.decode(), []
     except UnicodeDecodeError:
         return data.decode("latin-1"), ["the crontab is not UTF-8; it was read as Latin-1"]
+
+
+def _missing(crontab: Crontab) -> str | None:
+    lines = len(crontab.problems)
+    if not lines:
+        return None
+    return f"{'1 line' if lines == 1 else f'{lines} lines'} of the crontab could not be read"
 
 
 def _comments(crontab: Crontab) -> list[str]:

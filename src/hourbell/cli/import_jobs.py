@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hourbell.client import Client, ImportResult
 
 _EXIT_CODES = {"invalid_job": USAGE, "invalid_json": USAGE, "not_allowed": NOT_ALLOWED, "database_unavailable": FAILED}
+_WORST_FIRST = (USAGE, NOT_ALLOWED, CONFLICT, FAILED)  # whatever the order of the lines
 _RESULTS = ("created", "changed", "unchanged", "pruned", "refused")
 _REFUSALS = ("refused", "not_pruned")
 _FEW = 5
@@ -55,7 +56,7 @@ def jobs(
     """Create what is new and change what differs, by name: a job on each line, as the API writes it.
 
     A line that is refused keeps no other out, and is told with its number; the exit code is 2 if it cannot be used as
-    it is written, and 5 if things stand against it. Jobs that are paused stay paused.
+    it is written; else 4 if it is not allowed, and 5 if things stand against it. Jobs that are paused stay paused.
     """
     if file.isatty():
         raise click.UsageError("Name a file, or pipe lines of JSON.")
@@ -79,7 +80,7 @@ def _sent(client: "Client", lines: IO[bytes], what: str, **how: Any) -> "Iterato
 
 def _show(results: "Iterator[ImportResult]", output: Output, *, is_dry: bool) -> None:
     counts: Counter[str] = Counter()
-    status = 0
+    refusals: set[int] = set()
     view = View(
         ("LINE", "NAME", "RESULT", "VERSION"),
         lambda each: (each.line, each.name, each.result, each.version),
@@ -88,11 +89,10 @@ def _show(results: "Iterator[ImportResult]", output: Output, *, is_dry: bool) ->
     )
 
     def passing() -> "Iterator[ImportResult]":
-        nonlocal status
         for result in results:
             counts[result.result] += 1
             if result.result in _REFUSALS and result.code != "more":
-                status = status or _EXIT_CODES.get(result.code or "", CONFLICT)
+                refusals.add(_EXIT_CODES.get(result.code or "", CONFLICT))
             if result.result in _REFUSALS:
                 _tell(result)
             if result.result not in _REFUSALS or output.format in ("json", "ndjson"):
@@ -105,7 +105,7 @@ def _show(results: "Iterator[ImportResult]", output: Output, *, is_dry: bool) ->
         output.items(found, view, {"items": [each.raw for each in found]})
     told = ", ".join(f"{counts[result]:,} {result}" for result in _RESULTS if counts[result])
     click.echo(f"{'would be: ' if is_dry else ''}{told or 'nothing was imported'}", err=True)
-    sys.exit(status)
+    sys.exit(next((code for code in _WORST_FIRST if code in refusals), 0))
 
 
 def _tell(result: "ImportResult") -> None:

@@ -75,7 +75,10 @@ def list_(
         sort="next_at" if sort == "next" else sort,
         **filters,
     )
-    show_list(pages, number, output, job_view(zone), "there is no such job; `hourbell job create` makes one")
+    is_filtered = start is not None or next_before is not None or any(each is not None for each in filters.values())
+    first = "there is no job yet; `hourbell job create` makes one, `hourbell apply` brings in those of a file"
+    nothing = "there is no such job; `hourbell job list` without filters shows all" if is_filtered else first
+    show_list(pages, number, output, job_view(zone), nothing)
 
 
 @command.command(cls=ExampleCommand, examples="hourbell job get nightly-report\nhourbell job get nightly-report --json")

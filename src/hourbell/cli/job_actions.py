@@ -6,16 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hourbell.cli.bulk import LONGEST_LIST, Chosen, act_on_each, show_each
 from hourbell.cli.command import ExampleCommand
-from hourbell.cli.output import Output, output_options, plain
+from hourbell.cli.output import Output, note, output_options, plain
 from hourbell.cli.parameters import LENGTH, instant, json_value, zone_option
+from hourbell.cli.pauses import is_by_definition, owner_of
 from hourbell.cli.remote import server_options
-from hourbell.cli.selection import Selection, act_on_each, selection_options, show_each
+from hourbell.cli.selection import Selection, selection_options
 from hourbell.cli.views import job_lines, job_view, run_lines, run_view
-from hourbell.cli.waiting import exit_code_of, wait_for
+from hourbell.cli.waiting import exit_code_of, follow, is_unserved
 
 if TYPE_CHECKING:
     from hourbell.client import Client, Job
+
+_FEW = 5
 
 
 @click.command(
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
 )
 @selection_options
 @click.option("--until", metavar="TIME", help="When it resumes by itself: 2h, 'tomorrow 09:00', RFC 3339.")
-@click.option("--note", default="", metavar="TEXT", help="Why, for whoever looks at it.")
+@click.option("--note", "why", default="", metavar="TEXT", help="Why, for whoever looks at it.")
 @click.option("--cancel-waiting", is_flag=True, help="Cancel what waits already, too.")
 @zone_option
 @output_options
@@ -37,7 +41,7 @@ def pause(
     client: "Client",
     selection: Selection,
     until: str | None,
-    note: str,
+    why: str,
     cancel_waiting: bool,
     zone: str,
     output: Output,
@@ -46,9 +50,12 @@ def pause(
     end = instant(until, zone, "--until", "ahead")
     jobs = selection.jobs(client, "pause", lambda job: job.state != "paused")
     done, status = act_on_each(
-        client, jobs, lambda job: client.jobs.pause(job, note=note, until=end, cancel_waiting=cancel_waiting)
+        client,
+        jobs,
+        lambda job: client.jobs.pause(job, note=why, until=end, cancel_waiting=cancel_waiting),
+        "paused",
     )
-    _show_jobs(done, selection, output, zone)
+    _show_jobs(done, selection, output, zone, "paused")
     sys.exit(status)
 
 
@@ -65,11 +72,39 @@ def pause(
 @output_options
 @server_options
 def resume(client: "Client", selection: Selection, catch_up: bool, zone: str, output: Output) -> None:
-    """Plan again from now on."""
-    jobs = selection.jobs(client, "resume", lambda job: job.state == "paused")
-    done, status = act_on_each(client, jobs, lambda job: client.jobs.resume(job, catch_up=catch_up))
-    _show_jobs(done, selection, output, zone)
+    """Plan again from now on.
+
+    --tag and --all resume what somebody paused. A job that its own file, program or definition has switched off is
+    resumed by its name.
+    """
+    again: list[Job] = []
+
+    def resumed(job: str) -> "Job":
+        before = client.jobs.get(job) if selection.names else None
+        after = client.jobs.resume(job, catch_up=catch_up)
+        if before is not None and before.managed_by != "api" and is_by_definition(before):
+            again.append(before)
+        return after
+
+    jobs = selection.jobs(client, "resume") if selection.names else _paused_by_people(client, selection)
+    done, status = act_on_each(client, jobs, resumed, "resumed")
+    _show_jobs(done, selection, output, zone, "resumed")
+    for job in again:
+        off = "if that says enabled = false, the next apply switches it off again"
+        note(f"{job.name} belongs to {owner_of(job)}; {off}")
     sys.exit(status)
+
+
+def _paused_by_people(client: "Client", selection: Selection) -> tuple[Chosen, ...]:
+    """What somebody paused, once it is confirmed; what is off by its own definition is told and left."""
+    paused = [job for job in selection.listed(client) if job.state == "paused"]
+    own = [job.name for job in paused if is_by_definition(job)]
+    if own:
+        few = ", ".join(own[:3]) + (", …" if len(own) > 3 else "")
+        many = "1 job is" if len(own) == 1 else f"{len(own):,} jobs are"
+        how = f"`hourbell job resume {own[0]}`, or the file that defines it, switches it on"
+        note(f"{many} off by definition and left so ({few}); {how}")
+    return selection.confirmed([job for job in paused if not is_by_definition(job)], "resume")
 
 
 @click.command(
@@ -103,17 +138,29 @@ def trigger(
         raise click.UsageError("--timeout is for --wait.")
     value = None if payload is None else json_value(payload, "--payload")
     jobs = selection.jobs(client, "trigger")
-    made, status = act_on_each(client, jobs, lambda job: client.jobs.trigger(job, payload=value, key=key))
+    made, status = act_on_each(client, jobs, lambda job: client.jobs.trigger(job, payload=value, key=key), "triggered")
     was_one = len(selection.names) == 1
     if wait:
-        runs = wait_for(client, [each.run_id for each in made], timeout)
-        show_each(runs, output, run_view(zone), lambda run: run_lines(run, zone), was_one=was_one)
+        runs = follow(client, [each.run_id for each in made], timeout, zone)
+        told = runs
+        if len(runs) > LONGEST_LIST and output.is_for_people:
+            told = [run for run in runs if run.state != "succeeded"]
+            click.echo(f"{len(runs) - len(told):,} of {len(runs):,} runs succeeded", err=True)
+        if was_one and told:
+            output.one(told[0], run_view(zone), run_lines(told[0], zone))
+        else:
+            output.items(told, run_view(zone), {"items": [run.raw for run in told]})
         sys.exit(status or exit_code_of(runs))
     view = run_view(zone)
     if output.format in ("json", "ndjson") and not output.is_quiet:
-        show_each(made, output, view, lambda _: [], was_one=was_one)
+        show_each(made, output, view, lambda _: [], was_one=was_one, done="triggered")
     else:
-        output.items([each.run for each in made], view, None)
+        show_each([each.run for each in made], output, view, lambda _: [], was_one=False, done="triggered")
+    unserved = [each.run for each in made if is_unserved(each.run)]
+    for run in unserved[:_FEW]:
+        note(f"{run.job_name}: {run.waits_for}")
+    if len(unserved) > _FEW:
+        note(f"and {len(unserved) - _FEW:,} more wait for a node; `hourbell run orphans` lists them after a while")
     sys.exit(status)
 
 
@@ -130,20 +177,30 @@ def trigger(
 def delete(client: "Client", selection: Selection, take_over: bool) -> None:
     """Remove jobs from use. Their history stays, and what waits is cancelled."""
 
+    jobs = selection.jobs(client, "delete")
+    gone = 0
+
     def remove(job: str) -> None:
+        nonlocal gone
         found = client.jobs.get(job)
         client.jobs.delete(found.id, take_over=take_over)
-        click.echo(f"deleted {plain(found.name)}", err=True)
+        gone += 1
+        if len(jobs) <= LONGEST_LIST:
+            click.echo(f"deleted {plain(found.name)}", err=True)
 
-    _, status = act_on_each(client, selection.jobs(client, "delete"), remove)
+    try:
+        _, status = act_on_each(client, jobs, remove, "deleted")
+    finally:
+        if len(jobs) > LONGEST_LIST:
+            click.echo(f"deleted {gone:,} jobs", err=True)
     sys.exit(status)
 
 
 COMMANDS = (pause, resume, trigger, delete)
 
 
-def _show_jobs(done: "list[Job]", selection: Selection, output: Output, zone: str) -> None:
+def _show_jobs(made: "list[Job]", selection: Selection, output: Output, zone: str, done: str) -> None:
     def lines(job: Any) -> list[str]:
         return job_lines(job, zone)
 
-    show_each(done, output, job_view(zone), lines, was_one=len(selection.names) == 1)
+    show_each(made, output, job_view(zone), lines, was_one=len(selection.names) == 1, done=done)

@@ -9,13 +9,14 @@ from hourbell.cli.command import ExampleCommand
 from hourbell.cli.lists import number_option, show_list
 from hourbell.cli.output import Output, View, note, output_options, table
 from hourbell.cli.parameters import JOB, instant, zone_option
+from hourbell.cli.pauses import pause_words
 from hourbell.cli.progress import Progress
 from hourbell.cli.remote import server_options
 from hourbell.cli.times import shown, told
 from hourbell.cli.views import stats_lines
 
 if TYPE_CHECKING:
-    from hourbell.client import Client, Upcoming, Version
+    from hourbell.client import Client, Job, Upcoming, Version
 
 
 @click.command(
@@ -105,7 +106,7 @@ def upcoming(client: "Client", job: str, number: int, after: str | None, zone: s
     )
     output.items(instants, view, instants.raw)
     if not instants and output.is_for_people:
-        note("it is paused, in error, or never fires again")
+        note(_why_never(found, zone))
 
 
 @click.command(
@@ -161,6 +162,14 @@ def versions(client: "Client", job: str, number: int, zone: str, output: Output)
 
 
 COMMANDS = (backfill, stats, upcoming, skips, versions)
+
+
+def _why_never(job: "Job", zone: str) -> str:
+    if job.state == "error":
+        return f"it is in error: {job.error}"
+    if job.paused is not None:
+        return f"it is {pause_words(job.paused, zone)}; `hourbell job resume {job.name}` ends that"
+    return "it never fires again"
 
 
 def _surprise(upcoming: "Upcoming") -> str:

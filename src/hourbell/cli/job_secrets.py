@@ -43,11 +43,13 @@ def given_secret(text: str) -> str:
 @zone_option
 @server_options
 def rotate_secret(client: "Client", job: str, keep_old: str | None, as_json: bool, zone: str) -> None:
-    """Sign webhooks with a new secret, which is printed this once."""
+    """Sign webhooks with a new secret, or with a first one, which is printed this once."""
     made = client.jobs.rotate_secret(job, keep_old=keep_old)
     click.echo(json_text(made.raw) if as_json else made.secret)
     if made.old_valid_until is not None:
         note(f"the old one is valid until {shown(made.old_valid_until, zone)} ({zone})")
+    else:
+        note("it is the first one of this job, whose webhooks were not signed so far")
 
 
 COMMANDS = (rotate_secret,)

@@ -20,8 +20,10 @@ def number_option(function: Function) -> Function:
     )(function)
 
 
-def show_list(pages: "BlockingPages[Any]", number: int, output: Output, view: View, nothing: str) -> None:
-    """Print up to `number` items, and say whether there are more."""
+def show_list(
+    pages: "BlockingPages[Any]", number: int, output: Output, view: View, nothing: str | Callable[[], str]
+) -> None:
+    """Print up to `number` items, and say whether there are more, or what `nothing` says."""
     page = pages.page(limit=min(number, _PAGE))
     items, body = list(page), page.raw
     while page.next_cursor is not None and len(items) < number:
@@ -30,6 +32,6 @@ def show_list(pages: "BlockingPages[Any]", number: int, output: Output, view: Vi
         body = {**body, "items": [*body["items"], *page.raw["items"]], "next_cursor": page.next_cursor}
     output.items(items, view, body)
     if not items and output.is_for_people:
-        note(nothing)
+        note(nothing if isinstance(nothing, str) else nothing())
     if page.next_cursor is not None and output.format != "json":
         note(f"there are more than these {len(items)}; -n shows more")

@@ -25,6 +25,7 @@ class Entry(NamedTuple):
 COMMANDS = {
     "apply": Entry("hourbell.cli.apply", "Make jobs be as a file says, all at once or not at all."),
     "audit": Entry("hourbell.cli.audit", "Who changed what, and from where."),
+    "completion": Entry("hourbell.cli.completion", "What makes bash, zsh or fish complete commands, jobs and runs."),
     "config": Entry("hourbell.cli.config", "The settings, with where each came from. Needs no server."),
     "cron": Entry("hourbell.cli.cron", "What a schedule means and when it fires. Needs no server."),
     "db": Entry("hourbell.cli.db", "The database: bring its schema up to date, or look at it."),
@@ -82,13 +83,14 @@ class LazyGroup(ExampleGroup):
     hourbell run list --state failed --since 24h
     hourbell cron explain '30 2 * * *' --timezone America/New_York
     """,
+    epilog='Completion of commands, jobs and runs: eval "$(hourbell completion bash)"; zsh and fish likewise.',
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="hourbell", message="%(prog)s %(version)s")
 @click.pass_context
 def hourbell(context: click.Context) -> None:
     """Cron you can trust."""
-    if os.environ.get("NO_COLOR"):
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         context.color = False
 
 

@@ -125,10 +125,18 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]], width: int | N
 
 
 def pairs(*rows: tuple[str, object]) -> list[str]:
-    """Names with their values, one on a line; what has none is left out."""
-    known = [(name, plain(value)) for name, value in rows if value not in (None, "")]
+    """Names with their values, one on a line, or each on several if it is a list; what has none is left out."""
+    known = [(name, _lines(value)) for name, value in rows if value not in (None, "", [])]
     longest = max((len(name) for name, _ in known), default=0)
-    return [f"{name + ':':{longest + 1}}  {_coloured(value) if name == 'state' else value}" for name, value in known]
+    made = []
+    for name, (first, *others) in known:
+        made.append(f"{name + ':':{longest + 1}}  {_coloured(first) if name == 'state' else first}".rstrip())
+        made += [f"{'':{longest + 1}}  {line}".rstrip() for line in others]
+    return made
+
+
+def _lines(value: object) -> list[str]:
+    return [plain(each) for each in value] if isinstance(value, list) else [plain(value)]
 
 
 def note(text: object) -> None:

@@ -11,6 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from hourbell import clock
+from hourbell.cli.run_ids import RunStart, read_start
 from hourbell.cli.times import Direction, parse_length, parse_time
 from hourbell.core.schedule import Schedule, ScheduleError, zone_names
 from hourbell.core.strict_json import NotJson, parse_json
@@ -41,8 +42,16 @@ class JobName(click.ParamType):  # type: ignore[type-arg]  # older versions of c
         return _offered(ctx, ask)
 
 
-class RunId(click.types.UUIDParameterType):
-    """The id of a run; the last ones are completed by asking the server."""
+class RunId(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
+    """The id of a run, or how it begins; the last ones are completed by asking the server."""
+
+    name = "run"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> RunStart:
+        try:
+            return read_start(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
         def ask(client: "Client") -> list[CompletionItem]:

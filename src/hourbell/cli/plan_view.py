@@ -1,27 +1,32 @@
 """A plan for people: what would be made, changed and deleted, and when the jobs fire before and after."""
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hourbell.cli.output import fitted, json_line, plain
+from hourbell.core.schedule import ScheduleError
 
 if TYPE_CHECKING:
     from hourbell.client import Plan, PlannedJob, Upcoming
+    from hourbell.core.job import Definition
 
 _LONGEST = 200  # of a value
 _HEADS = {"create": ("+ create", "green"), "change": ("~ change", "yellow"), "none": ("= keep", "")}
 
 
-def plan_lines(plan: "Plan") -> Iterator[str]:
-    """The plan, and as its last line how much of each. Jobs that stay as they are, are told if there is a note."""
+def plan_lines(plan: "Plan", definitions: "Mapping[str, Definition]") -> Iterator[str]:
+    """The plan, and as its last line how much of each. Jobs that stay as they are, are told if there is a note.
+
+    What is new is told as its definition says it, by name.
+    """
     if plan.is_empty and not any(job.notes for job in plan.jobs):
         yield "nothing to change"
         return
     for job in plan.jobs:
         if job.action != "none" or job.notes:
-            yield from _job_lines(job)
+            yield from _job_lines(job, definitions.get(job.name))
     for gone in plan.deleted:
         yield click.style(f"- delete {plain(gone.name)}", fg="red")
         yield f"    next before: {_instants(gone.before)}"
@@ -46,13 +51,14 @@ def _counts(plan: "Plan", created: str, changed: str, deleted: str) -> str:
     return ", ".join([*(f"{count} {what}" for count, what in counts), f"{len(plan.unchanged)} unchanged"])
 
 
-def _job_lines(job: "PlannedJob") -> Iterator[str]:
+def _job_lines(job: "PlannedJob", definition: "Definition | None") -> Iterator[str]:
     words, colour = _HEADS.get(job.action, (job.action, ""))
     yield click.style(f"{words} {plain(job.name)}", fg=colour or None)
     if job.action == "change":
         for change in job.fields:
             yield f"    {plain(change.field)}: {_value(change.before)} → {_value(change.after)}"
     if job.action == "create":
+        yield from _definition_lines(definition) if definition else ()
         yield f"    next: {_instants(job.after)}"
     elif [each.local for each in job.before] != [each.local for each in job.after]:
         yield f"    next before: {_instants(job.before)}"
@@ -61,6 +67,29 @@ def _job_lines(job: "PlannedJob") -> Iterator[str]:
         yield f"    {click.style('warning', fg='yellow')}: {plain(warning.message)}"
     for each in job.notes:
         yield f"    note: {plain(each)}"
+
+
+def _definition_lines(definition: "Definition") -> Iterator[str]:
+    try:
+        words = f" ({definition.parsed().describe()})"
+    except ScheduleError:
+        words = ""
+    yield f"    schedule: {plain(definition.schedule)}{words}, {definition.timezone}"
+    yield f"    target: {fitted(plain(_target(definition.target)), _LONGEST)}"
+    if not definition.enabled:
+        yield "    paused: the file says enabled = false"
+
+
+def _target(target: "Mapping[str, Any]") -> str:
+    match target.get("type"):
+        case "http":
+            return f"http {target.get('method', 'POST')} {target.get('url')}"
+        case "sql":
+            return f"sql {target.get('function')}"
+        case "task":
+            return f"task {target.get('name')}"
+        case kind:
+            return f"{kind} {target.get('queue')}"
 
 
 def _value(value: object) -> str:

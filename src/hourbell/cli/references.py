@@ -25,6 +25,20 @@ def resolver(folder: Path, environment: Mapping[str, str] = os.environ) -> Calla
     return resolve
 
 
+def lenient(resolve: Callable[[str], str], tell: Callable[[str], None]) -> Callable[[str], str | None]:
+    """The same for who only looks: None for what cannot be looked up, which is told once."""
+
+    @cache
+    def found(reference: str) -> str | None:
+        try:
+            return resolve(reference)
+        except ValueError as error:
+            tell(f"{str(error).partition(';')[0]}; it is left out of the comparison")
+            return None
+
+    return found
+
+
 def _variable(name: str, environment: Mapping[str, str]) -> str:
     if not name:
         raise ValueError("env: names no variable; write env:NAME")

@@ -43,6 +43,8 @@ _ADVICE_BY_CODE = {
     "name_taken": "`hourbell job edit` changes it; or choose another name",
     "owned_by_another": "--take-over of `hourbell job edit` makes it yours, that of `hourbell job delete` deletes it",
 }
+_FLAGS = {"function": "sql", "name": "task", "headers": "header", "args": "arg"}  # of a target
+_PARAMETER = re.compile(r"\b(take_over|catch_up|drop_backlog|cancel_waiting|dry_run)(?:=true)?\b")
 _COLUMN = re.compile(r"column (\d+)")
 _WIDEST = 100
 _TRIES, _PATIENCE = 3, 15.0
@@ -87,14 +89,25 @@ def open_client(server: str | None = None, token_file: Path | None = None) -> "C
 
 def tell(error: "ClientError", client: "Client", *, job: object = None, schedule: str | None = None) -> int:
     """Say on stderr what was refused, why and what to do; returns the exit code."""
-    from hourbell.client import ApiError, NotFound, ServerOutOfReach
+    complain(*refusal(error, client, job=job, schedule=schedule))
+    return exit_code(error)
+
+
+def refusal(
+    error: "ClientError", client: "Client", *, job: object = None, schedule: str | None = None
+) -> tuple[str, ...]:
+    """What was refused, then why and what to do, in the words of the command line."""
+    from hourbell.client import ApiError, NotFound, ServerOutOfReach, UnexpectedAnswer
 
     more: list[str] = []
     if isinstance(error, ServerOutOfReach):
         what = f"the server is out of reach: {client.url}"
         more = [str(error)]
+    elif isinstance(error, UnexpectedAnswer):
+        what = f"this is not a Hourbell server, or one of another version: {client.url}"
+        more = [str(error), "look at --server or HOURBELL_URL"]
     elif isinstance(error, ApiError):
-        what = error.detail.replace("; see errors.", ".")
+        what = as_flags(error.detail.replace("; see errors.", "."))
         more = _faults(error, schedule)
         if isinstance(error, NotFound) and error.code == "no_such_job" and job:
             more += [_near(client, str(job))]
@@ -104,8 +117,7 @@ def tell(error: "ClientError", client: "Client", *, job: object = None, schedule
         what = str(error)
     if error.is_in_doubt:
         more += ["it may have been done all the same; look before you do it again"]
-    complain(what, *more)
-    return exit_code(error)
+    return what, *more
 
 
 def exit_code(error: "ClientError") -> int:
@@ -138,11 +150,32 @@ def _faults(error: "ApiError", schedule: str | None) -> list[str]:
     lines = []
     for fault in error.errors:
         hint = f"; {fault.hint}" if fault.hint else ""
-        lines.append(f"{fault.pointer}: {fault.message}{hint}")
+        lines.append(f"{_flag_of(fault.pointer)}: {as_flags(fault.message + hint)}")
         column = _COLUMN.search(fault.message)
         if fault.pointer == "/schedule" and schedule and column:
             lines += [f"  {line}" for line in caret(schedule, int(column[1]))]
     return lines
+
+
+def as_flags(text: str) -> str:
+    """A sentence of the API with what it calls a parameter as the flag that says the same here."""
+    return _PARAMETER.sub(lambda found: f"--{found[1].replace('_', '-')}", text)
+
+
+def _flag_of(pointer: str) -> str:
+    """The flag or argument of this command that a pointer into the request stands for, or else the pointer."""
+    context = click.get_current_context(silent=True)
+    known = {each for parameter in context.command.params for each in parameter.opts} if context else set()
+    name = pointer.removeprefix("/query").removeprefix("/")
+    if name.startswith("target/"):
+        if context and context.params.get("target") is not None:
+            return pointer  # into the JSON that was given
+        name = name.split("/")[1]
+        name = _FLAGS.get(name, name)
+    if name in known:
+        return name.upper()
+    flag = f"--{name.replace('_', '-')}"
+    return flag if flag in known and "/" not in name else pointer
 
 
 def caret(expression: str, column: int) -> tuple[str, str]:

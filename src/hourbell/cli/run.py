@@ -3,7 +3,6 @@
 import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 import click
 
@@ -14,12 +13,15 @@ from hourbell.cli.output import Output, is_terminal, json_line, output_options
 from hourbell.cli.parameters import JOB, LENGTH, RUN, instant, zone_option
 from hourbell.cli.remote import server_options
 from hourbell.cli.run_actions import STATES
+from hourbell.cli.run_ids import RunStart, run_id
 from hourbell.cli.screen import Screen
 from hourbell.cli.views import run_lines, run_view
-from hourbell.cli.waiting import changes_of, exit_code_of
+from hourbell.cli.waiting import Story, changes_of, exit_code_of, telling_what_goes_on
 
 if TYPE_CHECKING:
     from hourbell.client import Client
+
+_MOST_COUNTED = 500
 
 
 @click.group(
@@ -31,7 +33,10 @@ if TYPE_CHECKING:
     """,
 )
 def command() -> None:
-    """Runs: list, look at, watch, replay, cancel and discard them. Needs a server (HOURBELL_URL)."""
+    """Runs: list, look at, watch, replay, cancel and discard them. Needs a server (HOURBELL_URL).
+
+    RUN is the id of a run or, if that is enough to tell it from the newest others, its first 6 characters or more.
+    """
 
 
 for _action in (*run_actions.COMMANDS, *run_lists.COMMANDS):
@@ -74,12 +79,13 @@ def list_(
         since=instant(since, zone, "--since", "ago"),
         until=instant(until, zone, "--until", "ago"),
     )
-    nothing = (
-        "no run has failed, or all were replayed or discarded"
-        if state == "failed" and not job
-        else "there is no such run"
+    show_list(
+        pages,
+        number,
+        output,
+        run_view(zone),
+        lambda: _no_failure(client, job) if state == "failed" else "there is no such run",
     )
-    show_list(pages, number, output, run_view(zone), nothing)
 
 
 @command.command(
@@ -91,8 +97,7 @@ def list_(
 @server_options
 def failed(client: "Client", number: int, zone: str, output: Output) -> None:
     """The same as `run list --state failed`: the dead letters."""
-    nothing = "no run has failed, or all were replayed or discarded"
-    show_list(client.runs.list(state="failed"), number, output, run_view(zone), nothing)
+    show_list(client.runs.list(state="failed"), number, output, run_view(zone), lambda: _no_failure(client, None))
 
 
 @command.command(cls=ExampleCommand, examples="hourbell run get 5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e")
@@ -100,9 +105,9 @@ def failed(client: "Client", number: int, zone: str, output: Output) -> None:
 @zone_option
 @output_options
 @server_options
-def get(client: "Client", run: UUID, zone: str, output: Output) -> None:
+def get(client: "Client", run: RunStart, zone: str, output: Output) -> None:
     """Show a run with its attempts: what went wrong, and what was answered."""
-    found = client.runs.get(run)
+    found = client.runs.get(run_id(client, run))
     output.one(found, run_view(zone), run_lines(found, zone))
 
 
@@ -117,14 +122,30 @@ def get(client: "Client", run: UUID, zone: str, output: Output) -> None:
 @click.option("--timeout", type=LENGTH, metavar="DURATION", help="How long to watch; exit code 8 after that.")
 @zone_option
 @server_options
-def watch(client: "Client", run: UUID, timeout: timedelta | None, zone: str) -> None:
+def watch(client: "Client", run: RunStart, timeout: timedelta | None, zone: str) -> None:
     """Follow a run until it ends; exit code 7 if it does not succeed. Piped, each change is a line of JSON."""
-    screen = Screen()
-    found = None
-    for found in changes_of(client, run, timeout):
-        if is_terminal():
-            screen.draw(run_lines(found, zone))
-        else:
-            click.echo(json_line(found.raw))
-            sys.stdout.flush()
+    found_id = run_id(client, run)
+    screen, story, found = Screen(), Story(zone), None
+    if not is_terminal():
+        click.echo(f"run {found_id}", err=True)
+    with telling_what_goes_on([found_id]):
+        for found in changes_of(client, found_id, timeout):
+            if is_terminal():
+                screen.draw(run_lines(found, zone))
+            else:
+                story.tell(found)
+                click.echo(json_line(found.raw))
+                sys.stdout.flush()
     sys.exit(exit_code_of([found] if found else []))
+
+
+def _no_failure(client: "Client", job: str | None) -> str:
+    """That there is no dead letter, and what may become one."""
+    trying = client.runs.list(state="retrying", job=job).page(limit=_MOST_COUNTED)
+    said = "there is no such run" if job else "no run has failed, or all were replayed or discarded"
+    if not trying:
+        return said
+    count = f"{len(trying)}{' or more' if trying.next_cursor is not None else ''}"
+    of_job = f" --job {job}" if job else ""
+    are = "is" if count == "1" else "are"
+    return f"{said}; {count} {are} to be tried again: hourbell run list --state retrying{of_job}"

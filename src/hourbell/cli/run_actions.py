@@ -13,6 +13,7 @@ from hourbell.cli.command import ExampleCommand
 from hourbell.cli.output import json_line, json_text
 from hourbell.cli.parameters import JOB, RUN, instant, zone_option
 from hourbell.cli.remote import CONFLICT, complain, confirm, server_options, tell
+from hourbell.cli.run_ids import RunStart, run_id
 
 if TYPE_CHECKING:
     from hourbell.client import BulkResult, Client
@@ -78,7 +79,7 @@ def runs_options(function: Function) -> Function:
     @functools.wraps(function)
     def call(
         client: "Client",
-        ids: tuple[UUID, ...],
+        ids: tuple[RunStart, ...],
         state: str | None,
         job: str | None,
         since: str | None,
@@ -100,7 +101,8 @@ def runs_options(function: Function) -> Function:
             raise click.UsageError("Name runs by their ids, or choose them by --state, --job, --since or --all.")
         if ids and dry_run:
             raise click.UsageError("--dry-run counts what a filter matches; leave it out, or the ids.")
-        function(client, runs=Runs(ids, chosen, yes, dry_run), **given)
+        found = tuple(run_id(client, each) for each in ids)
+        function(client, runs=Runs(found, chosen, yes, dry_run), **given)
 
     return call
 

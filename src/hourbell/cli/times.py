@@ -1,5 +1,10 @@
-"""Times as people write them: RFC 3339, `now`, `-2h`, `tomorrow 09:00`, or a local time in the zone at hand."""
+"""Times as people write them: RFC 3339, `now`, `-2h`, `2 days ago`, `18:00`, `tomorrow 9am`, in the zone at hand.
 
+What could be of the past or of the future is what the option means: the last 18:00, or the next.
+"""
+
+import re
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -11,26 +16,34 @@ from hourbell.core.schedule.zones import local_time_at
 Direction = Literal["ago", "ahead"]
 
 _DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_HOURS = {"noon": "12:00", "midnight": "00:00"}
+_CLOCK = re.compile(r"(\d{1,2})(?::(\d\d)(?::(\d\d))?)? ?(am|pm)?", re.ASCII)
+_UNIT = r"(s|m|h|d|w)|(sec|min|hr|week|day|hour|minute|second)s?"
+_LENGTH = re.compile(rf"(\d+) ?(?:{_UNIT})(?![a-z])[, ]*", re.ASCII)
+_LETTERS = {"sec": "s", "second": "s", "min": "m", "minute": "m", "hr": "h", "hour": "h", "day": "d", "week": "w"}
 _LONG_AGO = datetime(1969, 12, 30, tzinfo=UTC)
+_OFFERED = {
+    None: "2026-12-24T18:00:00Z, now, -2h or 'tomorrow 09:00'",
+    "ago": "2h, '2 days ago', 18:00, 'yesterday 09:00', 'friday 09:00', 2026-12-24 or 2026-12-24T18:00:00Z",
+    "ahead": "2h, '2 days', 18:00, 'tomorrow 09:00', 'friday 09:00', 2026-12-24 or 2026-12-24T18:00:00Z",
+}
 
 
 def parse_time(text: str, now: datetime, timezone: str, bare: Direction | None = None) -> datetime:
-    """An instant; a ValueError says how to write one. `bare` is what a duration without a sign means, if anything."""
+    """An instant; a ValueError says how to write one. `bare` is what a duration or a time of day alone means."""
     try:
-        instant = _read(text.strip(), now, timezone, bare)
+        instant = _read(" ".join(text.split()), now, timezone, bare)
     except (ScheduleError, OverflowError):
         instant = None
     if instant is None:
-        shorter = "2h, " if bare else ""
-        raise ValueError(
-            f"{text[:40]!r} is not a time; write 2026-12-24T18:00:00Z, now, {shorter}-2h or 'tomorrow 09:00'"
-        )
+        raise ValueError(f"{text[:40]!r} is not a time; write {_OFFERED[bare]}")
     return instant
 
 
 def parse_length(text: str) -> timedelta:
-    """How long, as in 2h30m; a ValueError says how to write it."""
-    seconds = parse_duration(text.strip())
+    """How long, as in 2h30m or 2 hours; a ValueError says how to write it."""
+    seconds = _seconds(text.strip().lower())
     try:
         length = timedelta(seconds=seconds or 0)
     except OverflowError:
@@ -57,16 +70,79 @@ def told(instant: datetime, timezone: str) -> str:
 
 
 def _read(text: str, now: datetime, timezone: str, bare: Direction | None) -> datetime | None:
-    if text == "now":
+    words = text.lower()
+    if words == "now":
         return now
-    sign, length = (text[0], text[1:]) if text[:1] in ("-", "+") else ({"ago": "-", "ahead": "+"}.get(bare or ""), text)
-    if sign and (seconds := parse_duration(length)) is not None:
-        distance = timedelta(seconds=seconds)
-        return now - distance if sign == "-" else now + distance
-    word, _, clock = text.partition(" ")
-    if word in _DAYS:
-        day = local_time_at(timezone, now)[0].date() + timedelta(days=_DAYS[word])
-        text = f"{day}T{clock.strip() or '00:00'}"
+    if (distance := _distance(words, bare)) is not None:
+        return now + distance
+    today = local_time_at(timezone, now)[0].date()
+    day, _, rest = words.partition(" ")
+    if (clock := _clock(words)) is not None:
+        days = [0] if bare is None else [-1, 0, 1]
+    elif day in _DAYS:
+        clock, days = _clock(rest or "midnight"), [_DAYS[day]]
+    elif bare is not None and (weekday := _weekday(day)) is not None:
+        clock, days = _clock(rest or "midnight"), [d for d in range(-7, 8) if (today.weekday() + d) % 7 == weekday]
     elif len(text) == len("2026-12-24"):
-        text = f"{text}T00:00"
+        return _local(f"{text}T00:00", timezone)
+    else:
+        return _local(text, timezone)
+    if clock is None:
+        return None
+    return _nearest((_local(f"{today + timedelta(days=each)}T{clock}", timezone) for each in days), now, bare)
+
+
+def _local(text: str, timezone: str) -> datetime | None:
     return Schedule.parse(f"at {text}", timezone=timezone).next(_LONG_AGO)
+
+
+def _nearest(found: Iterable[datetime | None], now: datetime, bare: Direction | None) -> datetime | None:
+    """The only one, or the one next to now on the side that is meant."""
+    instants = [each for each in found if each is not None]
+    if len(instants) < 2:
+        return instants[0] if instants else None
+    return min(each for each in instants if each > now) if bare == "ahead" else max(e for e in instants if e <= now)
+
+
+def _distance(words: str, bare: Direction | None) -> timedelta | None:
+    """How far from now, as in -2h, in 2 hours, 2 days ago; None if it is something else."""
+    if words[:1] in ("-", "+"):
+        is_ago, length = words[0] == "-", words[1:]
+    elif words.startswith("in "):
+        is_ago, length = False, words[3:]
+    elif words.endswith(" ago"):
+        is_ago, length = True, words[:-4]
+    elif bare is not None:
+        is_ago, length = bare == "ago", words
+    else:
+        return None
+    seconds = _seconds(length)
+    return None if seconds is None else timedelta(seconds=-seconds if is_ago else seconds)
+
+
+def _seconds(words: str) -> int | None:
+    """A length such as 2h30m or 2 hours; None if it is none."""
+    short, at = "", 0
+    while found := _LENGTH.match(words, at):
+        short += found[1] + (found[2] or _LETTERS[found[3]])
+        at = found.end()
+    return parse_duration(short) if at == len(words) else None
+
+
+def _clock(words: str) -> str | None:
+    """A time of day, such as 18:00, 9am or noon, as 18:00:00; None if it is none."""
+    found = _CLOCK.fullmatch(_HOURS.get(words, words))
+    if found is None or (found[2] is None and found[4] is None):
+        return None
+    hour = int(found[1])
+    if found[4] is not None:
+        if not 1 <= hour <= 12:
+            return None
+        hour = hour % 12 + (12 if found[4] == "pm" else 0)
+    return f"{hour:02}:{found[2] or '00'}:{found[3] or '00'}"
+
+
+def _weekday(word: str) -> int | None:
+    """The day of the week, also by its first three letters or more."""
+    matching = [number for number, name in enumerate(_WEEKDAYS) if len(word) >= 3 and name.startswith(word)]
+    return matching[0] if matching else None

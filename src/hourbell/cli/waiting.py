@@ -1,32 +1,96 @@
-"""Waiting for runs to end, and what that means for the exit code."""
+"""Waiting for runs to end: what happens meanwhile is told on stderr, and how they ended decides the exit code."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from threading import Event
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+import click
+
 from hourbell import clock
+from hourbell.cli.output import plain
 from hourbell.cli.remote import RUN_FAILED
+from hourbell.cli.times import shown
 
 if TYPE_CHECKING:
-    from hourbell.client import Client, Run
+    from hourbell.client import Attempt, Client, Run
 
 
 _POLL = 0.5  # seconds
+_MOST_NAMED = 20
 
 
-def wait_for(client: "Client", runs: Sequence[UUID], timeout: timedelta | None) -> "list[Run]":
+class Story:
+    """What is new about a run each time it is looked at, a line for each thing."""
+
+    def __init__(self, zone: str, start: str = "") -> None:
+        self._zone = zone
+        self._start = start
+        self._state = ""
+        self._attempt = 0
+
+    def tell(self, run: "Run") -> None:
+        for line in self.news(run):
+            click.echo(f"{self._start}{plain(line)}", err=True)
+
+    def news(self, run: "Run") -> list[str]:
+        """Attempts that failed since, and the state if it is another one and they do not say so."""
+        new = [each for each in run.attempts if each.number > self._attempt]
+        lines = [self._failure(each, run) for each in new if each.outcome != "succeeded"]
+        self._attempt = max([self._attempt, *(each.number for each in new)])
+        if run.state != self._state and not (lines and run.state == "retrying"):
+            lines.append(f"{run.state}: {run.waits_for}" if is_unserved(run) else run.state)
+        self._state = run.state
+        return lines
+
+    def _failure(self, attempt: "Attempt", run: "Run") -> str:
+        what = f"attempt {attempt.number} {attempt.outcome}" + (f": {attempt.error}" if attempt.error else "")
+        if run.state != "retrying" or run.ready_at is None or attempt is not run.attempts[-1]:
+            return what
+        date, at = shown(run.ready_at, self._zone)[:19].split()
+        is_today = date == shown(clock.now(), self._zone)[:10]
+        return f"{what}; tried again at {at if is_today else f'{date} {at}'} {self._zone}"
+
+
+def follow(client: "Client", runs: Sequence[UUID], timeout: timedelta | None, zone: str) -> "list[Run]":
     """The runs once all have ended; TimeoutError if they have not in that time."""
     began, ended = clock.elapsed(), []
-    for run in runs:
-        left = None if timeout is None else max(0.0, timeout.total_seconds() - (clock.elapsed() - began))
-        ended.append(client.runs.wait(run, timeout=left))
+    for line in _few([f"run {run}" for run in runs]):
+        click.echo(line, err=True)
+    for number, run in enumerate(runs):
+        left = None if timeout is None else max(timedelta(), timeout - timedelta(seconds=clock.elapsed() - began))
+        story = Story(zone, f"{run}: " if len(runs) > 1 else "")
+        with telling_what_goes_on(runs[number:]):
+            for found in changes_of(client, run, left):
+                story.tell(found)
+        ended.append(found)
     return ended
+
+
+@contextmanager
+def telling_what_goes_on(runs: Sequence[UUID]) -> Iterator[None]:
+    """Whoever stops to wait learns that the runs do not stop."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        for line in _few([f"run {run} goes on; hourbell run watch {run}" for run in runs]):
+            click.echo(line, err=True)
+        raise
+
+
+def _few(lines: list[str]) -> list[str]:
+    return lines if len(lines) <= _MOST_NAMED else [*lines[:_MOST_NAMED], f"and {len(lines) - _MOST_NAMED:,} more"]
 
 
 def exit_code_of(runs: "Iterable[Run]") -> int:
     return 0 if all(run.state == "succeeded" for run in runs) else RUN_FAILED
+
+
+def is_unserved(run: "Run") -> bool:
+    """Whether it waits for a node that could run it, and there is none."""
+    return (run.waits_for or "").startswith("no ")
 
 
 def changes_of(client: "Client", run: UUID, timeout: timedelta | None) -> "Iterator[Run]":

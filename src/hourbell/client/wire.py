@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 from hourbell.client.errors import ServerOutOfReach, error_of
@@ -85,7 +86,7 @@ class Wire:
                 request.method,
                 url,
                 headers=request.headers,
-                data=request.body,
+                data=BytesIO(request.body) if isinstance(request.body, bytes) else request.body,
                 allow_redirects=False,
                 # Whoever is refused need not send a million lines first, nor have them thrown away.
                 expect100=isinstance(request.body, AsyncIterator),

@@ -18,6 +18,9 @@ _NICKNAMES = {"@every_minute": "* * * * *"}
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?(?::[A-Za-z0-9_.-]+)?", re.ASCII)
 _DAY = "(?:SUN|MON|TUE|WED|THU|FRI|SAT)"  # in capitals: sat and mon may be programs
 _LIKE_A_FIELD = re.compile(rf"\*|\*/[0-9]+|[0-9][0-9,/-]*|\?|{_DAY}(?:[,-]{_DAY})*", re.ASCII)
+_NAMES = "(?i:sun|mon|tue|wed|thu|fri|sat|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
+_LIKE_A_PROGRAM = re.compile(rf"~?[./]|(?!{_NAMES})[A-Za-z_](?:[A-Za-z_]{{3}}|[A-Za-z_]*-[a-z])", re.ASCII)
+_ENTRY_HINT = "write minute hour day month weekday command, a variable NAME=value, or # before a comment"
 _REBOOT_HINT = "start it from the system, or trigger a job when the machine is up"
 
 
@@ -144,6 +147,7 @@ class _Reader:
         self.is_system = is_system
         self._environment: dict[str, str] = {}
         self._timezone: str | None = None
+        self._bad_zone_line: int | None = None  # where CRON_TZ was last set to what is no zone
 
     def line(self, number: int, text: str) -> Line:
         try:
@@ -168,22 +172,14 @@ class _Reader:
         return self._entry(number, text) if variable is None else self._variable(number, *variable)
 
     def _variable(self, number: int, name: str, value: str) -> Variable:
-        if name == "CRON_TZ" and value:
-            self._check_zone(value.removeprefix(":"))
         if name == "CRON_TZ":
-            self._timezone = value.removeprefix(":") or None
+            self._bad_zone_line = number
+            if value:
+                _check_zone(value.removeprefix(":"))
+            self._timezone, self._bad_zone_line = value.removeprefix(":") or None, None
         else:
             self._environment[name] = value
         return Variable(number, name, value)
-
-    def _check_zone(self, zone: str) -> None:
-        try:
-            Schedule.parse("@daily", zone)
-        except ScheduleError as error:
-            self._timezone = None  # not that of an earlier line
-            hint = error.hint or "write an IANA name such as Europe/Paris"
-            hint = "write CRON_TZ on a line of its own, above the entry" if " " in zone else hint
-            raise _Unclear(f"CRON_TZ: {error.faults[0].message}", hint) from None
 
     def _entry(self, number: int, text: str) -> Entry:
         rest = text.lstrip(" \t")
@@ -191,11 +187,12 @@ class _Reader:
         rest = rest.removeprefix("-").lstrip(" \t")
         count = 1 if rest.startswith("@") else 5
         fields, rest = split_fields(rest, count)
-        if len(fields) < count:
-            raise _Unclear(
-                f"expected five fields and a command, got {len(fields)} word{'s' if len(fields) > 1 else ''}",
-                "write minute hour day month weekday command, a variable NAME=value, or # before a comment",
-            )
+        known = next((place for place, each in enumerate(fields) if _LIKE_A_PROGRAM.match(each)), len(fields))
+        if known < count:
+            raise _Unclear(f"expected 5 fields, got {known}", _ENTRY_HINT)
+        if self._bad_zone_line is not None:
+            because = f"because CRON_TZ on line {self._bad_zone_line} could not be read"
+            raise _Unclear(f"its time zone is not known, {because}", "mend that line")
         schedule, note = _schedule(fields, self._timezone or "UTC")
         user = None
         if self.is_system:
@@ -237,6 +234,15 @@ def _schedule(fields: list[str], zone: str) -> tuple[str, str | None]:
     if schedule.never_fires:
         raise _Unclear(f"{text} never fires", "there is no such day")
     return text, note
+
+
+def _check_zone(zone: str) -> None:
+    try:
+        Schedule.parse("@daily", zone)
+    except ScheduleError as error:
+        hint = error.hint or "write an IANA name such as Europe/Paris"
+        hint = "write CRON_TZ on a line of its own, above the entry" if " " in zone else hint
+        raise _Unclear(f"CRON_TZ: {error.faults[0].message}", hint) from None
 
 
 def _check_field(text: str) -> None:

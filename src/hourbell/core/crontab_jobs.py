@@ -24,16 +24,18 @@ _SECRET_NAME = re.compile(r"PASS|SECRET|TOKEN|KEY|CREDENTIAL", re.IGNORECASE)
 _ABSENT_ZONE = "cron uses the machine's zone, which a crontab does not say; without CRON_TZ jobs are in {zone}{why}"
 
 
-def crontab_to_jobs(crontab: Crontab, timezone: str | None = None) -> tuple[list[Definition], list[str]]:
+def crontab_to_jobs(
+    crontab: Crontab, timezone: str | None = None, *, prefix: str = ""
+) -> tuple[list[Definition], list[str]]:
     """A disabled job for each entry, and what to know about them, each note with its line.
 
-    The zone is that of CRON_TZ; without it `timezone`, then TZ, then UTC.
+    The zone is that of CRON_TZ; without it `timezone`, then TZ, then UTC. All names begin with `prefix`.
     """
     taken: set[str] = set()
     jobs, notes = [], []
     zoneless = set()
     for entry in crontab.entries:
-        name = _free_name(slug_of(entry.command), taken)
+        name = _free_name((prefix + slug_of(entry.command))[:_LONGEST_SLUG], taken)
         by_tz = _known_zone(entry.environment.get("TZ", ""))
         zone = entry.timezone or timezone or by_tz or "UTC"
         if entry.timezone is None and timezone is None:

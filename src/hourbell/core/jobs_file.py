@@ -4,18 +4,18 @@ Secrets stand in it as references (`env:NAME`, `file:/path`). What they stand fo
 in, and is in no message and no definition.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, TypeGuard
+from typing import Any
 
 from hourbell.core.body_reader import BodyReader
 from hourbell.core.job import Definition
 from hourbell.core.job_body import FIELDS, READ_ONLY, BodyError, Fault, job_to_body, parse_job, pointer_to
+from hourbell.core.jobs_file_secrets import LITERAL, REFERENCES, Resolve, Secrets, plain_secrets
 from hourbell.core.jobs_file_text import FORMATS, Format, NotReadable, plain, read_text
 from hourbell.core.schedule.errors import echo
 from hourbell.core.strict_json import NotJson, parse_json
-from hourbell.core.target import check_header
 
 __all__ = [
     "FORMATS",
@@ -31,12 +31,9 @@ __all__ = [
     "read_jobs_file",
 ]
 
-Resolve = Callable[[str], str]  # from env:NAME or file:/path to what it stands for; a ValueError says why it cannot
-REFERENCES = ("env:", "file:")
-LITERAL = "literal:"  # before a header's value that would otherwise be read as a reference
 AS_JSON = {"payload_json": "payload", "target_json": "target"}
-TOP = ("source", "defaults", "job")
-LONGEST_SOURCE = 200
+TOP = ("source", "incomplete", "defaults", "job")
+LONGEST_SOURCE = 200  # and of what is missing
 _MOST_SHOWN = 100
 _EXAMPLE = {"name": "defaults", "schedule": "@daily", "target": {"type": "task", "name": "defaults"}}
 
@@ -78,6 +75,13 @@ class FileJob:
     references: Mapping[str, str] = field(default_factory=dict)
     line: int | None = None
 
+    @property
+    def unresolved_headers(self) -> tuple[str, ...]:
+        """Those that are references to what was left out."""
+        start = pointer_to("target", "headers", "")
+        names = [pointer.removeprefix(start) for pointer in self.references if pointer.startswith(start)]
+        return tuple(name for name in names if name not in self.secret_headers)
+
     def as_body(self) -> dict[str, Any]:
         """The job as the API takes it, with its secrets."""
         body = job_to_body(self.definition)
@@ -88,11 +92,13 @@ class FileJob:
 
 @dataclass(frozen=True, slots=True)
 class JobsFile:
-    """`source_label` is what the file says about itself: jobs of another source are not its own."""
+    """`source_label` is what the file says about itself: jobs of another source are not its own. `incomplete` says what
+    is missing in it; until that is mended, what the file lacks means nothing."""
 
     jobs: tuple[FileJob, ...]
     source_label: str | None = None
     warnings: tuple[str, ...] = ()
+    incomplete: str | None = None
 
 
 def read_jobs_file(text: str, format: Format, resolve: Resolve) -> JobsFile:  # noqa: A002
@@ -102,7 +108,8 @@ def read_jobs_file(text: str, format: Format, resolve: Resolve) -> JobsFile:  # 
     except NotReadable as error:
         raise JobsFileError([FileFault(Fault("", str(error)), line=error.line)]) from None
     reader = _FileReader(read.values, resolve)
-    source = reader.source()
+    source = reader.text("source", "write what tells this file from others, as in billing")
+    incomplete = reader.text("incomplete", "write what is missing, or leave it out")
     defaults = reader.defaults()
     jobs = read.values.get("job", [])
     if not isinstance(jobs, list):
@@ -114,7 +121,7 @@ def read_jobs_file(text: str, format: Format, resolve: Resolve) -> JobsFile:  # 
     ]
     if reader.faults:
         raise JobsFileError(reader.faults)
-    return JobsFile(tuple(job for job in made if job is not None), source, tuple(reader.warnings))
+    return JobsFile(tuple(job for job in made if job is not None), source, tuple(reader.warnings), incomplete)
 
 
 def can_be_source(text: str) -> bool:
@@ -140,15 +147,16 @@ class _FileReader:
     def fault(self, fault: Fault, place: str = "", line: int | None = None) -> None:
         self.faults.append(FileFault(fault, place, line))
 
-    def source(self) -> str | None:
-        source = self._values.get("source")
-        if source is None:
+    def text(self, name: str, hint: str) -> str | None:
+        """What the file says of itself under that name."""
+        text = self._values.get(name)
+        if text is None:
             return None
-        if not isinstance(source, str) or not can_be_source(source):
-            message = f"source is not a text of 1 to {LONGEST_SOURCE} printable characters"
-            self.fault(Fault("/source", message, "write what tells this file from others, as in billing"))
+        if not isinstance(text, str) or not can_be_source(text):
+            message = f"{name} is not a text of 1 to {LONGEST_SOURCE} printable characters"
+            self.fault(Fault(pointer_to(name), message, hint))
             return None
-        return source
+        return text
 
     def defaults(self) -> dict[str, Any]:
         """What every job has unless it says otherwise. What is wrong in it is told once, and not for every job."""
@@ -162,7 +170,7 @@ class _FileReader:
             faults.append(_not_a_field(name))
             del body[name]
         try:
-            parse_job(_EXAMPLE | _Secrets(self._resolve, faults).taken_out(body))
+            parse_job(_EXAMPLE | Secrets(self._resolve, faults).taken_out(body))
         except BodyError as error:
             faults += error.faults
         for fault in faults:
@@ -177,7 +185,7 @@ class _FileReader:
         name = body.get("name")
         place = f"job {echo(name)}" if isinstance(name, str) and name else f"job {number}"
         faults: list[Fault] = []
-        secrets = _Secrets(self._resolve, faults)
+        secrets = Secrets(self._resolve, faults)
         own = _normal(body, faults)
         faults += [_not_a_field(name) for name in own if name in READ_ONLY]
         normal = {**defaults, **own}
@@ -205,10 +213,8 @@ class _FileReader:
             self.fault(Fault("/name", f"the name is there already, at {first}", "take another"), place, line)
 
     def _look_for_literal(self, body: Mapping[str, Any], place: str, line: int | None) -> None:
-        target = body.get("target")
-        if isinstance(target, dict) and isinstance(secret := target.get("secret"), str) and secret.startswith("whsec_"):
-            at = place if line is None else f"line {line}, {place}"
-            self.warnings.append(f'{at}: the secret stands in the file; write secret = "env:NAME" or "file:/path"')
+        at = place if line is None else f"line {line}, {place}"
+        self.warnings += [f"{at}: {each}" for each in plain_secrets(body.get("target"))]
 
 
 def _field_of(fault: Fault) -> str:
@@ -240,60 +246,3 @@ def _not_a_field(name: str) -> Fault:
     close = get_close_matches(name[:100], FIELDS[1:], n=1)
     hint = f"did you mean {close[0]}?" if close else f"write {', '.join(FIELDS[1:])}"
     return Fault(pointer_to(name[:100]), f"{echo(name)!r} is not a field of jobs", hint)
-
-
-class _Secrets:
-    """What the references of a job stand for. Only an http target has any: for its secret and its headers."""
-
-    def __init__(self, resolve: Resolve, faults: list[Fault]) -> None:
-        self._resolve = resolve
-        self._faults = faults
-        self.references: dict[str, str] = {}
-        self.headers: dict[str, str] = {}
-
-    def taken_out(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The body with its secret, and only with those headers that are none."""
-        target = body.get("target")
-        if not isinstance(target, dict) or target.get("type") != "http":
-            return dict(body)
-        made = dict(target)
-        if _is_reference(secret := made.get("secret")):
-            made["secret"] = self._value("/target/secret", secret)
-        if isinstance(headers := made.get("headers"), dict):
-            made["headers"] = self._plain_headers(headers)
-            if headers and not made["headers"]:
-                del made["headers"]
-        return {**body, "target": made}
-
-    def _plain_headers(self, headers: Mapping[str, Any]) -> dict[str, Any]:
-        kept = {
-            name: value.removeprefix(LITERAL) if isinstance(value, str) else value
-            for name, value in headers.items()
-            if not _is_reference(value)
-        }
-        seen = {name.lower() for name in kept}
-        for name, reference in headers.items():
-            if name in kept:
-                continue
-            pointer = pointer_to("target", "headers", name)
-            value = self._value(pointer, reference)
-            fault = f"{name} is given twice" if name.lower() in seen else None
-            if value is not None:
-                fault = fault or check_header(name, value)
-                self.headers[name] = value.strip()
-            if fault is not None:
-                self._faults.append(Fault(pointer, fault))
-            seen.add(name.lower())
-        return kept
-
-    def _value(self, pointer: str, reference: str) -> str | None:
-        self.references[pointer] = reference
-        try:
-            return self._resolve(reference)
-        except ValueError as error:
-            self._faults.append(Fault(pointer, str(error)))
-            return None
-
-
-def _is_reference(value: object) -> TypeGuard[str]:
-    return isinstance(value, str) and value.startswith(REFERENCES)

@@ -5,6 +5,7 @@ What `export_jobs` writes, `read_jobs_file` reads as the same definitions.
 
 import json
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from hourbell.core.job import Definition, default_catch_up
@@ -32,21 +33,29 @@ def export_jobs(
     format: Format = "toml",  # noqa: A002
     *,
     source: str | None = None,
+    incomplete: str | None = None,
     comments: Iterable[str] = (),
+    notes: Mapping[str, Iterable[str]] = MappingProxyType({}),
 ) -> str:
-    """A jobs file of the definitions, in their order; `comments` stand above them (JSON has none)."""
+    """A jobs file of the definitions, in their order.
+
+    `comments` stand above all of them and `notes` above those of these names; JSON has none. `incomplete` says what
+    is missing.
+    """
     bodies = [_body(definition) for definition in definitions]
-    above = [f"# {_printable(line)}".rstrip() + "\n" for line in comments]
+    above = _comments(comments)
+    said = {name: text for name, text in (("source", source), ("incomplete", incomplete)) if text is not None}
     match format:
         case "toml":
-            head = "".join(above) + (f"source = {toml_text(source)}\n" if source is not None else "")
-            return "\n".join(filter(None, [head, *map(_toml_job, bodies)]))
+            head = above + "".join(f"{name} = {toml_text(text)}\n" for name, text in said.items())
+            jobs = [_comments(notes.get(body["name"], ())) + _toml_job(body) for body in bodies]
+            return "\n".join(filter(None, [head, *jobs]))
         case "yaml":
-            head = "".join(above) + (f"source: {yaml_text(source)}\n" if source is not None else "")
-            return head + ("job:\n" + "".join(map(_yaml_job, bodies)) if bodies else "job: []\n")
+            head = above + "".join(f"{name}: {yaml_text(text)}\n" for name, text in said.items())
+            jobs = [_comments(notes.get(body["name"], ()), "  ") + _yaml_job(body) for body in bodies]
+            return head + ("job:\n" + "".join(jobs) if jobs else "job: []\n")
         case "json":
-            whole = {**({} if source is None else {"source": source}), "job": bodies}
-            return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+            return json.dumps({**said, "job": bodies}, indent=2, ensure_ascii=False) + "\n"
 
 
 def _body(definition: Definition) -> dict[str, Any]:
@@ -91,6 +100,10 @@ def _toml_job(body: Mapping[str, Any]) -> str:
 def _yaml_job(body: Mapping[str, Any]) -> str:
     lines = [f"{name}: {yaml_value(value, block=True)}" for name, value in body.items()]
     return "  - " + "\n".join(lines).replace("\n", "\n    ").replace("\n    \n", "\n\n") + "\n"
+
+
+def _comments(lines: Iterable[str], margin: str = "") -> str:
+    return "".join(f"{margin}# {_printable(line)}".rstrip() + "\n" for line in lines)
 
 
 def _printable(line: str) -> str:

@@ -31,6 +31,12 @@ def jobs_file_schema() -> Schema:
                 "minLength": 1,
                 "maxLength": LONGEST_SOURCE,
             },
+            "incomplete": {
+                "description": "What is missing in this file. While it is there, nothing is pruned.",
+                "type": "string",
+                "minLength": 1,
+                "maxLength": LONGEST_SOURCE,
+            },
             "defaults": {
                 "description": "What every job has unless it says otherwise.",
                 "type": "object",

@@ -7,7 +7,7 @@ import logging
 import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -32,8 +32,10 @@ class Task:
     name: str
     function: Callable[..., Any]
     isolate: bool = False
+    is_async: bool = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.function))
         if not self.isolate:
             return
         if self.is_async:
@@ -41,10 +43,6 @@ class Task:
         name = getattr(self.function, "__qualname__", "<none>")
         if "<" in name:
             raise ValueError(f"{self.name} is not at the top of a module, where other processes find it; move it there")
-
-    @property
-    def is_async(self) -> bool:
-        return inspect.iscoroutinefunction(self.function)
 
 
 class TaskTarget:

@@ -99,6 +99,8 @@ class Run:
 
 def kept(result: object) -> object:
     """What a run keeps of a task's answer: JSON, or its text."""
+    if result is None:
+        return None
     try:
         json.dumps(result, allow_nan=False)
     except (TypeError, ValueError, RecursionError):

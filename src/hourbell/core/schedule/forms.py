@@ -6,6 +6,7 @@ Each reader takes the whole text and returns a frozen value with the pattern it 
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from hourbell.core.schedule.calendar import (
     DAY,
@@ -115,6 +116,7 @@ def parse_interval(text: str, start: int) -> Interval:
     return Interval(seconds, duration, anchor)
 
 
+@lru_cache(maxsize=1_000)
 def parse_duration(text: str) -> int | None:
     """Seconds of a duration such as 90s, 15m, 2h30m or 1d, or None if it is not one."""
     if _DURATION.fullmatch(text) is None:

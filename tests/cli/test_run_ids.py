@@ -1,0 +1,40 @@
+"""Runs by how their ids begin: the only one, or a refusal that says what there is."""
+
+from uuid import UUID
+
+import pytest
+
+from hourbell.cli.run_ids import only_run, read_start
+from hourbell.client import Run
+
+FIRST, SECOND = "5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e", "5b0c7a52-7000-5b7e-9d43-0f1c2a3b4d5e"
+
+
+def run(id: str) -> Run:  # noqa: A002
+    raw = {"job_id": FIRST, "kind": "manual", "scheduled_at": "2026-01-01T00:00:00Z", "job_name": "report"}
+    return Run.of({**raw, "id": id, "state": "failed"})
+
+
+def test_a_beginning_stands_for_the_only_run_that_begins_so() -> None:
+    assert only_run([run(FIRST), run(SECOND), run(FIRST)], "5b0c7a52-6") == UUID(FIRST)
+
+
+def test_a_beginning_that_several_runs_have_is_refused_with_them(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        only_run([run(FIRST), run(SECOND)], "5b0c7a")
+    said = capsys.readouterr().err
+
+    assert ended.value.code == 2
+    assert "2 runs begin with 5b0c7a; write more of the id" in said
+    assert f"  {SECOND}  report, failed\n" in said
+
+
+def test_an_id_may_be_whole_or_only_begun() -> None:
+    assert read_start(FIRST) == UUID(FIRST)
+    assert read_start("5B0C7A52-6c") == "5b0c7a52-6c"
+
+
+@pytest.mark.parametrize("text", ["5b0c7", "5b0c7-", "hourbell", "5b0c7a52--", f"{FIRST}f"])
+def test_what_begins_no_id_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="first 6 characters"):
+        read_start(text)
