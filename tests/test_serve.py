@@ -269,6 +269,8 @@ def test_an_address_in_use_is_told_before_the_database_is_touched(serve: Serve, 
         ("app", "write module:name"),
         ("nowhere:scheduler", "'nowhere' cannot be imported"),
         ("app:nothing", "not a hourbell.Scheduler"),
+        ("app.py:scheduler", "names a file; write its module: --app app:scheduler"),
+        ("./shop/jobs.py:scheduler", "write its module: --app shop.jobs:scheduler"),
         ("app:asyncio", "not a hourbell.Scheduler"),
     ],
 )

@@ -51,6 +51,7 @@ def die(run):
 def overrun(run):
     while not run.is_cancelled:
         time.sleep(0.01)
+    time.sleep(6)
 
 @scheduler.job(NEVER, retry="none")
 async def effect(run):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from hourbell.core.run import manual_run_id
@@ -31,11 +32,26 @@ django.setup()
 """
 
 
-def run(program: str, url: str, folder: Path) -> None:
+MISSING = "there is no job named restock"
+OVER = {"name": "remind-7", "schedule": "at 2020-01-15T09:00:00Z", "target": {"type": "task", "name": "a"}}
+SQLITE_ERRORS = """
+import sqlite3, sys
+from hourbell.sql import insert_job, trigger_job
+connection = sqlite3.connect("hourbell.db")
+for statement in (trigger_job("restock", dialect="sqlite"), insert_job(OVER, dialect="sqlite"), trigger_job("restock")):
+    try:
+        connection.execute(*statement)
+    except sqlite3.OperationalError as error:
+        print(error)
+"""
+
+
+def run(program: str, url: str, folder: Path) -> str:
     setup = f"import sys; sys.path.append({str(ROOT)!r}); DATABASE_URL = {url!r}\n"
     code = setup + (DJANGO if "django" in program else "") + program
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=False)
     assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 async def test_the_programs_for_postgresql_do_what_the_page_says(postgres: PostgresDatabase, tmp_path: Path) -> None:
@@ -61,6 +77,30 @@ async def test_the_program_for_sqlite_does_what_the_page_says() -> None:
 
         assert {row["name"] for row in await database.rows("jobs")} == {"restock", "remind-11"}
         assert len(await database.rows("runs")) == 1
+
+
+async def test_postgresql_says_what_the_page_says(postgres: PostgresDatabase) -> None:
+    said = []
+    for statement in (trigger_job("restock"), insert_job(OVER), trigger_job("restock", dialect="sqlite")):
+        with psycopg.connect(postgres.url) as connection, pytest.raises(psycopg.Error) as caught:
+            connection.execute(statement.text, statement.parameters)  # type: ignore[arg-type]
+        said.append((type(caught.value).__name__, str(caught.value)))
+
+    missing, over, other = said
+    assert missing == ("InvalidTextRepresentation", f'invalid input syntax for type uuid: "{MISSING}"')
+    assert over[1].startswith('invalid input syntax for type uuid: "remind-7 would never fire: its end was 2020-01-15')
+    assert 'syntax error at or near ":"' in other[1]
+    assert all(f"`{text}`" in PAGE for text in (missing[0], MISSING, 'syntax error at or near ":"'))
+
+
+async def test_sqlite_says_what_the_page_says() -> None:
+    async with SqliteDatabase.in_file() as database:
+        missing, over, other = run(f"OVER = {OVER!r}\n{SQLITE_ERRORS}", "", Path(database.path).parent).splitlines()
+
+    assert missing.endswith(f"'{MISSING}'")
+    assert missing.split("'")[0].strip() in PAGE
+    assert "remind-7 would never fire: its end was 2020-01-15 09:00:00" in over
+    assert f"`{other}`: say" in PAGE
 
 
 async def test_the_rights_of_the_page_are_enough(postgres: PostgresDatabase) -> None:

@@ -82,16 +82,48 @@ async def test_a_job_never_fires_for_what_was_before_its_statement(database: Dat
     assert await planned_runs(store, await store.sample_time()) == 0
 
 
-@pytest.mark.parametrize(("before", "runs"), [(SECOND, 1), (20 * SECOND, 1), (2 * MINUTE, 0)], ids=str)
-async def test_a_one_shot_job_for_right_now_fires(
-    database: Database, store: EngineStore, before: Any, runs: int
-) -> None:
+def one_shot(at: datetime) -> dict[str, Any]:
+    return BODY | {"schedule": f"at {text_of(at)}"}
+
+
+def text_of(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+@pytest.mark.parametrize("before", [SECOND, 20 * SECOND], ids=str)
+async def test_a_one_shot_job_for_right_now_fires(database: Database, store: EngineStore, before: Any) -> None:
+    await execute(database, one_shot(await store.sample_time() - before))
+
+    assert await planned_runs(store, await store.sample_time()) == 1
+
+
+async def test_a_one_shot_job_of_the_past_is_an_error(database: Database, store: EngineStore) -> None:
+    at = await store.sample_time() - 2 * MINUTE
+
+    with pytest.raises(Exception, match=r"job would never fire: its end was .*; give it a later one"):
+        await execute(database, one_shot(at))
+    assert await database.rows("jobs") == []
+
+
+async def test_a_job_that_has_ended_is_an_error(database: Database, store: EngineStore) -> None:
     now = await store.sample_time()
-    at = (now - before).astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
-    await execute(database, BODY | {"schedule": f"at {at}"})
+    with pytest.raises(Exception, match="job would never fire: its end was"):
+        await execute(database, BODY | {"ends_at": text_of(now - SECOND)})
+    await execute(database, BODY | {"ends_at": text_of(now + MINUTE)})
+    assert len(await database.rows("jobs")) == 1
 
-    assert await planned_runs(store, await store.sample_time()) == runs
+
+@pytest.mark.parametrize("way", ["ignore", "replace"])
+async def test_a_job_of_the_past_that_may_be_there_can_be_asked_for_again(
+    database: Database, store: EngineStore, way: str
+) -> None:
+    past = one_shot(await store.sample_time() - 2 * MINUTE)
+    await execute(database, past, if_exists=way)
+    await execute(database, past, if_exists=way)
+
+    assert await planned_runs(store, await store.sample_time()) == 0
+    assert len(await database.rows("jobs")) == 1
 
 
 async def test_a_taken_name_is_an_error(database: Database, control: ControlStore) -> None:

@@ -62,6 +62,11 @@ def test_everything_that_is_wrong_with_a_job_is_said_at_once() -> None:
     assert {fault.pointer for fault in caught.value.faults} == {"/name", "/schedule", "/target/type", "/colour"}
 
 
+def test_arguments_belong_inside_the_target() -> None:
+    with pytest.raises(BodyError, match="/args: 'args' is not a field here; write them as args inside the target"):
+        insert_job(BODY | {"args": {"order": 7}})
+
+
 def test_a_secret_is_not_written_by_sql() -> None:
     with pytest.raises(BodyError, match="hourbell secret create"):
         insert_job(BODY | {"target": HTTP | {"secret": "generate"}})

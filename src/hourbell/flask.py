@@ -1,5 +1,9 @@
-"""A scheduler beside a Flask application, in a thread of its own; tasks run inside the application's context."""
+"""A scheduler beside a Flask application, in a thread of its own; tasks run inside the application's context.
 
+It starts where the application is served: `flask db upgrade` is no reason to run jobs.
+"""
+
+import os
 from typing import TYPE_CHECKING
 
 from hourbell.library.scheduler import Scheduler
@@ -11,7 +15,7 @@ if TYPE_CHECKING:
 class Hourbell:
     """`Hourbell(app, scheduler)`, or `init_app` later. Every worker process runs one, and a run still happens once.
 
-    With `HOURBELL_START = False` in the application's config nothing is started.
+    Nothing is started with `HOURBELL_START = False` in the application's config or HOURBELL_START=0 in the environment.
     """
 
     def __init__(self, app: "Flask | None" = None, scheduler: Scheduler | None = None) -> None:
@@ -30,5 +34,20 @@ class Hourbell:
         self._scheduler = scheduler or self._scheduler
         app.extensions["hourbell"] = self
         self.scheduler.surroundings = app.app_context
-        if app.config.get("HOURBELL_START", True):
+        if app.config.get("HOURBELL_START", True) and _is_served():
             self.scheduler.start()
+
+
+def _is_served() -> bool:
+    """Whether requests will be answered here: not by other commands of Flask, nor by the process that only reloads."""
+    import click
+    from flask.cli import FlaskGroup
+    from flask.helpers import get_debug_flag
+
+    command = click.get_current_context(silent=True)
+    if command is None or not isinstance(command.find_root().command, FlaskGroup):
+        return True
+    if command.info_name != "run":
+        return False
+    reloads = command.params.get("reload")
+    return not (get_debug_flag() if reloads is None else reloads) or os.environ.get("WERKZEUG_RUN_MAIN") == "true"

@@ -1,13 +1,16 @@
 """How log lines look: JSON for machines, aligned text for people. The event is the message, the facts are its `extra`.
 
-Every logger of the process goes through here, and no password of a URL gets out.
+Every logger of the process goes through here, and no password of a URL gets out. In a program that has logging of its
+own, only the message of our lines is made readable.
 """
 
 import logging
 import os
 import re
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TextIO
 
@@ -18,8 +21,13 @@ from hourbell.settings import masked as masked
 
 _OURS = "hourbell."
 _QUIET = ("asyncio", "asyncpg", "uvicorn", "uvicorn.access", "uvicorn.asgi", "uvicorn.error")
+_TRACEBACK = "Traceback (most recent call last):"
 _WORD = re.compile(r"\S+")
 _SECRET_NAMES = ("password", "secret", "token", "authorization", "api_key")
+
+
+class _OurHandler(logging.StreamHandler[TextIO]):
+    """Tells the facts of a line by itself."""
 
 
 def configure_logs(log_format: str, log_level: str, stream: TextIO | None = None) -> None:
@@ -28,7 +36,7 @@ def configure_logs(log_format: str, log_level: str, stream: TextIO | None = None
     Call it before uvicorn starts, and give uvicorn `log_config=None`.
     """
     stream = stream or sys.stderr
-    handler = logging.StreamHandler(stream)
+    handler = _OurHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[structlog.stdlib.ExtraAdder()],
@@ -48,6 +56,72 @@ def configure_logs(log_format: str, log_level: str, stream: TextIO | None = None
         logger.handlers.clear()
         logger.propagate = True
         logger.setLevel(max(logging.WARNING, root.level))
+
+
+@contextmanager
+def readable_messages() -> Iterator[None]:
+    """Put the facts of our lines into their messages, for handlers that show nothing else. Their `extra` stays.
+
+    No handler and no level is touched, and after `configure_logs` nothing is changed. It may be entered several times.
+    """
+    with _users_lock:
+        _users.append(_users[0] if _users else _FactsInMessage())
+        told = _users[-1]
+        # A filter of a logger does not see what its children log.
+        for logger in _our_loggers():
+            logger.addFilter(told)
+    try:
+        yield
+    finally:
+        with _users_lock:
+            _users.pop()
+            if not _users:
+                for logger in _our_loggers():
+                    logger.removeFilter(told)
+
+
+class _FactsInMessage(logging.Filter):
+    def __init__(self) -> None:
+        super().__init__()
+        # What every record of this program has, also by a record factory of its own, is no fact of ours.
+        self._usual = {*vars(logging.makeLogRecord({})), "message", "asctime"}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.args and not any(isinstance(handler, _OurHandler) for handler in logging.root.handlers):
+            facts = {name: value for name, value in vars(record).items() if name not in self._usual}
+            if facts:
+                # The event stays the record's template, by which tools that collect errors group them.
+                record.msg, record.args = f"{str(record.msg).replace('%', '%%')}%s", (_facts_as_text(facts),)
+        return True
+
+
+_users: list[_FactsInMessage] = []
+_users_lock = threading.Lock()
+# A child that was forked while another thread held the lock could never have it; it has no other threads.
+os.register_at_fork(before=_users_lock.acquire, after_in_parent=_users_lock.release, after_in_child=_users_lock.release)
+
+
+def _our_loggers() -> list[logging.Logger]:
+    return [logging.getLogger(name) for name in [*logging.root.manager.loggerDict] if name.startswith(_OURS)]
+
+
+def _facts_as_text(facts: Mapping[str, object]) -> str:
+    """` name=value` for each; what has several lines comes below, and its gist in its place."""
+    line, below = "", ""
+    for name, value in facts.items():
+        text = str(_without_secrets(name, value)).strip()
+        if "\n" in text:
+            below += f"\n{text}"
+            text = _gist(text)
+        if value is not None:
+            line += f" {name}={text!r}" if re.search(r"\s|^$", text) else f" {name}={text}"
+    return line + below
+
+
+def _gist(text: str) -> str:
+    """The first line; of a traceback the one that says what was raised."""
+    said = [line for line in text.rpartition(_TRACEBACK)[2].splitlines() if line and not line.startswith(" ")]
+    return said[0] if said else text.partition("\n")[0]
 
 
 _FOR_MACHINES: tuple[Processor, ...] = (structlog.processors.JSONRenderer(default=str),)

@@ -22,6 +22,7 @@ log = logging.getLogger("hourbell.service")
 
 _LOOK_AT_JOBS = 60.0  # seconds: how often a node looks which jobs are gone from the code
 _TRY_AGAIN = 5.0
+_LAST_LOOK = 5.0  # seconds for a look that is under way when the node stops
 
 
 async def prepare(stores: Stores) -> datetime:
@@ -73,14 +74,13 @@ class Node:
         self.engine = engine
         self._targets = targets
         self._program = program
-        self._store = stores.control
         self._programs = Programs(stores.control, now=engine.clock.now, new_id=uuid4)
         self._heartbeat = HeartbeatThread(engine)
         self._keeping: asyncio.Task[None] | None = None
 
     async def start(self, now: datetime) -> None:
         """Bring in the program's jobs and begin to work. `now` is the database's time."""
-        is_whole = await Programs(self._store, now=lambda: now, new_id=uuid4).sync(self._program)
+        is_whole = await self._programs.sync(self._program, now)
         self._heartbeat.start()
         await self.engine.start(with_heartbeat=False)
         if self._program.jobs or self._program.tasks:
@@ -90,6 +90,7 @@ class Node:
         """Stop in order, within the drain limit; nothing is lost whatever happens on the way."""
         if self._keeping is not None:
             self._keeping.cancel()
+            await asyncio.wait([self._keeping], timeout=_LAST_LOOK)
         await self.engine.stop()
         await self._heartbeat.stop()
         await self.engine.retire()
@@ -101,7 +102,7 @@ class Node:
         while True:
             wait = _LOOK_AT_JOBS
             try:
-                is_whole = is_whole or await self._programs.sync(self._program)
+                is_whole = is_whole or await self._programs.sync(self._program, self.engine.clock.now())
                 await self._programs.retire_gone(self._program, self.engine.node_id)
             except StoreUnavailable:
                 wait = _TRY_AGAIN

@@ -23,6 +23,7 @@ def test_every_command_of_the_page_prints_what_it_shows(tmp_path: Path) -> None:
             follow(step, node)
 
 
+@pytest.mark.sweep  # a minute and more, for processes that start one after another
 def test_every_command_of_the_page_ends_as_it_shows_on_a_terminal_too(tmp_path: Path) -> None:
     with live(tmp_path) as node:
         for step in steps_of(PAGE):

@@ -69,6 +69,17 @@ async def test_the_lost_attempt_is_written_down(store: EngineStore, control: Con
     assert (attempt["outcome"], attempt["started_at"], attempt["finished_at"]) == ("lost", STARTED, LATER)
 
 
+async def test_a_lost_attempt_after_the_first_does_not_take_the_begin_of_the_first(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await a_waiting_job(store, control)
+    await crash(store, times=2)
+
+    first, second = await database.rows("attempts", "number")
+    assert (first["outcome"], second["outcome"]) == ("lost", "lost")
+    assert (first["started_at"] is None, second["started_at"]) == (False, None)
+
+
 async def test_a_lost_run_that_must_not_repeat_fails(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:

@@ -45,7 +45,7 @@ class Deployed:
     async def start(self, program: AProgram) -> UUID:
         """Start a node of a program as a process does."""
         node_id = uuid4()
-        await self.programs.sync(program)
+        await self.programs.sync(program, self.now)
         await self.beat(node_id)
         await self.programs.retire_gone(program, node_id)
         return node_id
@@ -72,9 +72,9 @@ def deployed(database: Database) -> Deployed:
 
 
 async def test_jobs_are_made_changed_and_then_left_alone(deployed: Deployed) -> None:
-    await deployed.programs.sync(a_program("a", "b"))
-    await deployed.programs.sync(a_program("a", "b", schedule="@daily"))
-    assert await deployed.programs.sync(a_program("a", "b", schedule="@daily"))
+    await deployed.programs.sync(a_program("a", "b"), deployed.now)
+    await deployed.programs.sync(a_program("a", "b", schedule="@daily"), deployed.now)
+    assert await deployed.programs.sync(a_program("a", "b", schedule="@daily"), deployed.now)
 
     job = await deployed.control.get_job("a")
     assert job is not None
@@ -86,7 +86,7 @@ async def test_a_job_of_somebody_else_is_not_stolen_and_keeps_none_of_the_others
 ) -> None:
     await add_job(deployed.control, "theirs")
 
-    assert not await deployed.programs.sync(a_program("theirs", "ours"))
+    assert not await deployed.programs.sync(a_program("theirs", "ours"), deployed.now)
 
     theirs = await deployed.control.get_job("theirs")
     assert theirs is not None
@@ -146,7 +146,7 @@ async def test_what_comes_back_goes_on_and_an_operators_pause_stays(deployed: De
     await deployed.start(a_program())
     assert await deployed.states("a", "b") == {"a": "paused", "b": "paused"}
 
-    await deployed.programs.sync(a_program("a", "b"))
+    await deployed.programs.sync(a_program("a", "b"), deployed.now)
 
     assert await deployed.states("a", "b") == {"a": "paused", "b": "active"}
 
@@ -163,7 +163,7 @@ async def test_what_is_gone_is_paused_deleted_or_kept(deployed: Deployed, gone: 
 
 async def test_programs_of_another_source_and_other_owners_are_left_alone(deployed: Deployed) -> None:
     await add_job(deployed.control, "of-the-api")
-    await deployed.programs.sync(a_program("of-another", source="other"))
+    await deployed.programs.sync(a_program("of-another", source="other"), deployed.now)
     await deployed.control.create_job(replace(a_job("of-a-file"), managed_by="file", source="shop"), uuid4(), T0, BY)
 
     await deployed.start(a_program("a", gone=Gone.DELETE))

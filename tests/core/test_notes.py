@@ -56,7 +56,9 @@ def test_what_no_database_can_keep_is_replaced() -> None:
     assert texts(book) == ["a\ufffdb?c"]
 
 
-@pytest.mark.parametrize(("told", "kept"), [(0.5, 0.5), (-1, 0.0), (1.0001, 1.0), (True, 1.0), (None, None)])
+@pytest.mark.parametrize(
+    ("told", "kept"), [(0.5, 0.5), (-1e-9, 0.0), (sum([0.1] * 3) / 0.3, 1.0), (True, 1.0), (None, None)]
+)
 def test_progress_is_a_fraction(told: float | None, kept: float | None) -> None:
     book = Notebook()
     book.set_progress(told, "so far")
@@ -65,6 +67,7 @@ def test_progress_is_a_fraction(told: float | None, kept: float | None) -> None:
     assert (notes.attempt, notes.fraction, notes.message) == (2, kept, "so far")
 
 
-def test_progress_that_is_not_a_number_is_refused() -> None:
+@pytest.mark.parametrize("told", [2, -1, 1.01, float("nan"), float("inf")])
+def test_progress_that_is_no_fraction_is_refused(told: float) -> None:
     with pytest.raises(ValueError, match="fraction from 0 to 1"):
-        Notebook().set_progress(float("nan"))
+        Notebook().set_progress(told)

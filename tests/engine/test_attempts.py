@@ -197,6 +197,25 @@ async def test_a_running_run_is_stopped_by_the_next_heartbeat(cluster: Cluster) 
 
 
 @virtually
+async def test_a_task_that_is_cancelled_sees_why_its_coroutine_ends(cluster: Cluster) -> None:
+    seen = []
+
+    async def function(run: Run) -> None:
+        try:
+            await asyncio.sleep(3_600)
+        finally:
+            seen.append(run.is_cancelled)
+
+    job = await cluster.add_job(schedule=ONCE)
+    await cluster.start([TaskTarget({"job": Task("job", function)})])
+    await cluster.advance(MINUTE + SECOND)
+    await cluster.cancel((await cluster.runs(job))[0]["id"])
+    await cluster.advance(16 * SECOND)
+
+    assert seen == [True]
+
+
+@virtually
 async def test_a_run_asked_to_stop_is_not_tried_again(cluster: Cluster) -> None:
     async def fail_soon(*_: object) -> Outcome:
         await asyncio.sleep(2)

@@ -160,7 +160,7 @@ async def test_it_waits_for_a_database_that_is_out_of_reach(
     scheduler = Scheduler("shop", database_url=f"sqlite:///{home}/later/hourbell.db")
     scheduler.register("report", "@yearly", lambda run: seen.put(run))
     scheduler.start()
-    await eventually(lambda: "scheduler_waits" in caplog.messages)
+    await eventually(lambda: [text for text in caplog.messages if text.startswith("scheduler_waits reason=")])
 
     with pytest.raises(RuntimeError, match="the scheduler has not started yet"):
         await asyncio.to_thread(scheduler.blocking.trigger, "report")

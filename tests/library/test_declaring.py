@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -65,6 +66,18 @@ def test_policies_have_the_defaults_of_the_schedule() -> None:
         ({"payload": {1, 2}}, greet, "the payload of 'greet' must be JSON"),
         ({"args": {"name": object()}}, greet, "the args of 'greet' must be JSON"),
         ({"args": {"nobody": 1}}, greet, "got an unexpected keyword argument 'nobody'"),
+        ({"args": ["Ada"]}, greet, "the args of 'greet' must be keyword arguments, not list; write args={'days': 30}"),
+        ({"max_instances": 1}, greet, "there is no option max_instances; write overlap='skip'"),
+        ({"hour": 9, "minute": 0}, greet, "there is no option hour or minute; write the schedule as text, as in '0 9"),
+        ({"minutes": 15}, greet, "or 'every 15m'"),
+        ({"misfire_grace_time": 60}, greet, "write catch_up='none' with late_after='1s', or catch_up_window="),
+        ({"coalesce": True}, greet, "catch_up='latest'"),
+        ({"id": "a", "kwargs": {}}, greet, "there is no option id; write name=, and no option kwargs; write args="),
+        ({"timezon": "UTC"}, greet, "there is no option timezon; did you mean timezone?"),
+        ({"xyz": 1}, greet, "there is no option xyz; there are args, catch_up, "),
+        ({}, "greet", "'greet' is no function; hand over the function itself"),
+        ({"name": "greet"}, 7, "7 is no function"),
+        ({}, partial(greet, name="Ada"), "has no name of its own; write scheduler.task(it, name='reports.send') first"),
         ({}, silent, "its first parameter is the run"),
         ({}, generator, "is a generator"),
     ],
@@ -76,6 +89,21 @@ def test_what_cannot_work_is_refused_where_it_is_written(
         Scheduler().job(**{"schedule": "* * * * *", **settings})(function)
 
     assert says in str(refused.value)
+
+
+def test_a_call_with_its_parts_in_another_order_says_so() -> None:
+    with pytest.raises(ValueError, match="a job's name comes first"):
+        Scheduler().register(greet, "@daily", "greet")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"write @scheduler\.task\(name='greet'\)"):
+        Scheduler().task("greet")  # type: ignore[type-var]
+
+
+def test_a_callable_without_a_name_can_be_given_one() -> None:
+    scheduler = Scheduler()
+    called = scheduler.task(partial(greet, name="Ada"), name="greet.ada")
+    scheduler.register("daily", "@daily", called, description="")
+
+    assert scheduler.get("daily").target["name"] == "greet.ada"
 
 
 def test_a_decorator_without_a_schedule_says_what_is_missing() -> None:

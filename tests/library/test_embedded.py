@@ -71,6 +71,34 @@ async def test_a_trigger_runs_a_job_now_and_once_for_each_key(scheduler: Schedul
     assert len(await ledger.rows("select id from hourbell.runs")) == 2
 
 
+async def test_a_function_stands_for_its_one_job(scheduler: Scheduler, seen: Seen) -> None:
+    report = kept_in(seen)
+    scheduler.register("report", "@yearly", report)
+
+    async with scheduler:
+        asked = await scheduler.trigger(report)
+        assert (await soon(seen.get()))[0].id == asked
+        with pytest.raises(LookupError, match=r"stranger has no job; write its name, or call it by scheduler\.once"):
+            await scheduler.trigger(stranger)
+        scheduler.register("another", "@yearly", report)
+        with pytest.raises(LookupError, match="has the jobs report, another; write the name of one of them"):
+            await scheduler.trigger(report)
+
+
+async def test_a_job_of_somebody_else_is_told_once_for_each_start(
+    ledger: Ledger, seen: Seen, caplog: pytest.LogCaptureFixture
+) -> None:
+    theirs, ours = (Scheduler(source, database_url=ledger.url) for source in ("theirs", "ours"))
+    for each in (theirs, ours):
+        each.register("report", "@yearly", kept_in(seen))
+
+    async with theirs:
+        for times in (1, 2):
+            async with ours:
+                await asyncio.sleep(0.5)  # a second look at the jobs comes right after the start
+            assert len([text for text in caplog.messages if text.startswith("job_not_synced job=report")]) == times
+
+
 async def test_what_cannot_be_triggered_says_so(scheduler: Scheduler, seen: Seen) -> None:
     scheduler.register("report", "@yearly", kept_in(seen))
 
@@ -145,6 +173,8 @@ def stranger(run: Run) -> None: ...
         (registered, {"delay": "1m"}, "missing a required argument: 'whom'"),
         (registered, {"delay": "1m", "args": {"whom": 1, "why": 2}}, "unexpected keyword argument 'why'"),
         (registered, {"delay": "1m", "args": {"whom": object()}}, "args must be JSON"),
+        (registered, {"delay": "1m", "args": ["Ada"]}, "args must be keyword arguments, not list"),
+        (7, {"delay": "1m"}, "7 is no function"),
         (registered, {"args": {"whom": 1}}, "say when: at= with an aware datetime, or delay="),
         (registered, {"args": {"whom": 1}, "at": datetime(2026, 1, 1)}, "write an aware datetime"),  # noqa: DTZ001
         (registered, {"args": {"whom": 1}, "delay": "soon"}, "delay is 'soon'; write a timedelta or text such as"),

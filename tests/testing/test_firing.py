@@ -1,6 +1,7 @@
 """`fires` says when, in local time, with both ends included."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 
@@ -29,6 +30,22 @@ def test_a_job_brings_its_zone(fires: Fires) -> None:
     async def weekly(run: object) -> None: ...
 
     assert fires(scheduler.jobs["weekly"], between=("2026-11-01", "2026-11-08")) == ["2026-11-02T09:00+09:00"]
+
+
+def test_a_job_fires_from_its_start_through_its_end(fires: Fires) -> None:
+    scheduler = Scheduler(source="tests")
+    starts_at, ends_at = datetime(2026, 11, 2, 9, tzinfo=UTC), datetime(2026, 11, 4, 9, tzinfo=UTC)
+
+    @scheduler.job("0 9 * * *", starts_at=starts_at, ends_at=ends_at)
+    async def daily(run: object) -> None: ...
+
+    job = scheduler.jobs["daily"]
+    days = ["2026-11-02T09:00+00:00", "2026-11-03T09:00+00:00", "2026-11-04T09:00+00:00"]
+    assert fires(job, between=("2026-11-01", "2026-11-30")) == days
+    assert fires(job, between=("2026-11-03", "2026-11-03")) == days[1:2]
+    assert fires(job, between=("2026-11-02T09:00", "2026-11-02T10:00")) == days[:1]
+    assert fires(job, between=("2026-10-01", "2026-10-31")) == []
+    assert fires(job, between=("2026-11-05", "2026-11-30")) == []
 
 
 def test_seconds_are_shown_where_there_are_any(fires: Fires) -> None:

@@ -69,7 +69,7 @@ def test_the_plugin_loads_nothing_before_it_is_asked() -> None:
     assert done.stdout == "[]\n"
 
 
-@pytest.mark.parametrize("name", ["Rehearsal", "RunRecord", "WebhookRecord", "fires"])
+@pytest.mark.parametrize("name", ["ProgressRecord", "Rehearsal", "RunRecord", "WebhookRecord", "fires"])
 def test_what_the_package_exports_is_there(name: str) -> None:
     import hourbell.testing
 

@@ -105,6 +105,11 @@ def plain(value: object) -> str:
     return "".join(character if character.isprintable() else "�" for character in text)
 
 
+def plain_lines(text: str | None) -> list[str]:
+    """Lines of text that a terminal shows as they are, each as far in as it was."""
+    return [_indented(line) for line in (text or "").splitlines()]
+
+
 def json_text(body: object) -> str:
     return _printable(json.dumps(body, indent=2, ensure_ascii=False))
 
@@ -136,7 +141,11 @@ def pairs(*rows: tuple[str, object]) -> list[str]:
 
 
 def _lines(value: object) -> list[str]:
-    return [plain(each) for each in value] if isinstance(value, list) else [plain(value)]
+    return [_indented(str(each)) for each in value] if isinstance(value, list) else [plain(value)]
+
+
+def _indented(line: str) -> str:
+    return " " * (len(line) - len(line.lstrip(" "))) + plain(line)
 
 
 def note(text: object) -> None:

@@ -50,6 +50,9 @@ def _load_app(app: str) -> Scheduler:
     module_name, _, name = app.partition(":")
     if not module_name or not name:
         raise SettingsError(f"--app is {app[:40]!r}; write module:name, as in myproject.jobs:scheduler")
+    if module_name.endswith(".py"):
+        meant = module_name.removesuffix(".py").removeprefix("./").replace("/", ".")
+        raise SettingsError(f"--app is {app[:40]!r}, which names a file; write its module: --app {meant}:{name}")
     sys.path.insert(0, os.getcwd())
     try:
         found = getattr(importlib.import_module(module_name), name, None)

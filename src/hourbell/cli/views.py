@@ -3,7 +3,7 @@
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from hourbell.cli.output import View, json_line, pairs, plain, table
+from hourbell.cli.output import View, json_line, pairs, plain, plain_lines, table
 from hourbell.cli.times import shown
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def job_lines(job: "Job", zone: str) -> list[str]:
         ("secrets", ", ".join(secret.field for secret in job.secrets)),
         ("secret", f"{job.generated_secret}  (it is not shown again)" if job.generated_secret else None),
         ("last run", _last(job, zone)),
-        ("last error", totals.last_error if totals else None),
+        ("last error", plain_lines(totals.last_error) if totals else None),
     )
 
 
@@ -168,8 +168,8 @@ def _attempt_lines(attempt: "Attempt", zone: str) -> list[str]:
     lines = pairs(
         (f"attempt {attempt.number}", attempt.outcome),
         ("status", attempt.status_code),
-        ("error", attempt.error),
-        ("began", _at(attempt.started_at, zone)),
+        ("error", plain_lines(attempt.error)),
+        ("began", _at(attempt.started_at, zone) or "it is not known when it began"),
         ("took", milliseconds(attempt.duration_ms)),
     )
     excerpt = (attempt.excerpt or "")[:_LONGEST_EXCERPT].splitlines()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from threading import Event
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -10,7 +10,7 @@ from uuid import UUID
 import click
 
 from hourbell import clock
-from hourbell.cli.output import plain
+from hourbell.cli.output import plain, plain_lines
 from hourbell.cli.remote import RUN_FAILED
 from hourbell.cli.times import shown
 
@@ -33,25 +33,31 @@ class Story:
 
     def tell(self, run: "Run") -> None:
         for line in self.news(run):
-            click.echo(f"{self._start}{plain(line)}", err=True)
+            click.echo(f"{self._start}{line}", err=True)
 
     def news(self, run: "Run") -> list[str]:
         """Attempts that failed since, and the state if it is another one and they do not say so."""
         new = [each for each in run.attempts if each.number > self._attempt]
-        lines = [self._failure(each, run) for each in new if each.outcome != "succeeded"]
+        lines = [line for each in new if each.outcome != "succeeded" for line in self._failure(each, run)]
         self._attempt = max([self._attempt, *(each.number for each in new)])
         if run.state != self._state and not (lines and run.state == "retrying"):
-            lines.append(f"{run.state}: {run.waits_for}" if is_unserved(run) else run.state)
+            lines.append(plain(f"{run.state}: {run.waits_for}" if is_unserved(run) else run.state))
         self._state = run.state
         return lines
 
-    def _failure(self, attempt: "Attempt", run: "Run") -> str:
-        what = f"attempt {attempt.number} {attempt.outcome}" + (f": {attempt.error}" if attempt.error else "")
-        if run.state != "retrying" or run.ready_at is None or attempt is not run.attempts[-1]:
-            return what
-        date, at = shown(run.ready_at, self._zone)[:19].split()
+    def _failure(self, attempt: "Attempt", run: "Run") -> list[str]:
+        """How an attempt failed; a traceback on lines of its own."""
+        what, error = plain(f"attempt {attempt.number} {attempt.outcome}"), plain_lines(attempt.error)
+        if len(error) == 1:
+            what = f"{what}: {error.pop()}"
+        if run.state == "retrying" and run.ready_at is not None and attempt is run.attempts[-1]:
+            what = f"{what}; tried again at {self._moment(run.ready_at)}"
+        return [what, *(f"  {line}" for line in error)]
+
+    def _moment(self, at: datetime) -> str:
+        date, time = shown(at, self._zone)[:19].split()
         is_today = date == shown(clock.now(), self._zone)[:10]
-        return f"{what}; tried again at {at if is_today else f'{date} {at}'} {self._zone}"
+        return f"{time if is_today else f'{date} {time}'} {self._zone}"
 
 
 def follow(client: "Client", runs: Sequence[UUID], timeout: timedelta | None, zone: str) -> "list[Run]":

@@ -52,12 +52,12 @@ class Programs:
         self._told: set[tuple[str, str | None]] = set()  # refusals that were logged
         self._missed: set[UUID] | None = None  # jobs that nobody defined at the last look; None before the first
 
-    async def sync(self, program: Program) -> bool:
+    async def sync(self, program: Program, now: datetime) -> bool:
         """Create jobs that are new and change those that differ. False if one could not be brought in."""
         left = dict(program.jobs)
         while left:
             entries = [JobEntry(definition, self._new_id()) for definition in left.values()]
-            applied = await self._store.apply_jobs(Bundle(entries, CODE, program.source), self._now(), _name(program))
+            applied = await self._store.apply_jobs(Bundle(entries, CODE, program.source), now, _name(program))
             if not applied.refused:
                 for job in applied.jobs:
                     self._tell(job.result)

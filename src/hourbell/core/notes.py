@@ -3,12 +3,12 @@
 from collections import deque
 from dataclasses import dataclass
 from datetime import datetime
-from math import isnan
 from uuid import UUID
 
 MOST_LINES = 1_000
 MOST_BYTES = 65_536  # of the lines' text
 LONGEST_TEXT = 2_000  # characters
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,19 @@ class Notebook:
             self._bytes -= len(self._lines.popleft().text.encode())
 
     def set_progress(self, fraction: float | None, message: object = "") -> None:
-        """Note how far it is, from 0 to 1; a little outside counts as the end it is beyond. None if nobody knows."""
-        if fraction is not None and isnan(fraction := float(fraction)):
-            raise ValueError("the progress is not a number; give a fraction from 0 to 1")
-        self._fraction = None if fraction is None else min(1.0, max(0.0, fraction))
+        """Note how far it is, from 0 to 1, or None if nobody knows. A ValueError says that it is something else."""
+        self._fraction = None if fraction is None else fraction_of(fraction)
         self._message = storable(str(message))
 
     def notes(self, run_id: UUID, attempt: int) -> Notes:
         return Notes(run_id, attempt, self._fraction, self._message, tuple(self._lines))
+
+
+def fraction_of(progress: float) -> float:
+    """A progress from 0 to 1; by how much a sum of parts is rounded, it may be outside."""
+    if not -_ROUNDING <= float(progress) <= 1 + _ROUNDING:
+        raise ValueError(f"the progress is {progress}; give a fraction from 0 to 1")
+    return min(1.0, max(0.0, float(progress)))
 
 
 def storable(text: str) -> str:

@@ -68,7 +68,8 @@ class EngineEvents:
                 continue
             if attempt is not None:
                 outcomes[attempt.outcome] += 1
-                self._metrics.duration.observe((attempt.finished_at - attempt.started_at).total_seconds())
+                if attempt.started_at is not None:
+                    self._metrics.duration.observe((attempt.finished_at - attempt.started_at).total_seconds())
             ended[settlement.state] += 1
             self._tell(settlement, name)
         for outcome, count in outcomes.items():

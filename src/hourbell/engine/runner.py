@@ -361,6 +361,7 @@ class Runner:
             transaction=lambda: self._transaction(attempting, now),
             secrets=attempting.secrets,
             note=self._note,
+            is_stopped=lambda: attempting.stop is not None,
         )
         return await attempting.target.deliver(call)
 

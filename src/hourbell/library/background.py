@@ -147,12 +147,19 @@ class _Thread:
     def _work(self) -> None:
         try:
             if not self._ended.wait(SETTLES) and not is_isolated_call():
-                asyncio.run(self._run())
-        except Exception:
-            log.exception("scheduler_failed")
+                self._work_and_tell()
         finally:
             self._ended.set()
             self._started.set()
+
+    def _work_and_tell(self) -> None:
+        from hourbell.logs import readable_messages
+
+        with readable_messages():
+            try:
+                asyncio.run(self._run())
+            except Exception:
+                log.exception("scheduler_failed")
 
     async def _run(self) -> None:
         with self._lock:

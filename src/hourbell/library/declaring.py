@@ -73,7 +73,7 @@ class Declared:
 
     def definition(self, name: str, schedule: str, task: Task, source: str) -> Definition:
         """The job, or a ValueError that says everything that is wrong with it."""
-        arguments = json_of(f"the args of {name!r}", dict(self.args or {}))
+        arguments = json_of(f"the args of {name!r}", arguments_of(f"the args of {name!r}", self.args))
         check_function(task.name, task.function, arguments)
         body = {
             "name": name,
@@ -104,6 +104,15 @@ class Declared:
         return replace(made, managed_by="code", source=source, lane=lane_of(made.target))
 
 
+def arguments_of(what: str, given: object) -> dict[str, object]:
+    """Keyword arguments, or a ValueError if they are something else."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{what} must be keyword arguments, not {type(given).__name__}; write args={{'days': 30}}")
+    return dict(given)
+
+
 def task_target(name: str, arguments: Mapping[str, object], timeout: Duration) -> dict[str, object]:
     """A target that calls a task."""
     return {"type": "task", "name": name, "args": dict(arguments), "timeout": _shown("timeout", timeout)}
@@ -111,7 +120,21 @@ def task_target(name: str, arguments: Mapping[str, object], timeout: Duration) -
 
 def task_name(function: Callable[..., Any]) -> str:
     """The dotted name of a function, the same whether its file is run or imported."""
+    own_name(function)
     return f"{module_name(function.__module__)}.{function.__qualname__}"
+
+
+def own_name(function: Callable[..., Any]) -> str:
+    """The name that a function was defined under, or a ValueError if there is none."""
+    _check_callable(function)
+    if not hasattr(function, "__qualname__"):
+        raise ValueError(f"{function!r} has no name of its own; write scheduler.task(it, name='reports.send') first")
+    return function.__name__
+
+
+def _check_callable(function: object) -> None:
+    if not callable(function):
+        raise ValueError(f"{function!r} is no function; hand over the function itself, without quotes and without ()")
 
 
 def module_name(module: str) -> str:
@@ -129,6 +152,7 @@ def module_name(module: str) -> str:
 
 def check_function(name: str, function: Callable[..., Any], arguments: Mapping[str, object] | None) -> None:
     """Refuse what could never be called: a generator, or a function that does not take the run and the args."""
+    _check_callable(function)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ValueError(f"{name} is a generator; a task returns, it does not yield")
     signature = inspect.signature(function)

@@ -3,9 +3,11 @@
 It runs the tasks of its program; webhooks and SQL functions are for `hourbell serve`.
 """
 
+import logging
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4, uuid5
@@ -19,6 +21,7 @@ from hourbell.core.job_body import BodyError
 from hourbell.core.preview import rfc3339
 from hourbell.core.roles import Role
 from hourbell.library.declaring import Duration, check_function, duration_of, json_of, task_target, told
+from hourbell.logs import readable_messages
 from hourbell.metrics import Metrics
 from hourbell.node import Node, prepare
 from hourbell.settings import load_settings
@@ -29,6 +32,8 @@ from hourbell.wiring import Stores, build_engine, open_stores
 
 if TYPE_CHECKING:
     from hourbell.library.scheduler import Scheduler
+
+log = logging.getLogger("hourbell.library")
 
 _KEYS = UUID("9b1d2f2c-54a4-5a1b-8b53-9f6b1a3f7d21")  # the namespace of names that come from a caller's key
 _SOON = timedelta(milliseconds=100)
@@ -44,6 +49,7 @@ class Embedded:
         self._node: Node | None = None
         self._jobs: Jobs | None = None
         self._now = clock.now
+        self._logs = ExitStack()
 
     @property
     def is_of_this_process(self) -> bool:
@@ -52,13 +58,17 @@ class Embedded:
 
     async def start(self) -> None:
         """Connect, bring in the jobs and, unless this process only defines them, begin to work."""
+        self._logs.enter_context(readable_messages())
         stores = self._stores = open_stores(self._settings)
         try:
             now = await prepare(stores)
             await self._begin(stores, now)
         except BaseException:
             await stores.close()
+            self._logs.close()
             raise
+        database, jobs, tasks = str(self._settings.database), len(self._scheduler.jobs), len(self._scheduler.tasks)
+        log.info("scheduler_started", extra={"database": database, "jobs": jobs, "tasks": tasks})
 
     async def _begin(self, stores: Stores, now: datetime) -> None:
         if self._has_engine:
@@ -76,16 +86,17 @@ class Embedded:
         else:
             ahead = now - clock.now()
             self._now = lambda: clock.now() + ahead
-            await Programs(stores.control, now=self._now, new_id=uuid4).sync(self._scheduler)
+            await Programs(stores.control, now=self._now, new_id=uuid4).sync(self._scheduler, now)
         rules = Rules(forbids=lambda *_: None)
         self._jobs = Jobs(stores.control, stores.lists, rules=rules, secrets=None, now=self._now, new_id=uuid4)
 
     async def stop(self) -> None:
         """Stop in order, within the drain limit, and give back the connections."""
-        if self._node is not None:
-            await self._node.stop()
-        if self._stores is not None:
-            await self._stores.close()
+        with self._logs:
+            if self._node is not None:
+                await self._node.stop()
+            if self._stores is not None:
+                await self._stores.close()
 
     async def trigger(self, name: str, payload: object, key: str | None) -> UUID:
         assert self._jobs is not None

@@ -1,11 +1,18 @@
-"""Processes that are made to help a program, and are no place for its scheduler."""
+"""Processes that are no place for a program's scheduler: those made to help it, and those that were told so."""
 
 import multiprocessing
+import os
 import sys
 
 from hourbell.targets.task_run import ISOLATED
 
 _THEIR_PARENTS = ("multiprocessing.popen_fork", "subprocess")  # modules that fork
+_NO = ("0", "false", "no", "off")
+
+
+def may_start() -> bool:
+    """Whether `start` shall begin to work: not with HOURBELL_START=0, as in tests and scripts that import a program."""
+    return os.environ.get("HOURBELL_START", "").strip().lower() not in _NO
 
 
 def a_helper_is_forked() -> bool:

@@ -9,7 +9,8 @@ from zoneinfo import ZoneInfo
 
 from hourbell import clock
 from hourbell.core.job import Definition
-from hourbell.library.declaring import Declared, JobOptions, check_function, task_name
+from hourbell.library.declaring import Declared, JobOptions, check_function, own_name, task_name
+from hourbell.library.options import check_options
 from hourbell.targets.task import Task
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -39,6 +40,8 @@ class Registry:
                 self._add_task(Task(name or task_name(function), function, isolate))
             return function
 
+        if isinstance(function, str):
+            raise ValueError(f"a task's name is an option; write @scheduler.task(name={function!r})")
         return register if function is None else register(function)
 
     def job(
@@ -48,11 +51,12 @@ class Registry:
 
         What cannot work is refused here, where it is written, with a ValueError.
         """
+        check_options(options)
         if callable(schedule):
             raise ValueError("@scheduler.job needs a schedule; write @scheduler.job('0 9 * * 1-5')")
 
         def declare(function: Function) -> Function:
-            self.register(name or function.__name__, schedule, function, isolate=isolate, **options)
+            self.register(name or own_name(function), schedule, function, isolate=isolate, **options)
             return function
 
         return declare
@@ -67,6 +71,9 @@ class Registry:
         **options: Unpack[JobOptions],
     ) -> Definition:
         """The same as a call: one function may have several jobs. A name that is taken is a ValueError."""
+        check_options(options)
+        if not isinstance(name, str):
+            raise ValueError(f"a job's name comes first, not {name!r}; write register('five', '*/5 * * * *', f)")
         task = Task(self.name_of(function), function, isolate)
         definition = Declared(**options).definition(name, schedule, task, self.source)
         with self._lock:
@@ -80,6 +87,18 @@ class Registry:
         """The name under which jobs call a function: that of its task, if it is one already, else its dotted name."""
         named = (task.name for task in list(self._tasks.values()) if task.function is function)
         return next(named, None) or task_name(function)
+
+    def job_name(self, job: str | Callable[..., Any]) -> str:
+        """The name of a job, which may be given as the function that it alone calls."""
+        if isinstance(job, str):
+            return job
+        task = self.name_of(job)
+        names = [each.name for each in self.list() if each.target.get("name") == task]
+        if len(names) == 1:
+            return names[0]
+        if names:
+            raise LookupError(f"{task} has the jobs {', '.join(names)}; write the name of one of them")
+        raise LookupError(f"{task} has no job; write its name, or call it by scheduler.once")
 
     def get(self, name: str) -> Definition:
         """The job of that name; a KeyError if the program defines none."""

@@ -14,8 +14,8 @@ from uuid import UUID
 
 from hourbell.control.programs import Gone
 from hourbell.library.background import Background
-from hourbell.library.declaring import Duration, module_name
-from hourbell.library.helpers import is_isolated_call
+from hourbell.library.declaring import Duration, arguments_of, module_name
+from hourbell.library.helpers import is_isolated_call, may_start
 from hourbell.library.registry import Registry
 from hourbell.library.surroundings import Surroundings, surrounded
 from hourbell.targets.task import Task
@@ -85,7 +85,12 @@ class Scheduler(Registry):
         run(self, database_url=self._database_url)
 
     def start(self) -> None:
-        """Run in a thread of its own, for programs without an event loop. A server that forks may do so afterwards."""
+        """Run in a thread of its own, for programs without an event loop. A server that forks may do so afterwards.
+
+        With HOURBELL_START=0 in the environment it does nothing.
+        """
+        if not may_start():
+            return
         if self._background is None:
             self._background = Background(self)
         self._background.start()
@@ -100,14 +105,15 @@ class Scheduler(Registry):
         """`trigger` and `once` for code without an event loop, after `start`."""
         return Blocking(self)
 
-    async def trigger(self, name: str, payload: object = None, *, key: str | None = None) -> UUID:
+    async def trigger(self, job: str | Callable[..., Any], payload: object = None, *, key: str | None = None) -> UUID:
         """Run a job now, with a payload of its own if one is given; the id of the run.
 
-        The same key runs it once, however often it is asked for.
+        A function stands for the one job that the program has for it. The same key runs it once, however often it is
+        asked for.
         """
         if (background := self._elsewhere()) is not None:
-            return await asyncio.to_thread(background.wait_for, self.trigger(name, payload, key=key))
-        return await self._running().trigger(name, payload, key)
+            return await asyncio.to_thread(background.wait_for, self.trigger(job, payload, key=key))
+        return await self._running().trigger(self.job_name(job), payload, key)
 
     async def once(
         self,
@@ -129,7 +135,14 @@ class Scheduler(Registry):
             there = self.once(task, at=at, delay=delay, args=args, payload=payload, timeout=timeout, name=name, key=key)
             return await asyncio.to_thread(background.wait_for, there)
         return await self._running().once(
-            task, at=at, delay=delay, args=args or {}, payload=payload, timeout=timeout, name=name, key=key
+            task,
+            at=at,
+            delay=delay,
+            args=arguments_of("args", args),
+            payload=payload,
+            timeout=timeout,
+            name=name,
+            key=key,
         )
 
     def _elsewhere(self) -> Background | None:
@@ -149,9 +162,9 @@ class Blocking:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
 
-    def trigger(self, name: str, payload: object = None, *, key: str | None = None) -> UUID:
+    def trigger(self, job: str | Callable[..., Any], payload: object = None, *, key: str | None = None) -> UUID:
         """Run a job now; see `Scheduler.trigger`."""
-        return self._background().wait_for(self._scheduler.trigger(name, payload, key=key))
+        return self._background().wait_for(self._scheduler.trigger(job, payload, key=key))
 
     def once(self, task: Callable[..., Any] | str, **options: Any) -> str:
         """Call a task once; see `Scheduler.once`."""
@@ -160,7 +173,8 @@ class Blocking:
     def _background(self) -> Background:
         background = self._scheduler._background
         if background is None:
-            raise RuntimeError("the scheduler was not started; call scheduler.start() first")
+            why = "call scheduler.start() first" if may_start() else "HOURBELL_START forbids it"
+            raise RuntimeError(f"the scheduler was not started; {why}")
         return background
 
 

@@ -41,6 +41,7 @@ def insert_job(
     The job counts from the moment the statement runs: what falls due before the commit fires after it. A one-shot job
     may be due up to a minute before that moment. `if_exists` says what becomes of a job of that name: the database's
     error, nothing, or a change of it. What people paused stays paused; a job that is managed elsewhere is an error.
+    With `error`, so is a job that would never fire because its time is over.
 
     >>> text, parameters = insert_job(
     ...     {"name": "report", "schedule": "@daily", "target": {"type": "task", "name": "report"}}
@@ -59,7 +60,10 @@ def insert_job(
 
 def _checked(job: Mapping[str, Any] | Definition) -> ParsedJob:
     body = job_to_body(job) if isinstance(job, Definition) else job
-    parsed = parse_job(dict(body) if isinstance(body, Mapping) else body)
+    try:
+        parsed = parse_job(dict(body) if isinstance(body, Mapping) else body)
+    except BodyError as error:
+        raise BodyError([_hinted(fault) for fault in error.faults]) from None
     if parsed.secret is not None:
         message = "a secret is not written by SQL, where it could not be sealed"
         hint = "leave it out, and make one with `hourbell secret create JOB` when the job is there"
@@ -67,12 +71,16 @@ def _checked(job: Mapping[str, Any] | Definition) -> ParsedJob:
     return replace(parsed, definition=replace(parsed.definition, managed_by="sql"))
 
 
+def _hinted(fault: Fault) -> Fault:
+    return replace(fault, hint="write them as args inside the target") if fault.pointer == "/args" else fault
+
+
 def _plain_values(definition: Definition) -> dict[str, Value]:
     """The columns as SQLite keeps them: durations and instants are microseconds."""
     values = _common_values(definition)
     for name in _DURATIONS:
         values[name] = None if values[name] is None else values[name] // _MICROSECOND
-    for name in _INSTANTS:
+    for name in (*_INSTANTS, "last_at"):
         values[name] = None if values[name] is None else (values[name] - _EPOCH) // _MICROSECOND
     values["enabled"] = int(definition.enabled)
     values["grace"] = _grace(definition) // _MICROSECOND
@@ -84,7 +92,7 @@ def _text_values(definition: Definition) -> dict[str, Value]:
     values = _common_values(definition)
     for name in _DURATIONS:
         values[name] = None if values[name] is None else f"{values[name] // _MICROSECOND} microseconds"
-    for name in _INSTANTS:
+    for name in (*_INSTANTS, "last_at"):
         values[name] = None if values[name] is None else values[name].isoformat()
     values["enabled"] = "true" if definition.enabled else "false"
     values["grace"] = f"{_grace(definition) // _MICROSECOND} microseconds"
@@ -93,7 +101,7 @@ def _text_values(definition: Definition) -> dict[str, Value]:
 
 def _common_values(definition: Definition) -> dict[str, Any]:
     values: dict[str, Any] = {name: getattr(definition, name) for name in _COLUMNS}
-    values |= {"retry": retry_to_json(definition.retry), "tags": list(definition.tags)}
+    values |= {"retry": retry_to_json(definition.retry), "tags": list(definition.tags), "last_at": _last_at(definition)}
     for name in _JSON:
         values[name] = json.dumps(values[name])
     for name in ("catch_up", "overlap", "delivery", "priority"):
@@ -105,3 +113,10 @@ def _common_values(definition: Definition) -> dict[str, Any]:
 
 def _grace(definition: Definition) -> timedelta:
     return _GRACE if isinstance(definition.parsed().form, Instant) else timedelta(0)
+
+
+def _last_at(definition: Definition) -> datetime | None:
+    """After this nothing fires any more; None if there is no such moment."""
+    schedule = definition.parsed()
+    only = schedule.next(_EPOCH) if isinstance(schedule.form, Instant) else None
+    return min((end for end in (only, definition.ends_at) if end is not None), default=None)

@@ -4,6 +4,16 @@ They write `cast(… as …)` and never `::`, which some drivers take for a plac
 is how plain SQL raises an error with a sentence in it.
 """
 
+_FROM_NOW = "clock_timestamp() - cast(cast(:grace as text) as interval)"
+
+# The sentence has the time in it also because one of constants would be cast, and fail, when the statement is planned.
+_FROM_NOW_UNLESS_OVER = f"""\
+case when cast(cast(:last_at as text) as timestamptz) <= {_FROM_NOW}
+        then cast(cast(cast(
+            cast(:name as text) || ' would never fire: its end was ' || cast(:last_at as text) || ', and it is '
+            || cast(clock_timestamp() as text) || '; give it a later one' as uuid) as text) as timestamptz)
+        else {_FROM_NOW} end"""
+
 _INSERT = """\
 insert into hourbell.jobs as j (
     name, description, schedule, timezone, dst, target, payload, catch_up, catch_up_window, overlap, retry, delivery,
@@ -17,7 +27,7 @@ values (
     cast(cast(:starts_at as text) as timestamptz), cast(cast(:ends_at as text) as timestamptz),
     cast(cast(:enabled as text) as boolean),
     array(select jsonb_array_elements_text(cast(cast(:tags as text) as jsonb))),
-    cast(:managed_by as text), clock_timestamp() - cast(cast(:grace as text) as interval))"""
+    cast(:managed_by as text), """
 
 # The trigger of jobs makes the new version, and has it planned from now on if its times changed.
 _REPLACE = """
@@ -33,9 +43,9 @@ on conflict (name collate "C") where deleted_at is null do update set
         as text) end"""
 
 INSERT_JOB = {
-    "error": _INSERT,
-    "ignore": f'{_INSERT}\non conflict (name collate "C") where deleted_at is null do nothing',
-    "replace": _INSERT + _REPLACE,
+    "error": f"{_INSERT}{_FROM_NOW_UNLESS_OVER})",
+    "ignore": f'{_INSERT}{_FROM_NOW})\non conflict (name collate "C") where deleted_at is null do nothing',
+    "replace": f"{_INSERT}{_FROM_NOW}){_REPLACE}",
 }
 
 # A lock that neither planning nor a change of the job waits for, only its removal.

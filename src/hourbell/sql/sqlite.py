@@ -4,15 +4,22 @@ A JSON path that makes no sense is how plain SQL raises an error with a sentence
 """
 
 _NOW = "cast(round((julianday('now') - 2440587.5) * 86400000) as integer) * 1000"
+_FROM_NOW = f"{_NOW} - :grace"
+_FROM_NOW_UNLESS_OVER = f"""\
+case when :last_at <= {_FROM_NOW}
+        then json_extract('{{}}', :name || ' would never fire: its end was '
+            || datetime(:last_at / 1000000, 'unixepoch') || ', and it is ' || datetime('now')
+            || ' UTC; give it a later one')
+        else {_FROM_NOW} end"""
 
-_INSERT = f"""\
+_INSERT = """\
 insert into hourbell_jobs as j (
     name, description, schedule, timezone, dst, target, payload, catch_up, catch_up_window, overlap, retry, delivery,
     max_age, late_after, priority, jitter, starts_at, ends_at, enabled, tags, managed_by, cursor_at)
 values (
     :name, :description, :schedule, :timezone, :dst, :target, :payload, :catch_up, :catch_up_window, :overlap, :retry,
     :delivery, :max_age, :late_after, :priority, :jitter, :starts_at, :ends_at, :enabled, :tags, :managed_by,
-    {_NOW} - :grace)"""
+    """
 
 # The trigger of jobs makes the new version, and has it planned from now on if its times changed.
 _REPLACE = """
@@ -27,9 +34,9 @@ on conflict (name) where deleted_at is null do update set
         j.name || ' is managed by ' || j.managed_by || '; change it there, or take another name') end"""
 
 INSERT_JOB = {
-    "error": _INSERT,
-    "ignore": f"{_INSERT}\non conflict (name) where deleted_at is null do nothing",
-    "replace": _INSERT + _REPLACE,
+    "error": f"{_INSERT}{_FROM_NOW_UNLESS_OVER})",
+    "ignore": f"{_INSERT}{_FROM_NOW})\non conflict (name) where deleted_at is null do nothing",
+    "replace": f"{_INSERT}{_FROM_NOW}){_REPLACE}",
 }
 
 # It begins with `insert`: Python's sqlite3 opens a transaction by itself only before a statement that does.

@@ -149,7 +149,7 @@ class Attempt:
     """One try at a run, as it is written down with its settlement."""
 
     node: UUID
-    started_at: datetime
+    started_at: datetime | None  # None where it is not known: its node died, and the run had been attempted before
     finished_at: datetime
     outcome: str
     error: str | None = None

@@ -11,9 +11,10 @@ from hourbell.core.job import Job
 from hourbell.core.notes import Notes
 from hourbell.core.plan import Plan, Skip
 from hourbell.core.preview import rfc3339
+from hourbell.core.run import Run
 from hourbell.core.settle import Failed
 from hourbell.core.states import WAITING, RunState
-from hourbell.store.base import Conflict, Held, Mark, Settled, Tzdata
+from hourbell.store.base import Attempt, Conflict, Held, Mark, Settled, Tzdata
 from hourbell.store.control import ControlStore, FailedRun
 from hourbell.store.rows import OUTCOMES, Row, RunRow, job_of, result_of
 
@@ -119,6 +120,11 @@ def with_cancels(settled: Sequence[Settled], cancelled: Collection[UUID]) -> lis
 def going_to_wait(settled: Sequence[Settled]) -> list[UUID]:
     """The runs that are to be tried again."""
     return [each.settlement.run.id for each in settled if each.settlement.state in WAITING]
+
+
+def lost_attempt(run: Run, node: UUID, now: datetime) -> Attempt:
+    """The attempt of a node that is gone. A run keeps when its first attempt began, and nothing of the later ones."""
+    return Attempt(node, run.started_at if run.attempt == 1 else None, now, "lost", "the lease ran out")
 
 
 def late_values(settled: Settled) -> tuple[Any, ...]:

@@ -20,6 +20,10 @@ async def _may_begin() -> bool:
 async def _forget(_: Notes) -> None: ...
 
 
+def _goes_on() -> bool:
+    return False
+
+
 class Transaction(Protocol):
     """A transaction of our own database in which an attempt does its work and is settled, both or neither."""
 
@@ -48,6 +52,7 @@ class Call:
     `begin` is awaited just before the first thing happens that cannot be taken back; if it answers False, the attempt
     is no longer this node's, nothing may happen, and the outcome is `Unstarted`. What is settled in a `transaction`
     is written there; the outcome returned afterwards must be the same. `note` keeps what the attempt says on its way.
+    `is_stopped` tells, from any thread, whether its node has asked it to end.
     """
 
     run: Run
@@ -57,6 +62,7 @@ class Call:
     transaction: Transactions = field(default=_no_transaction)
     secrets: tuple[Sealed, ...] = ()
     note: Callable[[Notes], Awaitable[None]] = field(default=_forget)
+    is_stopped: Callable[[], bool] = field(default=_goes_on)
 
     @property
     def payload(self) -> object:

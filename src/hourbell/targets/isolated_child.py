@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import sys
-import traceback
 from contextlib import AbstractAsyncContextManager, suppress
 from datetime import datetime, timedelta
 from importlib import import_module
@@ -20,9 +19,11 @@ from typing import Any, NoReturn
 from uuid import UUID
 
 from hourbell.core.definition_json import definition_from_json
+from hourbell.core.notes import fraction_of
 from hourbell.core.settle import Succeeded
 from hourbell.targets.base import Transaction
-from hourbell.targets.task_run import MOST_ERROR, Run, kept
+from hourbell.targets.task_error import error_text
+from hourbell.targets.task_run import Run, kept
 
 _TO_END = 5.0  # seconds
 
@@ -43,7 +44,7 @@ class _Desk:
         self.tell(log=str(text))
 
     def progress(self, fraction: float | None, message: object) -> None:
-        self.tell(progress=[None if fraction is None else float(fraction), str(message)])
+        self.tell(progress=[None if fraction is None else fraction_of(fraction), str(message)])
 
     def open_transaction(self) -> AbstractAsyncContextManager[Transaction]:
         raise RuntimeError("run.transaction() is for async functions; make the function async, without isolate=True")
@@ -62,10 +63,10 @@ def main(sending: Connection, module: str, name: str, request: str) -> None:
     try:
         result = _found(module, name)(_run(wanted["run"], desk), **wanted["arguments"])
         desk.tell(result=kept(result))
-    except BaseException:
+    except BaseException as error:
         if desk.is_cancelled:
             raise
-        desk.tell(error=traceback.format_exc(limit=-8)[-MOST_ERROR:])
+        desk.tell(error=error_text(error))
 
 
 def _found(module: str, name: str) -> Any:

@@ -4,7 +4,6 @@ of its own."""
 import asyncio
 import inspect
 import logging
-import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -15,11 +14,13 @@ from hourbell.core.schedule.forms import parse_duration
 from hourbell.core.settle import Failed, Outcome, Succeeded, Unstarted
 from hourbell.targets.base import Call
 from hourbell.targets.task_desk import NodeDesk
-from hourbell.targets.task_run import MOST_ERROR, Run, Superseded, kept
+from hourbell.targets.task_error import error_text
+from hourbell.targets.task_run import Run, kept
 
 log = logging.getLogger("hourbell.targets")
 
 _TIMEOUT = "10m"
+_GRACE = 5.0  # seconds for a function in a thread to see that its time is over
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class TaskTarget:
         self._free_threads = asyncio.Semaphore(threads)
         self._free_transactions = asyncio.Semaphore(transactions)
         self._most_threads = threads
+        self._told_late: set[str] = set()  # tasks
 
     def lanes(self) -> tuple[str, ...]:
         return tuple(f"task:{name}" for name in self._tasks)
@@ -102,37 +104,53 @@ class TaskTarget:
             return outcome
         if isinstance(outcome, Failed):  # too late: what was settled stays so
             log.warning("task_failed_after_commit", extra={"run": str(call.run.id), "error": outcome.error})
+        elif isinstance(outcome, Succeeded) and outcome.result is not None and desk.committed.result is None:
+            self._tell_late_result(task.name)
         return desk.committed
+
+    def _tell_late_result(self, name: str) -> None:
+        """The function is written so, so that once is enough."""
+        if name not in self._told_late:
+            self._told_late.add(name)
+            hint = "set run.result within run.transaction()"
+            log.warning("task_result_after_commit", extra={"job": name, "hint": hint})
 
     async def _outcome(self, task: Task, call: Call, desk: NodeDesk, arguments: Mapping[str, object]) -> Outcome:
         timeout = str(call.definition.target.get("timeout", _TIMEOUT))
         run = run_of(call, desk)
         try:
             async with asyncio.timeout(parse_duration(timeout)) as limit:
+                desk.limit = limit
                 if task.is_async:
                     return Succeeded(kept(await task.function(run, **arguments)))
                 if task.isolate:
                     return await self._in_process(task, run, desk, arguments)
                 return Succeeded(kept(await self._in_thread(task, run, desk, arguments, limit)))
-        except TimeoutError:
-            if limit.expired():
-                return Failed(f"no end within {timeout}")
-            return Failed(_last_words())
-        except Superseded as error:
-            return Failed(str(error))
-        except (Exception, SystemExit):  # a function that calls sys.exit() ends its attempt, not the node
-            return Failed(_last_words())
+        except TimeoutError as error:
+            return Failed(f"no end within {timeout}" if limit.expired() else error_text(error))
+        except (Exception, SystemExit) as error:  # a function that calls sys.exit() ends its attempt, not the node
+            return Failed(error_text(error))
 
     async def _in_thread(
         self, task: Task, run: Run, desk: NodeDesk, arguments: Mapping[str, object], limit: asyncio.Timeout
     ) -> object:
-        def stop() -> None:
-            desk.is_cancelled = True
-            if limit.expired():
-                log.warning("task_overruns", extra={"run": str(run.id), "job": run.job, "hint": "isolate=True ends it"})
-                run.log("its time is over, but a thread cannot be stopped: it goes on until the function returns")
+        telling: asyncio.TimerHandle | None = None
 
-        answer: _Answer = await self._until_done(stop, _called, task.function, run, arguments)
+        def stop() -> None:
+            nonlocal telling
+            desk.stop()
+            if limit.expired():
+                telling = asyncio.get_running_loop().call_later(_GRACE, tell)
+
+        def tell() -> None:
+            log.warning("task_overruns", extra={"run": str(run.id), "job": run.job, "hint": "isolate=True ends it"})
+            run.log("its time is over, but a thread cannot be stopped: it goes on until the function returns")
+
+        try:
+            answer: _Answer = await self._until_done(stop, _called, task.function, run, arguments)
+        finally:
+            if telling is not None:
+                telling.cancel()
         return answer.value()
 
     async def _in_process(self, task: Task, run: Run, desk: NodeDesk, arguments: Mapping[str, object]) -> Outcome:
@@ -141,7 +159,7 @@ class TaskTarget:
         isolated = Isolated(task.function, run, arguments)
 
         def stop() -> None:
-            desk.is_cancelled = True
+            desk.stop()
             isolated.stop()
 
         try:
@@ -204,7 +222,3 @@ def _called(function: Callable[..., Any], run: Run, arguments: Mapping[str, obje
         return _Answer(function(run, **arguments))
     except BaseException as error:
         return _Answer(None, error)
-
-
-def _last_words() -> str:
-    return traceback.format_exc(limit=-8)[-MOST_ERROR:]

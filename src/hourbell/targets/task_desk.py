@@ -22,13 +22,15 @@ _LAST_WRITE = 5.0  # seconds that an outcome waits for the last words of its att
 
 
 class NodeDesk:
-    """Made on the event loop, for one attempt. `transactions` bounds how many are open at once; None for none."""
+    """Made on the event loop, for one attempt. `transactions` bounds how many are open at once; None for none.
+    `limit` is the attempt's timeout, once it has begun."""
 
     def __init__(self, call: Call, transactions: asyncio.Semaphore | None) -> None:
-        self.is_cancelled = False
+        self.limit: asyncio.Timeout | None = None
         self.committed: Succeeded | None = None
         self._call = call
         self._transactions = transactions
+        self._is_stopped = False
         self._has_opened = False
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
@@ -39,6 +41,15 @@ class NodeDesk:
         self._is_told = False
         self._closing: asyncio.Event | None = None
         self._writing: asyncio.Task[None] | None = None
+
+    @property
+    def is_cancelled(self) -> bool:
+        """A timeout within the function cancels its coroutine too, so that whoever is asked must know of the others."""
+        return self._is_stopped or self._call.is_stopped() or (self.limit is not None and self.limit.expired())
+
+    def stop(self) -> None:
+        """The attempt is to end, whatever for."""
+        self._is_stopped = True
 
     def log(self, text: object) -> None:
         at = self._call.now + timedelta(seconds=self._loop.time() - self._began)

@@ -69,7 +69,10 @@ class Run:
         self._desk.log(text)
 
     def progress(self, fraction: float | None, message: object = "") -> None:
-        """Tell how far it is, from 0 to 1. It is shown while the run is running, and written at most once a second."""
+        """Tell how far it is, from 0 to 1; a ValueError if it is no such number.
+
+        It is shown while the run is running, and written at most once a second.
+        """
         self._desk.progress(fraction, message)
 
     @property
@@ -86,8 +89,9 @@ class Run:
     async def transaction(self) -> AsyncIterator[Any]:
         """A connection in the transaction that also settles this run: what is written there happens exactly once.
 
-        The end of the block settles the run as succeeded, with `result`, and commits. An exception rolls back, and the
-        attempt fails as usual. Raises Superseded, and rolls back, if another node has taken over the run.
+        The end of the block settles the run as succeeded, with `result`, and commits; what the function returns comes
+        too late for that. An exception rolls back, and the attempt fails as usual. Raises Superseded, and rolls back,
+        if another node has taken over the run.
         """
         async with self._desk.open_transaction() as transaction:
             yield transaction.connection

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hourbell.testing.firing import fires
+    from hourbell.testing.notes import ProgressRecord
     from hourbell.testing.records import AttemptRecord, RunRecord, SkipRecord
     from hourbell.testing.rehearsal import Rehearsal
     from hourbell.testing.webhooks import WebhookRecord
 
-__all__ = ["AttemptRecord", "Rehearsal", "RunRecord", "SkipRecord", "WebhookRecord", "fires"]
+__all__ = ["AttemptRecord", "ProgressRecord", "Rehearsal", "RunRecord", "SkipRecord", "WebhookRecord", "fires"]
 
-_MODULES = {"Rehearsal": "rehearsal", "WebhookRecord": "webhooks", "fires": "firing"}
+_MODULES = {"ProgressRecord": "notes", "Rehearsal": "rehearsal", "WebhookRecord": "webhooks", "fires": "firing"}
 
 
 def __getattr__(name: str) -> object:

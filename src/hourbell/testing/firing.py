@@ -19,7 +19,8 @@ def fires(
 ) -> list[str]:
     """When a schedule fires from the first moment through the last, as local time with its offset.
 
-    A job of a Scheduler, `scheduler.get("nightly")`, brings its own time zone. A day given as the last is included.
+    A job of a Scheduler, `scheduler.jobs["nightly"]`, brings its own time zone, and fires within its `starts_at` and
+    `ends_at`. A day given as the last is included.
 
     >>> fires("0 9 * * 1", between=("2026-10-19", "2026-10-26"), timezone="Europe/Paris")
     ['2026-10-19T09:00+02:00', '2026-10-26T09:00+01:00']
@@ -29,6 +30,10 @@ def fires(
     first, last = moment(between[0], zone), end_of(between[1], zone)
     if last < first:
         raise ValueError(f"between ends at {between[1]}, before it begins")
+    if isinstance(schedule, Definition):
+        first, last = max(first, schedule.starts_at or first), min(last, schedule.ends_at or last)
+        if last < first:
+            return []
     found = parsed.between(first, last)
     instants = ([first] if parsed.matches(first) else []) + list(islice(found, _MOST + 1))
     if len(instants) > _MOST:

@@ -110,6 +110,7 @@ class Node:
         if tasks:
             self._loop.run_until_complete(asyncio.wait(tasks, timeout=1))
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop._asyncgens_shutdown_called = False  # type: ignore[attr-defined]  # it goes on with the next life
 
     @property
     def has_lock(self) -> bool:

@@ -1,11 +1,13 @@
 """What became of a job, as tests read it: values that compare, with instants in UTC and cut to milliseconds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from hourbell.core.states import Kind
 from hourbell.store.lists import AttemptView, RunView, SkipView
+from hourbell.testing.notes import ProgressRecord, Said
 from hourbell.testing.times import cut, local_text, zone_of
 
 
@@ -17,11 +19,15 @@ class AttemptRecord:
     outcome: str
     error: str | None
     status_code: int | None
+    log: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RunRecord:
-    """A run. `local` is its instant as a clock on the job's wall shows it; `lateness` is that of its first attempt."""
+    """A run. `local` is its instant as a clock on the job's wall shows it; `lateness` is that of its first attempt.
+
+    `log` and `progress` are what its last attempt has said, also while that is under way.
+    """
 
     job: str
     local: str
@@ -37,10 +43,13 @@ class RunRecord:
     result: object
     error: str | None
     id: UUID
+    log: tuple[str, ...] = ()
+    progress: ProgressRecord | None = None
 
     def __repr__(self) -> str:
         """Short, so that a failed assertion about a list can be read."""
-        words = [f"{self.job} {self.local} {self.state}", f"{len(self.attempts)} attempts", f"late {self.lateness}"]
+        attempts = "1 attempt" if len(self.attempts) == 1 else f"{len(self.attempts)} attempts"
+        words = [f"{self.job} {self.local} {self.state}", attempts, f"late {self.lateness}"]
         words += [self.error.strip().splitlines()[-1]] if self.error else []
         return f"<run {', '.join(words)}>"
 
@@ -55,25 +64,32 @@ class SkipRecord:
     reason: str
 
 
-def run_record(run: RunView, attempts: Sequence[AttemptView]) -> RunRecord:
-    tried = tuple(_attempt_record(attempt) for attempt in attempts)
-    definition = run.definition
+def run_record(run: RunView, attempts: Sequence[AttemptView], said: Mapping[int, Said]) -> RunRecord:
+    tried = tuple(_attempt_record(attempt, said.get(attempt.number, Said())) for attempt in attempts)
+    definition, last_said = run.definition, said.get(run.attempt, Said())
+    scheduled_at = cut(run.scheduled_at)
     started_at = tried[0].started_at if tried else _cut(run.started_at)
     return RunRecord(
         job=run.job_name or "",
-        local=local_text(run.scheduled_at, zone_of("UTC" if definition is None else definition.timezone)),
+        local=local_text(
+            # A run by hand is as of whenever it was asked for.
+            scheduled_at.replace(microsecond=0) if run.kind is Kind.MANUAL else scheduled_at,
+            zone_of("UTC" if definition is None else definition.timezone),
+        ),
         state=run.state.value,
         reason=run.reason,
         kind=run.kind.value,
-        scheduled_at=run.scheduled_at,
+        scheduled_at=scheduled_at,
         started_at=started_at,
         finished_at=_cut(run.finished_at),
-        lateness=None if started_at is None else started_at - run.scheduled_at,
+        lateness=None if started_at is None else started_at - scheduled_at,
         attempts=tried,
         payload=run.payload if run.has_payload or definition is None else definition.payload,
         result=run.result,
         error=tried[-1].error if tried else None,
         id=run.id,
+        log=last_said.log,
+        progress=last_said.progress,
     )
 
 
@@ -81,7 +97,7 @@ def skip_record(skip: SkipView) -> SkipRecord:
     return SkipRecord(skip.first_at, skip.last_at, skip.count, skip.reason.value)
 
 
-def _attempt_record(attempt: AttemptView) -> AttemptRecord:
+def _attempt_record(attempt: AttemptView, said: Said) -> AttemptRecord:
     return AttemptRecord(
         number=attempt.number,
         started_at=_cut(attempt.started_at),
@@ -89,6 +105,7 @@ def _attempt_record(attempt: AttemptView) -> AttemptRecord:
         outcome=attempt.outcome,
         error=attempt.error,
         status_code=attempt.status_code,
+        log=said.log,
     )
 
 

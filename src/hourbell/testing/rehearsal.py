@@ -5,39 +5,35 @@ that the same test always sees the same. Every method is an ordinary one that re
 without an event loop of their own.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
 from uuid import UUID, uuid5
 from zoneinfo import ZoneInfo
 
-from hourbell.core.job import Definition
 from hourbell.core.job_body import parse_job
-from hourbell.store.lists import RunList, RunQuery
+from hourbell.library.scheduler import Scheduler
+from hourbell.store.base import Conflict
+from hourbell.store.lists import RunList, RunQuery, RunView
 from hourbell.store.sqlite.control import SqliteControlStore
 from hourbell.store.sqlite.lists import SqliteListStore
 from hourbell.targets.base import Target
 from hourbell.targets.http.target import HttpTarget
 from hourbell.targets.task import Task, TaskTarget
 from hourbell.testing.calling import Apart, Unserved, as_rehearsed
+from hourbell.testing.deploying import BY, Jobs
 from hourbell.testing.inline import answer_of
 from hourbell.testing.jobs_files import jobs_of
 from hourbell.testing.loop import VirtualLoop
+from hourbell.testing.notes import said_by
 from hourbell.testing.records import RunRecord, SkipRecord, run_record, skip_record
 from hourbell.testing.service import Outage, Service
 from hourbell.testing.times import Duration, Moment, duration, moment, zone_of
 from hourbell.testing.webhooks import Receivers, Script, WebhookRecord
 
-if TYPE_CHECKING:
-    from hourbell.library.scheduler import Scheduler
-
-_IDS = UUID("6f7c1b0e-6a52-4f0e-9a4f-0f4a9d1c7b11")
 _MOST = 1_000_000
 _LANE_SLOTS = 100
-_BY = "rehearsal"
 
 
 class Rehearsal:
@@ -48,7 +44,7 @@ class Rehearsal:
         self._receivers = Receivers(self._service.now)
         self._zone = ZoneInfo("UTC")
         self._has_begun = False
-        self._jobs: dict[str, UUID] = {}
+        self._jobs = Jobs(self._control, self._lists, self._service.now)
         self._given: dict[str, Task] = {}
         self._tasks: dict[str, Task] = {}  # as the node calls them
         self._takes: dict[str, float] = {}
@@ -75,20 +71,30 @@ class Rehearsal:
         """The virtual time, in UTC; also for the functions under test."""
         return self._service.shown_now()
 
-    def load(self, jobs: "Scheduler | str | PathLike[str]") -> None:
-        """Deploy the tasks and jobs of a Scheduler, or the jobs of a jobs file. Loaded again, they are edited."""
+    def load(self, jobs: Scheduler | str | PathLike[str]) -> None:
+        """Deploy the tasks and jobs of a Scheduler, or the jobs of a jobs file. Loaded again, they are edited.
+
+        A job that an earlier load of the same source had, and this one has not, is paused, deleted or kept, as the
+        Scheduler's `gone` says.
+        """
         if isinstance(jobs, (str, PathLike)):
-            definitions: Sequence[Definition] = jobs_of(Path(jobs))
-        else:
-            definitions = list(jobs.jobs.values())
+            definitions = jobs_of(Path(jobs))
+            self._has_begun = True
+            for definition in definitions:
+                self._jobs.deploy(definition)
+        elif isinstance(jobs, Scheduler):
+            self._has_begun = True
             self._given |= jobs.tasks
             self._rehearse_tasks()
-        for definition in definitions:
-            self._deploy(definition)
+            self._jobs.release(jobs)
+        else:
+            raise TypeError(f"load got {jobs!r}; give it a Scheduler or the path of a jobs file")
 
     def add(self, **body: object) -> None:
         """Deploy one job, written as in the API and the jobs file: name=, schedule=, target= and whatever else."""
-        self._deploy(parse_job(body).definition)
+        definition = parse_job(body).definition
+        self._has_begun = True
+        self._jobs.deploy(definition)
 
     def advance(self, by: Duration) -> None:
         """Let time pass, and everything happen that is due on the way and at its end."""
@@ -113,32 +119,53 @@ class Rehearsal:
 
     def takes(self, job: str, time: Duration) -> None:
         """Let every attempt of a task's job last so long after its function has returned or raised."""
-        self._id_of(job)
+        self._jobs.in_use(job)
         self._takes[job] = duration(time).total_seconds()
         self._rehearse_tasks()
 
     def trigger(self, job: str, payload: object = None) -> RunRecord:
         """Start a run by hand; what takes no time is done when this returns."""
-        job_id = self._id_of(job)
+        job_id = self._jobs.in_use(job)
         self._triggered += 1
-        run_id = uuid5(job_id, f"{_BY} {self._triggered}")
-        answer_of(self._control.trigger_job(job_id, run_id, self._service.now(), payload, _BY))
+        run_id = uuid5(job_id, f"{BY} {self._triggered}")
+        answer_of(self._control.trigger_job(job_id, run_id, self._service.now(), payload, BY))
         self._service.advance_to(self._service.reached)
-        return next(run for run in self.runs(job) if run.id == run_id)
+        return self._run(run_id)
+
+    def pause(self, job: str, *, until: Moment | None = None) -> None:
+        """Let an operator pause a job, until a moment if one is given. What is planned already goes on."""
+        end = None if until is None else moment(until, self._zone)
+        job_id, now = self._jobs.in_use(job), self._service.now()
+        answer_of(self._control.pause_job(job_id, now, BY, note="", until=end, cancel_waiting=False))
+
+    def resume(self, job: str, *, catch_up: bool = False) -> None:
+        """End a pause; with `catch_up`, what it swallowed is planned as missed."""
+        answer_of(self._control.resume_job(self._jobs.in_use(job), self._service.now(), BY, catch_up=catch_up))
+        self._service.advance_to(self._service.reached)
+
+    def cancel(self, run: RunRecord | UUID) -> RunRecord:
+        """Cancel a run that waits, or ask for the end of one that runs: a node hears of that within seconds."""
+        run_id = run.id if isinstance(run, RunRecord) else run
+        try:
+            answer_of(self._control.cancel_run(run_id, self._service.now(), BY))
+        except Conflict as refusal:
+            raise ValueError(str(refusal)) from None
+        self._service.advance_to(self._service.reached)
+        return self._run(run_id)
 
     def runs(self, job: str | None = None) -> list[RunRecord]:
         """The runs of a job, or of all of them, the oldest first."""
-        ids = self._jobs.values() if job is None else [self._id_of(job)]
+        ids = self._jobs.ids if job is None else [self._jobs.id_of(job)]
         pages = [answer_of(self._lists.runs(RunQuery(RunList.OF_JOB, job_id=job_id), _MOST)) for job_id in ids]
         views = sorted(
             (view for page in pages for view in page),
             key=lambda view: (view.scheduled_at, view.planned_at, view.job_name or "", view.id),
         )
-        return [run_record(view, answer_of(self._lists.attempts(view.id))) for view in views]
+        return [self._record(view) for view in views]
 
     def skips(self, job: str) -> list[SkipRecord]:
         """What a job left out, the oldest first."""
-        found = answer_of(self._lists.skips(self._id_of(job), _MOST))
+        found = answer_of(self._lists.skips(self._jobs.id_of(job), _MOST))
         return sorted((skip_record(skip) for skip in found), key=lambda skip: skip.first_at)
 
     @property
@@ -174,22 +201,15 @@ class Rehearsal:
         )
         return [Apart(TaskTarget(self._tasks)), Apart(http), Unserved()]
 
+    def _run(self, run_id: UUID) -> RunRecord:
+        view = answer_of(self._lists.run(run_id))
+        if view is None:
+            raise LookupError(f"there is no run {run_id}")
+        return self._record(view)
+
+    def _record(self, view: RunView) -> RunRecord:
+        said = answer_of(self._service.database.read(lambda session: said_by(session, view.id)))
+        return run_record(view, answer_of(self._lists.attempts(view.id)), said)
+
     def _rehearse_tasks(self) -> None:
         self._tasks.update({name: as_rehearsed(task, self._takes) for name, task in self._given.items()})
-
-    def _deploy(self, definition: Definition) -> None:
-        self._has_begun = True
-        if definition.target.get("type") == "sql":  # SQLite refuses functions of its own, of which it has none
-            definition = replace(definition, target={**definition.target, "database": _BY}, lane=f"sql:{_BY}")
-        now, known = self._service.now(), self._jobs.get(definition.name)
-        if known is None:
-            job_id = uuid5(_IDS, definition.name)
-            answer_of(self._control.create_job(definition, job_id, now, _BY))
-            self._jobs[definition.name] = job_id
-        else:
-            answer_of(self._control.edit_job(known, lambda _: definition, now, _BY, drop_backlog=True))
-
-    def _id_of(self, job: str) -> UUID:
-        if job not in self._jobs:
-            raise LookupError(f"no job named {job!r} is loaded; there is {', '.join(sorted(self._jobs)) or 'none'}")
-        return self._jobs[job]

@@ -32,6 +32,10 @@ def fail(_: Run) -> None:
     raise KeyError("gone")
 
 
+def exaggerate(run: Run) -> None:
+    run.progress(2)
+
+
 def leave(_: Run) -> None:
     sys.exit(3)
 

@@ -68,16 +68,24 @@ class Attempt:
     transaction: Opened = field(default_factory=Opened)
     written: list[Notes] = field(default_factory=list)
     fails_to_write: bool = False
+    is_stopped: bool = False
 
-    async def make(self) -> Outcome:
+    async def make(self, times: int = 1) -> Outcome:
+        """What the last of so many attempts of one node came to."""
         target = TaskTarget({"job": Task("job", self.function, isolate=self.isolate)}, threads=1)
         try:
-            return await target.deliver(self._call())
+            outcomes = [await target.deliver(self._call()) for _ in range(times)]
+            return outcomes[-1]
         finally:
             await target.close()
 
     def begun(self) -> asyncio.Task[Outcome]:
         return asyncio.create_task(self.make())
+
+    def stop(self, making: asyncio.Task[Outcome]) -> None:
+        """Stop it as a node does."""
+        self.is_stopped = True
+        making.cancel()
 
     async def error(self) -> str:
         """Why it failed."""
@@ -101,4 +109,4 @@ class Attempt:
         def transaction() -> AbstractAsyncContextManager[Transaction]:
             return self.transaction.opened()
 
-        return Call(RUN, definition, NOW, transaction=transaction, note=note)
+        return Call(RUN, definition, NOW, transaction=transaction, note=note, is_stopped=lambda: self.is_stopped)

@@ -1,17 +1,18 @@
 """What a task gets: which run it is, somewhere to say what it does, and the word that it should end."""
 
 import asyncio
-import logging
 import threading
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 import hourbell
-from hourbell.core.settle import Failed, Succeeded
+from hourbell.core.settle import Failed, Outcome, Succeeded
 from hourbell.targets.task_run import Run
 from tests.engine.virtual import VirtualTime, run_virtually
+from tests.targets.task import functions
 from tests.targets.task.steps import NOW, RUN, SECOND, Attempt
 
 pytestmark = pytest.mark.anyio
@@ -65,6 +66,14 @@ async def test_a_function_in_a_thread_may_say_something() -> None:
     assert attempt.lines == ["from a thread of its own", "from its thread"]
 
 
+@pytest.mark.parametrize("isolate", [False, True])
+async def test_progress_that_is_no_fraction_fails_where_it_is_told(isolate: bool) -> None:
+    error = await Attempt(functions.exaggerate, isolate=isolate).error()
+
+    assert "in exaggerate" in error
+    assert error.endswith("ValueError: the progress is 2; give a fraction from 0 to 1")
+
+
 def test_notes_are_written_at_most_once_a_second() -> None:
     attempt = Attempt(_talk)
 
@@ -114,6 +123,41 @@ async def test_an_async_function_is_cancelled_and_may_have_last_words() -> None:
     assert attempt.lines == ["cleaned up"]
 
 
+@pytest.mark.parametrize("how", ["its time is over", "it is stopped"])
+async def test_an_async_function_sees_in_its_last_words_that_it_should_end(how: str) -> None:
+    begun, seen = asyncio.Event(), []
+
+    async def function(run: Run) -> None:
+        seen.append(run.is_cancelled)
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            seen.append(run.is_cancelled)
+
+    attempt = Attempt(function, timeout="1s" if how == "its time is over" else "60s")
+    making = attempt.begun()
+    await begun.wait()
+    if how == "it is stopped":
+        attempt.stop(making)
+
+    await asyncio.wait([making])
+    assert seen == [False, True]
+
+
+async def test_a_timeout_of_the_functions_own_does_not_mean_that_it_should_end() -> None:
+    async def function(run: Run) -> bool:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.01):
+                try:
+                    await asyncio.sleep(60)
+                finally:
+                    run.result = run.is_cancelled
+        return bool(run.result)
+
+    assert await Attempt(function).make() == Succeeded(False)
+
+
 async def test_a_function_in_a_thread_can_see_that_it_should_end() -> None:
     begun = threading.Event()
 
@@ -131,7 +175,7 @@ async def test_a_function_in_a_thread_can_see_that_it_should_end() -> None:
         await making
 
 
-async def test_a_function_that_overruns_its_time_in_a_thread_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_function_that_ends_soon_after_its_time_is_not_told_of(caplog: pytest.LogCaptureFixture) -> None:
     def function(run: Run) -> str:
         while not run.is_cancelled:
             threading.Event().wait(0.001)
@@ -139,8 +183,30 @@ async def test_a_function_that_overruns_its_time_in_a_thread_is_told_of_once(cap
 
     attempt = Attempt(function, timeout="1s")
     assert await attempt.make() == Failed("no end within 1s")
+    assert (caplog.records, attempt.lines) == ([], [])
 
-    [told] = [record for record in caplog.records if record.levelno == logging.WARNING]
+
+def test_a_function_that_overruns_its_time_in_a_thread_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    def function(_: Run) -> str:
+        while not caplog.records:
+            threading.Event().wait(0.001)
+        return "too late"
+
+    attempt = Attempt(function, timeout="60s")
+
+    async def overrun(time: VirtualTime) -> tuple[Outcome, float]:
+        making = attempt.begun()
+        while not caplog.records:
+            await asyncio.sleep(0.1)
+        told_after = time.elapsed()
+        while not making.done():
+            await asyncio.sleep(0.1)
+        return await making, told_after
+
+    outcome, told_after = run_virtually(overrun)
+    assert outcome == Failed("no end within 60s")
+    assert told_after == pytest.approx(65, abs=0.2)
+    [told] = caplog.records
     assert (told.getMessage(), told.__dict__["hint"]) == ("task_overruns", "isolate=True ends it")
     assert "until the function returns" in attempt.lines[0]
 
@@ -156,6 +222,28 @@ async def test_the_end_of_a_transaction_settles_the_run_with_its_result() -> Non
 
     assert outcome == Succeeded({"through": "the connection"})
     assert (attempt.transaction.settled, attempt.transaction.is_committed) == ([outcome], True)
+
+
+async def test_a_result_that_comes_after_the_commit_is_told_of_once_for_each_task(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def function(run: Run) -> str:
+        async with run.transaction():
+            return "too late"
+
+    assert await Attempt(function).make(times=2) == Succeeded()
+    [told] = caplog.records
+    assert (told.getMessage(), told.__dict__["job"]) == ("task_result_after_commit", "job")
+
+
+async def test_a_result_given_before_the_commit_is_not_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    async def function(run: Run) -> str:
+        async with run.transaction():
+            run.result = "in time"
+        return "in time"
+
+    assert await Attempt(function).make() == Succeeded("in time")
+    assert caplog.records == []
 
 
 async def test_an_exception_in_the_transaction_undoes_it_and_fails_the_attempt() -> None:

@@ -19,7 +19,6 @@ from hourbell.core.settle import SUSPECT_AFTER, Settlement
 from hourbell.sealing import Sealed
 from hourbell.store.base import (
     LIVE_FOR,
-    Attempt,
     Backlog,
     Beat,
     Held,
@@ -41,7 +40,7 @@ from hourbell.store.postgres.control import PostgresControlStore
 from hourbell.store.postgres.planning import SQL, progress_of, write_plans
 from hourbell.store.postgres.settling import note_late, write_settlements
 from hourbell.store.records import held as held_by
-from hourbell.store.records import note_values, pause_if_unchanged, refreshed, serves, standing
+from hourbell.store.records import lost_attempt, note_values, pause_if_unchanged, refreshed, serves, standing
 from hourbell.store.rows import Batch, Due, columns, run_of, secrets_of
 
 _FORGET = timedelta(days=1)
@@ -168,8 +167,7 @@ class PostgresEngineStore:
             lost = []
             for row in rows:
                 run = run_of(row)
-                attempt = Attempt(row["lease_owner"], run.started_at or now, now, "lost", "the lease ran out")
-                lost.append(Settled(decide(run, now), attempt))
+                lost.append(Settled(decide(run, now), lost_attempt(run, row["lease_owner"], now)))
             if lost:
                 await write_settlements(connection, lost)
                 await connection.execute(SQL["wake"], Wake.RUNS)

@@ -15,7 +15,6 @@ from hourbell.core.settle import SUSPECT_AFTER, Settlement
 from hourbell.sealing import Sealed
 from hourbell.store.base import (
     LIVE_FOR,
-    Attempt,
     Backlog,
     Beat,
     Held,
@@ -33,7 +32,7 @@ from hourbell.store.base import (
     Want,
 )
 from hourbell.store.records import held as held_by
-from hourbell.store.records import note_values, pause_if_unchanged, serves, standing
+from hourbell.store.records import lost_attempt, note_values, pause_if_unchanged, serves, standing
 from hourbell.store.rows import Row, run_of, secrets_of
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.control import SqliteControlStore
@@ -138,8 +137,7 @@ class SqliteEngineStore:
             lost = []
             for row in session.fetch(SQL["expired_leases"], now, limit):
                 run = run_of(row)
-                attempt = Attempt(row["lease_owner"], run.started_at or now, now, "lost", "the lease ran out")
-                lost.append(Settled(decide(run, now), attempt))
+                lost.append(Settled(decide(run, now), lost_attempt(run, row["lease_owner"], now)))
             if lost:
                 write_settlements(session, lost)
                 session.wakes.add(Wake.RUNS)

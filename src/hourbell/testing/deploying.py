@@ -1,0 +1,98 @@
+"""The jobs of a rehearsal as releases bring them: made, edited, and out of use when a release leaves them out.
+
+As on a live node, an operator's pause outlasts every release, and a program's own ends when it brings the job back.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID, uuid5
+
+from hourbell.control.programs import CODE, GONE_NOTE, Gone
+from hourbell.core.job import Definition, Job
+from hourbell.store.bundles import owner_text
+from hourbell.store.control import ControlStore
+from hourbell.store.lists import ListStore
+from hourbell.testing.inline import answer_of
+
+BY = "rehearsal"
+_IDS = UUID("6f7c1b0e-6a52-4f0e-9a4f-0f4a9d1c7b11")
+
+
+class Release(Protocol):
+    """What a program defines, and what becomes of what it does not define any more."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def gone(self) -> Gone: ...
+    @property
+    def jobs(self) -> Mapping[str, Definition]: ...
+
+
+class Jobs:
+    def __init__(self, control: ControlStore, lists: ListStore, now: Callable[[], datetime]) -> None:
+        self._control = control
+        self._lists = lists
+        self._now = now
+        self._ids: dict[str, UUID] = {}  # of deleted jobs, too: their runs can be looked at
+
+    @property
+    def ids(self) -> list[UUID]:
+        return list(self._ids.values())
+
+    def id_of(self, name: str) -> UUID:
+        """The job that has the name, or had it last. A LookupError names those there are."""
+        if name not in self._ids:
+            raise LookupError(f"no job named {name!r} is loaded; there is {', '.join(sorted(self._ids)) or 'none'}")
+        return self._ids[name]
+
+    def in_use(self, name: str) -> UUID:
+        """The same, but a LookupError if it was deleted."""
+        job_id = self.id_of(name)
+        if self._job(job_id) is None:
+            raise LookupError(f"the job {name!r} was deleted when a release left it out; load one that has it")
+        return job_id
+
+    def deploy(self, definition: Definition) -> None:
+        """Make the job, or edit the one that has its name."""
+        if definition.target.get("type") == "sql":  # SQLite refuses functions of its own, of which it has none
+            definition = replace(definition, target={**definition.target, "database": BY}, lane=f"sql:{BY}")
+        known = self._ids.get(definition.name)
+        if known is None or self._job(known) is None:
+            job_id = uuid5(known or _IDS, definition.name)  # another one than a deleted job had
+            answer_of(self._control.create_job(definition, job_id, self._now(), BY))
+            self._ids[definition.name] = job_id
+            return
+        if definition.managed_by == CODE and self._is_paused_by_others(known, definition):
+            definition = replace(definition, enabled=False)
+        answer_of(self._control.edit_job(known, lambda _: definition, self._now(), BY, drop_backlog=True))
+
+    def release(self, program: Release) -> None:
+        """Deploy what a program defines, and take out of use what only an earlier release of it did."""
+        for definition in program.jobs.values():
+            self.deploy(definition)
+        if program.gone is Gone.KEEP:
+            return
+        for job in [self._job(job_id) for name, job_id in self._ids.items() if name not in program.jobs]:
+            if job is not None and (job.definition.managed_by, job.definition.source) == (CODE, program.source):
+                self._retire(job, program)
+
+    def _retire(self, job: Job, program: Release) -> None:
+        by, now = owner_text(CODE, program.source), self._now()
+        if program.gone is Gone.DELETE:
+            answer_of(self._control.delete_job(job.id, now, by))
+        elif job.definition.enabled:
+            answer_of(
+                self._control.pause_job(job.id, now, by, note=GONE_NOTE, until=None, cancel_waiting=False),
+            )
+
+    def _is_paused_by_others(self, job_id: UUID, definition: Definition) -> bool:
+        view = answer_of(self._lists.job(job_id))
+        if view is None or view.job.definition.enabled:
+            return False
+        return view.paused_by not in (None, owner_text(CODE, definition.source))  # None: it was made so
+
+    def _job(self, job_id: UUID) -> Job | None:
+        return answer_of(self._control.get_job(job_id))

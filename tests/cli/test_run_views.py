@@ -1,0 +1,52 @@
+"""How a run's attempts are told to people: an error of several lines stays one of several lines."""
+
+from typing import Any
+
+from hourbell.cli.views import run_lines
+from hourbell.cli.waiting import Story
+from hourbell.client import Run
+
+ERROR = 'Traceback (most recent call last):\n  File "jobs.py", line 7, in report\n    \x1b[31mfail()\nKeyError: 1'
+LINES = ["Traceback (most recent call last):", '  File "jobs.py", line 7, in report', "    �[31mfail()", "KeyError: 1"]
+
+
+def a_run(state: str = "failed", **attempt: Any) -> Run:
+    tried = {"number": 1, "outcome": "failed", "finished_at": "2026-11-02T08:00:05Z"} | attempt
+    return Run.of(
+        {
+            "id": "5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e",
+            "job_id": "6b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e",
+            "state": state,
+            "kind": "scheduled",
+            "scheduled_at": "2026-11-02T08:00:00Z",
+            "ready_at": "2026-11-02T08:00:35Z",
+            "attempts": [tried],
+        }
+    )
+
+
+def shown(run: Run) -> list[str]:
+    lines = run_lines(run, "UTC")
+    return lines[lines.index("") + 1 :]
+
+
+def test_a_traceback_is_shown_line_by_line() -> None:
+    lines = shown(a_run(error=ERROR, started_at="2026-11-02T08:00:01Z"))
+
+    assert lines[1] == f"error:      {LINES[0]}"
+    assert lines[2:5] == [f"            {line}" for line in LINES[1:]]
+
+
+def test_an_attempt_without_a_begin_says_that_it_is_not_known() -> None:
+    assert "began:      it is not known when it began" in shown(a_run(outcome="lost", error="the lease ran out"))
+
+
+def test_whoever_waits_reads_a_traceback_line_by_line() -> None:
+    first, *others = Story("UTC").news(a_run("retrying", error=ERROR))
+
+    assert first == "attempt 1 failed; tried again at 2026-11-02 08:00:35 UTC"
+    assert others == [f"  {line}" for line in LINES]
+
+
+def test_whoever_waits_reads_a_short_error_in_one_line() -> None:
+    assert Story("UTC").news(a_run(error="HTTP 501")) == ["attempt 1 failed: HTTP 501", "failed"]

@@ -1,0 +1,82 @@
+"""What is kept of an exception: where it was raised in the task, in Python's words."""
+
+import asyncio
+
+import pytest
+
+import hourbell
+from hourbell.core.settle import Failed
+from hourbell.store.base import StoreUnavailable
+from hourbell.targets.task_run import Run
+from tests.targets.task import functions
+from tests.targets.task.steps import Attempt
+
+pytestmark = pytest.mark.anyio
+
+
+def files_in(error: str) -> set[str]:
+    lines = [line.strip() for line in error.splitlines()]
+    return {line.split('"')[1].rpartition("/")[2] for line in lines if line.startswith("File ")}
+
+
+async def fail_async(_: Run) -> None:
+    raise KeyError("gone")
+
+
+@pytest.mark.parametrize(
+    ("function", "isolate"), [(fail_async, False), (functions.fail, False), (functions.fail, True)]
+)
+async def test_an_error_begins_with_the_frame_of_the_function(function: object, isolate: bool) -> None:
+    first, second, *_, last = (await Attempt(function, isolate=isolate).error()).splitlines()  # type: ignore[arg-type]
+
+    assert (first, last) == ("Traceback (most recent call last):", "KeyError: 'gone'")
+    assert second.endswith(("in fail", "in fail_async"))
+
+
+async def test_a_function_that_cannot_be_called_so_has_no_frames() -> None:
+    error = await Attempt(fail_async, {"days": 3}).error()
+
+    assert error == "TypeError: fail_async() got an unexpected keyword argument 'days'"
+
+
+async def test_frames_between_the_function_and_its_error_are_left_out() -> None:
+    async def function(run: Run) -> None:
+        async with asyncio.timeout(0.01), run.transaction():
+            await asyncio.Event().wait()
+
+    error = await Attempt(function).error()
+
+    assert files_in(error) <= {"test_errors.py", "locks.py"}
+    assert error.endswith("\nTimeoutError")
+
+
+async def test_the_cause_is_told_too() -> None:
+    async def function(_: Run) -> None:
+        try:
+            raise KeyError("gone")
+        except KeyError as error:
+            raise ValueError("no such order") from error
+
+    error = await Attempt(function).error()
+
+    assert error.index("KeyError: 'gone'") < error.index("direct cause") < error.index("ValueError: no such order")
+    assert files_in(error) == {"test_errors.py"}
+
+
+async def test_the_errors_of_a_group_are_told_without_our_frames() -> None:
+    async def function(run: Run) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fail_async(run))
+
+    error = await Attempt(function).error()
+
+    assert "KeyError: 'gone'" in error
+    assert files_in(error) <= {"test_errors.py", "taskgroups.py"}
+
+
+@pytest.mark.parametrize("kind", [StoreUnavailable, hourbell.Superseded])
+async def test_an_error_that_says_what_to_do_is_only_what_it_says(kind: type[Exception]) -> None:
+    async def function(_: Run) -> None:
+        raise kind("do the slow part before")
+
+    assert await Attempt(function).make() == Failed("do the slow part before")
