@@ -56,7 +56,8 @@ def test_every_help_starts_with_examples_of_the_command(name: str, command: clic
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("way", [piped, on_a_terminal])
+# On a terminal each is a process of its own, which takes minutes.
+@pytest.mark.parametrize("way", [piped, pytest.param(on_a_terminal, marks=pytest.mark.sweep)])
 async def test_every_example_runs(way: Way, tmp_path: Path, postgres: PostgresDatabase) -> None:
     await postgres.connection.execute(FUNCTION)
     settings = {"DATABASE_URL": postgres.url, "HOURBELL_SECRET_KEY": base64.b64encode(b"k" * 32).decode()}

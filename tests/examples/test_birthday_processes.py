@@ -31,7 +31,7 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(params=["postgres", "sqlite"])
+@pytest.fixture(params=["postgres", pytest.param("sqlite", marks=pytest.mark.sweep)])
 async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
     """A database that has never seen Hourbell."""
     made: AbstractAsyncContextManager[Database] = (

@@ -40,7 +40,10 @@ class Story:
         new = [each for each in run.attempts if each.number > self._attempt]
         lines = [line for each in new if each.outcome != "succeeded" for line in self._failure(each, run)]
         self._attempt = max([self._attempt, *(each.number for each in new)])
-        if run.state != self._state and not (lines and run.state == "retrying"):
+        if lines and run.state in ("running", "retrying"):  # the attempt may have ended since the state was read
+            self._state = run.state
+            return lines
+        if run.state != self._state:
             lines.append(plain(f"{run.state}: {run.waits_for}" if is_unserved(run) else run.state))
         self._state = run.state
         return lines
