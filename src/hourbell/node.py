@@ -82,7 +82,11 @@ class Node:
         """Bring in the program's jobs and begin to work. `now` is the database's time."""
         is_whole = await self._programs.sync(self._program, now)
         self._heartbeat.start()
-        await self.engine.start(with_heartbeat=False)
+        try:
+            await self.engine.start(with_heartbeat=False)
+        except BaseException:  # else a node that does nothing would count as alive
+            await self._heartbeat.stop()
+            raise
         if self._program.jobs or self._program.tasks:
             self._keeping = asyncio.create_task(self._keep_jobs(is_whole=is_whole), name="hourbell-program")
 

@@ -20,7 +20,6 @@ from uuid import UUID
 
 from hourbell.core.definition_json import definition_from_json
 from hourbell.core.notes import fraction_of
-from hourbell.core.settle import Succeeded
 from hourbell.targets.base import Transaction
 from hourbell.targets.task_error import error_text
 from hourbell.targets.task_run import Run, kept
@@ -48,9 +47,6 @@ class _Desk:
 
     def open_transaction(self) -> AbstractAsyncContextManager[Transaction]:
         raise RuntimeError("run.transaction() is for async functions; make the function async, without isolate=True")
-
-    def note_commit(self, outcome: Succeeded) -> None:
-        raise NotImplementedError
 
 
 def main(sending: Connection, module: str, name: str, request: str) -> None:

@@ -104,7 +104,7 @@ class TaskTarget:
             return outcome
         if isinstance(outcome, Failed):  # too late: what was settled stays so
             log.warning("task_failed_after_commit", extra={"run": str(call.run.id), "error": outcome.error})
-        elif isinstance(outcome, Succeeded) and outcome.result is not None and desk.committed.result is None:
+        elif isinstance(outcome, Succeeded) and outcome.result is not None and desk.committed == Succeeded(None):
             self._tell_late_result(task.name)
         return desk.committed
 

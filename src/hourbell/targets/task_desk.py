@@ -10,9 +10,10 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import timedelta
 from threading import Lock
+from typing import Any
 
 from hourbell.core.notes import Notebook
-from hourbell.core.settle import Succeeded
+from hourbell.core.settle import Outcome
 from hourbell.targets.base import Call, Transaction
 
 log = logging.getLogger("hourbell.targets")
@@ -27,7 +28,7 @@ class NodeDesk:
 
     def __init__(self, call: Call, transactions: asyncio.Semaphore | None) -> None:
         self.limit: asyncio.Timeout | None = None
-        self.committed: Succeeded | None = None
+        self.committed: Outcome | None = None
         self._call = call
         self._transactions = transactions
         self._is_stopped = False
@@ -70,9 +71,6 @@ class NodeDesk:
         self._has_opened = True
         return self._transaction(self._transactions)
 
-    def note_commit(self, outcome: Succeeded) -> None:
-        self.committed = outcome
-
     async def close(self) -> None:
         """Write what is new, before the outcome is settled. It is not worth more than a few seconds."""
         self._is_closed = True
@@ -90,8 +88,11 @@ class NodeDesk:
 
     @asynccontextmanager
     async def _transaction(self, free: asyncio.Semaphore) -> AsyncIterator[Transaction]:
-        async with free, self._call.transaction() as opened:
-            yield opened
+        async with free:
+            async with self._call.transaction() as opened:
+                settling = _Settling(opened)
+                yield settling
+            self.committed = settling.outcome
 
     def _opened_book(self) -> Notebook:
         if self._book is None:
@@ -132,3 +133,20 @@ class NodeDesk:
         if not self._is_told:
             self._is_told = True
             log.warning("notes_not_written", extra={"run": str(self._call.run.id), "error": error})
+
+
+class _Settling:
+    """A transaction that remembers what it settled the run as."""
+
+    def __init__(self, behind: Transaction) -> None:
+        self._behind = behind
+        self.outcome: Outcome | None = None
+
+    @property
+    def connection(self) -> Any:
+        return self._behind.connection
+
+    async def settle(self, outcome: Outcome) -> bool:
+        is_settled = await self._behind.settle(outcome)
+        self.outcome = outcome if is_settled else None
+        return is_settled

@@ -37,9 +37,6 @@ class Desk(Protocol):
     def open_transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """The transaction that settles the run; a RuntimeError that says why if there is none to be had."""
 
-    def note_commit(self, outcome: Succeeded) -> None:
-        """The run was settled as this."""
-
 
 @dataclass(slots=True, eq=False)
 class Run:
@@ -95,10 +92,8 @@ class Run:
         """
         async with self._desk.open_transaction() as transaction:
             yield transaction.connection
-            outcome = Succeeded(kept(self.result))
-            if not await transaction.settle(outcome):
+            if not await transaction.settle(Succeeded(kept(self.result))):
                 raise Superseded("another node has taken over this run")
-        self._desk.note_commit(outcome)
 
 
 def kept(result: object) -> object:
