@@ -1,5 +1,7 @@
 """Applying: all jobs of a source at once, as a plan and as a deed."""
 
+import asyncio
+
 from fastapi import APIRouter
 from starlette.responses import JSONResponse, Response
 
@@ -9,7 +11,7 @@ from hourbell.api.idempotency import IdempotentRoute, TellsSecret
 from hourbell.api.jobs import DryRun
 from hourbell.api.problems import Problem
 from hourbell.api.users import ControlDep, Editor, JsonBody, read
-from hourbell.control.applying import PlannedJob, PlanRefused, Wish
+from hourbell.control.applying import JOBS_A_TURN, PlannedJob, PlanRefused, Wish
 from hourbell.control.control import Control
 from hourbell.control.history import next_instants
 from hourbell.core.job import Definition
@@ -42,13 +44,16 @@ async def apply_jobs(control: ControlDep, user: Editor, body: JsonBody, dry_run:
         raise Problem(409, "plan_refused", detail, errors) from None
     changed = [job.definition for job in plan.jobs if job.action != "none"]
     warnings = iter(await control.history.warnings_of(changed))
+    jobs = []
+    for place, job in enumerate(plan.jobs):
+        jobs.append(_planned(control, job, [] if job.action == "none" else next(warnings), dry_run=dry_run))
+        if place % JOBS_A_TURN == 0:
+            await asyncio.sleep(0)
     answer = {
         "dry_run": dry_run,
         "source": given.source,
         "state": plan.state,
-        "jobs": [
-            _planned(control, job, [] if job.action == "none" else next(warnings), dry_run=dry_run) for job in plan.jobs
-        ],
+        "jobs": jobs,
         "deleted": [
             {"name": job.definition.name, "id": str(job.id), "before": _instants(control, job.definition)}
             for job in plan.deleted

@@ -3,6 +3,7 @@
 A plan stands on a state. What is done later names that state, and is refused if anybody has changed any of it.
 """
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from hourbell.store.bundles import Applied, AppliedJob, Bundle, ImportResult, Jo
 from hourbell.store.control import ControlStore
 
 FILE = "file"
+JOBS_A_TURN = 50  # then others may have theirs: a few milliseconds
 
 
 class PlanRefused(Exception):
@@ -108,7 +110,7 @@ class Applying:
         not the expected one: then nothing was changed.
         """
         user.must_be(Role.EDITOR, "to apply jobs")
-        wanted = self._read(wish, user)
+        wanted = await self._read(wish, user)
         entries = [JobEntry(each.definition, self._new_id()) for each in wanted]
         bundle = Bundle(entries, FILE, wish.source, wish.prune, wish.take_over)
         now = self._now()
@@ -151,9 +153,13 @@ class Applying:
             )
         return generated
 
-    def _read(self, wish: Wish, user: User) -> list[_Wanted]:
+    async def _read(self, wish: Wish, user: User) -> list[_Wanted]:
         faults: list[Fault] = []
-        wanted = [self._read_job(place, body, wish.source, user, faults) for place, body in enumerate(wish.jobs)]
+        wanted = []
+        for place, body in enumerate(wish.jobs):
+            wanted.append(self._read_job(place, body, wish.source, user, faults))
+            if place % JOBS_A_TURN == 0:
+                await asyncio.sleep(0)
         if wish.prune and not wish.jobs:
             faults.append(Fault("/jobs", "pruning by an empty list would delete every job of its source"))
         if faults:
