@@ -4,8 +4,9 @@ from uuid import UUID
 
 import pytest
 
+from hourbell.store.postgres.changing import SQL as POSTGRES_SQL
 from hourbell.store.sqlite.changing import SQL as SQLITE_SQL
-from tests.contract.test_postgres_plans import plan_of
+from tests.contract.plans import MODES, explained
 from tests.database import PostgresDatabase
 from tests.sqlite_database import SqliteDatabase
 
@@ -26,11 +27,12 @@ async def test_pruning_on_postgres_takes_the_index_of_owners(postgres: PostgresD
     if analysed:
         await postgres.sql("analyze")
 
-    for mode in ("force_custom_plan", "force_generic_plan"):
+    values = ("file", "", IMPORT, 1_000)
+    for mode in MODES:
         async with postgres.connections().connection() as connection:
-            used, scanned = await plan_of(connection, "lock_unseen_owned_jobs", ("file", "", IMPORT, 1_000), mode)
-        assert "jobs_owned" in used
-        assert not scanned
+            seen = await explained(connection, POSTGRES_SQL["lock_unseen_owned_jobs"], values, mode)
+        assert "jobs_owned" in seen.indexes
+        assert "jobs" not in seen.scanned
 
 
 @pytest.mark.parametrize("analysed", [True, False])

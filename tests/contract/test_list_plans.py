@@ -17,8 +17,8 @@ from hourbell.store.postgres.lists import PostgresListStore
 from hourbell.store.rows import Row
 from hourbell.store.sqlite.lists import SqliteListStore
 from hourbell.store.sqlite.values import bound, microseconds
+from tests.contract.plans import literal, walk
 from tests.contract.steps import DAY, HOUR, NODE, SECOND, T0
-from tests.contract.test_postgres_plans import literal, walk
 from tests.database import PostgresDatabase
 from tests.sqlite_database import SqliteDatabase
 

@@ -110,7 +110,7 @@ class TestFailureRecovery:
         attempts = [run.ready_at]
         while settlement.ready_at is not None:
             attempts.append(settlement.ready_at)
-            run = replace(run, attempt=run.attempt + 1, failures=settlement.failures)
+            run = run._replace(attempt=run.attempt + 1, failures=settlement.failures)
             settlement = settle(run, Failed("timeout"), attempts[-1], retry)
 
         assert attempts == [T0 + MINUTE + timedelta(minutes=each) for each in minutes]

@@ -14,8 +14,15 @@ from hourbell.store.postgres.planning import SQL
 BIND, COMPLETE, ERROR, PARSE, QUERY, READY = b"B", b"C", b"E", b"P", b"Q", b"Z"
 _OPENING = frozenset({80877102, 80877103, 80877104})  # asks to cancel, for TLS, for GSS: a start-up message may follow
 _STATEMENTS = {text: name for name, text in SQL.items()}
-_VERBS = {"due_jobs": "plan", "claim": "claim", "claim_suspect": "claim", "expired_leases": "reap", "settle": "settle"}
-_WRITES = frozenset({"insert_runs", "claim", "claim_suspect", "settle"})
+_VERBS = {
+    "due_jobs": "plan",
+    "claim": "claim",
+    "claim_suspect": "claim",
+    "expired_leases": "reap",
+    "settle": "settle",
+    "settle_succeeded": "settle",
+}
+_WRITES = frozenset({"insert_runs", "claim", "claim_suspect", "settle", "settle_succeeded"})
 
 
 class Message(NamedTuple):

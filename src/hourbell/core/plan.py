@@ -9,8 +9,9 @@ cursor and the job goes to the end of the line.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from itertools import islice
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from hourbell.core.job import Definition, Job
 from hourbell.core.policies import CatchUp, Overlap, rank_of
@@ -71,10 +72,16 @@ def plan(job: Job, now: datetime) -> Plan:
 
 def first_instant(definition: Definition, schedule: Schedule, after: datetime) -> datetime | None:
     """The first instant strictly after, within starts_at and ends_at."""
-    if definition.starts_at is not None and definition.starts_at > after:
-        after = definition.starts_at - _MICROSECOND
+    return _first_within(schedule, definition.starts_at, definition.ends_at, after)
+
+
+def _first_within(
+    schedule: Schedule, starts_at: datetime | None, ends_at: datetime | None, after: datetime
+) -> datetime | None:
+    if starts_at is not None and starts_at > after:
+        after = starts_at - _MICROSECOND
     instant = schedule.next(after)
-    if instant is None or (definition.ends_at is not None and instant > definition.ends_at):
+    if instant is None or (ends_at is not None and instant > ends_at):
         return None
     return instant
 
@@ -101,50 +108,86 @@ def _moved(job: Job, schedule: Schedule, cursor_at: datetime) -> Plan:
 
 def _plan_due(job: Job, schedule: Schedule, now: datetime, cursor_at: datetime, room: int) -> Plan:
     definition = job.definition
-    after = cursor_at
-    if definition.starts_at is not None:
-        after = max(after, definition.starts_at - _MICROSECOND)
-    until = now if definition.ends_at is None else min(now, definition.ends_at)
-    skips = []
-    if definition.catch_up_window is not None and now - after > definition.catch_up_window:
-        too_old = now - definition.catch_up_window - _MICROSECOND
-        skips += _skip(schedule, after, min(too_old, until), SkipReason.WINDOW)
-        after = too_old
-    chosen, missed, has_more = _catch_up(definition, schedule, after, until, now, room)
-    skips += missed
-    planned, overlapping = _without_overlap(definition.overlap, job.unfinished, chosen)
-    skips += _overlap_skip(schedule, overlapping)
-    cursor = chosen[-1].at if has_more else now
-    next_at = first_instant(definition, schedule, cursor)
+    due = _due(
+        schedule,
+        definition.starts_at,
+        definition.ends_at,
+        definition.catch_up,
+        definition.catch_up_window,
+        definition.late_after,
+        cursor_at,
+        now,
+        room,
+    )
+    planned, overlapping = _without_overlap(definition.overlap, job.unfinished, due.chosen)
     return Plan(
         job,
-        cursor,
-        next_at,
-        plan_at=now if has_more else next_at,
-        runs=tuple(_new_run(job, schedule, occurrence, now) for occurrence in planned),
-        skips=tuple(skips),
-        cancels_others=definition.overlap is Overlap.CANCEL_RUNNING and bool(planned) and job.unfinished > 0,
+        due.cursor_at,
+        due.next_at,
+        now if due.has_more else due.next_at,
+        tuple([_new_run(job, schedule, occurrence, now) for occurrence in planned]),
+        due.skips + _overlap_skip(schedule, overlapping) if overlapping else due.skips,
+        definition.overlap is Overlap.CANCEL_RUNNING and bool(planned) and job.unfinished > 0,
     )
 
 
-def _catch_up(
-    definition: Definition, schedule: Schedule, after: datetime, until: datetime, now: datetime, room: int
-) -> tuple[list[Occurrence], list[Skip], bool]:
-    """The occurrences in (after, until] that are to run, the skips for the others, and whether some are left."""
-    if definition.catch_up is CatchUp.ALL:
-        occurrences = list(islice(_occurrences(schedule, after, until), room + 1))
-        return occurrences[:room], [], len(occurrences) > room
+class _Due(NamedTuple):
+    """What becomes of the instants that are due, as far as it does not depend on the runs of the job."""
+
+    chosen: tuple[Occurrence, ...]  # to run
+    skips: tuple[Skip, ...]
+    has_more: bool  # some are left for the next pass
+    cursor_at: datetime
+    next_at: datetime | None
+
+
+@lru_cache(maxsize=128)  # jobs that fall due together are often alike
+def _due(
+    schedule: Schedule,
+    starts_at: datetime | None,
+    ends_at: datetime | None,
+    catch_up: CatchUp,
+    window: timedelta | None,
+    late_after: timedelta,
+    cursor_at: datetime,
+    now: datetime,
+    room: int,
+) -> _Due:
+    after = cursor_at if starts_at is None else max(cursor_at, starts_at - _MICROSECOND)
+    until = now if ends_at is None else min(now, ends_at)
+    skips: list[Skip] = []
+    if window is not None and now - after > window:
+        too_old = now - window - _MICROSECOND
+        skips += _skip(schedule, after, min(too_old, until), SkipReason.WINDOW)
+        after = too_old
+    if catch_up is CatchUp.ALL:
+        chosen = list(islice(_occurrences(schedule, after, until), room + 1))
+        has_more = len(chosen) > room
+        del chosen[room:]
+    else:
+        chosen, missed = _only_one(schedule, catch_up, late_after, after, until, now)
+        skips += missed
+        has_more = False
+    cursor = chosen[-1].at if has_more else now
+    next_at = _first_within(schedule, starts_at, ends_at, cursor)
+    return _Due(tuple(chosen), tuple(skips), has_more, cursor, next_at)
+
+
+def _only_one(
+    schedule: Schedule, catch_up: CatchUp, late_after: timedelta, after: datetime, until: datetime, now: datetime
+) -> tuple[list[Occurrence], list[Skip]]:
+    """The one occurrence in (after, until] that is to run, if any, and the skips for the others."""
     newest = schedule.previous(until + _MICROSECOND) if after < until else None
     if newest is None or newest <= after:
-        return [], [], False
-    chosen = schedule.next(after) if definition.catch_up is CatchUp.EARLIEST else newest
+        return [], []
+    chosen = schedule.next(after) if catch_up is CatchUp.EARLIEST else newest
     assert chosen is not None  # there is one not before `newest`
-    if definition.catch_up is CatchUp.NONE and now - newest > definition.late_after:
-        return [], _skip(schedule, after, until, SkipReason.MISSED), False
+    if catch_up is CatchUp.NONE and now - newest > late_after:
+        return [], _skip(schedule, after, until, SkipReason.MISSED)
     before = _skip(schedule, after, chosen - _MICROSECOND, SkipReason.MISSED)
     behind = _skip(schedule, chosen, until, SkipReason.MISSED)
     occurrence = schedule.next_occurrence(chosen - _MICROSECOND)
-    return [occurrence] if occurrence else [], before + behind, False
+    return [occurrence] if occurrence else [], before + behind
 
 
 def _occurrences(schedule: Schedule, after: datetime, until: datetime) -> Iterator[Occurrence]:
@@ -154,12 +197,12 @@ def _occurrences(schedule: Schedule, after: datetime, until: datetime) -> Iterat
 
 
 def _without_overlap(
-    overlap: Overlap, unfinished: int, chosen: list[Occurrence]
-) -> tuple[list[Occurrence], list[Occurrence]]:
+    overlap: Overlap, unfinished: int, chosen: tuple[Occurrence, ...]
+) -> tuple[tuple[Occurrence, ...], tuple[Occurrence, ...]]:
     """Which occurrences run and which must not, given the runs already there and those of this pass."""
     match overlap:
         case Overlap.ALLOW | Overlap.QUEUE_ALL:
-            return chosen, []
+            return chosen, ()
         case Overlap.CANCEL_RUNNING:
             return chosen[-1:], chosen[:-1]
         case Overlap.SKIP:
@@ -171,12 +214,10 @@ def _without_overlap(
     return chosen[:free], chosen[free:]
 
 
-def _overlap_skip(schedule: Schedule, overlapping: list[Occurrence]) -> list[Skip]:
+def _overlap_skip(schedule: Schedule, overlapping: tuple[Occurrence, ...]) -> tuple[Skip, ...]:
     """One skip for the overlapping occurrences, which stand together at one end of those chosen."""
-    if not overlapping:
-        return []
     first, last = overlapping[0].at, overlapping[-1].at
-    return [Skip(first, last, len(overlapping), SkipReason.OVERLAP, schedule.previous(first))]
+    return (Skip(first, last, len(overlapping), SkipReason.OVERLAP, schedule.previous(first)),)
 
 
 def _skip(schedule: Schedule, after: datetime, until: datetime, reason: SkipReason) -> list[Skip]:
@@ -206,10 +247,10 @@ def _new_run(job: Job, schedule: Schedule, occurrence: Occurrence, now: datetime
         most = definition.jitter if following is None else min(definition.jitter, following - occurrence.at)
         ready_at += jitter_of(job.id, occurrence.at, most)
     return NewRun(
-        id=scheduled_run_id(job.id, occurrence.at),
-        scheduled_at=occurrence.at,
-        local_at=occurrence.local,
-        ready_at=ready_at,
-        expires_at=now + definition.max_age,
-        rank=rank_of(definition.priority, is_late=now - occurrence.at > definition.late_after),
+        scheduled_run_id(job.id, occurrence.at),
+        occurrence.at,
+        occurrence.local,
+        ready_at,
+        now + definition.max_age,
+        rank_of(definition.priority, is_late=now - occurrence.at > definition.late_after),
     )

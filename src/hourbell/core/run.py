@@ -1,9 +1,9 @@
 """A run, as it is planned and as it is held, and the identity that makes it happen once."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from hashlib import blake2b
-from typing import Protocol
+from functools import lru_cache
+from hashlib import blake2b, sha1
+from typing import NamedTuple, Protocol
 from uuid import UUID, uuid5
 
 from hourbell.core.job import Definition
@@ -12,11 +12,14 @@ from hourbell.core.states import Kind, RunState
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+# A UUID of version 5: which bits of the digest it keeps, and those it sets.
+_KEPT, _SET = ~(0xF000 << 64 | 0xC000 << 48), 5 << 76 | 0x8000 << 48
 
 
 def scheduled_run_id(job_id: UUID, scheduled_at: datetime) -> UUID:
     """The id of the run for an instant: a pure function, so that a restored backup plans the same ids."""
-    return uuid5(job_id, str(_microseconds(scheduled_at)))
+    digest = sha1(job_id.bytes + _digits_of(scheduled_at), usedforsecurity=False).digest()
+    return UUID(int=int.from_bytes(digest[:16], "big") & _KEPT | _SET)  # uuid5, without its detours
 
 
 def manual_run_id(job_id: UUID, key: str) -> UUID:
@@ -30,13 +33,17 @@ def jitter_of(job_id: UUID, scheduled_at: datetime, most: timedelta) -> timedelt
     return most // _MICROSECOND * int.from_bytes(digest, "big") // 2**64 * _MICROSECOND
 
 
+@lru_cache(maxsize=128)  # many jobs are due at one instant
+def _digits_of(instant: datetime) -> bytes:
+    return str(_microseconds(instant)).encode()
+
+
 def _microseconds(instant: datetime) -> int:
     """Since the epoch: the same number in whatever zone the instant is written."""
     return (instant - _EPOCH) // _MICROSECOND
 
 
-@dataclass(frozen=True, slots=True)
-class NewRun:
+class NewRun(NamedTuple):
     """A run to insert. What every run has from its job's version is not repeated here."""
 
     id: UUID
@@ -48,8 +55,7 @@ class NewRun:
     kind: Kind = Kind.SCHEDULED
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """A run that a node holds, or looks at to settle."""
 
     id: UUID

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from hourbell.core.policies import RetryPolicy
 from hourbell.core.run import Run
@@ -65,8 +65,7 @@ class Cancelled:
 Outcome = Succeeded | Failed | Lost | Interrupted | Unstarted | Cancelled
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(NamedTuple):
     """The next state of a run, to be written only where `attempt` is still the run's."""
 
     run: Run

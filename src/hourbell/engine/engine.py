@@ -206,7 +206,8 @@ class Engine:
 
     def on_beat(self, result: HeartbeatResult) -> None:
         """Act on what a heartbeat learned. Runs on the engine's event loop."""
-        self._leases.renewed(result.renewed, result.trusted_until)
+        self._leases.renewed(result.trusted_until)
+        self.runner.trust(result.renewed, result.trusted_until)
         self.runner.stop_lost(result.lost)
         self.runner.stop_runs(result.cancels, Cancelled())
         if abs(result.drift) > _NOTICED:

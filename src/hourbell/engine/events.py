@@ -35,13 +35,14 @@ class EngineEvents:
         self._metrics.claimed.inc(len(runs))
 
     def started(self, run: Run, definition: Definition, now: datetime) -> None:
-        lateness = now - run.scheduled_at
-        self._metrics.dispatch.observe(max(0.0, (now - run.ready_at).total_seconds()))
+        metrics = self._metrics
+        metrics.dispatch.observe(max(0.0, (now - run.ready_at).total_seconds()))
         if log.isEnabledFor(logging.DEBUG):
             log.debug("run_started", extra=_facts(run, definition.name))
         if run.kind is not Kind.SCHEDULED:
             return  # it is done again on purpose, however long after its instant
-        self._metrics.lateness.observe(max(0.0, lateness.total_seconds()))
+        lateness = now - run.scheduled_at
+        metrics.lateness.observe(max(0.0, lateness.total_seconds()))
         if run.failures > 0 or lateness <= definition.late_after:
             return  # a retry is late by its waits, and each failure was told
         was_down = was_planned_late(run, definition) or run.crashes > 0

@@ -4,10 +4,10 @@ A lease is trusted until the moment its last renewal was asked for, plus its len
 node may have the run, and nothing may start. Elapsed seconds count while the machine sleeps.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import timedelta
 
-from hourbell.store.base import LIVE_FOR, Held
+from hourbell.store.base import LIVE_FOR
 
 MARGIN = 5 / 60  # of the lease
 
@@ -16,7 +16,6 @@ class Leases:
     def __init__(self, duration: timedelta, elapsed: Callable[[], float]) -> None:
         self.duration = duration
         self._elapsed = elapsed
-        self._until: dict[Held, float] = {}
         self._renewed_until = float("-inf")
 
     @property
@@ -33,18 +32,9 @@ class Leases:
         """Until when a lease asked for at this moment can be trusted."""
         return self._elapsed() + self.duration.total_seconds() * (1 - MARGIN)
 
-    def note(self, held: Held, trusted_until: float) -> None:
-        self._until[held] = trusted_until
+    def is_trusted(self, until: float) -> bool:
+        return self._elapsed() < until
 
-    def renewed(self, renewed: Iterable[Held], trusted_until: float) -> None:
-        """The heartbeat renewed these."""
+    def renewed(self, trusted_until: float) -> None:
+        """The heartbeat renewed what is held."""
         self._renewed_until = trusted_until
-        for held in renewed:
-            if held in self._until:
-                self._until[held] = max(self._until[held], trusted_until)
-
-    def is_trusted(self, held: Held) -> bool:
-        return self._elapsed() < self._until.get(held, float("-inf"))
-
-    def forget(self, held: Held) -> None:
-        self._until.pop(held, None)

@@ -60,7 +60,7 @@ class Planner:
         if planned.next_plan_at is None:
             return longest.total_seconds()
         delay = min(longest, planned.next_plan_at - self._clock.now()).total_seconds()
-        if delay <= 0 and planned.jobs == 0:
+        if planned.next_plan_at <= now and planned.jobs == 0:
             return _LOCKED_ELSEWHERE
         return max(0.0, delay)
 

@@ -15,7 +15,6 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -36,10 +35,11 @@ from hourbell.targets.base import Call, Target, Transaction
 log = logging.getLogger("hourbell.engine")
 
 MOST_LANES = 200
-MOST_CLAIMED = 200  # at once; more of them would be sent, and then answered, all together
+MOST_CLAIMED = 500  # at once; more of them would be sent, and then answered, all together
 _LOOK_AT_LANES = 1.0
 _BETWEEN_LOOKS = 0.1  # at least, also when hints come faster
-_LEAST_PORTION = 50
+_FIRST_PORTION = 100  # a few are under way soon; while there are more, each portion is twice as large
+_LEAST_SHARE = 25  # of a portion, for a lane
 _GATHER = 0.005  # seconds for more slots to become free, where there are fewer than a portion
 _ONE_IN = 8  # of so many slots, one goes to the oldest run whatever its rank
 _MOST_DEFINITIONS = 10_000
@@ -52,10 +52,12 @@ class Attempting:
     held: Held
     run: Run
     target: Target
+    trusted_until: float  # elapsed seconds
     definition: Definition | None = None
     secrets: tuple[Sealed, ...] = ()
     task: asyncio.Task[None] | None = None
     stop: Outcome | None = None  # what to settle it as when it is stopped from outside
+    started_at: datetime | None = None  # None until its task has made its first step
     begun: bool = False
     is_settled: bool = False
 
@@ -72,13 +74,27 @@ class Lanes:
     looked_at: float = float("-inf")
     look_at: float = float("-inf")
     is_stale: bool = False  # something happened since the look, so that it hides what is ready next
-    turn: int = 0
+    is_hinted: bool = False  # runs were added that nobody has tried to claim yet
+
+    def is_look_due(self, elapsed: float) -> bool:
+        """What was hinted at goes first, and the look waits for it, but not long."""
+        return elapsed >= self.look_at + (_BETWEEN_LOOKS if self.is_hinted else 0.0)
 
     def ready(self, now: datetime) -> list[str]:
-        """Lanes with a run that is ready, another one first each time."""
-        names = [lane for lane, ready_at in self.ready_at.items() if ready_at <= now]
-        self.turn = (self.turn + 1) % max(1, len(names))
-        return names[self.turn :] + names[: self.turn]
+        """Lanes with a run that is ready, those first whose turn it is."""
+        return [lane for lane, ready_at in self.ready_at.items() if ready_at <= now]
+
+    def seen(self, ready_at: dict[str, datetime]) -> None:
+        """What a look found; lanes that are known keep their place in the line."""
+        self.ready_at = {lane: ready_at[lane] for lane in self.ready_at if lane in ready_at} | ready_at
+
+    def answered(self, wants: Iterable[Want], claimed: Counter[str]) -> None:
+        """A lane that gave all that was wanted goes to the end of the line, any other has no more until the next
+        look."""
+        for want in wants:
+            ready_at = self.ready_at.pop(want.lane, None)
+            if ready_at is not None and claimed[want.lane] >= want.free:
+                self.ready_at[want.lane] = ready_at
 
     def next_ready_at(self, now: datetime) -> datetime | None:
         return min((at for at in self.ready_at.values() if at > now), default=None)
@@ -113,7 +129,7 @@ class Runner:
         self._elapsed = elapsed
         self._luck = luck
         self._slots = slots
-        self._portion = min(max(slots // 4, _LEAST_PORTION), MOST_CLAIMED)
+        self._portion = _FIRST_PORTION
         self._suspect_after = suspect_after
         self._transactions = transactions
         self._lanes = Lanes()
@@ -123,7 +139,6 @@ class Runner:
         self._definitions: dict[tuple[UUID, int], Definition] = {}
         self._claims = 0
         self._accepts = True
-        self._looks_for_suspect = False
 
     async def tick(self) -> float:
         """Claim for the free slots; return seconds until there may be more."""
@@ -131,44 +146,40 @@ class Runner:
             return 1.0
         if self._clock.confirmations < 1:
             return 0.1  # time has stepped: wait for a sample that confirms it
-        if self._elapsed() >= self._lanes.look_at:
+        if self._lanes.is_look_due(self._elapsed()):
             await self._look_at_lanes()
-        now = self._clock.now()
-        wants = self._wants(now)
-        claimed = 0
-        if wants and self._may_look_for_suspect():
-            claimed = await self._claim([Want(want.lane, 1) for want in wants], suspects=True)
-            wants = self._wants(now) if claimed else wants
-        if wants:
-            claimed += await self._claim(wants)
-        if claimed:
-            self._lanes.is_stale = True
-            return 0 if self._free >= self._portion else _GATHER
-        for want in wants:
-            self._lanes.ready_at.pop(want.lane, None)  # nothing to be had: until the next look
-        if wants and self._lanes.is_stale:
+            await self._claim_suspect()
+        while await self._claim_ready():  # one after the other, so that attempts are made while the next is claimed
+            if self._free < self._portion or not self._accepts:
+                return _GATHER
+            if self._lanes.is_look_due(self._elapsed()):
+                return 0
+        if self._lanes.is_stale:
             self.look_again()
-        return self._delay(now)
-
-    def _may_look_for_suspect(self) -> bool:
-        """Once after each look at the lanes, while this node holds none: a suspect may take its node down."""
-        looks, self._looks_for_suspect = self._looks_for_suspect, False
-        return looks and not any(attempting.run.crashes >= self._suspect_after for attempting in self._held.values())
+        return self._delay()
 
     def hint(self, lanes: Iterable[str]) -> None:
         """Runs were added to these lanes."""
-        self._lanes.is_stale = True
+        self._lanes.is_stale = self._lanes.is_hinted = True
         now = self._clock.now()
         for lane in lanes:
             self._lanes.ready_at[lane] = now
 
     def look_again(self) -> None:
         """Somebody added runs somewhere."""
-        self._lanes.look_at = min(self._lanes.look_at, self._lanes.looked_at + _BETWEEN_LOOKS)
+        soon = max(self._lanes.looked_at + _BETWEEN_LOOKS, self._elapsed())
+        self._lanes.look_at = min(self._lanes.look_at, soon)
 
     def held(self) -> list[Held]:
         """The leases of this node. May be asked from another thread."""
         return list(self._held.copy())
+
+    def trust(self, renewed: Iterable[Held], until: float) -> None:
+        """The leases of these were renewed."""
+        for held in renewed:
+            attempting = self._held.get(held)
+            if attempting is not None:
+                attempting.trusted_until = max(attempting.trusted_until, until)
 
     def stop_runs(self, run_ids: Iterable[UUID], outcome: Outcome) -> None:
         """Stop attempts, and settle them as this."""
@@ -202,7 +213,7 @@ class Runner:
             self._stop(attempting, Interrupted())
         await self._wait_for(left, 1.0)
         for attempting in self._under_way():
-            self._settle(attempting, Interrupted(), self._clock.now())  # it cannot be stopped: a thread is at work
+            self._settle(attempting, Interrupted())  # it cannot be stopped: a thread is at work
 
     @property
     def is_idle(self) -> bool:
@@ -226,20 +237,41 @@ class Runner:
         if attempting.task is not None and attempting.stop is None:
             attempting.stop = outcome
             attempting.task.cancel()
+            if attempting.started_at is None:
+                self._settle(attempting, outcome)  # its task never runs
+
+    async def _claim_ready(self) -> int:
+        """Claim a portion of what is known to be ready; how many."""
+        self._lanes.is_hinted = False
+        wants = self._wants()
+        if not wants:
+            return 0
+        claimed = await self._claim(wants)
+        self._lanes.answered(wants, claimed)
+        is_full = claimed.total() >= self._portion
+        self._portion = min(2 * self._portion, MOST_CLAIMED) if is_full else _FIRST_PORTION
+        return claimed.total()
+
+    async def _claim_suspect(self) -> None:
+        """Claim one, while this node holds none: a suspect may take its node down."""
+        if any(attempting.run.crashes >= self._suspect_after for attempting in self._held.values()):
+            return
+        if wants := [Want(want.lane, 1) for want in self._wants()]:
+            await self._claim(wants, suspects=True)
 
     async def _look_at_lanes(self) -> None:
         self._lanes.looked_at = self._elapsed()
         self._lanes.look_at = self._lanes.looked_at + _LOOK_AT_LANES
         self._lanes.is_stale = False
-        self._looks_for_suspect = True
+        self._settle_unentered()
         found = await self._store.lanes(self._clock.now())
-        self._lanes.ready_at = {work.lane: work.ready_at for work in found if self._target(work.lane) is not None}
+        self._lanes.seen({work.lane: work.ready_at for work in found if self._target(work.lane) is not None})
 
-    def _wants(self, now: datetime) -> list[Want]:
+    def _wants(self) -> list[Want]:
         free = min(self._free, self._portion)
         wants: list[Want] = []
-        lanes = self._lanes.ready(now)
-        share = max(-(-self._portion // max(1, len(lanes))), self._portion // _ONE_IN)
+        lanes = self._lanes.ready(self._clock.now())
+        share = max(-(-self._portion // max(1, len(lanes))), _LEAST_SHARE)
         for lane in lanes:
             target = self._target(lane)
             if free <= 0 or len(wants) == MOST_LANES:
@@ -247,7 +279,7 @@ class Runner:
             if target is None:
                 continue
             most = target.slots(lane)
-            # A share for each lane of a portion: taken in turns, their connections would idle and be closed in between.
+            # A share for each lane of a portion: taken one by one, their connections would idle and be closed.
             take = min(free, share if most is None else min(share, most - self._in_lane[lane]))
             if take > 0:
                 wants.append(Want(lane, take, self._oldest(take)))
@@ -259,11 +291,12 @@ class Runner:
         self._claims += 1
         return take // _ONE_IN or int(self._claims % _ONE_IN == 0)
 
-    def _delay(self, now: datetime) -> float:
+    def _delay(self) -> float:
+        now = self._clock.now()
         next_ready_at = self._lanes.next_ready_at(now)
         delay = self._lanes.look_at - self._elapsed()
         if next_ready_at is not None:
-            delay = min(delay, (next_ready_at - self._clock.now()).total_seconds())
+            delay = min(delay, (next_ready_at - now).total_seconds())
         return max(0.0, delay)
 
     def _target(self, lane: str) -> Target | None:
@@ -273,38 +306,40 @@ class Runner:
                     return target
         return None
 
-    async def _claim(self, wants: list[Want], *, suspects: bool = False) -> int:
+    async def _claim(self, wants: list[Want], *, suspects: bool = False) -> Counter[str]:
+        """Claim, and begin what was claimed; how many of each lane."""
         trusted_until = self._leases.trust_from_now()
         now = self._clock.now()
         until = now + self._leases.duration
         runs = await self._store.claim(
             self._node, now, until, wants, suspects=suspects, suspect_after=self._suspect_after
         )
+        of_lanes = Counter(run.lane for run in runs)
         if not runs:
-            return 0
+            return of_lanes
+        self._lanes.is_stale = True
         self._events.claimed(runs)
-        targets = {lane: self._target(lane) for lane in {run.lane for run in runs}}
+        targets = {lane: self._target(lane) for lane in of_lanes}
         claimed = [self._hold(run, targets[run.lane], trusted_until) for run in runs]
         try:
             definitions = await self._definitions_of(runs)
             secrets = await self._secrets_of(claimed)
         except BaseException:
             for attempting in claimed:
-                self._settle(attempting, Unstarted(), now)  # else its lease would be renewed for ever
+                self._settle(attempting, Unstarted())  # else its lease would be renewed for ever
             raise
+        create_task = asyncio.get_running_loop().create_task
         for attempting in claimed:
             attempting.definition = definitions[attempting.run.job_id, attempting.run.job_version]
             attempting.secrets = secrets.get(attempting.run.job_id, ())
-            attempting.task = asyncio.create_task(self._attempt(attempting))
-            attempting.task.add_done_callback(partial(self._settle_unentered, attempting))
-        return len(runs)
+            attempting.task = create_task(self._attempt(attempting))
+        return of_lanes
 
     def _hold(self, run: Run, target: Target | None, trusted_until: float) -> Attempting:
         assert target is not None  # only lanes with a target are claimed
-        attempting = Attempting(Held(run.id, run.attempt), run, target)
+        attempting = Attempting(Held(run.id, run.attempt), run, target, trusted_until)
         self._held[attempting.held] = attempting
         self._in_lane[run.lane] += 1
-        self._leases.note(attempting.held, trusted_until)
         return attempting
 
     async def _definitions_of(self, runs: list[Run]) -> dict[tuple[UUID, int], Definition | None]:
@@ -328,9 +363,9 @@ class Runner:
         return await self._store.secrets(jobs, self._clock.now()) if jobs else {}
 
     async def _attempt(self, attempting: Attempting) -> None:
-        started_at = self._clock.now()
+        attempting.started_at = now = self._clock.now()
         try:
-            outcome = await self._deliver(attempting, started_at)
+            outcome = await self._deliver(attempting, now)
         except asyncio.CancelledError:
             outcome = attempting.stop or _stopped_by_whom()
         except Exception as error:  # else the run would be held for ever
@@ -339,29 +374,27 @@ class Runner:
             facts = {"run": str(attempting.run.id), "lane": attempting.run.lane}
             log.error("target_broke", extra=facts | {"error": type(error).__name__, "trace": trace})
             outcome = Failed(f"the target broke: {type(error).__name__}")
-        self._settle(attempting, outcome, started_at)
+        self._settle(attempting, outcome)
 
-    def _settle_unentered(self, attempting: Attempting, _: asyncio.Task[None]) -> None:
-        """A task that is cancelled before its first step never runs, and its run would be held for ever."""
-        if not attempting.is_settled:
-            self._settle(attempting, attempting.stop or Interrupted(), self._clock.now())
+    def _settle_unentered(self) -> None:
+        """Settle what somebody else cancelled before its first step: it never runs, and would be held for ever."""
+        for attempting in list(self._held.values()):
+            if not attempting.is_settled and attempting.task is not None and attempting.task.done():
+                self._settle(attempting, Interrupted())
 
     async def _deliver(self, attempting: Attempting, now: datetime) -> Outcome:
-        run, definition = attempting.run, attempting.definition
+        definition = attempting.definition
         if definition is None:
             return Failed("the definition of this run's job is gone or cannot be read", retryable=False)
-        if not self._may_begin(attempting):
-            return Unstarted()
-        self._events.started(run, definition, now)
         call = Call(
-            run,
+            attempting.run,
             definition,
             now,
-            begin=lambda: self._begin(attempting),
-            transaction=lambda: self._transaction(attempting, now),
-            secrets=attempting.secrets,
-            note=self._note,
-            is_stopped=lambda: attempting.stop is not None,
+            lambda: self._begin(attempting, definition, now),
+            lambda: self._transaction(attempting),
+            attempting.secrets,
+            self._note,
+            lambda: attempting.stop is not None,
         )
         return await attempting.target.deliver(call)
 
@@ -369,16 +402,16 @@ class Runner:
         await self._store.write_notes([notes], self._clock.now())
 
     @asynccontextmanager
-    async def _transaction(self, attempting: Attempting, started_at: datetime) -> AsyncIterator[Transaction]:
+    async def _transaction(self, attempting: Attempting) -> AsyncIterator[Transaction]:
         if self._transactions is None:
             raise RuntimeError("this node's database lends no transactions")
         async with self._transactions.transaction(attempting.held) as opened:
-            yield _Transaction(opened, lambda outcome: self._settled(attempting, outcome, started_at))
+            yield _Transaction(opened, lambda outcome: self._settled(attempting, outcome))
 
     def _may_begin(self, attempting: Attempting) -> bool:
-        return self._accepts and self._leases.is_trusted(attempting.held)
+        return self._accepts and self._leases.is_trusted(attempting.trusted_until)
 
-    async def _begin(self, attempting: Attempting) -> bool:
+    async def _begin(self, attempting: Attempting, definition: Definition, now: datetime) -> bool:
         if attempting.run.at_most_once and self._may_begin(attempting):
             try:
                 if not await self._store.begin(attempting.held):
@@ -386,25 +419,27 @@ class Runner:
             except Exception:  # nothing has left, so it can be handed back
                 return False
         attempting.begun = self._may_begin(attempting)
+        if attempting.begun:
+            self._events.started(attempting.run, definition, now)
         return attempting.begun
 
-    def _settle(self, attempting: Attempting, outcome: Outcome, started_at: datetime) -> None:
+    def _settle(self, attempting: Attempting, outcome: Outcome) -> None:
         """Hand an outcome to the settler, once; what has not begun counts as not started."""
         if attempting.is_settled:
             return
-        settled = self._settled(attempting, outcome, started_at)
+        settled = self._settled(attempting, outcome)
         name = attempting.definition.name if attempting.definition is not None else ""
         self._settler.add(settled, name, on_written=lambda: self._release(attempting))
         attempting.is_settled = True
         self._unwritten += 1
         self._leave_lane(attempting.run.lane)
 
-    def _settled(self, attempting: Attempting, outcome: Outcome, started_at: datetime) -> Settled:
+    def _settled(self, attempting: Attempting, outcome: Outcome) -> Settled:
         """What an outcome makes of the run, with the attempt that is written down; none if nothing has begun."""
         finished_at = self._clock.now()
         attempt = None
         if attempting.begun or not isinstance(outcome, (Unstarted, Interrupted)):
-            attempt = _attempt_of(self._node, started_at, finished_at, outcome)
+            attempt = _attempt_of(self._node, attempting.started_at or finished_at, finished_at, outcome)
         else:
             outcome = Unstarted()
         retry = attempting.definition.retry if attempting.definition is not None else _NEVER
@@ -412,7 +447,6 @@ class Runner:
 
     def _release(self, attempting: Attempting) -> None:
         """Hold the run no longer; where runs of a job go one at a time, the next one may be ready."""
-        self._leases.forget(attempting.held)
         if self._held.pop(attempting.held, None) is None:
             return
         self._unwritten -= 1

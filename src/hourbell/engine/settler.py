@@ -7,7 +7,6 @@ because the runner holds no more runs than twice as many, and a run is held unti
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -20,6 +19,7 @@ log = logging.getLogger("hourbell.engine")
 
 BATCH = 1_000
 _IDLE = 60.0
+_ENOUGH = 200  # to be written without waiting for more
 _GATHER = 0.005
 _LONGEST_PAUSE = 2.0  # seconds
 
@@ -64,7 +64,7 @@ class Settler:
         """Write what waits; return at once if there is more."""
         if not self._waiting:
             return _IDLE
-        if len(self._waiting) < BATCH and not self._gathered:
+        if len(self._waiting) < _ENOUGH and not self._gathered:
             self._gathered = True
             return _GATHER  # a moment for others to join
         self._on_slots()  # the runner claims for the slots of the batch while it is written
@@ -132,8 +132,7 @@ def _plain(settled: Settled, error: str) -> Settled:
     outcome = settled.settlement.outcome
     if isinstance(outcome, (Succeeded, Failed)):
         plain = Succeeded() if isinstance(outcome, Succeeded) else Failed(error)
-        settled = replace(settled, settlement=replace(settled.settlement, outcome=plain))
-    attempt = settled.attempt
-    return (
-        settled if attempt is None else replace(settled, attempt=replace(attempt, error=error, excerpt=None, phases={}))
-    )
+        settled = settled._replace(settlement=settled.settlement._replace(outcome=plain))
+    if settled.attempt is None:
+        return settled
+    return settled._replace(attempt=settled.attempt._replace(error=error, excerpt=None, phases={}))

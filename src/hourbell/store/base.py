@@ -11,9 +11,10 @@ verb may be repeated.
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
@@ -144,8 +145,7 @@ class Saved(StrEnum):
     SUPERSEDED = "superseded"  # another attempt has the run; the outcome is kept as late_outcome
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(NamedTuple):
     """One try at a run, as it is written down with its settlement."""
 
     node: UUID
@@ -155,11 +155,10 @@ class Attempt:
     error: str | None = None
     status_code: int | None = None
     excerpt: str | None = None
-    phases: Mapping[str, float] = field(default_factory=dict)
+    phases: Mapping[str, float] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(NamedTuple):
     """A settlement with the attempt it ends, or None if nothing left the process."""
 
     settlement: Settlement

@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from hourbell.core.job import Job
@@ -46,10 +46,9 @@ async def pause_if_unchanged(control: ControlStore, job_id: UUID, version: int, 
 
 
 def run_values(row: RunRow) -> tuple[Any, ...]:
+    """All but the ids: what runs that are planned together often have in common."""
     run = row.run
     return (
-        run.id,
-        row.job_id,
         row.job_version,
         run.kind,
         run.scheduled_at,
@@ -74,7 +73,22 @@ def skip_values(job_id: UUID, skip: Skip) -> tuple[Any, ...]:
 
 
 def cursor_values(plan: Plan) -> tuple[Any, ...]:
-    return plan.job.id, plan.cursor_at, plan.next_at, plan.plan_at, plan.error, plan.job.definition.lane
+    """All but the job's id: what jobs that are planned together often have in common."""
+    return plan.cursor_at, plan.next_at, plan.plan_at, plan.error, plan.job.definition.lane
+
+
+def shared(rows: Iterable[tuple[Any, ...]]) -> tuple[list[int], list[tuple[Any, ...]]]:
+    """The place of each row among those that differ, counted from one, and these."""
+    places: dict[tuple[Any, ...], int] = {}
+    return [places.setdefault(row, len(places) + 1) for row in rows], list(places)
+
+
+def alike(rows: Iterable[tuple[tuple[Any, ...], Any]]) -> Iterable[tuple[tuple[Any, ...], list[Any]]]:
+    """Values, each with all to which the same are to be written."""
+    found: dict[tuple[Any, ...], list[Any]] = {}
+    for values, key in rows:
+        found.setdefault(values, []).append(key)
+    return found.items()
 
 
 def settlement_values(settled: Settled) -> tuple[Any, ...]:
@@ -107,10 +121,40 @@ def settlement_values(settled: Settled) -> tuple[Any, ...]:
     )
 
 
+class Success(NamedTuple):
+    """What is written of a run that succeeded, of which there are so many that they have a form of their own."""
+
+    run_id: UUID
+    attempt: int
+    begun_at: datetime | None
+    at: datetime
+    result: str | None
+    status_code: int | None
+    excerpt: str | None
+    phases: str | None
+
+    @classmethod
+    def of(cls, settled: Settled) -> "Success | None":
+        """None for any other end, and for a success of which something has to be said."""
+        settlement, attempt = settled
+        if attempt is None or attempt.error is not None or settlement.state is not RunState.SUCCEEDED:
+            return None
+        return cls(
+            settlement.run.id,
+            settlement.run.attempt,
+            attempt.started_at,
+            settlement.at,
+            result_of(settlement.outcome),
+            attempt.status_code,
+            attempt.excerpt,
+            json.dumps(dict(attempt.phases)) if attempt.phases else None,
+        )
+
+
 def with_cancels(settled: Sequence[Settled], cancelled: Collection[UUID]) -> list[Settled]:
     """Settlements in which a run that somebody wants stopped is not tried again."""
     return [
-        replace(each, settlement=replace(each.settlement, state=RunState.CANCELLED, reason=None, ready_at=None))
+        each._replace(settlement=each.settlement._replace(state=RunState.CANCELLED, reason=None, ready_at=None))
         if each.settlement.state in WAITING and each.settlement.run.id in cancelled
         else each
         for each in settled

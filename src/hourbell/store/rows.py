@@ -5,7 +5,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from hourbell.core.definition_json import definition_to_json, retry_from_json
@@ -21,6 +22,9 @@ from hourbell.sealing import Sealed
 Row = Mapping[str, Any]
 UNREADABLE = (ValueError, RecursionError)  # what a row that makes no sense, or is nested too deep, raises
 
+_NOT_READ: Json = MappingProxyType({})
+
+KINDS = {kind.value: kind for kind in Kind}
 OUTCOMES: dict[type[Outcome], str] = {
     Succeeded: "succeeded",
     Failed: "failed",
@@ -29,6 +33,12 @@ OUTCOMES: dict[type[Outcome], str] = {
     Unstarted: "unstarted",
     Cancelled: "cancelled",
 }
+
+
+def is_needed_whole(row: Row) -> bool:
+    """Whether more of a due job is needed than the planner reads of each: its version is to be written down, or may be
+    if its pause ends. What a version that is written down says of the target was checked then."""
+    return row["saved_version"] != row["version"] or not row["enabled"] or not row["lane"]
 
 
 def definition_of(row: Row) -> Definition:
@@ -91,6 +101,9 @@ class Progress:
     newest_at: datetime | None = None
 
 
+_NO_PROGRESS = Progress()
+
+
 def progress_by_job(unfinished: Iterable[Row], newest: Iterable[Row]) -> dict[UUID, Progress]:
     """The progress of each job that has made some, from its unfinished runs and its newest instant."""
     newest_of = {row["job_id"]: row["newest_at"] for row in newest}
@@ -124,19 +137,47 @@ def _retry_of(text: str) -> RetryPolicy:
         return RETRY_PRESETS["default"]
 
 
+def _planning_definition_of(row: Row) -> Definition:
+    """What the planner needs of a definition whose version is written down."""
+    catch_up, overlap, delivery, priority = _policies(row["catch_up"], row["overlap"], row["delivery"], row["priority"])
+    return Definition(
+        name=row["name"],
+        schedule=row["schedule"],
+        target=_NOT_READ,
+        timezone=row["timezone"],
+        dst=row["dst"],
+        catch_up=catch_up,
+        catch_up_window=row["catch_up_window"],
+        overlap=overlap,
+        delivery=delivery,
+        max_age=row["max_age"],
+        late_after=row["late_after"],
+        priority=priority,
+        jitter=row["jitter"],
+        starts_at=row["starts_at"],
+        ends_at=row["ends_at"],
+        lane=row["lane"],
+    )
+
+
+@lru_cache(256)
+def _policies(catch_up: str, overlap: str, delivery: str, priority: str) -> tuple[CatchUp, Overlap, Delivery, Priority]:
+    return CatchUp(catch_up), Overlap(overlap), Delivery(delivery), Priority(priority)
+
+
 def _job(row: Row, definition: Definition, progress: Progress) -> Job:
     return Job(
-        id=row["id"],
-        version=row["version"],
-        definition=definition,
-        cursor_at=row["cursor_at"],
-        next_at=row["next_at"],
-        plan_at=row["plan_at"],
-        error=row["error"],
-        paused_until=row["paused_until"],
-        waiting=progress.waiting,
-        unfinished=progress.unfinished,
-        newest_at=progress.newest_at,
+        row["id"],
+        row["version"],
+        definition,
+        row["cursor_at"],
+        row["next_at"],
+        row["plan_at"],
+        row["error"],
+        row["paused_until"],
+        progress.waiting,
+        progress.unfinished,
+        progress.newest_at,
     )
 
 
@@ -162,6 +203,35 @@ def run_of(row: Row) -> Run:
     )
 
 
+def claimed_run_of(row: Row) -> Run:
+    """A run that was just claimed: it is running, and its effect has not begun."""
+    payload = row["payload"]
+    return Run(
+        row["id"],
+        row["job_id"],
+        row["job_version"],
+        KINDS[row["kind"]],
+        row["scheduled_at"],
+        row["ready_at"],
+        row["expires_at"],
+        RunState.RUNNING,
+        row["lane"],
+        row["attempt"],
+        row["failures"],
+        row["crashes"],
+        row["started_at"],
+        bool(row["at_most_once"]),
+        begun=False,
+        payload=payload_of(payload),
+        has_payload=payload is not None,
+    )
+
+
+def payload_of(text: str | None) -> object:
+    """A run's own payload, as far as it can be read."""
+    return None if text is None else _readable(text, None)
+
+
 def secrets_of(rows: Iterable[Row]) -> dict[UUID, tuple[Sealed, ...]]:
     """Secrets by job, in the order of the rows."""
     found: dict[UUID, list[Sealed]] = {}
@@ -184,8 +254,7 @@ def definition_text(definition: Definition) -> str:
     return json.dumps(definition_to_json(definition))
 
 
-@dataclass(frozen=True, slots=True)
-class RunRow:
+class RunRow(NamedTuple):
     """A run to insert, with what it takes from its job."""
 
     job_id: UUID
@@ -232,15 +301,18 @@ class Due:
     unsaved: frozenset[UUID]  # whose version nobody wrote down yet
 
     @classmethod
-    def of(cls, rows: Iterable[Row], progress: Mapping[UUID, Progress]) -> "Due":
+    def of(cls, rows: Iterable[Row], whole: Mapping[UUID, Row], progress: Mapping[UUID, Progress]) -> "Due":
+        """The jobs in rows, which may be whole."""
         jobs, broken, unsaved = [], [], set()
         for row in rows:
+            job_id = row["id"]
             try:
-                jobs.append(_job(row, definition_of(row), progress.get(row["id"], Progress())))
+                definition = definition_of(whole[job_id]) if job_id in whole else _planning_definition_of(row)
+                jobs.append(_job(row, definition, progress.get(job_id, _NO_PROGRESS)))
             except UNREADABLE as error:
-                broken.append(Broken.of(row["id"], row["name"], error))
+                broken.append(Broken.of(job_id, row["name"], error))
             if row["saved_version"] != row["version"]:
-                unsaved.add(row["id"])
+                unsaved.add(job_id)
         return cls(tuple(jobs), tuple(broken), frozenset(unsaved))
 
     def decided(self, now: datetime, decide: Callable[[Job, datetime], Plan]) -> tuple[list[Plan], list[Broken]]:

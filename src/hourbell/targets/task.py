@@ -16,10 +16,12 @@ from hourbell.targets.base import Call
 from hourbell.targets.task_desk import NodeDesk
 from hourbell.targets.task_error import error_text
 from hourbell.targets.task_run import Run, kept
+from hourbell.targets.time_limits import TimeLimit, TimeLimits
 
 log = logging.getLogger("hourbell.targets")
 
 _TIMEOUT = "10m"
+_NONE = timedelta(0)
 _GRACE = 5.0  # seconds for a function in a thread to see that its time is over
 
 
@@ -60,6 +62,7 @@ class TaskTarget:
         self._free_threads = asyncio.Semaphore(threads)
         self._free_transactions = asyncio.Semaphore(transactions)
         self._most_threads = threads
+        self._limits = TimeLimits()
         self._told_late: set[str] = set()  # tasks
 
     def lanes(self) -> tuple[str, ...]:
@@ -76,30 +79,35 @@ class TaskTarget:
         if task is None:
             return Failed(f"no task named {target.get('name')!r} in this process", begun=False)
         arguments = target.get("args") or {}
-        if not isinstance(arguments, Mapping):
+        if not isinstance(arguments, dict):
             return Failed("the target's args are not an object", retryable=False, begun=False)
-        if parse_duration(str(target.get("timeout", _TIMEOUT))) is None:
+        timeout = target.get("timeout", _TIMEOUT)
+        seconds = parse_duration(timeout) if isinstance(timeout, str) else None
+        if seconds is None:
             return Failed("the target's timeout is not a duration such as 90s", retryable=False, begun=False)
         if task.is_async:
-            return await self._call(task, call, arguments)
+            return await self._call(task, call, arguments, seconds)
         async with self._free_threads:  # what waits for a thread has not begun
-            return await self._call(task, call, arguments)
+            return await self._call(task, call, arguments, seconds)
 
     async def close(self) -> None:
+        self._limits.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _call(self, task: Task, call: Call, arguments: Mapping[str, object]) -> Outcome:
+    async def _call(self, task: Task, call: Call, arguments: Mapping[str, object], seconds: float) -> Outcome:
         if not await call.begin():
             return Unstarted()
-        desk = NodeDesk(call, self._free_transactions if task.is_async else None)
+        limit = TimeLimit(self._limits, seconds)
+        desk = NodeDesk(call, limit, self._free_transactions if task.is_async else None)
         try:
-            outcome = await self._outcome(task, call, desk, arguments)
+            outcome = await self._outcome(task, call, desk, arguments, limit)
         except asyncio.CancelledError:
             if desk.committed is None:
                 raise
             return desk.committed
         finally:
-            await desk.close()
+            if desk.close():
+                await desk.write_last()
         if desk.committed is None:
             return outcome
         if isinstance(outcome, Failed):  # too late: what was settled stays so
@@ -115,31 +123,32 @@ class TaskTarget:
             hint = "set run.result within run.transaction()"
             log.warning("task_result_after_commit", extra={"job": name, "hint": hint})
 
-    async def _outcome(self, task: Task, call: Call, desk: NodeDesk, arguments: Mapping[str, object]) -> Outcome:
-        timeout = str(call.definition.target.get("timeout", _TIMEOUT))
+    async def _outcome(
+        self, task: Task, call: Call, desk: NodeDesk, arguments: Mapping[str, object], limit: TimeLimit
+    ) -> Outcome:
         run = run_of(call, desk)
         try:
-            async with asyncio.timeout(parse_duration(timeout)) as limit:
-                desk.limit = limit
+            with limit:
                 if task.is_async:
                     return Succeeded(kept(await task.function(run, **arguments)))
                 if task.isolate:
                     return await self._in_process(task, run, desk, arguments)
                 return Succeeded(kept(await self._in_thread(task, run, desk, arguments, limit)))
         except TimeoutError as error:
-            return Failed(f"no end within {timeout}" if limit.expired() else error_text(error))
+            timeout = call.definition.target.get("timeout", _TIMEOUT)
+            return Failed(f"no end within {timeout}" if limit.is_over else error_text(error))
         except (Exception, SystemExit) as error:  # a function that calls sys.exit() ends its attempt, not the node
             return Failed(error_text(error))
 
     async def _in_thread(
-        self, task: Task, run: Run, desk: NodeDesk, arguments: Mapping[str, object], limit: asyncio.Timeout
+        self, task: Task, run: Run, desk: NodeDesk, arguments: Mapping[str, object], limit: TimeLimit
     ) -> object:
         telling: asyncio.TimerHandle | None = None
 
         def stop() -> None:
             nonlocal telling
             desk.stop()
-            if limit.expired():
+            if limit.is_over:
                 telling = asyncio.get_running_loop().call_later(_GRACE, tell)
 
         def tell() -> None:
@@ -189,16 +198,16 @@ def run_of(call: Call, desk: NodeDesk) -> Run:
     """A call as its task sees it."""
     run, definition = call.run, call.definition
     return Run(
-        id=run.id,
-        job=definition.name,
-        job_id=run.job_id,
-        job_version=run.job_version,
-        scheduled_at=run.scheduled_at,
-        attempt=run.attempt,
-        lateness=max(call.lateness, timedelta(0)),
-        payload=call.payload,
-        definition=definition,
-        _desk=desk,
+        run.id,
+        definition.name,
+        run.job_id,
+        run.job_version,
+        run.scheduled_at,
+        run.attempt,
+        max(call.lateness, _NONE),
+        call.payload,
+        definition,
+        desk,
     )
 
 

@@ -15,28 +15,46 @@ from typing import Any
 from hourbell.core.notes import Notebook
 from hourbell.core.settle import Outcome
 from hourbell.targets.base import Call, Transaction
+from hourbell.targets.time_limits import TimeLimit
 
 log = logging.getLogger("hourbell.targets")
 
 _BETWEEN_WRITES = 1.0  # seconds
 _LAST_WRITE = 5.0  # seconds that an outcome waits for the last words of its attempt
+_opening = Lock()  # of a book: most attempts need none, and no lock of their own either
 
 
 class NodeDesk:
-    """Made on the event loop, for one attempt. `transactions` bounds how many are open at once; None for none.
-    `limit` is the attempt's timeout, once it has begun."""
+    """Made on the event loop, for one attempt, with its time limit. `transactions` bounds how many are open at once;
+    None for none."""
 
-    def __init__(self, call: Call, transactions: asyncio.Semaphore | None) -> None:
-        self.limit: asyncio.Timeout | None = None
+    __slots__ = (
+        "_began",
+        "_book",
+        "_call",
+        "_closing",
+        "_has_opened",
+        "_is_closed",
+        "_is_new",
+        "_is_stopped",
+        "_is_told",
+        "_limit",
+        "_loop",
+        "_transactions",
+        "_writing",
+        "committed",
+    )
+
+    def __init__(self, call: Call, limit: TimeLimit, transactions: asyncio.Semaphore | None) -> None:
         self.committed: Outcome | None = None
         self._call = call
+        self._limit = limit
         self._transactions = transactions
         self._is_stopped = False
         self._has_opened = False
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
-        self._lock = Lock()
-        self._book: Notebook | None = None
+        self._book: tuple[Lock, Notebook] | None = None
         self._is_new = False
         self._is_closed = False
         self._is_told = False
@@ -46,7 +64,7 @@ class NodeDesk:
     @property
     def is_cancelled(self) -> bool:
         """A timeout within the function cancels its coroutine too, so that whoever is asked must know of the others."""
-        return self._is_stopped or self._call.is_stopped() or (self.limit is not None and self.limit.expired())
+        return self._is_stopped or self._call.is_stopped() or self._limit.is_over
 
     def stop(self) -> None:
         """The attempt is to end, whatever for."""
@@ -54,13 +72,15 @@ class NodeDesk:
 
     def log(self, text: object) -> None:
         at = self._call.now + timedelta(seconds=self._loop.time() - self._began)
-        with self._lock:
-            self._opened_book().add_line(at, text)
+        lock, book = self._opened_book()
+        with lock:
+            book.add_line(at, text)
         self._have_written()
 
     def progress(self, fraction: float | None, message: object) -> None:
-        with self._lock:
-            self._opened_book().set_progress(fraction, message)
+        lock, book = self._opened_book()
+        with lock:
+            book.set_progress(fraction, message)
         self._have_written()
 
     def open_transaction(self) -> AbstractAsyncContextManager[Transaction]:
@@ -71,11 +91,13 @@ class NodeDesk:
         self._has_opened = True
         return self._transaction(self._transactions)
 
-    async def close(self) -> None:
-        """Write what is new, before the outcome is settled. It is not worth more than a few seconds."""
+    def close(self) -> bool:
+        """Take no more words; whether there are any."""
         self._is_closed = True
-        if self._book is None:
-            return
+        return self._book is not None
+
+    async def write_last(self) -> None:
+        """Write what is new, before the outcome is settled. It is not worth more than a few seconds."""
         try:
             async with asyncio.timeout(_LAST_WRITE):
                 if self._writing is not None and self._closing is not None:
@@ -94,10 +116,11 @@ class NodeDesk:
                 yield settling
             self.committed = settling.outcome
 
-    def _opened_book(self) -> Notebook:
-        if self._book is None:
-            self._book = Notebook()
-        return self._book
+    def _opened_book(self) -> tuple[Lock, Notebook]:
+        with _opening:
+            if self._book is None:
+                self._book = Lock(), Notebook()
+            return self._book
 
     def _have_written(self) -> None:
         if self._is_new or self._is_closed:
@@ -121,8 +144,9 @@ class NodeDesk:
 
     async def _write(self) -> None:
         self._is_new = False
-        with self._lock:
-            notes = self._opened_book().notes(self._call.run.id, self._call.run.attempt)
+        lock, book = self._opened_book()
+        with lock:
+            notes = book.notes(self._call.run.id, self._call.run.attempt)
         try:
             await self._call.note(notes)
         except Exception as error:  # the next write, if there is one, says it all again

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from random import Random
 
 from hourbell.store.base import Held, OpenTransaction, Settled
-from hourbell.store.records import held as held_by
 from hourbell.store.sqlite.connection import Operation, Patience, Session, T, open_connection
 from hourbell.store.sqlite.settling import write_settlements
 from hourbell.store.sqlite.task_connection import TaskConnection
@@ -92,5 +91,5 @@ class _Opened:
     conversation: _Conversation
 
     async def settle(self, settled: Settled) -> bool:
-        saved = await self.conversation.ask(lambda session: write_settlements(session, [settled]))
-        return held_by(settled) in saved
+        unwritten = await self.conversation.ask(lambda session: write_settlements(session, [settled]))
+        return not unwritten

@@ -1,7 +1,6 @@
 """Small values for tests of webhooks: a call of a job, and a transport that does what it is told."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -38,7 +37,7 @@ def a_run(definition: Definition, **more: Any) -> Run:
         failures=0,
         crashes=0,
     )
-    return replace(run, **more)
+    return run._replace(**more)
 
 
 def a_call(definition: Definition | None = None, *, now: datetime = T0, **more: Any) -> Call:

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from hourbell.core.job import Definition, Job
-from hourbell.store.base import Conflict, Request, Wake
+from hourbell.store.base import Conflict, Request
 from hourbell.store.changes import ChangedJob, NewJob, check_version, old_version
 from hourbell.store.postgres.auditing import audit
 from hourbell.store.postgres.planning import SQL as ENGINE_SQL
@@ -45,12 +45,10 @@ async def write_changes(connection: Any, changed: Sequence[ChangedJob], now: dat
     """Write what the old versions still get, then the new ones."""
     batch = Batch(tuple(old_version(each.job, each.change) for each in changed))
     unsaved = {each.job.id for each in changed if each.is_unsaved}
-    lanes = await write_batch(connection, batch, unsaved, now, by=by)
+    await write_batch(connection, batch, unsaved, now, by=by)
     await connection.executemany(SQL["update_job"], [each.values(now) for each in changed])
     versions = columns((each.version_values() for each in changed), 3)
     await connection.execute(ENGINE_SQL["insert_versions"], *versions, now, by)
-    if lanes:
-        await connection.execute(ENGINE_SQL["wake"], Wake.RUNS)
 
 
 async def save_current(connection: Any, job: Job, row: Any, now: datetime) -> None:

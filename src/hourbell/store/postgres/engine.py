@@ -37,11 +37,11 @@ from hourbell.store.base import (
 )
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.control import PostgresControlStore
-from hourbell.store.postgres.planning import SQL, progress_of, write_plans
-from hourbell.store.postgres.settling import note_late, write_settlements
+from hourbell.store.postgres.planning import REFUSED, SQL, Write, plan_jobs, write_plans, write_together
+from hourbell.store.postgres.settling import note_late, write_settlements, write_successes
+from hourbell.store.records import Success, lost_attempt, note_values, pause_if_unchanged, refreshed, serves, standing
 from hourbell.store.records import held as held_by
-from hourbell.store.records import lost_attempt, note_values, pause_if_unchanged, refreshed, serves, standing
-from hourbell.store.rows import Batch, Due, columns, run_of, secrets_of
+from hourbell.store.rows import Batch, claimed_run_of, columns, run_of, secrets_of
 
 _FORGET = timedelta(days=1)
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
@@ -53,6 +53,9 @@ class PostgresEngineStore:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
         self._listens = False
+        self._next_plan_at: datetime | None = (
+            None  # as it was last seen; a job that was changed since may be due sooner
+        )
 
     async def sample_time(self) -> datetime:
         async with self._connections.connection() as connection:
@@ -78,33 +81,38 @@ class PostgresEngineStore:
 
     async def plan_due(self, now: datetime, limit: int, decide: Callable[[Job, datetime], Plan]) -> Planned:
         async with self._connections.connection() as connection:
-            next_plan_at = await connection.fetchval(SQL["next_plan_at"])
-            if next_plan_at is None or next_plan_at > now:
-                return Planned(0, 0, {}, (), frozenset(), next_plan_at)
-            async with connection.transaction():
-                return await self._plan_due(connection, now, limit, decide)
+            if self._next_plan_at is None or self._next_plan_at > now:  # else it is known to be due, and nobody asks
+                self._next_plan_at = await connection.fetchval(SQL["next_plan_at"])
+            if self._next_plan_at is None or self._next_plan_at > now:
+                return Planned(0, 0, {}, (), frozenset(), self._next_plan_at)
+            try:
+                async with connection.transaction():
+                    planned = await self._plan_due(connection, now, limit, decide, write_together)
+            except REFUSED:  # nothing was written, and the second time the job whose data was refused is set aside
+                async with connection.transaction():
+                    planned = await self._plan_due(connection, now, limit, decide, write_plans)
+            self._next_plan_at = planned.next_plan_at
+            return planned
 
     async def _plan_due(
-        self, connection: Any, now: datetime, limit: int, decide: Callable[[Job, datetime], Plan]
+        self, connection: Any, now: datetime, limit: int, decide: Callable[[Job, datetime], Plan], write: Write
     ) -> Planned:
         rows = await connection.fetch(SQL["due_jobs"], now, limit)
-        due = Due.of(rows, await progress_of(connection, rows))
-        plans, broken = due.decided(now, decide)
-        written, lanes, refused = await write_plans(connection, plans, due.unsaved, now)
-        broken += refused
-        if broken:
-            ids, errors = columns(((each.id, each.error) for each in broken), 2)
+        written = await plan_jobs(connection, rows, now, decide, write)
+        if written.broken:
+            ids, errors = columns(((each.id, each.error) for each in written.broken), 2)
             await connection.execute(SQL["set_job_errors"], ids, errors)
-        if lanes:
-            await connection.execute(SQL["wake"], Wake.RUNS)
-        batch = Batch(tuple(written))
+        next_plan_at = written.next_plan_at
+        if written.broken or not written.plans:
+            next_plan_at = await connection.fetchval(SQL["next_plan_at"])
+        batch = Batch(tuple(written.plans))
         return Planned(
             jobs=len(rows),
-            runs=len(lanes),
+            runs=written.lanes.total(),
             skipped=batch.skipped,
-            errors=batch.errors + tuple((each.name, each.error) for each in broken),
-            lanes=frozenset(lanes),
-            next_plan_at=await connection.fetchval(SQL["next_plan_at"]),
+            errors=batch.errors + tuple((each.name, each.error) for each in written.broken),
+            lanes=frozenset(written.lanes),
+            next_plan_at=next_plan_at,
         )
 
     async def lanes(self, now: datetime) -> list[LaneWork]:  # noqa: ARG002
@@ -131,7 +139,7 @@ class PostgresEngineStore:
                     rows = await connection.fetch(SQL["claim"], *arrays, now, node, lease_until, suspect_after)
             except asyncpg.UniqueViolationError:
                 return []  # another node was first with a run of the same job: a lost race
-        return [run_of(row) for row in rows]
+        return [claimed_run_of(row) for row in rows]
 
     async def definitions(self, versions: Collection[tuple[UUID, int]]) -> dict[tuple[UUID, int], Definition]:
         async with self._connections.connection() as connection:
@@ -154,12 +162,26 @@ class PostgresEngineStore:
             await connection.execute(SQL["write_notes"], *columns([note_values(each, now) for each in notes], 6))
 
     async def settle(self, settled: Sequence[Settled]) -> list[Saved]:
-        async with self._connections.transaction() as connection:
-            saved = await write_settlements(connection, settled)
-            left = [each for each in settled if held_by(each) not in saved]
-            repeated = await note_late(connection, left) if left else set()
-        answers = dict.fromkeys(repeated, Saved.REPEATED) | dict.fromkeys(saved, Saved.SAVED)
-        return [answers.get(held_by(each), Saved.SUPERSEDED) for each in settled]
+        successes: dict[UUID, list[Success]] = {}
+        others: list[Settled] = []
+        for each in settled:
+            success = Success.of(each)
+            if success is None or each.attempt is None:
+                others.append(each)
+            else:
+                successes.setdefault(each.attempt.node, []).append(success)
+        unwritten: set[Held] = set()
+        async with self._connections.connection() as connection:
+            for node, of_node in successes.items():  # by themselves: each statement takes its locks in order
+                unwritten |= await write_successes(connection, node, of_node)
+            if others:
+                async with connection.transaction():
+                    unwritten |= await write_settlements(connection, others)
+            if not unwritten:
+                return [Saved.SAVED] * len(settled)
+            repeated = await note_late(connection, [each for each in settled if held_by(each) in unwritten])
+        late = dict.fromkeys(unwritten, Saved.SUPERSEDED) | dict.fromkeys(repeated, Saved.REPEATED)
+        return [late.get(held_by(each), Saved.SAVED) for each in settled]
 
     async def reap(self, now: datetime, limit: int, decide: Callable[[Run, datetime], Settlement]) -> list[Settlement]:
         async with self._connections.transaction() as connection:

@@ -1,4 +1,5 @@
--- The engine's statements. Arrays cross the border, rows do not: no statement is repeated for each row of a batch.
+-- The engine's statements. Arrays cross the border, rows do not: no statement is repeated for each row of a batch. What
+-- rows of a batch have in common crosses once, and each row names its place in it.
 
 -- name: sample_time
 select clock_timestamp()
@@ -7,12 +8,27 @@ select clock_timestamp()
 select pg_notify('hourbell', $1)
 
 -- name: due_jobs
-select j.*
-from hourbell.jobs j
-where j.plan_at <= $1 and j.deleted_at is null
-order by j.plan_at, j.id
-limit $2
-for no key update skip locked
+select due.*, runs.waiting, runs.unfinished
+from (
+    select j.id, j.name, j.version, j.saved_version, j.schedule, j.timezone, j.dst, j.catch_up, j.catch_up_window,
+           j.overlap, j.delivery, j.max_age, j.late_after, j.priority, j.jitter, j.starts_at, j.ends_at, j.enabled,
+           j.paused_until, j.lane, j.cursor_at, j.next_at, j.plan_at, j.error
+    from hourbell.jobs j
+    where j.plan_at <= $1 and j.deleted_at is null
+    order by j.plan_at, j.id
+    limit $2
+    for no key update skip locked
+) as due
+cross join lateral (
+    select count(*) filter (where r.state <> 'running') as waiting,
+           count(*) filter (where r.kind = 'scheduled') as unfinished
+    from hourbell.runs r
+    where r.job_id = due.id and r.state in ('pending', 'running', 'retrying')
+) as runs
+order by due.plan_at, due.id
+
+-- name: whole_jobs
+select * from hourbell.jobs where id = any($1::uuid[])
 
 -- name: unfinished_of_jobs
 select job_id,
@@ -30,16 +46,21 @@ select j.id as job_id, greatest(
 from unnest($1::uuid[]) as j(id)
 
 -- name: insert_runs
-insert into hourbell.runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank, lane,
-                           exclusive, at_most_once, planned_at, payload)
-select n.id, n.job_id, n.job_version, n.kind, n.scheduled_at, n.local_at, n.ready_at, n.expires_at, n.rank, n.lane,
-       n.exclusive, n.at_most_once, $13, n.payload::jsonb
-from unnest($1::uuid[], $2::uuid[], $3::int[], $4::text[], $5::timestamptz[], $6::timestamp[], $7::timestamptz[],
-            $8::timestamptz[], $9::smallint[], $10::text[], $11::bool[], $12::bool[], $14::text[])
-    as n(id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank, lane, exclusive,
-         at_most_once, payload)
-on conflict do nothing
-returning lane
+with made as (
+    insert into hourbell.runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank, lane,
+                               exclusive, at_most_once, payload, planned_at)
+    select n.id, n.job_id, g.job_version, g.kind, g.scheduled_at, g.local_at, g.ready_at, g.expires_at, g.rank, g.lane,
+           g.exclusive, g.at_most_once, g.payload::jsonb, $15
+    from unnest($1::uuid[], $2::uuid[], $3::int[]) as n(id, job_id, place)
+    join unnest($4::int[], $5::text[], $6::timestamptz[], $7::timestamp[], $8::timestamptz[], $9::timestamptz[],
+                $10::smallint[], $11::text[], $12::bool[], $13::bool[], $14::text[])
+        with ordinality as g(job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank, lane, exclusive,
+                             at_most_once, payload, place)
+        on g.place = n.place
+    on conflict do nothing
+    returning lane
+)
+select lane, count(*) as runs from made group by lane
 
 -- name: insert_skips
 with given as (
@@ -50,7 +71,7 @@ with given as (
     set last_at = g.last_at, count = s.count + g.count
     from given g
     join hourbell.jobs j on j.id = g.job_id
-    where s.job_id = g.job_id and s.reason = g.reason and s.last_at = g.follows
+    where s.job_id = g.job_id and s.job_id = any($1::uuid[]) and s.reason = g.reason and s.last_at = g.follows
       and s.last_at > j.updated_at  -- of this version: another had other instants
     returning g.place
 )
@@ -61,16 +82,23 @@ where place not in (select place from extended)
 order by place
 
 -- name: save_cursors
-update hourbell.jobs j
-set cursor_at = greatest(j.cursor_at, g.cursor_at),
-    next_at = g.next_at,
-    plan_at = g.plan_at,
-    error = g.error,
-    lane = g.lane,
-    saved_version = j.version
-from unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::text[], $6::text[])
-    as g(id, cursor_at, next_at, plan_at, error, lane)
-where j.id = g.id and j.id = any($1::uuid[])
+-- And give the hint that there are new runs; and when the next of the other jobs is due, which saves a question.
+-- A join for what they have in common would count as few rows, for each of which all ids are compared.
+with saved as (
+    update hourbell.jobs j
+    set cursor_at = greatest(j.cursor_at, ($3::timestamptz[])[n.place]),
+        next_at = ($4::timestamptz[])[n.place],
+        plan_at = ($5::timestamptz[])[n.place],
+        error = ($6::text[])[n.place],
+        lane = ($7::text[])[n.place],
+        saved_version = j.version
+    from unnest($1::uuid[], $2::int[]) as n(id, place)
+    where j.id = n.id and j.id = any($1::uuid[])
+)
+select case when $8 then pg_notify('hourbell', 'runs') end,
+       (select o.plan_at from hourbell.jobs o
+        where o.plan_at is not null and o.deleted_at is null and not (o.id = any($1::uuid[]))
+        order by o.plan_at limit 1) as next_plan_at
 
 -- name: end_pauses
 update hourbell.jobs
@@ -168,8 +196,8 @@ with wants as (
     where r.id = any(array(select id from taken))
     returning r.*
 )
-select id, job_id, job_version, kind, scheduled_at, ready_at, expires_at, state, lane, attempt, failures, crashes,
-       started_at, at_most_once, begun_attempt, payload::text
+select id, job_id, job_version, kind, scheduled_at, ready_at, expires_at, lane, attempt, failures, crashes, started_at,
+       at_most_once, payload::text
 from claimed
 order by rank, ready_at, id
 
@@ -190,13 +218,16 @@ with locked as (
 update hourbell.runs r
 set state = 'running', attempt = r.attempt + 1, lease_owner = $3, lease_until = $4
 where r.id = any(array(select id from locked))
-returning r.id, r.job_id, r.job_version, r.kind, r.scheduled_at, r.ready_at, r.expires_at, r.state, r.lane, r.attempt,
-          r.failures, r.crashes, r.started_at, r.at_most_once, r.begun_attempt, r.payload::text
+returning r.id, r.job_id, r.job_version, r.kind, r.scheduled_at, r.ready_at, r.expires_at, r.lane, r.attempt, r.failures,
+          r.crashes, r.started_at, r.at_most_once, r.payload::text
 
 -- name: definitions
-select v.job_id, v.version, v.definition::text
-from hourbell.job_versions v
-join unnest($1::uuid[], $2::int[]) as g(job_id, version) on v.job_id = g.job_id and v.version = g.version
+-- The limit keeps each a look-up by key, whatever is known of the table.
+select g.job_id, g.version, v.definition::text
+from unnest($1::uuid[], $2::int[]) as g(job_id, version)
+cross join lateral (
+    select definition from hourbell.job_versions where job_id = g.job_id and version = g.version limit 1
+) as v
 
 -- name: secrets_of_jobs
 select id, job_id, field, key_id, sealed
@@ -205,9 +236,10 @@ where job_id = any($1::uuid[]) and (valid_until is null or valid_until > $2)
 order by job_id, field, created_at desc, id
 
 -- name: begin
+-- The state is compared as an expression: else all running runs may look cheaper than one key.
 update hourbell.runs
 set begun_attempt = attempt
-where id = $1 and attempt = $2 and state = 'running' and begun_attempt is distinct from attempt
+where id = $1 and attempt = $2 and state || '' = 'running' and begun_attempt is distinct from attempt
 returning id
 
 -- name: settle
@@ -263,7 +295,39 @@ with given as materialized (
         failed = hourbell.job_stats.failed + excluded.failed,
         cancelled = hourbell.job_stats.cancelled + excluded.cancelled
 )
-select id, attempt from changed
+select id from changed
+
+-- name: settle_succeeded
+-- The same for runs that succeeded, as nearly all do: what they have in common crosses once.
+with given as materialized (
+    select g.*, 'running' as held
+    from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::text[], $6::int[], $7::text[],
+                $8::text[])
+        as g(run_id, attempt, begun_at, at, result, status_code, excerpt, phases)
+), changed as (
+    update hourbell.runs r
+    set state = 'succeeded', result = g.result::jsonb, lease_owner = null, lease_until = null, finished_at = g.at
+    from given g
+    where r.id = g.run_id and r.id = any($1::uuid[]) and r.attempt = g.attempt and r.state = g.held
+    returning r.id, r.job_id, g.attempt, g.begun_at, g.at, g.status_code, g.excerpt, g.phases
+), tried as (
+    insert into hourbell.attempts (run_id, number, node, started_at, finished_at, outcome, status_code, excerpt, phases)
+    select id, attempt, $9, begun_at, at, 'succeeded', status_code, excerpt, phases::jsonb from changed
+    on conflict do nothing
+), counted as (
+    insert into hourbell.job_stats as s (job_id, last_run_id, last_run_at, last_state, last_success_at, succeeded)
+    select job_id, (array_agg(id order by at desc))[1], max(at), 'succeeded', max(at), count(*)
+    from changed
+    group by job_id
+    order by job_id
+    on conflict (job_id) do update
+    set last_run_id = excluded.last_run_id,
+        last_run_at = excluded.last_run_at,
+        last_state = excluded.last_state,
+        last_success_at = excluded.last_success_at,
+        succeeded = s.succeeded + excluded.succeeded
+)
+select id from changed
 
 -- name: late_outcomes
 with given as (
@@ -276,8 +340,8 @@ with given as (
 )
 select g.run_id, g.attempt
 from given g
-left join hourbell.attempts a on a.run_id = g.run_id and a.number = g.attempt
-left join hourbell.runs r on r.id = g.run_id
+left join hourbell.attempts a on a.run_id = g.run_id and a.number = g.attempt and a.run_id = any($1::uuid[])
+left join hourbell.runs r on r.id = g.run_id and r.id = any($1::uuid[])
 where (a.node = g.node and a.outcome = g.outcome)
    or (g.node is null and a.run_id is null and r.attempt = g.attempt and r.state <> 'running')
 
@@ -325,17 +389,20 @@ values ($1, $2, $3, $4, $5, $6)
 on conflict (id) do update set beat_at = excluded.beat_at, lanes = excluded.lanes
 
 -- name: renew
+-- "is true" keeps the pairs a table that is looked up. As a join they would be compared each with each, because a plan
+-- that is made for any number of them expects ten.
 with mine as (
     select r.id
     from hourbell.runs r
     where r.id = any($1::uuid[]) and r.lease_owner = $4
+      and ((r.id, r.attempt) in (select g.run_id, g.attempt from unnest($1::uuid[], $2::int[]) as g(run_id, attempt)))
+          is true
     order by r.id
     for no key update
 )
 update hourbell.runs r
 set lease_until = greatest(r.lease_until, $3)
-from unnest($1::uuid[], $2::int[]) as g(run_id, attempt)
-where r.id = g.run_id and r.id = any(array(select id from mine)) and r.attempt = g.attempt and r.lease_owner = $4
+where r.id = any(array(select id from mine)) and r.lease_owner = $4
 returning r.id, r.attempt
 
 -- name: cancels_of

@@ -1,25 +1,57 @@
 """Planning on PostgreSQL: plans are written as arrays, in one transaction."""
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 import asyncpg
 
+from hourbell.core.job import Job
 from hourbell.core.plan import Plan
 from hourbell.store.queries import load_queries
-from hourbell.store.records import cursor_values, run_values, skip_values
-from hourbell.store.rows import Batch, Broken, Progress, Row, RunRow, columns, progress_by_job, without_cursor
+from hourbell.store.records import cursor_values, run_values, shared, skip_values
+from hourbell.store.rows import (
+    Batch,
+    Broken,
+    Due,
+    Progress,
+    Row,
+    RunRow,
+    columns,
+    is_needed_whole,
+    progress_by_job,
+    without_cursor,
+)
 
 SQL = load_queries("hourbell.store.postgres", "engine.sql")
 # What a statement says about the data it was given, as opposed to the state of the database.
-_REFUSED = (
+REFUSED = (
     asyncpg.DataError,
     asyncpg.IntegrityConstraintViolationError,
     asyncpg.exceptions.PLPGSQLError,
     asyncpg.exceptions.ProgramLimitExceededError,
 )
+
+
+@dataclass(slots=True)
+class Written:
+    """What was written, the new runs of each lane, and the jobs that were refused."""
+
+    plans: list[Plan] = field(default_factory=list)
+    lanes: Counter[str] = field(default_factory=Counter)
+    broken: list[Broken] = field(default_factory=list)
+    next_plan_at: datetime | None = None  # of any job, where nothing was refused
+
+    def add(self, other: "Written") -> None:
+        self.plans += other.plans
+        self.lanes += other.lanes
+        self.broken += other.broken
+
+
+Write = Callable[[Any, list[Plan], Collection[UUID], datetime], Coroutine[Any, Any, Written]]
 
 
 async def progress_of(connection: Any, rows: Sequence[Row]) -> dict[UUID, Progress]:
@@ -31,29 +63,71 @@ async def progress_of(connection: Any, rows: Sequence[Row]) -> dict[UUID, Progre
     return progress_by_job(unfinished, await connection.fetch(SQL["newest_of_jobs"], unadopted) if unadopted else [])
 
 
-async def write_plans(
-    connection: Any, plans: list[Plan], unsaved: Collection[UUID], now: datetime
-) -> tuple[list[Plan], list[str], list[Broken]]:
-    """Write plans together; if a statement fails, in halves, until the job whose data it refuses stands alone.
+async def _progress_of_due(connection: Any, rows: Sequence[Row]) -> dict[UUID, Progress]:
+    """The same for due jobs, which come with their unfinished runs."""
+    unadopted = without_cursor(rows)
+    newest = await connection.fetch(SQL["newest_of_jobs"], unadopted) if unadopted else []
+    newest_at = {row["job_id"]: row["newest_at"] for row in newest}
+    return {
+        row["id"]: Progress(row["waiting"], row["unfinished"], newest_at.get(row["id"]))
+        for row in rows
+        if row["unfinished"] or row["waiting"] or row["cursor_at"] is None
+    }
 
-    What was written, the lanes of new runs, and the jobs that were refused.
+
+async def plan_jobs(
+    connection: Any, rows: Sequence[Row], now: datetime, decide: Callable[[Job, datetime], Plan], write: Write
+) -> Written:
+    """Decide and write what becomes of due jobs."""
+    due = Due.of(rows, await _whole_of(connection, rows), await _progress_of_due(connection, rows))
+    plans, broken = due.decided(now, decide)
+    written = await write(connection, plans, due.unsaved, now)
+    written.broken += broken
+    return written
+
+
+async def _whole_of(connection: Any, rows: Sequence[Row]) -> dict[UUID, Row]:
+    """The whole rows of the jobs that are needed whole."""
+    ids = [row["id"] for row in rows if is_needed_whole(row)]
+    return {row["id"]: row for row in await connection.fetch(SQL["whole_jobs"], ids)} if ids else {}
+
+
+async def write_together(connection: Any, plans: list[Plan], unsaved: Collection[UUID], now: datetime) -> Written:
+    """Write plans without a savepoint; if a statement is refused, so is all of the transaction.
+
+    A row that is locked outside a savepoint and changed inside is noted as held by both (a multixact). PostgreSQL does
+    not mark the index entries of such a row as dead, so the probe for due jobs would meet them all until a vacuum.
     """
     if not plans:
-        return [], [], []
+        return Written()
+    lanes, of_others = await write_batch(connection, Batch(tuple(plans)), unsaved, now, by="engine")
+    due = [at for at in (of_others, *(plan.plan_at for plan in plans)) if at is not None]
+    return Written(plans, lanes, next_plan_at=min(due, default=None))
+
+
+async def write_plans(connection: Any, plans: list[Plan], unsaved: Collection[UUID], now: datetime) -> Written:
+    """Write plans together; if a statement fails, in halves, until the job whose data it refuses stands alone."""
+    if not plans:
+        return Written()
     try:
         async with connection.transaction():
-            return plans, await write_batch(connection, Batch(tuple(plans)), unsaved, now, by="engine"), []
-    except _REFUSED as error:
+            return await write_together(connection, plans, unsaved, now)
+    except REFUSED as error:
         if len(plans) == 1:
-            return [], [], [Broken.of(plans[0].job.id, plans[0].job.definition.name, error)]
+            return Written(broken=[Broken.of(plans[0].job.id, plans[0].job.definition.name, error)])
     middle = len(plans) // 2
-    first = await write_plans(connection, plans[:middle], unsaved, now)
-    second = await write_plans(connection, plans[middle:], unsaved, now)
-    return first[0] + second[0], first[1] + second[1], first[2] + second[2]
+    written = await write_plans(connection, plans[:middle], unsaved, now)
+    written.add(await write_plans(connection, plans[middle:], unsaved, now))
+    return written
 
 
-async def write_batch(connection: Any, batch: Batch, unsaved: Collection[UUID], now: datetime, *, by: str) -> list[str]:
-    """Write versions, runs, skips and cursors; the lanes of the runs that are new."""
+async def write_batch(
+    connection: Any, batch: Batch, unsaved: Collection[UUID], now: datetime, *, by: str
+) -> tuple[Counter[str], datetime | None]:
+    """Write versions, runs, skips and cursors, and give the hint that there are runs.
+
+    How many are new in each lane, and when the next of the other jobs is due.
+    """
     versions, runs, skips = batch.versions(unsaved), batch.runs, batch.skips
     if versions:
         await connection.execute(SQL["insert_versions"], *columns(versions, 3), now, by)
@@ -61,17 +135,23 @@ async def write_batch(connection: Any, batch: Batch, unsaved: Collection[UUID], 
         new = [row.run.id for row in runs]
         await connection.execute(SQL["ask_running_of_jobs_to_stop"], superseding, now)
         await connection.execute(SQL["cancel_waiting_of_jobs"], superseding, now, False, new)
-    lanes = await insert_runs(connection, runs, now) if runs else []
+    lanes = await insert_runs(connection, runs, now) if runs else Counter[str]()
     if skips:
         rows = [skip_values(job_id, skip) for job_id, skip in skips]
         await connection.execute(SQL["insert_skips"], *columns(rows, 6))
-    await connection.execute(SQL["save_cursors"], *columns(map(cursor_values, batch.plans), 6))
+    places, alike = shared(map(cursor_values, batch.plans))
+    ids = [plan.job.id for plan in batch.plans]
+    next_plan_at = await connection.fetchval(
+        SQL["save_cursors"], ids, places, *columns(alike, 5), bool(lanes), column=1
+    )
     if resumed := [plan.job.id for plan in batch.plans if plan.resumes]:
         await connection.execute(SQL["end_pauses"], resumed)
-    return lanes
+    return lanes, next_plan_at
 
 
-async def insert_runs(connection: Any, rows: Sequence[RunRow], now: datetime) -> list[str]:
-    """Insert runs that do not exist yet; the lane of each."""
-    *run, payload = columns(map(run_values, rows), 13)
-    return [row["lane"] for row in await connection.fetch(SQL["insert_runs"], *run, now, payload)]
+async def insert_runs(connection: Any, rows: Sequence[RunRow], now: datetime) -> Counter[str]:
+    """Insert runs that do not exist yet; how many of each lane."""
+    places, alike = shared(map(run_values, rows))
+    ids, jobs = [row.run.id for row in rows], [row.job_id for row in rows]
+    made = await connection.fetch(SQL["insert_runs"], ids, jobs, places, *columns(alike, 11), now)
+    return Counter({row["lane"]: row["runs"] for row in made})

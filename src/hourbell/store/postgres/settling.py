@@ -2,24 +2,49 @@
 
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 from hourbell.store.base import Held, Settled
 from hourbell.store.postgres.planning import SQL
-from hourbell.store.records import going_to_wait, late_values, settlement_values, with_cancels
+from hourbell.store.records import Success, going_to_wait, late_values, settlement_values, with_cancels
 from hourbell.store.rows import columns
 
 
 async def write_settlements(connection: Any, settled: Sequence[Settled]) -> set[Held]:
-    """Write settlements with their attempts, by id: two writers in the same order never wait for each other."""
+    """Write settlements with their attempts, by id: two writers in the same order never wait for each other.
+
+    Those that were not written.
+    """
     if waiting := going_to_wait(settled):
         cancelled = {row["run_id"] for row in await connection.fetch(SQL["cancels_of"], waiting)}
         settled = with_cancels(settled, cancelled)
-    ordered = sorted(settled, key=lambda each: each.settlement.run.id)
-    changed = await connection.fetch(SQL["settle"], *columns(map(settlement_values, ordered), 17))
-    return {Held(row["id"], row["attempt"]) for row in changed}
+    rows = sorted(map(settlement_values, settled), key=_by_run)
+    return await _unwritten(connection, "settle", columns(rows, 17))
+
+
+async def write_successes(connection: Any, node: UUID, successes: Sequence[Success]) -> set[Held]:
+    """Write attempts of one node that succeeded, likewise; those that were not written."""
+    arrays = columns(sorted(successes, key=_by_run), 8)
+    # A column of nulls crosses as one: each element of an array costs as much as a small row.
+    given = [None if column.count(None) == len(column) else column for column in arrays]
+    return await _unwritten(connection, "settle_succeeded", given, node)
 
 
 async def note_late(connection: Any, left: Sequence[Settled]) -> set[Held]:
     """Keep outcomes that came too late; those that were written before, by a commit whose answer was lost."""
     found = await connection.fetch(SQL["late_outcomes"], *columns(map(late_values, left), 4))
     return {Held(row["run_id"], row["attempt"]) for row in found}
+
+
+async def _unwritten(connection: Any, statement: str, arrays: Sequence[Any], *values: Any) -> set[Held]:
+    written = await connection.fetch(SQL[statement], *arrays, *values)
+    runs, attempts, *_ = arrays
+    if len(written) == len(runs):
+        return set()
+    ids = {row["id"] for row in written}
+    return {Held(run_id, attempt) for run_id, attempt in zip(runs, attempts, strict=True) if run_id not in ids}
+
+
+def _by_run(row: Sequence[Any]) -> bytes:
+    run_id: UUID = row[0]
+    return run_id.bytes

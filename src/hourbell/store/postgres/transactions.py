@@ -17,7 +17,6 @@ from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.function_connections import ConnectionLost, FunctionConnections
 from hourbell.store.postgres.settling import write_settlements
 from hourbell.store.queries import load_queries
-from hourbell.store.records import held as held_by
 from hourbell.store.records import settlement_values
 
 _SQL = load_queries("hourbell.store.postgres", "transactions.sql")
@@ -73,7 +72,7 @@ class _OwnLogin:
     async def settle(self, settled: Settled) -> bool:
         _check_open(self.connection)
         await self.connection.execute(_SQL["step_back"])
-        return held_by(settled) in await write_settlements(self.connection, [settled])
+        return not await write_settlements(self.connection, [settled])
 
 
 @dataclass(slots=True)

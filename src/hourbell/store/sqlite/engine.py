@@ -9,7 +9,6 @@ from hourbell.core.definition_json import definition_from_json
 from hourbell.core.job import Definition, Job
 from hourbell.core.notes import Notes
 from hourbell.core.plan import Plan
-from hourbell.core.policies import Rank
 from hourbell.core.run import Run
 from hourbell.core.settle import SUSPECT_AFTER, Settlement
 from hourbell.sealing import Sealed
@@ -33,7 +32,8 @@ from hourbell.store.base import (
 )
 from hourbell.store.records import held as held_by
 from hourbell.store.records import lost_attempt, note_values, pause_if_unchanged, serves, standing
-from hourbell.store.rows import Row, run_of, secrets_of
+from hourbell.store.rows import run_of, secrets_of
+from hourbell.store.sqlite.claiming import Waiting, by_rank, picked, waiting
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.control import SqliteControlStore
 from hourbell.store.sqlite.planning import SQL, next_plan_at, plan_due, refresh
@@ -91,18 +91,18 @@ class SqliteEngineStore:
         suspects: bool = False,
         suspect_after: int = SUSPECT_AFTER,
     ) -> list[Run]:
-        def claim(session: Session) -> list[Row]:
+        def claim(session: Session) -> list[Waiting]:
             if suspects:
                 lanes = [want.lane for want in wants if want.free > 0]
-                rows = session.fetch(SQL["suspect"], lanes, now, suspect_after)
+                runs = waiting(session, SQL["suspect"], lanes, now, suspect_after)
             else:
-                rows = [row for want in wants for row in _picked(session, want, now, suspect_after)]
-                rows.sort(key=lambda row: (row["rank"], row["ready_at"], row["id"]))
-            if rows:
-                session.execute(SQL["claim"], [row["id"] for row in rows], node, lease_until, now)
-            return rows
+                runs = [run for want in wants for run in picked(session, want, now, suspect_after)]
+                runs.sort(key=by_rank)
+            if runs:
+                session.execute(SQL["claim"], [run.id for run in runs], node, lease_until, now)
+            return runs
 
-        return [run_of(row) for row in await self._runner.write(claim)]
+        return [run.claimed() for run in await self._runner.write(claim)]
 
     async def definitions(self, versions: Collection[tuple[UUID, int]]) -> dict[tuple[UUID, int], Definition]:
         rows = await self._runner.read(lambda session: session.fetch(SQL["definitions"], list(versions)))
@@ -124,13 +124,14 @@ class SqliteEngineStore:
 
     async def settle(self, settled: Sequence[Settled]) -> list[Saved]:
         def settle(session: Session) -> dict[Held, Saved]:
-            saved = write_settlements(session, settled)
-            left = [each for each in settled if held_by(each) not in saved]
-            repeated = note_late(session, left) if left else set()
-            return dict.fromkeys(repeated, Saved.REPEATED) | dict.fromkeys(saved, Saved.SAVED)
+            unwritten = write_settlements(session, settled)
+            if not unwritten:
+                return {}
+            repeated = note_late(session, [each for each in settled if held_by(each) in unwritten])
+            return dict.fromkeys(unwritten, Saved.SUPERSEDED) | dict.fromkeys(repeated, Saved.REPEATED)
 
-        answers = await self._runner.write(settle)
-        return [answers.get(held_by(each), Saved.SUPERSEDED) for each in settled]
+        late = await self._runner.write(settle)
+        return [late.get(held_by(each), Saved.SAVED) for each in settled] if late else [Saved.SAVED] * len(settled)
 
     async def reap(self, now: datetime, limit: int, decide: Callable[[Run, datetime], Settlement]) -> list[Settlement]:
         def reap(session: Session) -> list[Settled]:
@@ -232,18 +233,3 @@ class SqliteEngineStore:
 
     async def close(self) -> None:
         await self._runner.close()
-
-
-def _picked(session: Session, want: Want, now: datetime, suspect_after: int) -> list[Row]:
-    """The ready runs of a lane that come first: `oldest` of them by age, the others by rank and then by age."""
-    line: list[Row] = []
-    for rank in Rank:
-        enough = min(want.free, max(0, want.free - len(line)) + want.oldest)
-        if enough > 0:
-            line += session.fetch(SQL["line"], want.lane, rank, now, enough, suspect_after)
-    if len(line) <= want.free:
-        return line
-    by_age = sorted(line, key=lambda row: (row["ready_at"], row["id"]))
-    picked = by_age[: min(want.oldest, want.free)]
-    taken = {row["id"] for row in picked}
-    return picked + [row for row in line if row["id"] not in taken][: want.free - len(picked)]

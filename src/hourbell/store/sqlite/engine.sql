@@ -6,11 +6,15 @@
 select cast(round((julianday('now') - 2440587.5) * 86400000) as integer) * 1000 as at
 
 -- name: due_jobs
-select *
+select id, name, version, saved_version, schedule, timezone, dst, catch_up, catch_up_window, overlap, delivery, max_age,
+       late_after, priority, jitter, starts_at, ends_at, enabled, paused_until, lane, cursor_at, next_at, plan_at, error
 from hourbell_jobs
 where plan_at <= ? and deleted_at is null
 order by plan_at, id
 limit ?
+
+-- name: whole_jobs
+select * from hourbell_jobs where id in (select unhex(value) from json_each(?))
 
 -- name: unfinished_of_jobs
 select job_id,
@@ -36,12 +40,10 @@ group by job_id
 -- name: insert_runs
 insert into hourbell_runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank, lane,
                            exclusive, at_most_once, payload, planned_at)
-select unhex(value ->> 0), unhex(value ->> 1), value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
-       value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, ?2
+select unhex(value ->> 0), unhex(value ->> 1), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13
 from json_each(?1)
 where true
 on conflict do nothing
-returning lane
 
 -- name: extend_skip
 update hourbell_skips
@@ -53,19 +55,14 @@ where job_id = ?1 and reason = ?5 and last_at = ?6
 insert into hourbell_skips (job_id, first_at, last_at, count, reason) values (?1, ?2, ?3, ?4, ?5)
 
 -- name: save_cursors
-update hourbell_jobs as j
-set cursor_at = coalesce(max(j.cursor_at, g.cursor_at), j.cursor_at, g.cursor_at),
-    next_at = g.next_at,
-    plan_at = g.plan_at,
-    error = g.error,
-    lane = g.lane,
-    saved_version = j.version
-from (
-    select unhex(value ->> 0) as job_id, value ->> 1 as cursor_at, value ->> 2 as next_at, value ->> 3 as plan_at,
-           value ->> 4 as error, value ->> 5 as lane
-    from json_each(?)
-) as g
-where j.id = g.job_id
+update hourbell_jobs
+set cursor_at = coalesce(max(cursor_at, ?2), cursor_at, ?2),
+    next_at = ?3,
+    plan_at = ?4,
+    error = ?5,
+    lane = ?6,
+    saved_version = version
+where id in (select unhex(value) from json_each(?1))
 
 -- name: end_pauses
 update hourbell_jobs
@@ -124,23 +121,26 @@ where found.lane is not null
 group by found.lane
 
 -- name: line
-select id, job_id, job_version, kind, scheduled_at, ready_at, expires_at, 'running' as state, lane,
-       attempt + 1 as attempt, failures, crashes, coalesce(started_at, ?3) as started_at, at_most_once,
-       begun_attempt, payload, rank
-from hourbell_runs as r
+-- All rows in one value: the interpreter's lock is taken for each row that is fetched, and others want it, too.
+select json_group_array(json_array(
+    hex(id), hex(job_id), job_version, kind, scheduled_at, ready_at, expires_at, lane, attempt + 1, failures, crashes,
+    coalesce(started_at, ?3), at_most_once, payload, rank)) as runs
+from (
+select * from hourbell_runs as r
 where lane = ?1 and rank = ?2 and state in ('pending', 'retrying') and ready_at <= ?3 and crashes < ?5
   and (not exclusive or not exists (
       select 1 from hourbell_runs o
       where o.job_id = r.job_id and o.state in ('pending', 'running', 'retrying')
         and (o.state = 'running' or (o.scheduled_at, o.id) < (r.scheduled_at, r.id))))
 order by ready_at, id
-limit ?4
+limit ?4)
 
 -- name: suspect
-select id, job_id, job_version, kind, scheduled_at, ready_at, expires_at, 'running' as state, lane,
-       attempt + 1 as attempt, failures, crashes, coalesce(started_at, ?2) as started_at, at_most_once,
-       begun_attempt, payload, rank
-from hourbell_runs as r
+select json_group_array(json_array(
+    hex(id), hex(job_id), job_version, kind, scheduled_at, ready_at, expires_at, lane, attempt + 1, failures, crashes,
+    coalesce(started_at, ?2), at_most_once, payload, rank)) as runs
+from (
+select * from hourbell_runs as r
 where lane in (select value from json_each(?1)) and state in ('pending', 'retrying') and crashes >= 2
   and crashes >= ?3 and ready_at <= ?2
   and (not exclusive or not exists (
@@ -148,7 +148,7 @@ where lane in (select value from json_each(?1)) and state in ('pending', 'retryi
       where o.job_id = r.job_id and o.state in ('pending', 'running', 'retrying')
         and (o.state = 'running' or (o.scheduled_at, o.id) < (r.scheduled_at, r.id))))
 order by ready_at, id
-limit 1
+limit 1)
 
 -- name: claim
 update hourbell_runs
@@ -186,6 +186,22 @@ from (
 ) as g
 where r.id = g.run_id and r.attempt = g.attempt and r.state = 'running'
 returning id, attempt
+
+-- name: settle_succeeded
+update hourbell_runs as r
+set state = 'succeeded', result = g.result, lease_owner = null, lease_until = null, finished_at = g.at
+from (
+    select unhex(value ->> 0) as run_id, value ->> 1 as attempt, value ->> 3 as at, value ->> 4 as result
+    from json_each(?)
+) as g
+where r.id = g.run_id and r.attempt = g.attempt and r.state = 'running'
+
+-- name: insert_successful_attempts
+insert into hourbell_attempts (run_id, number, node, started_at, finished_at, outcome, status_code, excerpt, phases)
+select unhex(value ->> 0), value ->> 1, ?2, value ->> 2, value ->> 3, 'succeeded', value ->> 5, value ->> 6, value ->> 7
+from json_each(?1)
+where true
+on conflict do nothing
 
 -- name: insert_attempts
 insert into hourbell_attempts (run_id, number, node, started_at, finished_at, outcome, error, status_code, excerpt,

@@ -1,5 +1,6 @@
 """Planning on SQLite: due jobs are read, decided and written in one transaction."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from uuid import UUID
@@ -11,11 +12,20 @@ from hourbell.core.plan import Plan
 from hourbell.core.target import OWN_DATABASE, TargetError
 from hourbell.store.base import Planned, Refreshed, Wake
 from hourbell.store.queries import load_queries
-from hourbell.store.records import cursor_values, refreshed, run_values, skip_values
-from hourbell.store.rows import Batch, Broken, Due, Progress, Row, RunRow, progress_by_job, without_cursor
+from hourbell.store.records import alike, cursor_values, refreshed, run_values, skip_values
+from hourbell.store.rows import (
+    Batch,
+    Broken,
+    Due,
+    Progress,
+    Row,
+    RunRow,
+    is_needed_whole,
+    progress_by_job,
+    without_cursor,
+)
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.settling import count_cancelled
-from hourbell.store.sqlite.values import array
 
 SQL = load_queries("hourbell.store.sqlite", "engine.sql")
 # What a statement says about the data it was given, as opposed to the state of the database.
@@ -51,9 +61,15 @@ def progress_of(session: Session, rows: Sequence[Row]) -> dict[UUID, Progress]:
     return progress_by_job(unfinished, session.fetch(SQL["newest_of_jobs"], unadopted) if unadopted else [])
 
 
+def _whole_of(session: Session, rows: Sequence[Row]) -> dict[UUID, Row]:
+    """The whole rows of the jobs that are needed whole."""
+    ids = [row["id"] for row in rows if is_needed_whole(row)]
+    return {row["id"]: row for row in session.fetch(SQL["whole_jobs"], ids)} if ids else {}
+
+
 def plan_due(session: Session, now: datetime, limit: int, decide: Callable[[Job, datetime], Plan]) -> Planned:
     rows = session.fetch(SQL["due_jobs"], now, limit)
-    due = Due.of(rows, progress_of(session, rows))
+    due = Due.of(rows, _whole_of(session, rows), progress_of(session, rows))
     plans, broken = due.decided(now, lambda job, at: decide(_callable(job), at))
     written, lanes, refused = _write_plans(session, plans, due.unsaved, now)
     broken += refused
@@ -62,7 +78,7 @@ def plan_due(session: Session, now: datetime, limit: int, decide: Callable[[Job,
     batch = Batch(tuple(written))
     return Planned(
         jobs=len(rows),
-        runs=len(lanes),
+        runs=lanes.total(),
         skipped=batch.skipped,
         errors=batch.errors + tuple((each.name, each.error) for each in broken),
         lanes=frozenset(lanes),
@@ -92,47 +108,52 @@ def refresh(
 
 def _write_plans(
     session: Session, plans: list[Plan], unsaved: Collection[UUID], now: datetime
-) -> tuple[list[Plan], list[str], list[Broken]]:
+) -> tuple[list[Plan], Counter[str], list[Broken]]:
     """Write plans together; if a statement fails, in halves, until the job whose data it refuses stands alone.
 
-    What was written, the lanes of new runs, and the jobs that were refused.
+    What was written, the new runs of each lane, and the jobs that were refused.
     """
     if not plans:
-        return [], [], []
+        return [], Counter(), []
     try:
         with session.savepoint():
             return plans, write_batch(session, Batch(tuple(plans)), unsaved, now, by="engine"), []
     except _REFUSED as error:
         if len(plans) == 1:
-            return [], [], [Broken.of(plans[0].job.id, plans[0].job.definition.name, error)]
+            return [], Counter(), [Broken.of(plans[0].job.id, plans[0].job.definition.name, error)]
     middle = len(plans) // 2
     first = _write_plans(session, plans[:middle], unsaved, now)
     second = _write_plans(session, plans[middle:], unsaved, now)
     return first[0] + second[0], first[1] + second[1], first[2] + second[2]
 
 
-def write_batch(session: Session, batch: Batch, unsaved: Collection[UUID], now: datetime, *, by: str) -> list[str]:
-    """Write versions, runs, skips and cursors; the lanes of the runs that are new."""
+def write_batch(session: Session, batch: Batch, unsaved: Collection[UUID], now: datetime, *, by: str) -> Counter[str]:
+    """Write versions, runs, skips and cursors; how many runs are new in each lane."""
     versions, runs = batch.versions(unsaved), batch.runs
     if versions:
         session.execute(SQL["insert_versions"], versions, now, by)
     if superseding := [plan.job.id for plan in batch.superseding]:
         session.execute(SQL["ask_running_of_jobs_to_stop"], superseding, now)
         cancel_waiting(session, superseding, now, every_kind=False, but=[row.run.id for row in runs])
-    lanes = insert_runs(session, runs, now) if runs else []
+    lanes = insert_runs(session, runs, now)
     for job_id, skip in batch.skips:
         values = skip_values(job_id, skip)
         if not session.execute(SQL["extend_skip"], *values):
             session.execute(SQL["insert_skip"], *values[:5])
-    session.execute(SQL["save_cursors"], array(map(cursor_values, batch.plans)))
+    for values, jobs in alike((cursor_values(plan), plan.job.id.hex) for plan in batch.plans):
+        session.execute(SQL["save_cursors"], jobs, *values)
     if resumed := [plan.job.id for plan in batch.plans if plan.resumes]:
         session.execute(SQL["end_pauses"], resumed)
     return lanes
 
 
-def insert_runs(session: Session, rows: Sequence[RunRow], now: datetime) -> list[str]:
-    """Insert runs that do not exist yet; the lane of each."""
-    lanes = [row["lane"] for row in session.fetch(SQL["insert_runs"], array(map(run_values, rows)), now)]
+def insert_runs(session: Session, rows: Sequence[RunRow], now: datetime) -> Counter[str]:
+    """Insert runs that do not exist yet; how many of each lane."""
+    lanes: Counter[str] = Counter()
+    for values, ids in alike((run_values(row), (row.run.id.hex, row.job_id.hex)) for row in rows):
+        made = session.execute(SQL["insert_runs"], ids, *values, now)
+        if made:
+            lanes[values[7]] += made
     if lanes:
         session.wakes.add(Wake.RUNS)
     return lanes

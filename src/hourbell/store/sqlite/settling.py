@@ -1,5 +1,6 @@
 """Settling on SQLite: outcomes are written where their attempt is still the run's, and counted for the jobs."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,11 +12,12 @@ from hourbell.core.settle import Failed
 from hourbell.core.states import ENDS, RunState
 from hourbell.store.base import Held, Settled
 from hourbell.store.queries import load_queries
-from hourbell.store.records import going_to_wait, held, late_values, settlement_values, with_cancels
+from hourbell.store.records import Success, going_to_wait, held, late_values, settlement_values, with_cancels
 from hourbell.store.sqlite.connection import Session
-from hourbell.store.sqlite.values import array
+from hourbell.store.sqlite.values import array, microseconds
 
 SQL = load_queries("hourbell.store.sqlite", "engine.sql")
+_SILENT = [None] * 4
 
 
 @dataclass(slots=True)
@@ -37,18 +39,53 @@ class _Tally:
 
 
 def write_settlements(session: Session, settled: Sequence[Settled]) -> set[Held]:
-    """Write settlements with their attempts; those that were written."""
+    """Write settlements with their attempts; those that were not written."""
+    if _write_successes(session, settled):
+        return set()
     if waiting := going_to_wait(settled):
         settled = with_cancels(settled, {row["run_id"] for row in session.fetch(SQL["cancels_of"], waiting)})
     rows = array(map(settlement_values, settled))
     saved = {Held(row["id"], row["attempt"]) for row in session.fetch(SQL["settle"], rows)}
+    unwritten = {held(each) for each in settled} - saved
     ended = [each for each in settled if held(each) in saved]
     if ended:
         if len(ended) < len(settled):
             rows = array(map(settlement_values, ended))
         session.execute(SQL["insert_attempts"], rows)
         session.execute(SQL["count_ended"], array(_tallies(ended)))
-    return saved
+    return unwritten
+
+
+class _Superseded(Exception):
+    pass
+
+
+def _write_successes(session: Session, settled: Sequence[Settled]) -> bool:
+    """Write settlements if all of them are successes of one node that are written, as nearly always; else nothing.
+
+    How many rows a statement changed is known at once. Which ones they were would have to be fetched, row by row.
+    """
+    successes = [success for each in settled if (success := Success.of(each)) is not None]
+    nodes = {each.attempt.node for each in settled if each.attempt is not None}
+    if len(successes) < len(settled) or len(nodes) != 1:
+        return False
+    rows = json.dumps(list(map(_plain, successes)), ensure_ascii=False)
+    try:
+        with session.savepoint():
+            if session.execute(SQL["settle_succeeded"], rows) < len(settled):
+                raise _Superseded
+    except _Superseded:
+        return False
+    session.execute(SQL["insert_successful_attempts"], rows, *nodes)
+    session.execute(SQL["count_ended"], array(_tallies(settled)))
+    return True
+
+
+def _plain(success: Success) -> list[Any]:
+    """A success as plain JSON; what it says, if it says anything, comes last."""
+    run_id, attempt, begun_at, at, *words = success
+    row = [run_id.hex, attempt, None if begun_at is None else microseconds(begun_at), microseconds(at)]
+    return row if words == _SILENT else row + words
 
 
 def note_late(session: Session, left: Sequence[Settled]) -> set[Held]:

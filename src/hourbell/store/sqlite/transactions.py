@@ -18,7 +18,6 @@ from typing import Any, Generic
 import apsw
 
 from hourbell.store.base import Held, OpenTransaction, Settled, StoreUnavailable
-from hourbell.store.records import held as held_by
 from hourbell.store.sqlite.connection import Operation, Session, T
 from hourbell.store.sqlite.settling import write_settlements
 from hourbell.store.sqlite.task_connection import TaskConnection
@@ -72,8 +71,8 @@ class _Opened:
     conversation: "_Conversation"
 
     async def settle(self, settled: Settled) -> bool:
-        saved = await self.conversation.ask(lambda session: write_settlements(session, [settled]))
-        return held_by(settled) in saved
+        unwritten = await self.conversation.ask(lambda session: write_settlements(session, [settled]))
+        return not unwritten
 
 
 @dataclass(frozen=True, slots=True)

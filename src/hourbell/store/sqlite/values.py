@@ -7,6 +7,7 @@ times as fast as one for each row.
 import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -23,8 +24,15 @@ def microseconds(instant: datetime) -> int:
     return (instant - (EPOCH if instant.tzinfo else _NAIVE_EPOCH)) // _MICROSECOND
 
 
+@lru_cache(10_000)
 def instant_of(value: int) -> datetime:
     return EPOCH + timedelta(microseconds=value)
+
+
+@lru_cache(10_000)
+def job_id_of(text: str) -> UUID:
+    """The id that SQLite writes as hexadecimal; the same few jobs come again and again."""
+    return UUID(text)
 
 
 def bound(value: Any) -> Any:

@@ -1,0 +1,73 @@
+"""Time limits of attempts. Nearly all attempts end long before theirs, so a timer is set only for those that have been
+under way for a while."""
+
+import asyncio
+from types import TracebackType
+
+_LOOK = 1.0  # seconds; a shorter limit has its timer at once
+
+
+class TimeLimits:
+    """Of one event loop."""
+
+    def __init__(self) -> None:
+        self._without_timer: set[TimeLimit] = set()
+        self._looking: asyncio.TimerHandle | None = None
+
+    def begin(self, limit: "TimeLimit", loop: asyncio.AbstractEventLoop) -> None:
+        if limit.seconds <= 2 * _LOOK:
+            limit.set_timer(loop)
+            return
+        self._without_timer.add(limit)
+        if self._looking is None:
+            self._looking = loop.call_later(_LOOK, self._set_timers, loop)
+
+    def end(self, limit: "TimeLimit") -> None:
+        self._without_timer.discard(limit)
+
+    def close(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+
+    def _set_timers(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._looking = None
+        under_way, self._without_timer = self._without_timer, set()
+        for limit in under_way:
+            limit.set_timer(loop)
+
+
+class TimeLimit:
+    """Cancels the task that entered it when its time is over, and then raises TimeoutError, as asyncio.timeout does at
+    four times the cost."""
+
+    __slots__ = ("_at", "_cancelling", "_limits", "_task", "_timer", "is_over", "seconds")
+
+    def __init__(self, limits: TimeLimits, seconds: float) -> None:
+        self.seconds = seconds
+        self.is_over = False
+        self._limits = limits
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        loop = asyncio.get_running_loop()
+        self._task = task
+        self._cancelling = task.cancelling()
+        self._at = loop.time() + self.seconds
+        self._limits.begin(self, loop)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._limits.end(self)
+        if self._timer is not None:
+            self._timer.cancel()
+        # Who else asked the task to end goes before the limit.
+        if self.is_over and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+            raise TimeoutError from error
+
+    def set_timer(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = loop.call_at(self._at, self._end)
+
+    def _end(self) -> None:
+        self.is_over = True
+        self._task.cancel()
