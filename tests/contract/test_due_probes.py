@@ -63,9 +63,14 @@ class Planning:
                 await connection.execute(f"set {setting}")
             return (await explained(connection, SQL[name], arguments, MODES[0])).blocks
 
-    async def fewest_blocks(self, name: str) -> int:
-        """Of a few probes: what was dead to one of them is passed over by the next."""
-        return min([await self.blocks(name) for _ in range(5)])
+    async def has_few_blocks_soon(self, name: str) -> bool:
+        """What is dead to one probe is passed over by the next; to the first it may not be, while statistics of the
+        same database are collected."""
+        for _ in range(50):
+            if await self.blocks(name) <= ITS_PAGES:
+                return True
+            await asyncio.sleep(0.2)
+        return False
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +93,7 @@ async def test_the_second_probe_after_a_burst_touches_few_blocks(planning: Plann
     await planning.advance()
 
     assert await planning.blocks(name) > ITS_PAGES
-    assert await planning.fewest_blocks(name) <= ITS_PAGES
+    assert await planning.has_few_blocks_soon(name)
 
 
 @pytest.mark.xfail(strict=True, reason="without a lower bound, a probe walks the pages of the index that are all dead")
@@ -111,4 +116,4 @@ async def test_the_check_sees_a_bitmap_scan(planning: Planning) -> None:
     bitmaps = ("enable_bitmapscan = on", "enable_indexscan = off")
 
     for _ in range(2):
-        assert await planning.blocks("due_jobs", *bitmaps) > 10 * ITS_PAGES
+        assert await planning.blocks("due_jobs", *bitmaps) > 4 * ITS_PAGES
