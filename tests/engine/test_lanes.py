@@ -185,3 +185,14 @@ async def test_a_thousand_jobs_of_one_second_are_all_on_time(cluster: Cluster) -
     assert len(lateness) == 2_000
     assert lateness[-1] < SECOND / 2
     await cluster.assert_accounted()
+
+
+@virtually
+async def test_many_lanes_with_a_run_each_are_drained_by_few_claims(cluster: Cluster) -> None:
+    for number in range(1_000):
+        await cluster.add_job(f"job-{number}", lane=f"lane-{number}")
+    await cluster.start()
+    await cluster.advance_to(START + MINUTE + 2 * SECOND)
+
+    assert len(cluster.calls) == 1_000
+    assert sum(count for (_, verb), count in cluster.verbs.items() if verb == "claim") < 60

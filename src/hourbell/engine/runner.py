@@ -39,7 +39,7 @@ MOST_CLAIMED = 500  # at once; more of them would be sent, and then answered, al
 _LOOK_AT_LANES = 1.0
 _BETWEEN_LOOKS = 0.1  # at least, also when hints come faster
 _FIRST_PORTION = 100  # a few are under way soon; while there are more, each portion is twice as large
-_LEAST_SHARE = 25  # of a portion, for a lane
+_LARGEST_SHARE = 25  # that a lane of many is asked for; where lanes give less, more of them are asked
 _GATHER = 0.005  # seconds for more slots to become free, where there are fewer than a portion
 _ONE_IN = 8  # of so many slots, one goes to the oldest run whatever its rank
 _MOST_DEFINITIONS = 10_000
@@ -130,6 +130,7 @@ class Runner:
         self._luck = luck
         self._slots = slots
         self._portion = _FIRST_PORTION
+        self._share = _LARGEST_SHARE
         self._suspect_after = suspect_after
         self._transactions = transactions
         self._lanes = Lanes()
@@ -248,8 +249,9 @@ class Runner:
             return 0
         claimed = await self._claim(wants)
         self._lanes.answered(wants, claimed)
-        is_full = claimed.total() >= self._portion
-        self._portion = min(2 * self._portion, MOST_CLAIMED) if is_full else _FIRST_PORTION
+        has_more = claimed.total() >= sum(want.free for want in wants)
+        self._portion = min(2 * self._portion, MOST_CLAIMED) if has_more else _FIRST_PORTION
+        self._share = min(2 * self._share, _LARGEST_SHARE) if has_more else max(1, self._share // 2)
         return claimed.total()
 
     async def _claim_suspect(self) -> None:
@@ -271,7 +273,7 @@ class Runner:
         free = min(self._free, self._portion)
         wants: list[Want] = []
         lanes = self._lanes.ready(self._clock.now())
-        share = max(-(-self._portion // max(1, len(lanes))), _LEAST_SHARE)
+        share = max(-(-self._portion // max(1, len(lanes))), self._share)
         for lane in lanes:
             target = self._target(lane)
             if free <= 0 or len(wants) == MOST_LANES:
