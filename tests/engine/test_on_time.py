@@ -1,6 +1,7 @@
 """A run begins at its instant, whatever its node does at that moment."""
 
-from tests.engine.nodes import MINUTE, SECOND, START, Cluster, virtually
+from tests.engine.nodes import MINUTE, SECOND, Cluster, virtually
+from tests.engine.virtual import START
 
 
 @virtually
