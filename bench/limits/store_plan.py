@@ -1,4 +1,4 @@
-"""Our own store plans a burst: the verb that a node's planner calls, in its batches, with its decision.
+"""Our own planner plans a burst: the loop of a node, on a store, with nobody who claims what it plans.
 
 It tells the seconds of the empty probe before, of the burst, and of the empty probe after it.
 """
@@ -6,13 +6,19 @@ It tells the seconds of the empty probe before, of the burst, and of the empty p
 import json
 import sys
 import time
-from datetime import datetime
+from datetime import datetime, timedelta
 from statistics import median
 
 import uvloop
 
-from bench.limits.plans import BEFORE, FIRST, NOW, next_limit
+from bench.limits.plans import BEFORE, FIRST, NOW
+from hourbell.clock import elapsed
 from hourbell.core.plan import plan
+from hourbell.core.schedule import TZDATA_VERSION
+from hourbell.engine.events import EngineEvents
+from hourbell.engine.planner import Planner
+from hourbell.engine.time import DatabaseClock
+from hourbell.metrics import Metrics
 from hourbell.settings import load_settings
 from hourbell.store.base import EngineStore
 from hourbell.wiring import open_stores
@@ -20,14 +26,26 @@ from hourbell.wiring import open_stores
 
 async def _main(url: str, probes: int) -> None:
     stores = open_stores(load_settings({"database_url": url}))
-    store = stores.engine
-    await store.plan_due(BEFORE, FIRST, plan)
+    store, clock = stores.engine, DatabaseClock(elapsed)
+    planner = Planner(
+        store,
+        clock,
+        events=EngineEvents(Metrics()),
+        on_runs=lambda _: None,
+        tzdata=TZDATA_VERSION,
+        longest_sleep=timedelta(seconds=1),
+    )
+    for _ in range(2):
+        clock.observe(BEFORE, elapsed())
+    await planner.tick()
     print(json.dumps("ready"), flush=True)
     sys.stdin.readline()
     before = await _probe(store, BEFORE, probes)
-    start, limit = time.perf_counter(), FIRST
-    while (await store.plan_due(NOW, limit, plan)).jobs == limit:
-        limit = next_limit(limit)
+    for _ in range(2):
+        clock.observe(NOW, elapsed())
+    start = time.perf_counter()
+    while await planner.tick() == 0:
+        pass
     burst = time.perf_counter() - start
     print(json.dumps([before, burst, await _probe(store, NOW, probes)]), flush=True)
     sys.stdin.readline()

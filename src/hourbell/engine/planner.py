@@ -4,8 +4,9 @@ A pass is one transaction, and each of its jobs may have a backlog to plan. So t
 jobs, and the next ones as many as make a transaction that nobody has to wait for.
 """
 
+import asyncio
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from hourbell.core.plan import plan
 from hourbell.engine.events import EngineEvents
@@ -48,21 +49,37 @@ class Planner:
         now = self._clock.now()
         if not await self._zone_data.may_plan(now):
             return CHECK_EVERY.total_seconds()
+        passes = await self._passes(now)
+        least = min(passes, key=lambda planned: planned.jobs)
+        is_full = least.jobs == self._limit
+        self._limit = self._limit_after(least)
+        if is_full or self._zone_data.is_refreshing:
+            return 0
+        longest = self._longest_sleep if self._store.hears_others else min(_ALONE, self._longest_sleep)
+        next_plan_at = min((each.next_plan_at for each in passes if each.next_plan_at is not None), default=None)
+        if next_plan_at is None:
+            return longest.total_seconds()
+        if next_plan_at <= now and not any(planned.jobs for planned in passes):
+            return _LOCKED_ELSEWHERE
+        return max(0.0, min(longest, next_plan_at - self._clock.now()).total_seconds())
+
+    async def _passes(self, now: datetime) -> list[Planned]:
+        """One, or two at once while there is much to do: one decides while the database writes for the other."""
+        count = 2 if self._limit > _FIRST_JOBS else 1
+        ended = await asyncio.gather(*(self._pass(now) for _ in range(count)), return_exceptions=True)
+        passes = []
+        for each in ended:
+            if isinstance(each, BaseException):
+                raise each
+            passes.append(each)
+        return passes
+
+    async def _pass(self, now: datetime) -> Planned:
         planned = await self._store.plan_due(now, self._limit, plan)
         self._events.planned(planned, now)
         if planned.lanes:
             self._on_runs(planned.lanes)
-        is_full = planned.jobs == self._limit
-        self._limit = self._limit_after(planned)
-        if is_full or self._zone_data.is_refreshing:
-            return 0
-        longest = self._longest_sleep if self._store.hears_others else min(_ALONE, self._longest_sleep)
-        if planned.next_plan_at is None:
-            return longest.total_seconds()
-        delay = min(longest, planned.next_plan_at - self._clock.now()).total_seconds()
-        if planned.next_plan_at <= now and planned.jobs == 0:
-            return _LOCKED_ELSEWHERE
-        return max(0.0, delay)
+        return planned
 
     def _limit_after(self, planned: Planned) -> int:
         """How many jobs the next pass takes."""

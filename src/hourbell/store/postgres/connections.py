@@ -54,8 +54,12 @@ class Connections:
         """A connection of the pool."""
         with _reaching():
             pool = self._pool or await self._open()
-            async with pool.acquire(timeout=self._patience) as connection:
+            async with asyncio.timeout(self._patience):  # the pool's own limit makes a task of each wait
+                connection = await pool.acquire()
+            try:
                 yield connection
+            finally:
+                await pool.release(connection)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Any]:
