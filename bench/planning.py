@@ -1,7 +1,7 @@
 """Due instants that become runs: of very many jobs some are due at one instant, and then nothing is.
 
-Ours is the store's verb in the batches of a node's planner; beside it run a bare loop that locks, inserts and advances
-the same rows in the same batches, and APScheduler 3 with as many jobs as it bears, compared by what one due job costs.
+Ours is the planner of a node; beside it run a bare loop that locks, inserts and advances the same rows in batches of
+the same sizes, and APScheduler 3 with as many jobs as it bears, compared by what one due job costs.
 The probe of a planner that finds nothing due is taken before and after each burst. Sizes: `jobs` (1000000), `due`
 (10000), `peer` (1000, due jobs of APScheduler, beside as many others), `probes` (200), `rounds` (5) and `databases`.
 PostgreSQL comes from the tests' wheel, or `TEST_DATABASE_URL` names one. Linux only.

@@ -136,13 +136,13 @@ class Sqlite:
         self._connection.execute(
             """with recursive n(n) as (select 0 union all select n + 1 from n where n + 1 < ?1),
             line as materialized (
-                select id, lane, row_number() over (order by name) - 1 as place, count(*) over () as jobs
+                select id, lane, row_number() over (order by name) - 1 as place
                 from hourbell_jobs where lane like ?2
             )
             insert into hourbell_runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at,
                                        rank, lane, planned_at)
             select randomblob(16), line.id, 1, 'scheduled', ?3 - n, ?3 - n, ?4, ?3 + 86400000000, 1, line.lane, ?3
-            from n join line on line.place = n % line.jobs""",
+            from n join line on line.place = n % (select count(*) from line)""",
             (count, lanes, now, now + int(ready_in * 1e6)),
         )
         return now
@@ -215,7 +215,7 @@ class Postgres:
         now = datetime.now(UTC)
         self.ask(
             """with line as materialized (
-                select id, lane, row_number() over (order by name) - 1 as place, count(*) over () as jobs
+                select id, lane, row_number() over (order by name) - 1 as place
                 from hourbell.jobs where lane like $2
             ), added as (
                 insert into hourbell.runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at,
@@ -226,7 +226,7 @@ class Postgres:
                     select n, $3::timestamptz - n * interval '1 microsecond' as at
                     from generate_series(0, $1::int - 1) as n
                 ) as n
-                join line on line.place = n.n % line.jobs
+                join line on line.place = n.n % (select count(*) from line)
             )
             select pg_notify('hourbell', 'runs')""",
             count,

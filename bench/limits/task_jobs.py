@@ -42,19 +42,18 @@ _ENDED = {
                1, line.lane, n.at, 'succeeded', 1, n.at, n.at
         from (select n, timestamptz '{now}' - (n + 1) * interval '100 milliseconds' as at
               from generate_series({first}, {count} - 1) n) as n
-        join (select id, lane, row_number() over (order by name) - 1 as place, count(*) over () as jobs
-              from hourbell.jobs) as line on line.place = n.n % line.jobs""",
+        join (select id, lane, row_number() over (order by name) - 1 as place from hourbell.jobs) as line
+            on line.place = n.n % (select count(*) from hourbell.jobs)""",
     "SQLite": """
         with recursive numbers (n) as (select {first} union all select n + 1 from numbers where n + 1 < {count}),
         line as materialized (
-            select id, lane, row_number() over (order by name) - 1 as place, count(*) over () as jobs
-            from hourbell_jobs)
+            select id, lane, row_number() over (order by name) - 1 as place from hourbell_jobs)
         insert into hourbell_runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank,
             lane, planned_at, state, attempt, started_at, finished_at)
         select randomblob(16), line.id, 1, 'scheduled', at, at, at, at + 86400000000, 1, line.lane, at, 'succeeded', 1,
                at, at
         from (select n, {now} - (n + 1) * 100000 as at from numbers where {first} < {count}) as n
-        join line on line.place = n.n % line.jobs""",
+        join line on line.place = n.n % (select count(*) from hourbell_jobs)""",
 }
 
 
