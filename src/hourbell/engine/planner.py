@@ -65,7 +65,7 @@ class Planner:
 
     async def _passes(self, now: datetime) -> list[Planned]:
         """One, or two at once while there is much to do: one decides while the database writes for the other."""
-        count = 2 if self._limit > _FIRST_JOBS else 1
+        count = 2 if self._limit == MOST_JOBS else 1
         ended = await asyncio.gather(*(self._pass(now) for _ in range(count)), return_exceptions=True)
         passes = []
         for each in ended:

@@ -53,9 +53,7 @@ class PostgresEngineStore:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
         self._listens = False
-        self._next_plan_at: datetime | None = (
-            None  # as it was last seen; a job that was changed since may be due sooner
-        )
+        self._next_plan_at: datetime | None = None  # as last seen; a job may be due sooner by now
 
     async def sample_time(self) -> datetime:
         async with self._connections.connection() as connection:
