@@ -13,7 +13,7 @@ import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -24,6 +24,7 @@ from hourbell.core.policies import RETRY_PRESETS, Overlap
 from hourbell.core.run import Run
 from hourbell.core.settle import Failed, Interrupted, Outcome, Succeeded, Unstarted, settle
 from hourbell.engine.events import EngineEvents
+from hourbell.engine.lanes import Lanes, Portion
 from hourbell.engine.leases import Leases
 from hourbell.engine.settler import Settler
 from hourbell.engine.time import DatabaseClock
@@ -35,11 +36,6 @@ from hourbell.targets.base import Call, Target, Transaction
 log = logging.getLogger("hourbell.engine")
 
 MOST_LANES = 200
-MOST_CLAIMED = 500  # at once; more of them would be sent, and then answered, all together
-_LOOK_AT_LANES = 1.0
-_BETWEEN_LOOKS = 0.1  # at least, also when hints come faster
-_FIRST_PORTION = 100  # a few are under way soon; while there are more, each portion is twice as large
-_LARGEST_SHARE = 25  # that a lane of many is asked for; where lanes give less, more of them are asked
 _GATHER = 0.005  # seconds for more slots to become free, where there are fewer than a portion
 _ONE_IN = 8  # of so many slots, one goes to the oldest run whatever its rank
 _MOST_DEFINITIONS = 10_000
@@ -64,40 +60,6 @@ class Attempting:
     @property
     def is_under_way(self) -> bool:
         return self.task is not None and not self.task.done()
-
-
-@dataclass(slots=True)
-class Lanes:
-    """What is known of the lanes with work: when the first run of each is ready."""
-
-    ready_at: dict[str, datetime] = field(default_factory=dict)
-    looked_at: float = float("-inf")
-    look_at: float = float("-inf")
-    is_stale: bool = False  # something happened since the look, so that it hides what is ready next
-    is_hinted: bool = False  # runs were added that nobody has tried to claim yet
-
-    def is_look_due(self, elapsed: float) -> bool:
-        """What was hinted at goes first, and the look waits for it, but not long."""
-        return elapsed >= self.look_at + (_BETWEEN_LOOKS if self.is_hinted else 0.0)
-
-    def ready(self, now: datetime) -> list[str]:
-        """Lanes with a run that is ready, those first whose turn it is."""
-        return [lane for lane, ready_at in self.ready_at.items() if ready_at <= now]
-
-    def seen(self, ready_at: dict[str, datetime]) -> None:
-        """What a look found; lanes that are known keep their place in the line."""
-        self.ready_at = {lane: ready_at[lane] for lane in self.ready_at if lane in ready_at} | ready_at
-
-    def answered(self, wants: Iterable[Want], claimed: Counter[str]) -> None:
-        """A lane that gave all that was wanted goes to the end of the line, any other has no more until the next
-        look."""
-        for want in wants:
-            ready_at = self.ready_at.pop(want.lane, None)
-            if ready_at is not None and claimed[want.lane] >= want.free:
-                self.ready_at[want.lane] = ready_at
-
-    def next_ready_at(self, now: datetime) -> datetime | None:
-        return min((at for at in self.ready_at.values() if at > now), default=None)
 
 
 class Runner:
@@ -129,8 +91,7 @@ class Runner:
         self._elapsed = elapsed
         self._luck = luck
         self._slots = slots
-        self._portion = _FIRST_PORTION
-        self._share = _LARGEST_SHARE
+        self._portion = Portion()
         self._suspect_after = suspect_after
         self._transactions = transactions
         self._lanes = Lanes()
@@ -151,9 +112,9 @@ class Runner:
             await self._look_at_lanes()
             await self._claim_suspect()
         while await self._claim_ready():  # one after the other, so that attempts are made while the next is claimed
-            if self._free < self._portion or not self._accepts:
+            if self._free < self._portion.size:
                 return _GATHER
-            if self._lanes.is_look_due(self._elapsed()):
+            if not self._may_claim or self._lanes.is_look_due(self._elapsed()):
                 return 0
         if self._lanes.is_stale:
             self.look_again()
@@ -161,15 +122,11 @@ class Runner:
 
     def hint(self, lanes: Iterable[str]) -> None:
         """Runs were added to these lanes."""
-        self._lanes.is_stale = self._lanes.is_hinted = True
-        now = self._clock.now()
-        for lane in lanes:
-            self._lanes.ready_at[lane] = now
+        self._lanes.hint(lanes, self._clock.now())
 
     def look_again(self) -> None:
         """Somebody added runs somewhere."""
-        soon = max(self._lanes.looked_at + _BETWEEN_LOOKS, self._elapsed())
-        self._lanes.look_at = min(self._lanes.look_at, soon)
+        self._lanes.look_again(self._elapsed())
 
     def held(self) -> list[Held]:
         """The leases of this node. May be asked from another thread."""
@@ -217,6 +174,10 @@ class Runner:
             self._settle(attempting, Interrupted())  # it cannot be stopped: a thread is at work
 
     @property
+    def _may_claim(self) -> bool:
+        return self._accepts and self._leases.is_renewing and self._clock.confirmations >= 1
+
+    @property
     def is_idle(self) -> bool:
         return not self._held
 
@@ -243,15 +204,13 @@ class Runner:
 
     async def _claim_ready(self) -> int:
         """Claim a portion of what is known to be ready; how many."""
-        self._lanes.is_hinted = False
         wants = self._wants()
+        self._lanes.begin_claim()
         if not wants:
             return 0
         claimed = await self._claim(wants)
         self._lanes.answered(wants, claimed)
-        has_more = claimed.total() >= sum(want.free for want in wants)
-        self._portion = min(2 * self._portion, MOST_CLAIMED) if has_more else _FIRST_PORTION
-        self._share = min(2 * self._share, _LARGEST_SHARE) if has_more else max(1, self._share // 2)
+        self._portion.learn(wants, claimed)
         return claimed.total()
 
     async def _claim_suspect(self) -> None:
@@ -262,18 +221,16 @@ class Runner:
             await self._claim(wants, suspects=True)
 
     async def _look_at_lanes(self) -> None:
-        self._lanes.looked_at = self._elapsed()
-        self._lanes.look_at = self._lanes.looked_at + _LOOK_AT_LANES
-        self._lanes.is_stale = False
+        self._lanes.begin_look(self._elapsed())
         self._settle_unentered()
         found = await self._store.lanes(self._clock.now())
         self._lanes.seen({work.lane: work.ready_at for work in found if self._target(work.lane) is not None})
 
     def _wants(self) -> list[Want]:
-        free = min(self._free, self._portion)
+        free = min(self._free, self._portion.size)
         wants: list[Want] = []
         lanes = self._lanes.ready(self._clock.now())
-        share = max(-(-self._portion // max(1, len(lanes))), self._share)
+        share = self._portion.of_lane(len(lanes))
         for lane in lanes:
             target = self._target(lane)
             if free <= 0 or len(wants) == MOST_LANES:
@@ -281,7 +238,6 @@ class Runner:
             if target is None:
                 continue
             most = target.slots(lane)
-            # A share for each lane of a portion: taken one by one, their connections would idle and be closed.
             take = min(free, share if most is None else min(share, most - self._in_lane[lane]))
             if take > 0:
                 wants.append(Want(lane, take, self._oldest(take)))
