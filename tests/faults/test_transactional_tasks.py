@@ -26,6 +26,7 @@ SETTINGS = {
 APP = """
 import os, signal
 from pathlib import Path
+import asyncpg
 from hourbell import Scheduler
 
 scheduler = Scheduler()
@@ -36,13 +37,21 @@ def die(point):
         os.kill(os.getpid(), signal.SIGKILL)
 
 async def die_before_the_commit(connection):
-    if hasattr(connection, "add_query_logger"):
-        connection.add_query_logger(lambda query: die("settled") if "hourbell.attempts" in query.query else None)
-    else:
-        def hook():
-            die("settled")
-            return False
-        await connection._ask(lambda session: session.connection.set_commit_hook(hook))
+    if isinstance(connection, asyncpg.pool.PoolConnectionProxy):
+        return  # executing_or_dying sees the commit
+    def hook():
+        die("settled")
+        return False
+    await connection._ask(lambda session: session.connection.set_commit_hook(hook))
+
+execute = asyncpg.Connection.execute
+
+async def executing_or_dying(connection, query, *arguments, **options):
+    if query == "commit":  # only tasks' transactions say it so
+        die("settled")
+    return await execute(connection, query, *arguments, **options)
+
+asyncpg.Connection.execute = executing_or_dying
 
 @scheduler.job("* * * * * *", catch_up="all", retry={"attempts": 20, "backoff": [0]})
 async def work(run):
