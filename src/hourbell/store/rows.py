@@ -106,10 +106,8 @@ _NO_PROGRESS = Progress()
 
 def progress_by_job(unfinished: Iterable[Row], newest: Iterable[Row]) -> dict[UUID, Progress]:
     """The progress of each job that has made some, from its unfinished runs and its newest instant."""
-    newest_of = {row["job_id"]: row["newest_at"] for row in newest}
-    found = {
-        row["job_id"]: Progress(row["waiting"], row["unfinished"], newest_of.get(row["job_id"])) for row in unfinished
-    }
+    newest_of = {row["id"]: row["newest_at"] for row in newest}
+    found = {row["id"]: Progress(row["waiting"], row["unfinished"], newest_of.get(row["id"])) for row in unfinished}
     return {job_id: Progress(newest_at=at) for job_id, at in newest_of.items()} | found
 
 

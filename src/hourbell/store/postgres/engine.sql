@@ -31,7 +31,7 @@ order by due.plan_at, due.id
 select * from hourbell.jobs where id = any($1::uuid[])
 
 -- name: unfinished_of_jobs
-select job_id,
+select job_id as id,
        count(*) filter (where state <> 'running') as waiting,
        count(*) filter (where kind = 'scheduled') as unfinished
 from hourbell.runs
@@ -39,7 +39,7 @@ where job_id = any($1::uuid[]) and state in ('pending', 'running', 'retrying')
 group by job_id
 
 -- name: newest_of_jobs
-select j.id as job_id, greatest(
+select j.id, greatest(
     (select r.scheduled_at from hourbell.runs r
      where r.job_id = j.id and r.kind = 'scheduled' order by r.scheduled_at desc limit 1),
     (select max(s.last_at) from hourbell.skips s where s.job_id = j.id)) as newest_at

@@ -67,12 +67,7 @@ async def _progress_of_due(connection: Any, rows: Sequence[Row]) -> dict[UUID, P
     """The same for due jobs, which come with their unfinished runs."""
     unadopted = without_cursor(rows)
     newest = await connection.fetch(SQL["newest_of_jobs"], unadopted) if unadopted else []
-    newest_at = {row["job_id"]: row["newest_at"] for row in newest}
-    return {
-        row["id"]: Progress(row["waiting"], row["unfinished"], newest_at.get(row["id"]))
-        for row in rows
-        if row["unfinished"] or row["waiting"] or row["cursor_at"] is None
-    }
+    return progress_by_job([row for row in rows if row["waiting"] or row["unfinished"]], newest)
 
 
 async def plan_jobs(

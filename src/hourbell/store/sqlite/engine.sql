@@ -17,7 +17,7 @@ limit ?
 select * from hourbell_jobs where id in (select unhex(value) from json_each(?))
 
 -- name: unfinished_of_jobs
-select job_id,
+select job_id as id,
        sum(state <> 'running') as waiting,
        sum(kind = 'scheduled') as unfinished
 from hourbell_runs indexed by hourbell_runs_unfinished
@@ -25,7 +25,7 @@ where job_id in (select unhex(value) from json_each(?)) and state in ('pending',
 group by job_id
 
 -- name: newest_of_jobs
-select job_id, max(at) as newest_at
+select job_id as id, max(at) as newest_at
 from (
     select unhex(value) as job_id,
            (select r.scheduled_at from hourbell_runs r
