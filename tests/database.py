@@ -79,12 +79,12 @@ class PostgresDatabase:
             await server.execute(f"drop database {name} with (force)")
             await server.close()
 
-    def connections(self, size: int = 2) -> Connections:
-        self._opened.append(Connections(self.url, size=size))
+    def connections(self, size: int = 2, *, by_key: bool = False) -> Connections:
+        self._opened.append(Connections(self.url, size=size, by_key=by_key))
         return self._opened[-1]
 
     def engine(self) -> PostgresEngineStore:
-        return PostgresEngineStore(self.connections())
+        return PostgresEngineStore(self.connections(by_key=True))
 
     def control(self) -> PostgresControlStore:
         return PostgresControlStore(self.connections())

@@ -187,9 +187,7 @@ def _runs(count: int) -> list[Question]:
         of_busy("of a busy job", "1 = 1"),
         of_busy("its failed ones", "r.state in ('failed', 'cancelled') and r.state = 'failed'", state=RunState.FAILED),
         of_busy(
-            "its pending ones",
-            "r.state in ('pending', 'running', 'retrying') and r.state = 'pending'",
-            state=RunState.PENDING,
+            "its pending ones", "r.state in ('pending', 'retrying') and r.state = 'pending'", state=RunState.PENDING
         ),
         Question(
             "stuck",

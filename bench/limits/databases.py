@@ -148,7 +148,8 @@ class Sqlite:
         return now
 
     def unfinished(self) -> int:
-        statement = "select count(*) from hourbell_runs where state in ('pending', 'running', 'retrying')"
+        statement = """select (select count(*) from hourbell_runs where state in ('pending', 'retrying'))
+                  + (select count(*) from hourbell_runs where state = 'running')"""
         [(count,)] = self.ask(statement)
         return int(count)
 
@@ -237,7 +238,8 @@ class Postgres:
         return now
 
     def unfinished(self) -> int:
-        statement = "select count(*) from hourbell.runs where state in ('pending', 'running', 'retrying')"
+        statement = """select (select count(*) from hourbell.runs where state in ('pending', 'retrying'))
+                  + (select count(*) from hourbell.runs where state = 'running')"""
         [(count,)] = self.ask(statement)
         return int(count)
 

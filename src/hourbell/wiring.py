@@ -81,12 +81,12 @@ def _open_postgres(settings: Settings) -> Stores:
     from hourbell.store.postgres.secrets import PostgresSecretStore
     from hourbell.store.postgres.transactions import PostgresTransactionStore, SeparateLogin
 
-    engine, control = Connections(settings.database.location, size=6), Connections(settings.database.location, size=4)
-
+    location = settings.database.location
+    engine, control = Connections(location, size=6, by_key=True), Connections(location, size=4)
+    heartbeat = Connections(location, size=1, timeout=settings.lease.total_seconds() / 8, by_key=True)
     separate = SeparateLogin(engine, lambda: os.urandom(32)) if settings.sql_database_url else None
     functions = PostgresTransactionStore(
-        FunctionConnections(settings.sql_database_url or settings.database.location, size=settings.sql_connections),
-        separate=separate,
+        FunctionConnections(settings.sql_database_url or location, size=settings.sql_connections), separate=separate
     )
 
     async def close() -> None:
@@ -96,9 +96,7 @@ def _open_postgres(settings: Settings) -> Stores:
 
     return Stores(
         engine=PostgresEngineStore(engine),
-        heartbeat=PostgresEngineStore(
-            Connections(settings.database.location, size=1, timeout=settings.lease.total_seconds() / 8)
-        ),
+        heartbeat=PostgresEngineStore(heartbeat),
         control=PostgresControlStore(control),
         lists=PostgresListStore(control),
         access=PostgresAccessStore(control),

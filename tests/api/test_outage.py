@@ -66,8 +66,8 @@ class Impatient(Threaded):
 class ShortLine(PostgresDatabase):
     """Gives up on an answer sooner than the thirty seconds of a server."""
 
-    def connections(self, size: int = 2) -> Connections:
-        self._opened.append(Connections(self.url, size=size, timeout=0.5))
+    def connections(self, size: int = 2, *, by_key: bool = False) -> Connections:
+        self._opened.append(Connections(self.url, size=size, timeout=0.5, by_key=by_key))
         return self._opened[-1]
 
 

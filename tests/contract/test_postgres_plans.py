@@ -48,26 +48,29 @@ AS_PLANNED = None  # what planning gave the statement while the database was fil
 INSTANTS = [T0 + DAY] * BATCH
 # Each statement with arguments as the engine gives them, and the indexes that may serve it.
 STATEMENTS: dict[str, tuple[tuple[Any, ...] | None, set[str]]] = {
-    "due_jobs": ((T0 + MINUTE, BATCH), {"jobs_plan_at", "runs_unfinished"}),
+    "due_jobs": ((T0 + MINUTE, BATCH), {"jobs_plan_at", "runs_waiting", "runs_running"}),
     "next_plan_at": ((), {"jobs_plan_at"}),
     "whole_jobs": ((BUSY_JOBS,), {"jobs_pkey"}),
-    "unfinished_of_jobs": ((BUSY_JOBS,), {"runs_unfinished"}),
-    "newest_of_jobs": ((BUSY_JOBS,), {"runs_once", "runs_of_job", "skips_of_job"}),
-    "newest_local_times": ((BUSY_JOBS,), {"runs_once", "runs_of_job"}),
+    "unfinished_of_jobs": ((BUSY_JOBS,), {"runs_waiting", "runs_running"}),
+    "newest_of_jobs": ((BUSY_JOBS,), {"runs_once", "skips_of_job"}),
+    "newest_local_times": ((BUSY_JOBS,), {"runs_once"}),
     "insert_runs": (AS_PLANNED, set()),
     "insert_skips": ((BUSY_JOBS, *each(T0, T0 + DAY, 1, "missed", T0)), {"skips_of_job", "jobs_pkey"}),
     "insert_versions": ((BUSY_JOBS, *each(2, "{}"), T0, "engine"), set()),
     "save_cursors": (AS_PLANNED, {"jobs_pkey", "jobs_plan_at"}),
     "end_pauses": ((BUSY_JOBS,), {"jobs_pkey"}),
     "set_job_errors": ((BUSY_JOBS, *each("unreadable")), {"jobs_pkey"}),
-    "cancel_waiting_of_jobs": ((BUSY_JOBS, T0, True, NEW_RUNS), {"runs_unfinished"}),
-    "ask_running_of_jobs_to_stop": ((BUSY_JOBS, T0), {"runs_unfinished", "runs_leases"}),
+    "cancel_waiting_of_jobs": ((BUSY_JOBS, T0, True, NEW_RUNS), {"runs_waiting"}),
+    "ask_running_of_jobs_to_stop": ((BUSY_JOBS, T0), {"runs_running"}),
     "lanes": ((), {"runs_line"}),
     "claim": (
         (WANTED, [BATCH // LANES] * LANES, [2] * LANES, T0 + HOUR, NODE, T0 + 2 * HOUR, 2),
-        {"runs_line", "runs_unfinished", "runs_pkey"},
+        {"runs_line", "runs_waiting", "runs_running", "runs_pkey"},
     ),
-    "claim_suspect": ((WANTED, T0 + HOUR, NODE, T0 + 2 * HOUR, 2), {"runs_suspects", "runs_unfinished", "runs_pkey"}),
+    "claim_suspect": (
+        (WANTED, T0 + HOUR, NODE, T0 + 2 * HOUR, 2),
+        {"runs_suspects", "runs_waiting", "runs_running", "runs_pkey"},
+    ),
     "definitions": ((BUSY_JOBS, *each(1)), {"job_versions_pkey"}),
     "secrets_of_jobs": ((BUSY_JOBS, T0), {"secrets_of_job"}),
     "begin": ((RUNNING[0], 1), {"runs_pkey"}),
@@ -81,16 +84,16 @@ STATEMENTS: dict[str, tuple[tuple[Any, ...] | None, set[str]]] = {
     ),
     "settle_succeeded": ((RUNNING, *each(1, T0, T0), None, None, None, None, NODE), {"runs_pkey"}),
     "late_outcomes": ((ENDED, *each(1, NODE, "failed")), {"runs_pkey", "attempts_pkey"}),
-    "expired_leases": ((T0 + HOUR, BATCH), {"runs_leases"}),
+    "expired_leases": ((T0 + HOUR, BATCH), {"runs_running"}),
     "expire": ((T0 + DAY + MINUTE, T0, BATCH), {"runs_expiry", "runs_pkey"}),
     "renew": ((RUNNING, *each(1), T0 + HOUR, NODE), {"runs_pkey"}),
     "cancels_of": ((RUNNING,), {"cancels_pkey"}),
-    "prune_candidates": ((T0 + HOUR, T0, UUID(int=0), 20, BATCH), {"runs_ended", "runs_of_job", "jobs_pkey"}),
+    "prune_candidates": ((T0 + HOUR, T0, UUID(int=0), 20, BATCH), {"runs_ended", "runs_once", "jobs_pkey"}),
     "delete_attempts": ((ENDED,), {"attempts_pkey"}),
     "delete_cancels": ((ENDED,), {"cancels_pkey"}),
     "delete_runs": ((ENDED,), {"runs_pkey"}),
     "lock_finished_jobs": ((FINISHED_JOBS,), {"jobs_pkey"}),
-    "delete_finished_jobs": ((FINISHED_JOBS,), {"jobs_pkey", "runs_of_job"}),
+    "delete_finished_jobs": ((FINISHED_JOBS,), {"jobs_pkey", "runs_once"}),
     "jobs_to_refresh": ((UUID(int=0), BATCH), {"jobs_pkey"}),
     "job_by_name": (("job-77",), {"jobs_name"}),
     "lock_jobs_by_name": ((JOB_NAMES,), {"jobs_name"}),
@@ -105,13 +108,7 @@ NOT_FOR_BATCHES = {
 }
 # Plans that are not as they should be yet, by what PostgreSQL knows about the tables. What is mended goes from here.
 TO_MEND = {
-    "never": {
-        "cancel_waiting_of_jobs",
-        "delete_attempts",
-        "delete_runs",
-        "jobs_to_refresh",
-        "late_outcomes",
-    },
+    "never": {"cancel_waiting_of_jobs", "delete_runs", "jobs_to_refresh"},
     "young": {"delete_runs"},
     "fresh": set(),
 }
@@ -158,7 +155,7 @@ async def filled(database: PostgresDatabase, *, analysed_young: bool) -> AsyncIt
     if analysed_young:
         await database.sql("analyze")
     await database.sql(fill_postgres(11, RUNS))
-    connections, planned = database.connections(size=1), {}
+    connections, planned = database.connections(size=1, by_key=True), {}
     async with connections.connection() as connection:
         connection.add_query_logger(lambda logged: planned.update({logged.query: logged.args}))
     await PostgresEngineStore(connections).plan_due(T0 + MINUTE, BATCH, plan)
@@ -189,6 +186,19 @@ async def test_so_they_do_with_the_statistics_of_nearly_empty_tables(postgres: P
         assert without(young, "young") == {}
 
 
+async def test_rows_of_a_small_table_are_locked_in_the_order_of_their_ids_too(postgres: PostgresDatabase) -> None:
+    await postgres.sql(fill_postgres(1, 10))
+    await postgres.sql("analyze")
+    async with postgres.connections(by_key=True).connection() as connection:
+        seen = [
+            await explained(connection, SQL[name], STATEMENTS[name][0] or (), mode)
+            for name in ("settle", "settle_succeeded", "renew")
+            for mode in MODES
+        ]
+
+    assert [plan.scanned - SMALL for plan in seen] == [set()] * len(seen)
+
+
 def without(faults: dict[str, Any], statistics: str) -> dict[str, Any]:
     """The faults that nobody knows of yet, and those that are known and not there."""
     gone = dict.fromkeys(TO_MEND[statistics] - faults.keys(), "is mended")
@@ -198,7 +208,8 @@ def without(faults: dict[str, Any], statistics: str) -> dict[str, Any]:
 async def see_that_traps_are_seen(crowd: Crowd) -> None:
     joined = await crowd.faults_of(SETTLE_BY_JOIN, (RUNNING, *each(1)), MODES[0], {"runs_pkey"})
     assert joined.keys() == {"indexes"}
-    await crowd.connection.execute("set random_page_cost = 4")  # the default, which our connections do not have
+    await crowd.connection.execute("set random_page_cost = 4")  # as it is where our connections do not say otherwise
+    await crowd.connection.execute("set enable_seqscan = on")
     for mode in MODES:
         limited = await crowd.faults_of(CLAIM_BY_IN, (BATCH, T0), mode, {"runs_line", "runs_pkey"})
         assert limited.keys() == {"scanned", "rows"}

@@ -46,7 +46,7 @@ AS_PLANNED = None  # what planning gave the statement while the database was fil
 STATEMENTS: dict[str, tuple[tuple[Any, ...] | None, int, set[str]]] = {
     "due_jobs": ((T0 + MINUTE, BATCH), BATCH, {"jobs_plan_at"}),
     "next_plan_at": ((), 1, {"jobs_plan_at"}),
-    "unfinished_of_jobs": ((BUSY_JOBS,), BATCH, {"runs_unfinished"}),
+    "unfinished_of_jobs": ((BUSY_JOBS,), BATCH, {"runs_waiting", "runs_running"}),
     "newest_of_jobs": ((BUSY_JOBS,), BATCH, {"runs_once", "skips_of_job"}),
     "newest_local_times": ((BUSY_JOBS,), BATCH, {"runs_once"}),
     "insert_runs": (AS_PLANNED, BATCH, set()),
@@ -55,11 +55,11 @@ STATEMENTS: dict[str, tuple[tuple[Any, ...] | None, int, set[str]]] = {
     "save_cursors": (AS_PLANNED, BATCH, {"jobs by id"}),
     "end_pauses": ((BUSY_JOBS,), BATCH, {"jobs by id"}),
     "set_job_errors": (([(job, "unreadable") for job in BUSY_JOBS],), BATCH, {"jobs by id"}),
-    "cancel_waiting_of_jobs": ((BUSY_JOBS, T0, True, NEW_RUNS), BATCH, {"runs_unfinished"}),
-    "ask_running_of_jobs_to_stop": ((BUSY_JOBS, T0), BATCH, {"runs_unfinished"}),
+    "cancel_waiting_of_jobs": ((BUSY_JOBS, T0, True, NEW_RUNS), BATCH, {"runs_waiting"}),
+    "ask_running_of_jobs_to_stop": ((BUSY_JOBS, T0), BATCH, {"runs_running"}),
     "lanes": ((), LANES, {"runs_line"}),
-    "line": ((WANTED[0], 1, T0 + HOUR, BATCH, 2), BATCH, {"runs_line", "runs_unfinished"}),
-    "suspect": ((WANTED, T0 + HOUR, 2), LANES, {"runs_suspects", "runs_unfinished"}),
+    "line": ((WANTED[0], 1, T0 + HOUR, BATCH, 2), BATCH, {"runs_line", "runs_waiting", "runs_running"}),
+    "suspect": ((WANTED, T0 + HOUR, 2), LANES, {"runs_suspects", "runs_waiting", "runs_running"}),
     "claim": ((WAITING, NODE, T0 + HOUR, T0), BATCH, {"runs by id"}),
     "definitions": (([(job, 1) for job in BUSY_JOBS],), BATCH, {"key"}),
     "secrets_of_jobs": ((BUSY_JOBS, T0), BATCH, {"secrets_of_job"}),
@@ -72,7 +72,7 @@ STATEMENTS: dict[str, tuple[tuple[Any, ...] | None, int, set[str]]] = {
     "count_ended": ((TALLIES,), BATCH, set()),
     "note_late_outcomes": ((LATE,), BATCH, {"key"}),
     "late_outcomes": ((LATE,), BATCH, {"key", "runs by id"}),
-    "expired_leases": ((T0 + HOUR, BATCH), BATCH, {"runs_leases"}),
+    "expired_leases": ((T0 + HOUR, BATCH), BATCH, set()),
     "too_old": ((T0 + DAY + MINUTE, T0, BATCH), BATCH, {"runs_expiry"}),
     "expire": ((WAITING, T0), BATCH, {"runs by id"}),
     "renew": (([(run, 1) for run in RUNNING], T0 + HOUR, NODE), BATCH, {"runs by id"}),
@@ -97,7 +97,8 @@ NOT_FOR_BATCHES = {
     *("backlog", "beat", "begin_pruning", "end_pruning", "forget_nodes", "insert_skip", "planned_by_tzdata", "retire"),
     *("sample_time", "served_lanes", "set_planned_by_tzdata", "tzdata_version"),
 }
-SETTLE_BY_STATE = """update hourbell_runs indexed by hourbell_runs_leases set lease_until = null
+WALKED = {"expired_leases": {"hourbell_runs hourbell_runs_running"}}  # from end to end: it is short
+SETTLE_BY_STATE = """update hourbell_runs indexed by hourbell_runs_running set lease_until = null
     where id in (select unhex(value) from json_each(?)) and state = 'running'"""
 ENDED_BY_AGE = """delete from hourbell_runs indexed by hourbell_runs_ended
     where id in (select unhex(value) from json_each(?)) and finished_at is not null"""
@@ -142,13 +143,13 @@ def faults_of_all(connection: apsw.Connection, planned: dict[str, tuple[Any, ...
         arguments = planned[SQL[name]] if given is AS_PLANNED else given
         scanned, indexes = plan_of(connection, SQL[name], arguments)
         steps = steps_of(connection, SQL[name], arguments)
-        if scanned or indexes != intended or steps > MOST_STEPS * size:
+        if scanned != WALKED.get(name, set()) or indexes != intended or steps > MOST_STEPS * size:
             found[name] = (scanned, indexes, steps)
     return found
 
 
 def see_that_traps_are_seen(connection: apsw.Connection) -> None:
-    assert plan_of(connection, SETTLE_BY_STATE, (RUNNING,)) == ({"hourbell_runs hourbell_runs_leases"}, set())
+    assert plan_of(connection, SETTLE_BY_STATE, (RUNNING,)) == ({"hourbell_runs hourbell_runs_running"}, set())
     assert plan_of(connection, ENDED_BY_AGE, (ENDED,)) == (set(), {"runs_ended"})
     assert steps_of(connection, ENDED_BY_AGE, (ENDED,)) > MOST_STEPS * BATCH
 

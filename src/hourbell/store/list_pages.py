@@ -132,5 +132,5 @@ def _run_walk(query: RunQuery) -> tuple[str, str]:
         case RunList.ENDED:
             return "runs_by_end", "runs_ended" if query.state is None else _ENDED.get(query.state, "runs_ended")
     if query.state in UNFINISHED:
-        return "runs_of_job", "runs_unfinished"
+        return "runs_of_job", "runs_running" if query.state is RunState.RUNNING else "runs_waiting"
     return "runs_of_job", "runs_unsuccessful" if query.state in _ENDED else "runs_all"

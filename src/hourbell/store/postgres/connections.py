@@ -39,10 +39,16 @@ _POOL_SETTINGS = _SETTINGS | {
 
 
 class Connections:
-    """A pool that is opened when it is first used and never shared between event loops."""
+    """A pool that is opened when it is first used and never shared between event loops.
 
-    def __init__(self, url: str, *, size: int = 5, timeout: float = _STATEMENT_TIMEOUT) -> None:
+    `by_key` is for the engine: no table is read from end to end where an index leads to the rows. Two statements lock
+    rows in the order of their ids, and never wait for each other, only if both find them by the key; and a small table
+    would be read whole.
+    """
+
+    def __init__(self, url: str, *, size: int = 5, timeout: float = _STATEMENT_TIMEOUT, by_key: bool = False) -> None:
         self._url = url
+        self._settings = _POOL_SETTINGS | ({"enable_seqscan": "off"} if by_key else {})
         self._size = size
         self._timeout = timeout
         self._patience = min(_PATIENCE, 2 * timeout)
@@ -95,7 +101,7 @@ class Connections:
                     max_size=self._size,
                     timeout=self._patience,
                     command_timeout=self._timeout,
-                    server_settings=_POOL_SETTINGS,
+                    server_settings=self._settings,
                     reset=_leave_as_it_is,
                 )
             return self._pool

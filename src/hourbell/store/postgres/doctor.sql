@@ -53,10 +53,12 @@ from (
                 else r.ready_at end as ready_at
     from hourbell.runs r
     where r.state in ('pending', 'retrying') and r.ready_at <= $1
-      and (not r.exclusive or not exists (
-          select 1 from hourbell.runs o
-          where o.job_id = r.job_id and o.state in ('pending', 'running', 'retrying')
-            and (o.state = 'running' or (o.scheduled_at, o.id) < (r.scheduled_at, r.id))))
+      and (not r.exclusive
+           or not exists (select 1 from hourbell.runs o where o.job_id = r.job_id and o.state = 'running')
+              and not exists (
+                  select 1 from hourbell.runs o
+                  where o.job_id = r.job_id and o.state in ('pending', 'retrying')
+                    and (o.scheduled_at, o.id) < (r.scheduled_at, r.id)))
     limit 100000
 ) as line
 group by lane

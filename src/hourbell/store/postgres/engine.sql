@@ -8,7 +8,7 @@ select clock_timestamp()
 select pg_notify('hourbell', $1)
 
 -- name: due_jobs
-select due.*, runs.waiting, runs.unfinished
+select due.*, waiting.runs as waiting, waiting.scheduled + running.scheduled as unfinished
 from (
     select j.id, j.name, j.version, j.saved_version, j.schedule, j.timezone, j.dst, j.catch_up, j.catch_up_window,
            j.overlap, j.delivery, j.max_age, j.late_after, j.priority, j.jitter, j.starts_at, j.ends_at, j.enabled,
@@ -20,23 +20,33 @@ from (
     for no key update skip locked
 ) as due
 cross join lateral (
-    select count(*) filter (where r.state <> 'running') as waiting,
-           count(*) filter (where r.kind = 'scheduled') as unfinished
+    select count(*) as runs, count(*) filter (where r.kind = 'scheduled') as scheduled
     from hourbell.runs r
-    where r.job_id = due.id and r.state in ('pending', 'running', 'retrying')
-) as runs
+    where r.job_id = due.id and r.state in ('pending', 'retrying')
+) as waiting
+cross join lateral (
+    select count(*) filter (where r.kind = 'scheduled') as scheduled
+    from hourbell.runs r
+    where r.job_id = due.id and r.state = 'running'
+) as running
 order by due.plan_at, due.id
 
 -- name: whole_jobs
 select * from hourbell.jobs where id = any($1::uuid[])
 
 -- name: unfinished_of_jobs
-select job_id as id,
-       count(*) filter (where state <> 'running') as waiting,
-       count(*) filter (where kind = 'scheduled') as unfinished
-from hourbell.runs
-where job_id = any($1::uuid[]) and state in ('pending', 'running', 'retrying')
-group by job_id
+select j.id, waiting.runs as waiting, waiting.scheduled + running.scheduled as unfinished
+from unnest($1::uuid[]) as j(id)
+cross join lateral (
+    select count(*) as runs, count(*) filter (where r.kind = 'scheduled') as scheduled
+    from hourbell.runs r
+    where r.job_id = j.id and r.state in ('pending', 'retrying')
+) as waiting
+cross join lateral (
+    select count(*) filter (where r.kind = 'scheduled') as scheduled
+    from hourbell.runs r
+    where r.job_id = j.id and r.state = 'running'
+) as running
 
 -- name: newest_of_jobs
 select j.id, greatest(
@@ -177,10 +187,12 @@ with wants as (
                 from hourbell.runs r
                 where r.lane = w.lane and r.rank = p.rank and r.state in ('pending', 'retrying')
                   and r.ready_at <= $4 and r.crashes < $7
-                  and (not r.exclusive or not exists (
-                      select 1 from hourbell.runs o
-                      where o.job_id = r.job_id and o.state in ('pending', 'running', 'retrying')
-                        and (o.state = 'running' or (o.scheduled_at, o.id) < (r.scheduled_at, r.id))))
+                  and (not r.exclusive
+                       or not exists (select 1 from hourbell.runs o where o.job_id = r.job_id and o.state = 'running')
+                          and not exists (
+                              select 1 from hourbell.runs o
+                              where o.job_id = r.job_id and o.state in ('pending', 'retrying')
+                                and (o.scheduled_at, o.id) < (r.scheduled_at, r.id)))
                 order by r.ready_at, r.id
                 limit w.free
                 for no key update skip locked
@@ -207,10 +219,12 @@ with locked as (
     from hourbell.runs r
     where r.lane = any($1::text[]) and r.state in ('pending', 'retrying') and r.ready_at <= $2
       and r.crashes >= 2 and r.crashes >= $5
-      and (not r.exclusive or not exists (
-          select 1 from hourbell.runs o
-          where o.job_id = r.job_id and o.state in ('pending', 'running', 'retrying')
-            and (o.state = 'running' or (o.scheduled_at, o.id) < (r.scheduled_at, r.id))))
+      and (not r.exclusive
+           or not exists (select 1 from hourbell.runs o where o.job_id = r.job_id and o.state = 'running')
+              and not exists (
+                  select 1 from hourbell.runs o
+                  where o.job_id = r.job_id and o.state in ('pending', 'retrying')
+                    and (o.scheduled_at, o.id) < (r.scheduled_at, r.id)))
     order by r.ready_at, r.id
     limit 1
     for no key update skip locked
@@ -350,7 +364,6 @@ select r.id, r.job_id, r.job_version, r.kind, r.scheduled_at, r.ready_at, r.expi
        r.failures, r.crashes, r.started_at, r.at_most_once, r.begun_attempt, r.payload::text, r.lease_owner
 from hourbell.runs r
 where r.state = 'running' and r.lease_until < $1
-order by r.lease_until
 limit $2
 for no key update skip locked
 

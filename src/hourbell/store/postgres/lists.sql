@@ -210,9 +210,6 @@ r.state = 'failed' and r.cleared_at is null
 -- name: runs_cancelled
 r.state = 'cancelled'
 
--- name: runs_unfinished
-r.state in ('pending', 'running', 'retrying')
-
 -- name: runs_unsuccessful
 r.state in ('failed', 'cancelled')
 
@@ -369,9 +366,10 @@ order by scheduled_at desc, id desc
 limit :limit
 
 -- name: with_run
-select r.scheduled_at as at
+select wanted.at
 from unnest(:instants::timestamptz[]) as wanted(at)
-join hourbell.runs r on r.job_id = :job_id and r.scheduled_at = wanted.at and r.kind in ('scheduled', 'backfill')
+where exists (select 1 from hourbell.runs r
+              where r.job_id = :job_id and r.scheduled_at = wanted.at and r.kind in ('scheduled', 'backfill') offset 0)
 
 -- name: overview
 select (select count(*) from hourbell.jobs where deleted_at is null) as jobs,

@@ -27,10 +27,12 @@ from (
                (select s.last_run_at from hourbell_job_stats s where s.job_id = r.job_id), 0) else 0 end) as ready_at
     from hourbell_runs r
     where r.state in ('pending', 'retrying') and r.ready_at <= ?
-      and (not r.exclusive or not exists (
-          select 1 from hourbell_runs o
-          where o.job_id = r.job_id and o.state in ('pending', 'running', 'retrying')
-            and (o.state = 'running' or (o.scheduled_at, o.id) < (r.scheduled_at, r.id))))
+      and (not r.exclusive
+           or not exists (select 1 from hourbell_runs o where o.job_id = r.job_id and o.state = 'running')
+              and not exists (
+                  select 1 from hourbell_runs o
+                  where o.job_id = r.job_id and o.state in ('pending', 'retrying')
+                    and (o.scheduled_at, o.id) < (r.scheduled_at, r.id)))
     limit 100000
 )
 group by lane

@@ -20,8 +20,15 @@ select * from hourbell_jobs where id in (select unhex(value) from json_each(?))
 select job_id as id,
        sum(state <> 'running') as waiting,
        sum(kind = 'scheduled') as unfinished
-from hourbell_runs indexed by hourbell_runs_unfinished
-where job_id in (select unhex(value) from json_each(?)) and state in ('pending', 'running', 'retrying')
+from (
+    select job_id, state, kind
+    from hourbell_runs indexed by hourbell_runs_waiting
+    where job_id in (select unhex(value) from json_each(?1)) and state in ('pending', 'retrying')
+    union all
+    select job_id, state, kind
+    from hourbell_runs indexed by hourbell_runs_running
+    where job_id in (select unhex(value) from json_each(?1)) and state = 'running'
+)
 group by job_id
 
 -- name: newest_of_jobs
@@ -78,19 +85,18 @@ where true
 on conflict do nothing
 
 -- name: cancel_waiting_of_jobs
-update hourbell_runs indexed by hourbell_runs_unfinished
+update hourbell_runs indexed by hourbell_runs_waiting
 set state = 'cancelled', finished_at = ?2
-where job_id in (select unhex(value) from json_each(?1)) and state in ('pending', 'running', 'retrying')
-  and state <> 'running' and (?3 or kind = 'scheduled')
+where job_id in (select unhex(value) from json_each(?1)) and state in ('pending', 'retrying')
+  and (?3 or kind = 'scheduled')
   and id not in (select unhex(value) from json_each(?4))
 returning job_id
 
 -- name: ask_running_of_jobs_to_stop
 insert into hourbell_cancels (run_id, requested_at)
 select id, ?2
-from hourbell_runs indexed by hourbell_runs_unfinished
-where job_id in (select unhex(value) from json_each(?1)) and state in ('pending', 'running', 'retrying')
-  and state = 'running'
+from hourbell_runs indexed by hourbell_runs_running
+where job_id in (select unhex(value) from json_each(?1)) and state = 'running'
 on conflict do nothing
 
 -- name: next_plan_at
@@ -128,10 +134,12 @@ select json_group_array(json_array(
 from (
 select * from hourbell_runs as r
 where lane = ?1 and rank = ?2 and state in ('pending', 'retrying') and ready_at <= ?3 and crashes < ?5
-  and (not exclusive or not exists (
-      select 1 from hourbell_runs o
-      where o.job_id = r.job_id and o.state in ('pending', 'running', 'retrying')
-        and (o.state = 'running' or (o.scheduled_at, o.id) < (r.scheduled_at, r.id))))
+  and (not exclusive
+       or not exists (select 1 from hourbell_runs o where o.job_id = r.job_id and o.state = 'running')
+          and not exists (
+              select 1 from hourbell_runs o
+              where o.job_id = r.job_id and o.state in ('pending', 'retrying')
+                and (o.scheduled_at, o.id) < (r.scheduled_at, r.id)))
 order by ready_at, id
 limit ?4)
 
@@ -143,10 +151,12 @@ from (
 select * from hourbell_runs as r
 where lane in (select value from json_each(?1)) and state in ('pending', 'retrying') and crashes >= 2
   and crashes >= ?3 and ready_at <= ?2
-  and (not exclusive or not exists (
-      select 1 from hourbell_runs o
-      where o.job_id = r.job_id and o.state in ('pending', 'running', 'retrying')
-        and (o.state = 'running' or (o.scheduled_at, o.id) < (r.scheduled_at, r.id))))
+  and (not exclusive
+       or not exists (select 1 from hourbell_runs o where o.job_id = r.job_id and o.state = 'running')
+          and not exists (
+              select 1 from hourbell_runs o
+              where o.job_id = r.job_id and o.state in ('pending', 'retrying')
+                and (o.scheduled_at, o.id) < (r.scheduled_at, r.id)))
 order by ready_at, id
 limit 1)
 
@@ -253,7 +263,6 @@ select id, job_id, job_version, kind, scheduled_at, ready_at, expires_at, state,
        started_at, at_most_once, begun_attempt, payload, lease_owner
 from hourbell_runs
 where state = 'running' and lease_until < ?
-order by lease_until
 limit ?
 
 -- name: too_old

@@ -206,9 +206,6 @@ r.state = 'failed' and r.cleared_at is null
 -- name: runs_cancelled
 r.state = 'cancelled'
 
--- name: runs_unfinished
-r.state in ('pending', 'running', 'retrying')
-
 -- name: runs_unsuccessful
 r.state in ('failed', 'cancelled')
 
