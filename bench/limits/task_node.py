@@ -1,19 +1,22 @@
-"""A node of our own in a process: a scheduler with tasks that do nothing but be counted, in the way a program has it.
+"""A node as `hourbell serve --app` runs it, with tasks that do nothing but be counted.
 
 It tells when it is ready, and then for each line it reads how many calls there were. With a file for notes, each call
 adds a line with the instant it was for and the moment its first line ran.
 """
 
-import asyncio
 import json
 import os
+import signal
+import socket
 import sys
+import threading
 import time
+import urllib.request
 from typing import Any
 
-import uvloop
-
 from hourbell import Scheduler
+
+_PATIENCE = 60.0  # seconds
 
 
 class Calls:
@@ -35,24 +38,39 @@ def _noting(path: str) -> Any:
     return note
 
 
-async def _main(url: str, tasks: int, notes: str | None) -> None:
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def _answer(ready_url: str) -> None:
+    """Say that the node is ready, then how many calls there were for each line; at the end of them stop the node."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            urllib.request.urlopen(ready_url, timeout=1).close()
+            break
+        except OSError:
+            if time.monotonic() > end:
+                os._exit(1)
+            time.sleep(0.02)
+    print(json.dumps("ready"), flush=True)
+    while sys.stdin.readline():
+        print(json.dumps(Calls.count), flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def main(url: str, tasks: int, notes: str | None) -> None:
+    address = f"127.0.0.1:{_free_port()}"
+    os.environ |= {"HOURBELL_HTTP_ADDR": address, "HOURBELL_LOG_LEVEL": "warning"}
     scheduler = Scheduler("bench", database_url=url)
     function = noop if notes is None else _noting(notes)
     for number in range(tasks):
         scheduler.task(function, name=f"bench.noop.{number}")
-    ended = asyncio.Event()
-
-    def tell() -> None:
-        if os.read(sys.stdin.fileno(), 1_024):
-            print(json.dumps(Calls.count), flush=True)
-        else:
-            ended.set()
-
-    async with scheduler:
-        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), tell)
-        print(json.dumps("ready"), flush=True)
-        await ended.wait()
+    threading.Thread(target=_answer, args=(f"http://{address}/health/ready",), daemon=True).start()
+    scheduler.run()
 
 
 if __name__ == "__main__":
-    uvloop.run(_main(**json.loads(sys.argv[1])))
+    main(**json.loads(sys.argv[1]))
