@@ -86,7 +86,7 @@ def settle(run: Run, outcome: Outcome, now: datetime, retry: RetryPolicy, luck: 
     """Decide what an attempt's outcome does to its run. `luck` in [0, 1) spreads the wait where the policy says so."""
     match outcome:
         case Succeeded():
-            return _ended(run, outcome, RunState.SUCCEEDED, now)
+            return Settlement(run, outcome, RunState.SUCCEEDED, now, None, None, run.failures, run.crashes)
         case Cancelled():
             return _ended(run, outcome, RunState.CANCELLED, now)
         case Failed(retryable=False):

@@ -15,6 +15,7 @@ from hourbell.store.base import Planned, Saved, Settled
 log = logging.getLogger("hourbell.engine")
 
 VERY_LATE = timedelta(minutes=60)
+_SUCCEEDED, _SUPERSEDED = RunState.SUCCEEDED, Saved.SUPERSEDED  # asking an enum for them costs ten times as much
 
 
 class EngineEvents:
@@ -61,9 +62,8 @@ class EngineEvents:
     def settled(self, settled: Sequence[Settled], saved: Sequence[Saved], names: Sequence[str]) -> None:
         outcomes: Counter[str] = Counter()
         ended: Counter[RunState] = Counter()
-        for each, answer, name in zip(settled, saved, names, strict=True):
-            settlement, attempt = each.settlement, each.attempt
-            if answer is Saved.SUPERSEDED:
+        for (settlement, attempt), answer, name in zip(settled, saved, names, strict=True):
+            if answer is _SUPERSEDED:
                 self._metrics.superseded.inc()
                 log.warning("write_superseded", extra=_facts(settlement.run, name))
                 continue
@@ -71,8 +71,10 @@ class EngineEvents:
                 outcomes[attempt.outcome] += 1
                 if attempt.started_at is not None:
                     self._metrics.duration.observe((attempt.finished_at - attempt.started_at).total_seconds())
-            ended[settlement.state] += 1
-            self._tell(settlement, name)
+            state = settlement.state
+            ended[state] += 1
+            if state is not _SUCCEEDED or self._tells_successes:
+                self._tell(settlement, name)
         for outcome, count in outcomes.items():
             self._metrics.settled.labels(outcome).inc(count)
         self._count_ended(ended)
@@ -90,6 +92,11 @@ class EngineEvents:
             self._metrics.ended.labels("failed").inc(count)
             log.error("runs_expired", extra={"count": count, "hint": "no node served them within max_age"})
 
+    @property
+    def _tells_successes(self) -> bool:
+        """Whether there is something to tell of a run that succeeded: nearly all do."""
+        return self._metrics.by_job is not None or log.isEnabledFor(logging.DEBUG)
+
     def _count_ended(self, states: Mapping[RunState, int]) -> None:
         """Count all of a batch at once: finding the series costs more than counting."""
         for state, count in states.items():
@@ -99,8 +106,6 @@ class EngineEvents:
     def _tell(self, settlement: Settlement, name: str = "") -> None:
         if self._metrics.by_job is not None and settlement.state in ENDS:
             self._metrics.by_job.labels(name, settlement.state.value).inc()
-        if settlement.state is RunState.SUCCEEDED and not log.isEnabledFor(logging.DEBUG):
-            return  # most runs end here
         facts = _facts(settlement.run, name) | {"state": settlement.state.value}
         error = getattr(settlement.outcome, "error", None)
         match settlement.state:

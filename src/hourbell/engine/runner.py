@@ -323,7 +323,8 @@ class Runner:
     async def _attempt(self, attempting: Attempting) -> None:
         attempting.started_at = now = self._clock.now()
         try:
-            outcome = await self._deliver(attempting, now)
+            call = self._call(attempting, now)
+            outcome = _GONE if call is None else await attempting.target.deliver(call)
         except asyncio.CancelledError:
             outcome = attempting.stop or _stopped_by_whom()
         except Exception as error:  # else the run would be held for ever
@@ -340,11 +341,12 @@ class Runner:
             if not attempting.is_settled and attempting.task is not None and attempting.task.done():
                 self._settle(attempting, Interrupted())
 
-    async def _deliver(self, attempting: Attempting, now: datetime) -> Outcome:
+    def _call(self, attempting: Attempting, now: datetime) -> Call | None:
+        """What the target is to do; None without a definition."""
         definition = attempting.definition
         if definition is None:
-            return Failed("the definition of this run's job is gone or cannot be read", retryable=False)
-        call = Call(
+            return None
+        return Call(
             attempting.run,
             definition,
             now,
@@ -354,7 +356,6 @@ class Runner:
             self._note,
             lambda: attempting.stop is not None,
         )
-        return await attempting.target.deliver(call)
 
     async def _note(self, notes: Notes) -> None:
         await self._store.write_notes([notes], self._clock.now())
@@ -450,3 +451,4 @@ def _stopped_by_whom() -> Outcome:
 
 
 _NEVER = RETRY_PRESETS["none"]
+_GONE = Failed("the definition of this run's job is gone or cannot be read", retryable=False)

@@ -23,7 +23,7 @@ class DatabaseClock:
         if self._sample is None:
             raise RuntimeError("the clock was asked before its first sample")
         time, at = self._sample
-        return time + timedelta(seconds=self._elapsed() - at)
+        return time + timedelta(0, self._elapsed() - at)  # days, seconds: by name it costs half as much again
 
     @property
     def has_time(self) -> bool:

@@ -1,7 +1,7 @@
 """Rows to values and back, where both databases agree. A row is a mapping from column names."""
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
@@ -25,6 +25,7 @@ UNREADABLE = (ValueError, RecursionError)  # what a row that makes no sense, or 
 _NOT_READ: Json = MappingProxyType({})
 
 KINDS = {kind.value: kind for kind in Kind}
+_RUNNING, _NOT_BEGUN = RunState.RUNNING, False
 OUTCOMES: dict[type[Outcome], str] = {
     Succeeded: "succeeded",
     Failed: "failed",
@@ -201,27 +202,28 @@ def run_of(row: Row) -> Run:
     )
 
 
-def claimed_run_of(row: Row) -> Run:
-    """A run that was just claimed: it is running, and its effect has not begun."""
-    payload = row["payload"]
+def claimed_run_of(row: Sequence[Any]) -> Run:
+    """A run that was just claimed, by its columns in their order: it is running, and its effect has not begun."""
+    run_id, job_id, version, kind, scheduled_at, ready_at, expires_at, lane, attempt, failures, *rest = row
+    crashes, started_at, at_most_once, payload = rest
     return Run(
-        row["id"],
-        row["job_id"],
-        row["job_version"],
-        KINDS[row["kind"]],
-        row["scheduled_at"],
-        row["ready_at"],
-        row["expires_at"],
-        RunState.RUNNING,
-        row["lane"],
-        row["attempt"],
-        row["failures"],
-        row["crashes"],
-        row["started_at"],
-        bool(row["at_most_once"]),
-        begun=False,
-        payload=payload_of(payload),
-        has_payload=payload is not None,
+        run_id,
+        job_id,
+        version,
+        KINDS[kind],
+        scheduled_at,
+        ready_at,
+        expires_at,
+        _RUNNING,
+        lane,
+        attempt,
+        failures,
+        crashes,
+        started_at,
+        at_most_once,
+        _NOT_BEGUN,
+        payload_of(payload),
+        payload is not None,
     )
 
 

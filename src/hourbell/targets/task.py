@@ -106,8 +106,8 @@ class TaskTarget:
                 raise
             return desk.committed
         finally:
-            if desk.close():
-                await desk.write_last()
+            if (writer := desk.close()) is not None:
+                await writer.write_last()
         if desk.committed is None:
             return outcome
         if isinstance(outcome, Failed):  # too late: what was settled stays so

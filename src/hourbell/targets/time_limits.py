@@ -40,7 +40,7 @@ class TimeLimit:
     """Cancels the task that entered it when its time is over, and then raises TimeoutError, as asyncio.timeout does at
     four times the cost."""
 
-    __slots__ = ("_at", "_cancelling", "_limits", "_task", "_timer", "is_over", "seconds")
+    __slots__ = ("_began", "_cancelling", "_limits", "_task", "_timer", "is_over", "loop", "seconds")
 
     def __init__(self, limits: TimeLimits, seconds: float) -> None:
         self.seconds = seconds
@@ -49,12 +49,12 @@ class TimeLimit:
         self._timer: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> None:
-        task = asyncio.current_task()
+        self.loop = loop = asyncio.get_running_loop()
+        task = asyncio.current_task(loop)
         assert task is not None
-        loop = asyncio.get_running_loop()
         self._task = task
         self._cancelling = task.cancelling()
-        self._at = loop.time() + self.seconds
+        self._began = loop.time()
         self._limits.begin(self, loop)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -65,8 +65,13 @@ class TimeLimit:
         if self.is_over and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
             raise TimeoutError from error
 
+    @property
+    def elapsed(self) -> float:
+        """Seconds since it was entered."""
+        return self.loop.time() - self._began
+
     def set_timer(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._timer = loop.call_at(self._at, self._end)
+        self._timer = loop.call_at(self._began + self.seconds, self._end)
 
     def _end(self) -> None:
         self.is_over = True

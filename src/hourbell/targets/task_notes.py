@@ -1,0 +1,89 @@
+"""Writes down what a task says on its way: at most once a second, and once more at its end."""
+
+import asyncio
+import logging
+from contextlib import suppress
+from datetime import datetime
+from threading import Lock
+
+from hourbell.core.notes import Notebook
+from hourbell.targets.base import Call
+
+log = logging.getLogger("hourbell.targets")
+
+_BETWEEN_WRITES = 1.0  # seconds
+_LAST_WRITE = 5.0  # seconds that an outcome waits for the last words of its attempt
+
+
+class NoteWriter:
+    """Of one attempt. Words may come from any thread, and are not taken any more once it is closed."""
+
+    def __init__(self, call: Call, loop: asyncio.AbstractEventLoop, *, is_closed: bool) -> None:
+        self._call = call
+        self._loop = loop
+        self._lock = Lock()
+        self._book = Notebook()
+        self._is_new = False
+        self._is_closed = is_closed
+        self._is_told = False
+        self._closing = asyncio.Event()
+        self._writing: asyncio.Task[None] | None = None
+
+    def add_line(self, at: datetime, text: object) -> None:
+        with self._lock:
+            self._book.add_line(at, text)
+        self._have_written()
+
+    def set_progress(self, fraction: float | None, message: object) -> None:
+        with self._lock:
+            self._book.set_progress(fraction, message)
+        self._have_written()
+
+    def close(self) -> None:
+        self._is_closed = True
+
+    async def write_last(self) -> None:
+        """Write what is new, before the outcome is settled. It is not worth more than a few seconds."""
+        try:
+            async with asyncio.timeout(_LAST_WRITE):
+                if self._writing is not None:
+                    self._closing.set()
+                    await asyncio.wait([self._writing])
+                if self._is_new:
+                    await self._write()
+        except TimeoutError:
+            self._tell("the database did not answer")
+
+    def _have_written(self) -> None:
+        if self._is_new or self._is_closed:
+            return
+        self._is_new = True
+        with suppress(RuntimeError):  # the event loop is closed: a thread has outlived its node
+            self._loop.call_soon_threadsafe(self._begin_to_write)
+
+    def _begin_to_write(self) -> None:
+        if self._writing is None and not self._is_closed:
+            self._writing = asyncio.create_task(self._write_on())
+
+    async def _write_on(self) -> None:
+        while self._is_new and not self._closing.is_set():
+            await self._write()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_BETWEEN_WRITES):
+                    await self._closing.wait()
+        self._writing = None
+
+    async def _write(self) -> None:
+        self._is_new = False
+        with self._lock:
+            notes = self._book.notes(self._call.run.id, self._call.run.attempt)
+        try:
+            await self._call.note(notes)
+        except Exception as error:  # the next write, if there is one, says it all again
+            self._is_new = True
+            self._tell(str(error) or type(error).__name__)
+
+    def _tell(self, error: str) -> None:
+        if not self._is_told:
+            self._is_told = True
+            log.warning("notes_not_written", extra={"run": str(self._call.run.id), "error": error})
