@@ -116,4 +116,4 @@ async def test_the_check_sees_a_bitmap_scan(planning: Planning) -> None:
     bitmaps = ("enable_bitmapscan = on", "enable_indexscan = off")
 
     for _ in range(2):
-        assert await planning.blocks("due_jobs", *bitmaps) > 4 * ITS_PAGES
+        assert await planning.blocks("due_jobs", *bitmaps) > 2 * ITS_PAGES

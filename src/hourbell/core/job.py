@@ -12,7 +12,7 @@ from hourbell.core.schedule.forms import Instant, Yearly
 Json = Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # nobody sets a field again; but a frozen one costs three times as much to make, in every pass
 class Definition:
     """Everything a user says about a job. One version of a job is one of these."""
 
@@ -45,7 +45,7 @@ class Definition:
         return Schedule.parse(self.schedule, self.timezone, self.dst, self.name)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # likewise
 class Job:
     """A stored job with its place in time.
 

@@ -36,7 +36,7 @@ class Skip:
     follows: datetime | None = None  # the instant before the first; a skip that ends there can be extended
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # one for each due job, like the job itself
 class Plan:
     """What to write for one job, all in one transaction."""
 

@@ -41,10 +41,11 @@ class Rank(IntEnum):
 
 
 _RANKS = {Priority.HIGH: Rank.HIGH, Priority.NORMAL: Rank.NORMAL, Priority.LOW: Rank.LOW}
+_LATE_RANKS = {priority: Rank(rank + 1) for priority, rank in _RANKS.items()}
 
 
 def rank_of(priority: Priority, *, is_late: bool) -> Rank:
-    return Rank(_RANKS[priority] + is_late)
+    return (_LATE_RANKS if is_late else _RANKS)[priority]
 
 
 @dataclass(frozen=True, slots=True)

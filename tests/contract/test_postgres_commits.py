@@ -1,0 +1,58 @@
+"""Which commits wait for PostgreSQL's disk: a claim does, before anything happens, and so does a settlement. A planning
+pass does not; a claim of what it planned waits for both."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from hourbell.store.base import EngineStore
+from hourbell.store.postgres.connections import Connections
+from hourbell.store.postgres.engine import PostgresEngineStore
+from hourbell.store.postgres.planning import SQL
+from tests.contract.steps import HOUR, T0, a_waiting_job, claim, finish
+from tests.database import PostgresDatabase
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def durable(postgres: PostgresDatabase) -> AsyncIterator[Connections]:
+    """Connections with the default of a server; that of the tests does not wait for its disk."""
+    connections = Connections(f"{postgres.url}&synchronous_commit=on", by_key=True)
+    yield connections
+    await connections.close()
+
+
+async def test_a_pass_does_not_wait_for_the_disk(durable: Connections) -> None:
+    async with durable.connection() as connection:
+        async with connection.transaction():
+            await connection.fetch(SQL["due_jobs"], T0 + HOUR, 1)
+            within = await connection.fetchval("show synchronous_commit")
+        after = await connection.fetchval("show synchronous_commit")
+
+    assert (within, after) == ("off", "on")
+
+
+async def test_a_claim_and_a_settlement_are_on_disk_with_all_that_came_before(
+    postgres: PostgresDatabase, durable: Connections
+) -> None:
+    store: EngineStore = PostgresEngineStore(durable)
+    await a_waiting_job(store, postgres.control(), count=3)
+    planned = await written(postgres)
+    [run, *_] = await claim(store, free=3)
+    on_disk_when_claimed = await flushed(postgres)
+    claimed = await written(postgres)
+    await finish(store, [run])
+
+    assert on_disk_when_claimed >= planned
+    assert await flushed(postgres) >= claimed
+
+
+async def written(database: PostgresDatabase) -> Any:
+    """How far the log has come; 0 is its beginning."""
+    return await database.connection.fetchval("select pg_current_wal_insert_lsn() - '0/0'")
+
+
+async def flushed(database: PostgresDatabase) -> Any:
+    return await database.connection.fetchval("select pg_current_wal_flush_lsn() - '0/0'")
