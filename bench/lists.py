@@ -2,13 +2,12 @@
 
 Ours is the store as the API asks it, from the question to the values that are shown; a few are asked over HTTP, too.
 The bare query runs on an open connection, prepared, and makes nothing of its rows. SQLite works in this process, whose
-CPU time is counted; PostgreSQL and HTTP are counted by the wall. The environment may change the sizes:
-`HOURBELL_BENCH_LISTED` (jobs), `_RUNS`, `_ROUNDS` and `_DATABASES`. PostgreSQL comes from the tests' wheel, or is the
+CPU time is counted; PostgreSQL and HTTP are counted by the wall. The sizes are
+`listed` (jobs), `runs`, `rounds` and `databases`. PostgreSQL comes from the tests' wheel, or is the
 server `TEST_DATABASE_URL` names. Linux only.
 """
 
 import asyncio
-import os
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, ExitStack
@@ -26,6 +25,7 @@ from bench.limits.databases import Database, Postgres, Sqlite, postgres_server
 from bench.limits.filled import filling
 from bench.limits.server import Server
 from bench.report import Benchmark, Cell, Column, Kind, Report, Table
+from bench.sizes import given, size
 from hourbell.store.list_pages import numbered
 from hourbell.store.lists import ListStore
 from hourbell.store.postgres.connections import Connections
@@ -42,8 +42,8 @@ Work = Callable[[], Awaitable[object]]
 
 
 def run() -> Report:
-    jobs, runs, rounds = (int(_given(*each)) for each in (("LISTED", "200000"), ("RUNS", "1000000"), ("ROUNDS", "31")))
-    chosen = _given("DATABASES", "postgresql,sqlite").split(",")
+    jobs, runs, rounds = size("listed", 200_000), size("runs", 1_000_000), size("rounds", 31)
+    chosen = given("databases", "postgresql,sqlite").split(",")
     notes: list[str] = []
     tables, verdicts = [], []
     with ExitStack() as stack:
@@ -66,10 +66,6 @@ def run() -> Report:
             tables.append(Table(title, (*columns, *ours, Column("over HTTP", Kind.MILLISECONDS)), rows))
             verdicts.append(_verdict(database.name, rows))
     return Report(tables, notes, verdicts)
-
-
-def _given(name: str, usual: str) -> str:
-    return os.environ.get(f"HOURBELL_BENCH_{name}", usual)
 
 
 def _verdict(database: str, rows: list[tuple[Cell, ...]]) -> str:
@@ -178,4 +174,5 @@ BENCHMARK = Benchmark(
     "every list and filter, beside the bare query of the same page",
     ("hourbell", "apsw", "asyncpg", "fastapi", "uvicorn", "uvloop"),
     run,
+    ("listed", "runs", "rounds", "databases"),
 )

@@ -155,4 +155,5 @@ BENCHMARK = Benchmark(
     "due instants that become runs, and the probe that finds none, beside a bare loop and APScheduler 3",
     ("hourbell", "apsw", "asyncpg", "uvloop", "apscheduler", "psycopg"),
     run,
+    ("jobs", "due", "peer", "probes", "rounds", "databases"),
 )

@@ -90,8 +90,9 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """One thing to run; `packages` are those whose versions belong beside its figures."""
+    """One thing to run; `packages` are those whose versions belong beside its figures, `sizes` what may be set."""
 
     about: str
     packages: tuple[str, ...]
     run: Callable[[], Report]
+    sizes: tuple[str, ...] = ()

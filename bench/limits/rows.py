@@ -118,8 +118,9 @@ class Sqlite:
         rows: list[Sequence[Any]] = []
         for lane in self._lanes:
             values = (lane, _RANK, now, self._batch // len(self._lanes), _SUSPECT_AFTER)
-            rows += connection.execute(self._sql["line"], values).fetchall()
-        ids = json.dumps([row[0].hex() for row in rows])
+            [(line,)] = connection.execute(self._sql["line"], values).fetchall()
+            rows += json.loads(line)
+        ids = json.dumps([row[0] for row in rows])
         connection.execute(self._sql["claim"], (ids, _NODE.bytes, now + 60_000_000, now)).fetchall()
         connection.execute("commit")
         return rows
@@ -127,11 +128,11 @@ class Sqlite:
     def _settle(self, connection: apsw.Connection, rows: list[Sequence[Any]]) -> None:
         now, node = int(time.time() * 1e6), _NODE.hex
         end = ("succeeded", None, None, 0, 0, None, now, True, node, now, "succeeded", None, 200, _EXCERPT, _PHASES)
-        settled = json.dumps([(row[0].hex(), row[9], *end) for row in rows])
+        settled = json.dumps([(row[0], row[8], *end) for row in rows])  # its id and attempt
         last = {row[1]: row[0] for row in rows}
         stats = json.dumps(
             [
-                (job.hex(), last[job].hex(), now, "succeeded", None, now, count, 0, 0)
+                (job, last[job], now, "succeeded", None, now, count, 0, 0)
                 for job, count in Counter(row[1] for row in rows).items()
             ]
         )

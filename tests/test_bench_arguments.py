@@ -1,0 +1,29 @@
+"""What may be asked of the benchmarks, and what they say of anything else."""
+
+import pytest
+from bench.sizes import parse_asked
+
+KNOWN = {"drain": ("runs", "processes", "peers"), "start": ()}
+
+
+def test_a_benchmark_is_asked_for_with_its_sizes() -> None:
+    asked = parse_asked("drain:runs=2000:processes=1,2:peers=huey", KNOWN)
+
+    assert asked == ("drain", {"runs": "2000", "processes": "1,2", "peers": "huey"})
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("rain", "no benchmark is named 'rain'; there are drain, start"),
+        ("drain:2000", "'drain:2000' cannot be read; write name:size=number, as in drain:runs=2000:rounds=1"),
+        ("drain:colour=2", "drain has no size 'colour'; it has runs, processes, peers"),
+        ("start:runs=2", "start has no size 'runs'; it has none"),
+        ("drain:runs=abc", "runs=abc of drain is no number; write runs=2000, or several with commas"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_what_could_be(text: str, told: str) -> None:
+    with pytest.raises(ValueError, match=r".") as refused:
+        parse_asked(text, KNOWN)
+
+    assert str(refused.value) == told
