@@ -1,5 +1,4 @@
-"""Which commits wait for PostgreSQL's disk: a claim does, before anything happens, and so does a settlement. A planning
-pass does not; a claim of what it planned waits for both."""
+"""What is answered is on disk: a claim before anything happens, and a settlement before the run is let go."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -9,8 +8,7 @@ import pytest
 from hourbell.store.base import EngineStore
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.engine import PostgresEngineStore
-from hourbell.store.postgres.planning import SQL
-from tests.contract.steps import HOUR, T0, a_waiting_job, claim, finish
+from tests.contract.steps import a_waiting_job, claim, finish
 from tests.database import PostgresDatabase
 
 pytestmark = pytest.mark.anyio
@@ -22,16 +20,6 @@ async def durable(postgres: PostgresDatabase) -> AsyncIterator[Connections]:
     connections = Connections(f"{postgres.url}&synchronous_commit=on", by_key=True)
     yield connections
     await connections.close()
-
-
-async def test_a_pass_does_not_wait_for_the_disk(durable: Connections) -> None:
-    async with durable.connection() as connection:
-        async with connection.transaction():
-            await connection.fetch(SQL["due_jobs"], T0 + HOUR, 1)
-            within = await connection.fetchval("show synchronous_commit")
-        after = await connection.fetchval("show synchronous_commit")
-
-    assert (within, after) == ("off", "on")
 
 
 async def test_a_claim_and_a_settlement_are_on_disk_with_all_that_came_before(

@@ -8,11 +8,8 @@ select clock_timestamp()
 select pg_notify('hourbell', $1)
 
 -- name: due_jobs
--- Nothing has happened yet when a pass commits, so it does not wait for the disk: if the server dies, the pass is made
--- again, and whoever claims what it planned waits for both commits.
 select due.*, waiting.runs as waiting, waiting.scheduled + running.scheduled as unfinished
-from (select set_config('synchronous_commit', 'off', true)) as setting
-cross join (
+from (
     select j.id, j.name, j.version, j.saved_version, j.schedule, j.timezone, j.dst, j.catch_up, j.catch_up_window,
            j.overlap, j.delivery, j.max_age, j.late_after, j.priority, j.jitter, j.starts_at, j.ends_at, j.enabled,
            j.paused_until, j.lane, j.cursor_at, j.next_at, j.plan_at, j.error
