@@ -1,6 +1,7 @@
 """What every test may ask for: asyncio, and a database of its own on each backend."""
 
 import os
+import signal
 from collections.abc import AsyncIterator
 
 import pytest
@@ -14,6 +15,8 @@ from tests.server import PLACE, remove_server, reserve_place
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell leaves it for what it runs in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # programs under test inherit it
     if not hasattr(config, "workerinput"):
         reserve_place()
 
