@@ -324,7 +324,7 @@ class Runner:
         attempting.started_at = now = self._clock.now()
         try:
             call = self._call(attempting, now)
-            outcome = _GONE if call is None else await attempting.target.deliver(call)
+            outcome = _NO_DEFINITION if call is None else await attempting.target.deliver(call)
         except asyncio.CancelledError:
             outcome = attempting.stop or _stopped_by_whom()
         except Exception as error:  # else the run would be held for ever
@@ -451,4 +451,4 @@ def _stopped_by_whom() -> Outcome:
 
 
 _NEVER = RETRY_PRESETS["none"]
-_GONE = Failed("the definition of this run's job is gone or cannot be read", retryable=False)
+_NO_DEFINITION = Failed("the definition of this run's job is gone or cannot be read", retryable=False)

@@ -77,7 +77,9 @@ class NodeDesk:
     def _opened_writer(self) -> NoteWriter:
         with _opening:
             if self._writer is None:
-                self._writer = NoteWriter(self._call, self._limit.loop, is_closed=self._is_closed)
+                self._writer = NoteWriter(self._call, self._limit.loop)
+            if self._is_closed:  # looked at last: whoever closes looks at the writer last
+                self._writer.close()
             return self._writer
 
 

@@ -18,13 +18,13 @@ _LAST_WRITE = 5.0  # seconds that an outcome waits for the last words of its att
 class NoteWriter:
     """Of one attempt. Words may come from any thread, and are not taken any more once it is closed."""
 
-    def __init__(self, call: Call, loop: asyncio.AbstractEventLoop, *, is_closed: bool) -> None:
+    def __init__(self, call: Call, loop: asyncio.AbstractEventLoop) -> None:
         self._call = call
         self._loop = loop
         self._lock = Lock()
         self._book = Notebook()
         self._is_new = False
-        self._is_closed = is_closed
+        self._is_closed = False
         self._is_told = False
         self._closing = asyncio.Event()
         self._writing: asyncio.Task[None] | None = None
