@@ -107,11 +107,6 @@ def _panels(found: Found) -> Iterator[Panel]:
         yield Panel(f"{_AXES[axis][0]}: cost beside the smallest", lines)
 
 
-def _line(measure: str, database: str, places: list[tuple[int, Cost]], colour: int) -> Line:
-    points = [(float(value), float(getattr(cost, measure))) for value, cost in places]
-    return Line(f"{measure}, {database}", points, colour, database == "SQLite")
-
-
 BENCHMARK = Benchmark(
     "what draining, planning and lateness cost as jobs, runs, lanes and nodes grow; draws docs/growth.svg",
     ("hourbell", "apsw", "asyncpg", "uvloop"),

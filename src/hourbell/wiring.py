@@ -80,9 +80,11 @@ def _open_postgres(settings: Settings) -> Stores:
     from hourbell.store.postgres.migrate import migrate, status
     from hourbell.store.postgres.secrets import PostgresSecretStore
     from hourbell.store.postgres.transactions import PostgresTransactionStore, SeparateLogin
+    from hourbell.store.postgres.warming import warm_up
 
     location = settings.database.location
-    engine, control = Connections(location, size=6, by_key=True), Connections(location, size=4)
+    engine = Connections(location, size=6, by_key=True, warm_up=warm_up)
+    control = Connections(location, size=4)
     heartbeat = Connections(location, size=1, timeout=settings.lease.total_seconds() / 8, by_key=True)
     separate = SeparateLogin(engine, lambda: os.urandom(32)) if settings.sql_database_url else None
     functions = PostgresTransactionStore(

@@ -143,6 +143,21 @@ async def test_on_time_runs_go_before_a_backlog_and_the_backlog_goes_on(cluster:
 
 
 @virtually
+async def test_without_a_free_slot_lanes_are_looked_at_once_a_second_and_when_runs_were_added(cluster: Cluster) -> None:
+    cluster.script["*"] = takes(SECOND / 20)
+    await cluster.add_job(schedule="every 1s", catch_up=CatchUp.ALL)
+    await cluster.advance(HOUR)
+    await cluster.plan_only()
+    node = await cluster.start(slots=4)
+    await cluster.advance(5 * SECOND)
+    looks = node.counted("lanes")
+    await cluster.advance(20 * SECOND)
+
+    assert len(cluster.calls) > 20 / 0.06 * 4, "it is busy all the time"
+    assert node.counted("lanes") - looks <= 2 * 20
+
+
+@virtually
 async def test_slots_are_shared_by_lanes_in_turn(cluster: Cluster) -> None:
     """A lane with a long line does not keep another lane's single run waiting."""
     cluster.script["*"] = takes(SECOND)

@@ -116,7 +116,7 @@ class Runner:
                 return _GATHER
             if not self._may_claim or self._lanes.is_look_due(self._elapsed()):
                 return 0
-        if self._lanes.is_stale:
+        if self._lanes.is_stale and self._free > 0:  # else what is known is enough until a slot is free
             self.look_again()
         return self._delay()
 

@@ -1,7 +1,7 @@
 """Connections to PostgreSQL: one pool, every statement bounded in time, and one error for "out of reach"."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -30,6 +30,7 @@ _OUT_OF_REACH = (
 # default cost of a random page, a thousand look-ups by key become a scan of the whole table.
 _SETTINGS = {"application_name": "hourbell", "enable_bitmapscan": "off", "jit": "off", "random_page_cost": "1.1"}
 _BY_KEY = {"enable_seqscan": "off", "plan_cache_mode": "force_generic_plan"}
+_LIFETIMES = {"max_inactive_connection_lifetime": 0, "max_cached_statement_lifetime": 0}  # 0 is for ever
 _POOL_SETTINGS = _SETTINGS | {
     "statement_timeout": f"{_STATEMENT_TIMEOUT}s",
     "idle_in_transaction_session_timeout": "60s",
@@ -45,11 +46,22 @@ class Connections:
     `by_key` is for the engine, whose statements are few and always go by an index. A small table is not read from end
     to end: two statements lock rows in the order of their ids, and never wait for each other, only if both find them
     by the key. And a statement is planned once: for a claim, a plan for each call costs as much again as the call.
+    Connections and plans are kept however long nothing is due, and `warm_up` is what is done with a new one.
     """
 
-    def __init__(self, url: str, *, size: int = 5, timeout: float = _STATEMENT_TIMEOUT, by_key: bool = False) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        size: int = 5,
+        timeout: float = _STATEMENT_TIMEOUT,
+        by_key: bool = False,
+        warm_up: Callable[[Any], Awaitable[None]] | None = None,
+    ) -> None:
         self._url = url
         self._settings = _POOL_SETTINGS | (_BY_KEY if by_key else {})
+        self._lifetimes = _LIFETIMES if by_key else {}
+        self._warm_up = warm_up
         self._size = size
         self._timeout = timeout
         self._patience = min(_PATIENCE, 2 * timeout)
@@ -104,6 +116,8 @@ class Connections:
                     command_timeout=self._timeout,
                     server_settings=self._settings,
                     reset=_leave_as_it_is,
+                    init=self._warm_up,
+                    **self._lifetimes,
                 )
             return self._pool
 

@@ -1,0 +1,48 @@
+"""What the engine's first statements need is there before something is due."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from hourbell.store.postgres.connections import Connections
+from hourbell.store.postgres.planning import SQL
+from hourbell.store.postgres.warming import warm_up
+from tests.database import PostgresDatabase
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def connections(postgres: PostgresDatabase) -> AsyncIterator[Connections]:
+    connections = Connections(postgres.url, by_key=True, warm_up=warm_up)
+    yield connections
+    await connections.close()
+
+
+async def test_no_statement_of_the_engine_asks_for_types_first(
+    connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    ask = asyncpg.Connection._introspect_types
+
+    async def note(self: Any, types: Any, timeout: Any) -> Any:
+        asked.append(types)
+        return await ask(self, types, timeout)
+
+    monkeypatch.setattr(asyncpg.Connection, "_introspect_types", note)
+    async with connections.connection() as connection:
+        assert len(asked) == 1, "the connection learns them all at once when it is opened"
+        for statement in SQL.values():
+            await connection.prepare(statement)
+
+    assert len(asked) == 1
+
+
+async def test_what_comes_between_an_instant_and_its_task_is_planned_before(connections: Connections) -> None:
+    async with connections.connection() as connection:
+        rows = await connection.fetch("select statement from pg_prepared_statements where generic_plans > 0")
+
+    planned = {row["statement"] for row in rows}
+    assert [name for name in ("due_jobs", "insert_runs", "save_cursors", "claim") if SQL[name] not in planned] == []
