@@ -128,6 +128,23 @@ async def test_outcomes_that_arrive_together_are_written_together(
     assert len(await database.rows("attempts")) == 300
 
 
+async def test_an_attempt_that_somebody_else_wrote_holds_up_nobody(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    first, second = await claimed(store, control, count=2)
+    await finish(store, [first], Succeeded())
+    await database.sql(
+        """insert into hourbell.attempts (run_id, number, finished_at, outcome)
+        select id, attempt, finished_at, 'failed' from (
+            select r.id, r.attempt, o.finished_at from hourbell.runs r, hourbell.runs o
+            where r.state = 'running' and o.state = 'succeeded') as copied"""
+    )
+
+    assert await store.settle([settled(second, Succeeded())]) == [Saved.SAVED]
+    assert {run["state"] for run in await database.rows("runs")} == {"succeeded"}
+    assert {each["outcome"] for each in await database.rows("attempts")} == {"succeeded", "failed"}
+
+
 async def test_settling_nothing_is_fine(store: EngineStore) -> None:
     assert await store.settle([]) == []
 

@@ -170,8 +170,11 @@ class PostgresEngineStore:
                 successes.setdefault(each.attempt.node, []).append(success)
         unwritten: set[Held] = set()
         async with self._connections.connection() as connection:
-            for node, of_node in successes.items():  # by themselves: each statement takes its locks in order
-                unwritten |= await write_successes(connection, node, of_node)
+            try:
+                for node, of_node in successes.items():  # by themselves: each statement takes its locks in order
+                    unwritten |= await write_successes(connection, node, of_node)
+            except asyncpg.UniqueViolationError:  # somebody else wrote one of the attempts, which the other way allows
+                unwritten, others = set(), list(settled)
             if others:
                 async with connection.transaction():
                     unwritten |= await write_settlements(connection, others)

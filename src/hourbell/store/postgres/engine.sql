@@ -170,20 +170,19 @@ cross join lateral (
 where l.lane is not null and first.ready_at is not null
 
 -- name: claim
+-- Rows that are locked stay where they are, and are found again by their place instead of the key.
 with wants as (
     select * from unnest($1::text[], $2::int[], $3::int[]) as w(lane, free, oldest)
 ), taken as materialized (
-    select picked.id
+    select picked.place
     from wants w
     cross join lateral (
-        select c.id
+        select c.place
         from (
-            select line.id,
-                   row_number() over (order by line.ready_at, line.id) as by_age,
-                   row_number() over (order by line.rank, line.ready_at, line.id) as by_rank
+            select line.*, row_number() over (order by line.ready_at, line.id) as by_age
             from generate_series(0, 3) as p(rank)
             cross join lateral (
-                select r.id, r.rank, r.ready_at
+                select r.ctid as place, r.id, r.rank, r.ready_at
                 from hourbell.runs r
                 where r.lane = w.lane and r.rank = p.rank and r.state in ('pending', 'retrying')
                   and r.ready_at <= $4 and r.crashes < $7
@@ -198,15 +197,16 @@ with wants as (
                 for no key update skip locked
             ) as line
         ) as c
-        order by c.by_age > w.oldest, c.by_rank
+        order by c.by_age > w.oldest, c.rank, c.ready_at, c.id
         limit w.free
     ) as picked
 ), claimed as (
     update hourbell.runs r
     set state = 'running', attempt = r.attempt + 1, lease_owner = $5, lease_until = $6,
         started_at = coalesce(r.started_at, $4)
-    where r.id = any(array(select id from taken))
-    returning r.*
+    where r.ctid = any(array(select place from taken))
+    returning r.id, r.job_id, r.job_version, r.kind, r.scheduled_at, r.ready_at, r.expires_at, r.lane, r.attempt,
+              r.failures, r.crashes, r.started_at, r.at_most_once, r.payload, r.rank
 )
 select id, job_id, job_version, kind, scheduled_at, ready_at, expires_at, lane, attempt, failures, crashes, started_at,
        at_most_once, payload::text
@@ -258,7 +258,8 @@ returning id
 
 -- name: settle
 -- The state is compared by way of a column: as a constant it would make every partial index on unfinished runs a
--- candidate, and before the table is analysed a whole such index looks cheaper than a thousand keys.
+-- candidate, and before the table is analysed a whole such index looks cheaper than a thousand keys. A row tells
+-- that something was written, and what only if it is not all.
 with given as materialized (
     select g.*, 'running' as held
     from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::timestamptz[], $6::int[], $7::int[],
@@ -309,10 +310,11 @@ with given as materialized (
         failed = hourbell.job_stats.failed + excluded.failed,
         cancelled = hourbell.job_stats.cancelled + excluded.cancelled
 )
-select id from changed
+select case when count(*) < cardinality($1) then array_agg(id) end as written from changed having count(*) > 0
 
 -- name: settle_succeeded
--- The same for runs that succeeded, as nearly all do: what they have in common crosses once.
+-- The same for runs that succeeded, as nearly all do: what they have in common crosses once, and an attempt that is
+-- there already, which only somebody else can have written, is an error: not to look for one is cheaper.
 with given as materialized (
     select g.*, 'running' as held
     from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::text[], $6::int[], $7::text[],
@@ -327,7 +329,6 @@ with given as materialized (
 ), tried as (
     insert into hourbell.attempts (run_id, number, node, started_at, finished_at, outcome, status_code, excerpt, phases)
     select id, attempt, $9, begun_at, at, 'succeeded', status_code, excerpt, phases::jsonb from changed
-    on conflict do nothing
 ), counted as (
     insert into hourbell.job_stats as s (job_id, last_run_id, last_run_at, last_state, last_success_at, succeeded)
     select job_id, (array_agg(id order by at desc))[1], max(at), 'succeeded', max(at), count(*)
@@ -341,7 +342,7 @@ with given as materialized (
         last_success_at = excluded.last_success_at,
         succeeded = s.succeeded + excluded.succeeded
 )
-select id from changed
+select case when count(*) < cardinality($1) then array_agg(id) end as written from changed having count(*) > 0
 
 -- name: late_outcomes
 with given as (

@@ -37,12 +37,13 @@ async def note_late(connection: Any, left: Sequence[Settled]) -> set[Held]:
 
 
 async def _unwritten(connection: Any, statement: str, arrays: Sequence[Any], *values: Any) -> set[Held]:
-    written = await connection.fetch(SQL[statement], *arrays, *values)
+    told = await connection.fetch(SQL[statement], *arrays, *values)
+    ids = told[0]["written"] if told else []
+    if ids is None:
+        return set()  # all were written
+    written = set(ids)
     runs, attempts, *_ = arrays
-    if len(written) == len(runs):
-        return set()
-    ids = {row["id"] for row in written}
-    return {Held(run_id, attempt) for run_id, attempt in zip(runs, attempts, strict=True) if run_id not in ids}
+    return {Held(run_id, attempt) for run_id, attempt in zip(runs, attempts, strict=True) if run_id not in written}
 
 
 def _by_run(row: Sequence[Any]) -> bytes:
