@@ -103,7 +103,7 @@ class Planned:
     skipped: Mapping[str, int]  # instants by reason
     errors: tuple[tuple[str, str], ...]  # (job name, what is wrong), for jobs that cannot be planned
     lanes: frozenset[str]  # where runs were added
-    next_plan_at: datetime | None  # when the next job is due
+    next_plan_at: datetime | None  # when the next job is due: at once, as far as a full pass knows
 
 
 class Tzdata(StrEnum):

@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ Row = Mapping[str, Any]
 UNREADABLE = (ValueError, RecursionError)  # what a row that makes no sense, or is nested too deep, raises
 
 _NOT_READ: Json = MappingProxyType({})
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 KINDS = {kind.value: kind for kind in Kind}
 _RUNNING, _NOT_BEGUN = RunState.RUNNING, False
@@ -34,12 +35,6 @@ OUTCOMES: dict[type[Outcome], str] = {
     Unstarted: "unstarted",
     Cancelled: "cancelled",
 }
-
-
-def is_needed_whole(row: Row) -> bool:
-    """Whether more of a due job is needed than the planner reads of each: its version is to be written down, or may be
-    if its pause ends. What a version that is written down says of the target was checked then."""
-    return row["saved_version"] != row["version"] or not row["enabled"] or not row["lane"]
 
 
 def definition_of(row: Row) -> Definition:
@@ -136,32 +131,38 @@ def _retry_of(text: str) -> RetryPolicy:
         return RETRY_PRESETS["default"]
 
 
-def _planning_definition_of(row: Row) -> Definition:
-    """What the planner needs of a definition whose version is written down."""
-    catch_up, overlap, delivery, priority = _policies(row["catch_up"], row["overlap"], row["delivery"], row["priority"])
-    return Definition(
-        name=row["name"],
-        schedule=row["schedule"],
+@lru_cache(10_000)  # jobs that are due together are often alike, and each to itself the next time
+def _rules_of(text: str) -> tuple[Any, ...]:
+    """What planning needs of a definition whose version is written down, as the fields after the name."""
+    schedule, timezone, dst, catch_up, window, overlap, delivery, max_age, late_after, *rest = json.loads(text)
+    priority, jitter, starts_at, ends_at, lane = rest
+    rules = Definition(
+        name="",
+        schedule=schedule,
         target=_NOT_READ,
-        timezone=row["timezone"],
-        dst=row["dst"],
-        catch_up=catch_up,
-        catch_up_window=row["catch_up_window"],
-        overlap=overlap,
-        delivery=delivery,
-        max_age=row["max_age"],
-        late_after=row["late_after"],
-        priority=priority,
-        jitter=row["jitter"],
-        starts_at=row["starts_at"],
-        ends_at=row["ends_at"],
-        lane=row["lane"],
+        timezone=timezone,
+        dst=dst,
+        catch_up=CatchUp(catch_up),
+        catch_up_window=_duration_of(window),
+        overlap=Overlap(overlap),
+        delivery=Delivery(delivery),
+        max_age=timedelta(microseconds=max_age),
+        late_after=timedelta(microseconds=late_after),
+        priority=Priority(priority),
+        jitter=timedelta(microseconds=jitter),
+        starts_at=_instant_of(starts_at),
+        ends_at=_instant_of(ends_at),
+        lane=lane,
     )
+    return tuple(getattr(rules, each.name) for each in fields(rules))[1:]
 
 
-@lru_cache(256)
-def _policies(catch_up: str, overlap: str, delivery: str, priority: str) -> tuple[CatchUp, Overlap, Delivery, Priority]:
-    return CatchUp(catch_up), Overlap(overlap), Delivery(delivery), Priority(priority)
+def _duration_of(microseconds: int | None) -> timedelta | None:
+    return None if microseconds is None else timedelta(microseconds=microseconds)
+
+
+def _instant_of(microseconds: int | None) -> datetime | None:
+    return None if microseconds is None else _EPOCH + timedelta(microseconds=microseconds)
 
 
 def _job(row: Row, definition: Definition, progress: Progress) -> Job:
@@ -174,6 +175,23 @@ def _job(row: Row, definition: Definition, progress: Progress) -> Job:
         row["plan_at"],
         row["error"],
         row["paused_until"],
+        progress.waiting,
+        progress.unfinished,
+        progress.newest_at,
+    )
+
+
+def _due_job(row: Row, progress: Progress) -> Job:
+    """A due job whose version is written down, so that it has no error and no pause, with what planning needs of it."""
+    return Job(
+        row["id"],
+        row["version"],
+        Definition(row["name"], *_rules_of(row["rules"])),
+        row["cursor_at"],
+        row["next_at"],
+        row["plan_at"],
+        None,
+        None,
         progress.waiting,
         progress.unfinished,
         progress.newest_at,
@@ -302,17 +320,21 @@ class Due:
 
     @classmethod
     def of(cls, rows: Iterable[Row], whole: Mapping[UUID, Row], progress: Mapping[UUID, Progress]) -> "Due":
-        """The jobs in rows, which may be whole."""
+        """The jobs in rows of `due_jobs`, and the whole rows of those that are needed whole: the version is to be
+        written down, or may be if a pause ends. What one that is written down says of the target was checked then."""
         jobs, broken, unsaved = [], [], set()
         for row in rows:
             job_id = row["id"]
+            standing = progress.get(job_id, _NO_PROGRESS)
             try:
-                definition = definition_of(whole[job_id]) if job_id in whole else _planning_definition_of(row)
-                jobs.append(_job(row, definition, progress.get(job_id, _NO_PROGRESS)))
+                if job_id not in whole:
+                    jobs.append(_due_job(row, standing))
+                    continue
+                if whole[job_id]["saved_version"] != row["version"]:
+                    unsaved.add(job_id)
+                jobs.append(_job(whole[job_id], definition_of(whole[job_id]), standing))
             except UNREADABLE as error:
                 broken.append(Broken.of(job_id, row["name"], error))
-            if row["saved_version"] != row["version"]:
-                unsaved.add(job_id)
         return cls(tuple(jobs), tuple(broken), frozenset(unsaved))
 
     def decided(self, now: datetime, decide: Callable[[Job, datetime], Plan]) -> tuple[list[Plan], list[Broken]]:

@@ -82,10 +82,12 @@ class Schedule:
 
         `name` is the job's name; only `H` fields need it.
         """
-        _require_text("schedule", expression)
-        _require_text("timezone", timezone)
-        _require_text("name", name or "")
-        return _parse(expression, timezone, str(dst), name if _HASHED.search(expression[:513]) else None)
+        if not (type(expression) is type(timezone) is str and type(name or "") is str):
+            _require_text("schedule", expression)
+            _require_text("timezone", timezone)
+            _require_text("name", name or "")
+        is_hashed = "H" in expression and _HASHED.search(expression[:513])
+        return _parse(expression, timezone, str(dst), name if is_hashed else None)
 
     def __reduce__(self) -> tuple[object, ...]:
         return Schedule.parse, (self.expression, self.timezone, self.dst, self.name)

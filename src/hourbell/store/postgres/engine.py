@@ -96,12 +96,13 @@ class PostgresEngineStore:
         self, connection: Any, now: datetime, limit: int, decide: Callable[[Job, datetime], Plan], write: Write
     ) -> Planned:
         rows = await connection.fetch(SQL["due_jobs"], now, limit)
-        written = await plan_jobs(connection, rows, now, decide, write)
+        is_full = len(rows) == limit
+        written = await plan_jobs(connection, rows, now, decide, write, asks_next=not is_full)
         if written.broken:
             ids, errors = columns(((each.id, each.error) for each in written.broken), 2)
             await connection.execute(SQL["set_job_errors"], ids, errors)
-        next_plan_at = written.next_plan_at
-        if written.broken or not written.plans:
+        next_plan_at = now if is_full else written.next_plan_at
+        if not is_full and (written.broken or not written.plans):
             next_plan_at = await connection.fetchval(SQL["next_plan_at"])
         batch = Batch(tuple(written.plans))
         return Planned(

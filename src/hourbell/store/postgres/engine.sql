@@ -8,11 +8,18 @@ select clock_timestamp()
 select pg_notify('hourbell', $1)
 
 -- name: due_jobs
+-- What planning needs of the definition is one text, the same for jobs that are alike; durations and instants in it are
+-- microseconds.
 select due.*, waiting.runs as waiting, waiting.scheduled + running.scheduled as unfinished
 from (
-    select j.id, j.name, j.version, j.saved_version, j.schedule, j.timezone, j.dst, j.catch_up, j.catch_up_window,
-           j.overlap, j.delivery, j.max_age, j.late_after, j.priority, j.jitter, j.starts_at, j.ends_at, j.enabled,
-           j.paused_until, j.lane, j.cursor_at, j.next_at, j.plan_at, j.error
+    select j.id, j.name, j.version, j.cursor_at, j.next_at, j.plan_at,
+           j.saved_version <> j.version or not j.enabled or j.lane = '' as is_needed_whole,
+           json_build_array(
+               j.schedule, j.timezone, j.dst, j.catch_up, (extract(epoch from j.catch_up_window) * 1000000)::bigint,
+               j.overlap, j.delivery, (extract(epoch from j.max_age) * 1000000)::bigint,
+               (extract(epoch from j.late_after) * 1000000)::bigint, j.priority,
+               (extract(epoch from j.jitter) * 1000000)::bigint, (extract(epoch from j.starts_at) * 1000000)::bigint,
+               (extract(epoch from j.ends_at) * 1000000)::bigint, j.lane)::text as rules
     from hourbell.jobs j
     where j.plan_at <= $1 and j.deleted_at is null
     order by j.plan_at, j.id
@@ -92,7 +99,8 @@ where place not in (select place from extended)
 order by place
 
 -- name: save_cursors
--- And give the hint that there are new runs; and when the next of the other jobs is due, which saves a question.
+-- And give the hint that there are new runs; and, if somebody wants to know, when the next of the other jobs is due,
+-- which saves a question. These are looked up: of an array that is given, each of its ids would be compared.
 -- A join for what they have in common would count as few rows, for each of which all ids are compared.
 with saved as (
     update hourbell.jobs j
@@ -106,9 +114,11 @@ with saved as (
     where j.id = n.id and j.id = any($1::uuid[])
 )
 select case when $8 then pg_notify('hourbell', 'runs') end,
-       (select o.plan_at from hourbell.jobs o
-        where o.plan_at is not null and o.deleted_at is null and not (o.id = any($1::uuid[]))
-        order by o.plan_at limit 1) as next_plan_at
+       case when $9 then (
+           select o.plan_at from hourbell.jobs o
+           where o.plan_at is not null and o.deleted_at is null and o.id not in (select unnest($1::uuid[]))
+           order by o.plan_at limit 1
+       ) end as next_plan_at
 
 -- name: end_pauses
 update hourbell.jobs

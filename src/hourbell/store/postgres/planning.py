@@ -21,7 +21,6 @@ from hourbell.store.rows import (
     Row,
     RunRow,
     columns,
-    is_needed_whole,
     progress_by_job,
     without_cursor,
 )
@@ -43,7 +42,7 @@ class Written:
     plans: list[Plan] = field(default_factory=list)
     lanes: Counter[str] = field(default_factory=Counter)
     broken: list[Broken] = field(default_factory=list)
-    next_plan_at: datetime | None = None  # of any job, where nothing was refused
+    next_plan_at: datetime | None = None  # of any job, if it was asked for and nothing was refused
 
     def add(self, other: "Written") -> None:
         self.plans += other.plans
@@ -51,7 +50,7 @@ class Written:
         self.broken += other.broken
 
 
-Write = Callable[[Any, list[Plan], Collection[UUID], datetime], Coroutine[Any, Any, Written]]
+Write = Callable[[Any, list[Plan], Collection[UUID], datetime, bool], Coroutine[Any, Any, Written]]
 
 
 async def progress_of(connection: Any, rows: Sequence[Row]) -> dict[UUID, Progress]:
@@ -71,23 +70,31 @@ async def _progress_of_due(connection: Any, rows: Sequence[Row]) -> dict[UUID, P
 
 
 async def plan_jobs(
-    connection: Any, rows: Sequence[Row], now: datetime, decide: Callable[[Job, datetime], Plan], write: Write
+    connection: Any,
+    rows: Sequence[Row],
+    now: datetime,
+    decide: Callable[[Job, datetime], Plan],
+    write: Write,
+    *,
+    asks_next: bool,
 ) -> Written:
-    """Decide and write what becomes of due jobs."""
+    """Decide and write what becomes of due jobs; ask, if so, when the next one is due."""
     due = Due.of(rows, await _whole_of(connection, rows), await _progress_of_due(connection, rows))
     plans, broken = due.decided(now, decide)
-    written = await write(connection, plans, due.unsaved, now)
+    written = await write(connection, plans, due.unsaved, now, asks_next)
     written.broken += broken
     return written
 
 
 async def _whole_of(connection: Any, rows: Sequence[Row]) -> dict[UUID, Row]:
     """The whole rows of the jobs that are needed whole."""
-    ids = [row["id"] for row in rows if is_needed_whole(row)]
+    ids = [row["id"] for row in rows if row["is_needed_whole"]]
     return {row["id"]: row for row in await connection.fetch(SQL["whole_jobs"], ids)} if ids else {}
 
 
-async def write_together(connection: Any, plans: list[Plan], unsaved: Collection[UUID], now: datetime) -> Written:
+async def write_together(
+    connection: Any, plans: list[Plan], unsaved: Collection[UUID], now: datetime, asks_next: bool
+) -> Written:
     """Write plans without a savepoint; if a statement is refused, so is all of the transaction.
 
     A row that is locked outside a savepoint and changed inside is noted as held by both (a multixact). PostgreSQL does
@@ -95,18 +102,21 @@ async def write_together(connection: Any, plans: list[Plan], unsaved: Collection
     """
     if not plans:
         return Written()
-    lanes, of_others = await write_batch(connection, Batch(tuple(plans)), unsaved, now, by="engine")
+    batch = Batch(tuple(plans))
+    lanes, of_others = await write_batch(connection, batch, unsaved, now, by="engine", asks_next=asks_next)
     due = [at for at in (of_others, *(plan.plan_at for plan in plans)) if at is not None]
     return Written(plans, lanes, next_plan_at=min(due, default=None))
 
 
-async def write_plans(connection: Any, plans: list[Plan], unsaved: Collection[UUID], now: datetime) -> Written:
+async def write_plans(
+    connection: Any, plans: list[Plan], unsaved: Collection[UUID], now: datetime, asks_next: bool = False
+) -> Written:
     """Write plans together; if a statement fails, in halves, until the job whose data it refuses stands alone."""
     if not plans:
         return Written()
     try:
         async with connection.transaction():
-            return await write_together(connection, plans, unsaved, now)
+            return await write_together(connection, plans, unsaved, now, asks_next)
     except REFUSED as error:
         if len(plans) == 1:
             return Written(broken=[Broken.of(plans[0].job.id, plans[0].job.definition.name, error)])
@@ -117,11 +127,11 @@ async def write_plans(connection: Any, plans: list[Plan], unsaved: Collection[UU
 
 
 async def write_batch(
-    connection: Any, batch: Batch, unsaved: Collection[UUID], now: datetime, *, by: str
+    connection: Any, batch: Batch, unsaved: Collection[UUID], now: datetime, *, by: str, asks_next: bool = False
 ) -> tuple[Counter[str], datetime | None]:
     """Write versions, runs, skips and cursors, and give the hint that there are runs.
 
-    How many are new in each lane, and when the next of the other jobs is due.
+    How many are new in each lane, and, if it is asked for, when the next of the other jobs is due.
     """
     versions, runs, skips = batch.versions(unsaved), batch.runs, batch.skips
     if versions:
@@ -137,7 +147,7 @@ async def write_batch(
     places, alike = shared(map(cursor_values, batch.plans))
     ids = [plan.job.id for plan in batch.plans]
     next_plan_at = await connection.fetchval(
-        SQL["save_cursors"], ids, places, *columns(alike, 5), bool(lanes), column=1
+        SQL["save_cursors"], ids, places, *columns(alike, 5), bool(lanes), asks_next, column=1
     )
     if resumed := [plan.job.id for plan in batch.plans if plan.resumes]:
         await connection.execute(SQL["end_pauses"], resumed)

@@ -20,7 +20,7 @@ _NOBODY = UUID(int=0)
 _NOTHING_TO_DO: dict[str, list[Any]] = {
     "due_jobs": [_NEVER, 0],
     "insert_runs": [[]] * 14 + [_NEVER],
-    "save_cursors": [[]] * 7 + [False],
+    "save_cursors": [[]] * 7 + [False, False],
     "claim": [[]] * 3 + [_NEVER, _NOBODY, _NEVER, 0],
     "definitions": [[], []],
     "secrets_of_jobs": [[], _NEVER],

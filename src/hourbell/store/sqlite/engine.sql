@@ -6,8 +6,11 @@
 select cast(round((julianday('now') - 2440587.5) * 86400000) as integer) * 1000 as at
 
 -- name: due_jobs
-select id, name, version, saved_version, schedule, timezone, dst, catch_up, catch_up_window, overlap, delivery, max_age,
-       late_after, priority, jitter, starts_at, ends_at, enabled, paused_until, lane, cursor_at, next_at, plan_at, error
+-- What planning needs of the definition is one text, the same for jobs that are alike.
+select id, name, version, cursor_at, next_at, plan_at,
+       saved_version <> version or not enabled or lane = '' as is_needed_whole,
+       json_array(schedule, timezone, dst, catch_up, catch_up_window, overlap, delivery, max_age, late_after, priority,
+                  jitter, starts_at, ends_at, lane) as rules
 from hourbell_jobs
 where plan_at <= ? and deleted_at is null
 order by plan_at, id

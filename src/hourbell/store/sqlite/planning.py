@@ -20,7 +20,6 @@ from hourbell.store.rows import (
     Progress,
     Row,
     RunRow,
-    is_needed_whole,
     progress_by_job,
     without_cursor,
 )
@@ -63,7 +62,7 @@ def progress_of(session: Session, rows: Sequence[Row]) -> dict[UUID, Progress]:
 
 def _whole_of(session: Session, rows: Sequence[Row]) -> dict[UUID, Row]:
     """The whole rows of the jobs that are needed whole."""
-    ids = [row["id"] for row in rows if is_needed_whole(row)]
+    ids = [row["id"] for row in rows if row["is_needed_whole"]]
     return {row["id"]: row for row in session.fetch(SQL["whole_jobs"], ids)} if ids else {}
 
 
@@ -82,7 +81,7 @@ def plan_due(session: Session, now: datetime, limit: int, decide: Callable[[Job,
         skipped=batch.skipped,
         errors=batch.errors + tuple((each.name, each.error) for each in broken),
         lanes=frozenset(lanes),
-        next_plan_at=next_plan_at(session),
+        next_plan_at=now if len(rows) == limit else next_plan_at(session),
     )
 
 
