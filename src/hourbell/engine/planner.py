@@ -17,6 +17,7 @@ from hourbell.store.base import EngineStore, Planned
 MOST_JOBS = 1_000
 _FIRST_JOBS = 20
 _MOST_RUNS = 2_000
+_IN_A_ROW = 5  # full passes, before it is seen whether the node is to stop
 _LOCKED_ELSEWHERE = 0.1  # seconds to leave a due job to whoever holds its lock
 _ALONE = timedelta(seconds=1)  # the longest sleep while hints from others do not arrive
 
@@ -64,15 +65,26 @@ class Planner:
         return max(0.0, min(longest, next_plan_at - self._clock.now()).total_seconds())
 
     async def _passes(self, now: datetime) -> list[Planned]:
-        """One, or two at once while there is much to do: one decides while the database writes for the other."""
-        count = 2 if self._limit == MOST_JOBS else 1
-        ended = await asyncio.gather(*(self._pass(now) for _ in range(count)), return_exceptions=True)
+        """One; or, while there is much to do, two lines of some: one decides while the database writes for the other.
+
+        The last of each line.
+        """
+        lines, length = (2, _IN_A_ROW) if self._limit == MOST_JOBS else (1, 1)
+        ended = await asyncio.gather(*(self._line(now, length) for _ in range(lines)), return_exceptions=True)
         passes = []
         for each in ended:
             if isinstance(each, BaseException):
                 raise each
             passes.append(each)
         return passes
+
+    async def _line(self, now: datetime, length: int) -> Planned:
+        """Passes one after the other, while they are full."""
+        planned = await self._pass(now)
+        while length > 1 and planned.jobs == self._limit and planned.runs <= _MOST_RUNS:
+            length -= 1
+            planned = await self._pass(now)
+        return planned
 
     async def _pass(self, now: datetime) -> Planned:
         planned = await self._store.plan_due(now, self._limit, plan)

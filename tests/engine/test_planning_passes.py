@@ -1,0 +1,94 @@
+"""How many jobs a planner takes at once, and how many passes it makes before it looks up again."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+from hourbell.engine.events import EngineEvents
+from hourbell.engine.planner import MOST_JOBS, Planner
+from hourbell.engine.time import DatabaseClock
+from hourbell.metrics import Metrics
+from hourbell.store.base import EngineStore, Planned, Tzdata
+
+pytestmark = pytest.mark.anyio
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+class ScriptedStore:
+    """So many jobs are due, each of which gives so many runs."""
+
+    hears_others = True
+
+    def __init__(self, due: int, runs_of_each: int = 1) -> None:
+        self.due = due
+        self.runs_of_each = runs_of_each
+        self.passes: list[int] = []
+
+    async def check_tzdata(self, _version: str) -> Tzdata:
+        return Tzdata.CURRENT
+
+    async def plan_due(self, now: datetime, limit: int, _decide: Callable[..., Any]) -> Planned:
+        jobs = min(limit, self.due)
+        self.due -= jobs
+        self.passes.append(jobs)
+        next_plan_at = now if jobs == limit else now + HOUR
+        return Planned(jobs, jobs * self.runs_of_each, {}, (), frozenset(), next_plan_at)
+
+
+def planner(store: ScriptedStore) -> Planner:
+    clock = DatabaseClock(lambda: 0.0)
+    for _ in range(2):
+        clock.observe(NOW, 0.0)
+    return Planner(
+        cast(EngineStore, store),
+        clock,
+        events=EngineEvents(Metrics()),
+        on_runs=lambda _: None,
+        tzdata="2026b",
+        longest_sleep=2 * HOUR,
+    )
+
+
+async def ticks(of: Planner, most: int = 100) -> int:
+    """Tick until it wants to sleep; how often."""
+    for count in range(1, most + 1):
+        if await of.tick() > 0:
+            return count
+    raise AssertionError(f"it did not sleep after {most} ticks")
+
+
+async def test_the_first_pass_is_small_and_each_next_one_twice_as_large() -> None:
+    store = ScriptedStore(due=3_000)
+    await ticks(planner(store))
+
+    assert store.passes[:7] == [20, 40, 80, 160, 320, 640, 1_000]
+    assert sum(store.passes) == 3_000
+
+
+async def test_after_a_few_full_passes_it_looks_up() -> None:
+    store = ScriptedStore(due=100 * MOST_JOBS)
+    asked = planner(store)
+    for _ in range(6):
+        await asked.tick()
+    before = len(store.passes)
+
+    assert await asked.tick() == 0
+    assert len(store.passes) - before == 10
+
+
+async def test_passes_that_give_many_runs_take_fewer_jobs() -> None:
+    store = ScriptedStore(due=20_000, runs_of_each=100)
+    await ticks(planner(store), most=10_000)
+
+    assert max(store.passes) * store.runs_of_each <= 2_000
+
+
+async def test_nothing_is_asked_again_once_all_is_planned() -> None:
+    store = ScriptedStore(due=5 * MOST_JOBS)
+    await ticks(planner(store))
+
+    assert store.passes.count(0) <= 2
+    assert sum(store.passes) == 5 * MOST_JOBS
