@@ -37,13 +37,15 @@ class EngineEvents:
 
     def started(self, run: Run, definition: Definition, now: datetime) -> None:
         metrics = self._metrics
-        metrics.dispatch.observe(max(0.0, (now - run.ready_at).total_seconds()))
+        waited = (now - run.ready_at).total_seconds()
+        metrics.dispatch.observe(waited if waited > 0 else 0.0)
         if log.isEnabledFor(logging.DEBUG):
             log.debug("run_started", extra=_facts(run, definition.name))
         if run.kind is not Kind.SCHEDULED:
             return  # it is done again on purpose, however long after its instant
         lateness = now - run.scheduled_at
-        metrics.lateness.observe(max(0.0, lateness.total_seconds()))
+        late = lateness.total_seconds()
+        metrics.lateness.observe(late if late > 0 else 0.0)
         if run.failures > 0 or lateness <= definition.late_after:
             return  # a retry is late by its waits, and each failure was told
         was_down = was_planned_late(run, definition) or run.crashes > 0
@@ -59,10 +61,11 @@ class EngineEvents:
         else:
             log.info("run_late", extra=facts)
 
-    def settled(self, settled: Sequence[Settled], saved: Sequence[Saved], names: Sequence[str]) -> None:
+    def settled(self, settled: Sequence[tuple[Settled, str, object]], saved: Sequence[Saved]) -> None:
+        """Settlements, each with the name of its job, and what became of them."""
         outcomes: Counter[str] = Counter()
         ended: Counter[RunState] = Counter()
-        for (settlement, attempt), answer, name in zip(settled, saved, names, strict=True):
+        for ((settlement, attempt), name, _), answer in zip(settled, saved, strict=True):
             if answer is _SUPERSEDED:
                 self._metrics.superseded.inc()
                 log.warning("write_superseded", extra=_facts(settlement.run, name))

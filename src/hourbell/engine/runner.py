@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -272,12 +273,13 @@ class Runner:
         runs = await self._store.claim(
             self._node, now, until, wants, suspects=suspects, suspect_after=self._suspect_after
         )
-        of_lanes = Counter(run.lane for run in runs)
+        of_lanes = Counter([run.lane for run in runs])
         if not runs:
             return of_lanes
         self._lanes.is_stale = True
         self._events.claimed(runs)
         targets = {lane: self._target(lane) for lane in of_lanes}
+        self._in_lane.update(of_lanes)
         claimed = [self._hold(run, targets[run.lane], trusted_until) for run in runs]
         try:
             definitions = await self._definitions_of(runs)
@@ -297,7 +299,6 @@ class Runner:
         assert target is not None  # only lanes with a target are claimed
         attempting = Attempting(Held(run.id, run.attempt), run, target, trusted_until)
         self._held[attempting.held] = attempting
-        self._in_lane[run.lane] += 1
         return attempting
 
     async def _definitions_of(self, runs: list[Run]) -> dict[tuple[UUID, int], Definition | None]:
@@ -388,7 +389,7 @@ class Runner:
             return
         settled = self._settled(attempting, outcome)
         name = attempting.definition.name if attempting.definition is not None else ""
-        self._settler.add(settled, name, on_written=lambda: self._release(attempting))
+        self._settler.add(settled, name, partial(self._release, attempting))
         attempting.is_settled = True
         self._unwritten += 1
         self._leave_lane(attempting.run.lane)

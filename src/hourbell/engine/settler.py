@@ -24,10 +24,7 @@ _GATHER = 0.005
 _LONGEST_PAUSE = 2.0  # seconds
 
 
-class _Waiting(NamedTuple):
-    settled: Settled
-    name: str
-    on_written: Callable[[], None]
+_Waiting = tuple[Settled, str, Callable[[], None]]  # with the job's name, and whom to tell when it is written
 
 
 class _Gone(NamedTuple):
@@ -52,7 +49,7 @@ class Settler:
         self._gathered = False
 
     def add(self, settled: Settled, name: str, on_written: Callable[[], None]) -> None:
-        self._waiting.append(_Waiting(settled, name, on_written))
+        self._waiting.append((settled, name, on_written))
         if len(self._waiting) == 1 or len(self._waiting) == BATCH:
             self.wake()
 
@@ -72,9 +69,9 @@ class Settler:
         saved = await self._write(batch)
         self._gathered = False
         del self._waiting[: len(batch)]
-        for each in batch:
-            each.on_written()
-        self._events.settled([each.settled for each in batch], saved, [each.name for each in batch])
+        for _, _, on_written in batch:
+            on_written()
+        self._events.settled(batch, saved)
         self._on_slots()
         for gone in _gone_of(batch, saved):
             await self._pause(gone)
@@ -94,36 +91,36 @@ class Settler:
     async def _write(self, batch: Sequence[_Waiting]) -> list[Saved]:
         """Write outcomes together; if one cannot be written, in halves, until it stands alone and loses its words."""
         try:
-            return await self._store.settle([each.settled for each in batch])
+            return await self._store.settle([settled for settled, _, _ in batch])
         except StoreUnavailable:
             raise
         except Exception as error:
             if len(batch) > 1:
                 middle = len(batch) // 2
                 return await self._write(batch[:middle]) + await self._write(batch[middle:])
-            log.exception("outcome_cannot_be_written", extra={"run": str(batch[0].settled.settlement.run.id)})
-            return [await self._write_plainly(batch[0], f"the outcome cannot be written: {error!r}")]
+            [(settled, _, _)] = batch
+            log.exception("outcome_cannot_be_written", extra={"run": str(settled.settlement.run.id)})
+            return [await self._write_plainly(settled, f"the outcome cannot be written: {error!r}")]
 
-    async def _write_plainly(self, waiting: _Waiting, error: str) -> Saved:
+    async def _write_plainly(self, settled: Settled, error: str) -> Saved:
         """Write one outcome without its words; if even that is refused, its lease runs out and another node decides."""
         try:
-            return (await self._store.settle([_plain(waiting.settled, error)]))[0]
+            return (await self._store.settle([_plain(settled, error)]))[0]
         except StoreUnavailable:
             raise
         except Exception:
-            log.exception("outcome_given_up", extra={"run": str(waiting.settled.settlement.run.id)})
+            log.exception("outcome_given_up", extra={"run": str(settled.settlement.run.id)})
             return Saved.SUPERSEDED
 
 
 def _gone_of(batch: Sequence[_Waiting], saved: Sequence[Saved]) -> list[_Gone]:
     """The jobs not to go on with, once each."""
     gone = {}
-    for each, answer in zip(batch, saved, strict=True):
-        settlement = each.settled.settlement
+    for ((settlement, _), name, _), answer in zip(batch, saved, strict=True):
         note = settlement.outcome.pauses_job if isinstance(settlement.outcome, Failed) else None
         if note is not None and answer is not Saved.SUPERSEDED:
             run = settlement.run
-            gone[run.job_id] = _Gone(run.job_id, run.job_version, settlement.at, note, each.name)
+            gone[run.job_id] = _Gone(run.job_id, run.job_version, settlement.at, note, name)
     return list(gone.values())
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from hourbell.core.job import Job
@@ -18,6 +18,7 @@ from hourbell.store.base import Attempt, Conflict, Held, Mark, Settled, Tzdata
 from hourbell.store.control import ControlStore, FailedRun
 from hourbell.store.rows import OUTCOMES, Row, RunRow, job_of, result_of
 
+_SUCCEEDED = RunState.SUCCEEDED  # asking the enum for it takes longer than comparing
 NEWEST = Mark(datetime(9999, 1, 1, tzinfo=UTC), UUID(int=0))
 
 
@@ -121,34 +122,20 @@ def settlement_values(settled: Settled) -> tuple[Any, ...]:
     )
 
 
-class Success(NamedTuple):
-    """What is written of a run that succeeded, of which there are so many that they have a form of their own."""
+# What is written of a run that succeeded, of which there are so many that they have a form of their own: its id, the
+# attempt, when that began and ended, the result, and of the answer the status code, the excerpt and the phases.
+Success = tuple[UUID, int, datetime | None, datetime, str | None, int | None, str | None, str | None]
 
-    run_id: UUID
-    attempt: int
-    begun_at: datetime | None
-    at: datetime
-    result: str | None
-    status_code: int | None
-    excerpt: str | None
-    phases: str | None
 
-    @classmethod
-    def of(cls, settled: Settled) -> "Success | None":
-        """None for any other end, and for a success of which something has to be said."""
-        settlement, attempt = settled
-        if attempt is None or attempt.error is not None or settlement.state is not RunState.SUCCEEDED:
-            return None
-        return cls(
-            settlement.run.id,
-            settlement.run.attempt,
-            attempt.started_at,
-            settlement.at,
-            result_of(settlement.outcome),
-            attempt.status_code,
-            attempt.excerpt,
-            json.dumps(dict(attempt.phases)) if attempt.phases else None,
-        )
+def success_of(settled: Settled) -> Success | None:
+    """None for any other end, and for a success of which something has to be said."""
+    settlement, attempt = settled
+    if attempt is None or attempt.error is not None or settlement.state is not _SUCCEEDED:
+        return None
+    phases = json.dumps(dict(attempt.phases)) if attempt.phases else None
+    run = settlement.run
+    result = result_of(settlement.outcome)
+    return run.id, run.attempt, attempt.started_at, settlement.at, result, attempt.status_code, attempt.excerpt, phases
 
 
 def with_cancels(settled: Sequence[Settled], cancelled: Collection[UUID]) -> list[Settled]:

@@ -22,6 +22,7 @@ log = logging.getLogger("hourbell.targets")
 
 _TIMEOUT = "10m"
 _NONE = timedelta(0)
+_SUCCEEDED = Succeeded()
 _GRACE = 5.0  # seconds for a function in a thread to see that its time is over
 
 
@@ -130,7 +131,8 @@ class TaskTarget:
         try:
             with limit:
                 if task.is_async:
-                    return Succeeded(kept(await task.function(run, **arguments)))
+                    result = await task.function(run, **arguments)
+                    return _SUCCEEDED if result is None else Succeeded(kept(result))
                 if task.isolate:
                     return await self._in_process(task, run, desk, arguments)
                 return Succeeded(kept(await self._in_thread(task, run, desk, arguments, limit)))

@@ -39,7 +39,16 @@ from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.control import PostgresControlStore
 from hourbell.store.postgres.planning import REFUSED, SQL, Write, plan_jobs, write_plans, write_together
 from hourbell.store.postgres.settling import note_late, write_settlements, write_successes
-from hourbell.store.records import Success, lost_attempt, note_values, pause_if_unchanged, refreshed, serves, standing
+from hourbell.store.records import (
+    Success,
+    lost_attempt,
+    note_values,
+    pause_if_unchanged,
+    refreshed,
+    serves,
+    standing,
+    success_of,
+)
 from hourbell.store.records import held as held_by
 from hourbell.store.rows import Batch, claimed_run_of, columns, run_of, secrets_of
 
@@ -163,12 +172,16 @@ class PostgresEngineStore:
     async def settle(self, settled: Sequence[Settled]) -> list[Saved]:
         successes: dict[UUID, list[Success]] = {}
         others: list[Settled] = []
+        node: UUID | None = None
         for each in settled:
-            success = Success.of(each)
+            success = success_of(each)
             if success is None or each.attempt is None:
                 others.append(each)
-            else:
-                successes.setdefault(each.attempt.node, []).append(success)
+                continue
+            if each.attempt.node is not node:  # nearly all are of one node, which need not be looked up for each
+                node = each.attempt.node
+                of_node = successes.setdefault(node, [])
+            of_node.append(success)
         unwritten: set[Held] = set()
         async with self._connections.connection() as connection:
             try:

@@ -3,10 +3,9 @@
 import json
 from datetime import datetime
 from typing import Any, NamedTuple
-from uuid import UUID
 
 from hourbell.core.policies import Rank
-from hourbell.core.run import Run
+from hourbell.core.run import Run, uuid_of
 from hourbell.core.states import RunState
 from hourbell.store.base import Want
 from hourbell.store.rows import KINDS, payload_of
@@ -36,7 +35,7 @@ class Waiting(NamedTuple):
 
     def claimed(self) -> Run:
         return Run(
-            UUID(int=int(self.id, 16)),
+            uuid_of(int(self.id, 16)),
             job_id_of(self.job_id),
             self.job_version,
             KINDS[self.kind],
@@ -69,9 +68,10 @@ def picked(session: Session, want: Want, now: datetime, suspect_after: int) -> l
     for rank in Rank:
         enough = min(want.free, max(0, want.free - len(line)) + want.oldest)
         if enough > 0:
-            line += sorted(waiting(session, SQL["line"], want.lane, rank, now, enough, suspect_after), key=by_rank)
+            line += waiting(session, SQL["line"], want.lane, rank, now, enough, suspect_after)
     if len(line) <= want.free:
         return line
+    line.sort(key=by_rank)
     by_age = sorted(line, key=lambda run: (run.ready_at, run.id))
     first = by_age[: min(want.oldest, want.free)]
     taken = {run.id for run in first}

@@ -12,7 +12,15 @@ from hourbell.core.settle import Failed
 from hourbell.core.states import ENDS, RunState
 from hourbell.store.base import Held, Settled
 from hourbell.store.queries import load_queries
-from hourbell.store.records import Success, going_to_wait, held, late_values, settlement_values, with_cancels
+from hourbell.store.records import (
+    Success,
+    going_to_wait,
+    held,
+    late_values,
+    settlement_values,
+    success_of,
+    with_cancels,
+)
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.values import array, microseconds
 
@@ -65,8 +73,8 @@ def _write_successes(session: Session, settled: Sequence[Settled]) -> bool:
 
     How many rows a statement changed is known at once. Which ones they were would have to be fetched, row by row.
     """
-    successes = [success for each in settled if (success := Success.of(each)) is not None]
-    nodes = {each.attempt.node for each in settled if each.attempt is not None}
+    successes = [success for each in settled if (success := success_of(each)) is not None]
+    nodes = {id(each.attempt.node): each.attempt.node for each in settled if each.attempt is not None}.values()
     if len(successes) < len(settled) or len(nodes) != 1:
         return False
     rows = json.dumps(list(map(_plain, successes)), ensure_ascii=False)

@@ -11,6 +11,8 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
+from hourbell.core.run import uuid_of
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the nominal local time has no zone
 _MICROSECOND = timedelta(microseconds=1)
@@ -91,7 +93,7 @@ def _duration_of(value: int) -> timedelta:
 
 
 def _id_of(value: bytes | int) -> UUID | int:
-    return UUID(bytes=value) if isinstance(value, bytes) else value
+    return uuid_of(int.from_bytes(value, "big")) if isinstance(value, bytes) else value
 
 
 _FORMS: dict[type, Callable[[Any], Any]] = {
