@@ -49,7 +49,7 @@ _BACKLOG = 1_024
 _TIDY_SECONDS = 60
 _KEYS_LAST = timedelta(hours=24)
 _FORGOTTEN_AT_ONCE = 10_000
-_TURN = 0.0005  # seconds that a busy thread keeps others waiting; by default SQLite waits 5 ms for each statement
+_TURN = 0.0001  # seconds that a busy thread keeps others waiting; by default SQLite waits 5 ms for each statement
 _LAST_ANSWERS = 5  # seconds for requests that are being answered when the server closes
 
 

@@ -27,13 +27,14 @@ from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.settling import count_cancelled
 
 SQL = load_queries("hourbell.store.sqlite", "engine.sql")
+_OWN_FUNCTIONS = f"sql:{OWN_DATABASE}"  # a lane
 # What a statement says about the data it was given, as opposed to the state of the database.
 _REFUSED = (apsw.ConstraintError, apsw.MismatchError, apsw.RangeError, apsw.TooBigError, OverflowError, UnicodeError)
 
 
 def refuse_functions(definition: Definition) -> Definition:
     """The definition, or a TargetError if it wants a function of this database."""
-    if definition.lane == f"sql:{OWN_DATABASE}":
+    if definition.lane == _OWN_FUNCTIONS:
         raise TargetError(
             [
                 "SQLite has no functions to call; name a PostgreSQL database of HOURBELL_SQL_DATABASES as the target's "
