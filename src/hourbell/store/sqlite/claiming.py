@@ -1,6 +1,8 @@
 """Claiming on SQLite: which waiting runs come first."""
 
 import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -55,28 +57,61 @@ class Waiting(NamedTuple):
         )
 
 
-def waiting(session: Session, sql: str, *values: Any) -> list[Waiting]:
-    """The runs of a statement that answers them as one JSON array."""
-    row = session.fetch_one(sql, *values)
-    assert row is not None
-    return list(map(Waiting._make, json.loads(row["runs"])))
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Waiting runs, as the JSON array that the statements give and take."""
+
+    count: int
+    text: str
+
+    @classmethod
+    def of(cls, runs: Sequence[Waiting]) -> "Line":
+        return cls(len(runs), json.dumps(runs, ensure_ascii=False))
+
+    @property
+    def runs(self) -> list[Waiting]:
+        """By rank and age."""
+        return sorted(map(Waiting._make, json.loads(self.text)), key=_by_rank)
 
 
-def picked(session: Session, want: Want, now: datetime, suspect_after: int) -> list[Waiting]:
-    """The ready runs of a lane that come first: `oldest` of them by age, the others by rank and then by age."""
-    line: list[Waiting] = []
+def joined(lines: Iterable[Line]) -> Line:
+    """All of them in one."""
+    some = [line for line in lines if line.count]
+    return Line(sum(line.count for line in some), f"[{','.join(line.text[1:-1] for line in some)}]")
+
+
+def suspect_of(session: Session, lanes: Sequence[str], now: datetime, suspect_after: int) -> Line:
+    return _line(session, SQL["suspect"], lanes, now, suspect_after)
+
+
+def ready_of(session: Session, want: Want, now: datetime, suspect_after: int) -> Line:
+    """The ready runs of a lane that come first: `oldest` of them by age, the others by rank and then by age.
+
+    They are read only if there are more than are wanted: the thread that writes shares the interpreter with all others.
+    """
+    lines: list[Line] = []
+    found = 0
     for rank in Rank:
-        enough = min(want.free, max(0, want.free - len(line)) + want.oldest)
+        enough = min(want.free, max(0, want.free - found) + want.oldest)
         if enough > 0:
-            line += waiting(session, SQL["line"], want.lane, rank, now, enough, suspect_after)
-    if len(line) <= want.free:
-        return line
-    line.sort(key=by_rank)
+            lines.append(_line(session, SQL["line"], want.lane, rank, now, enough, suspect_after))
+            found += lines[-1].count
+    whole = joined(lines)
+    return whole if found <= want.free else Line.of(_first(whole.runs, want))
+
+
+def _first(line: list[Waiting], want: Want) -> list[Waiting]:
     by_age = sorted(line, key=lambda run: (run.ready_at, run.id))
     first = by_age[: min(want.oldest, want.free)]
     taken = {run.id for run in first}
     return first + [run for run in line if run.id not in taken][: want.free - len(first)]
 
 
-def by_rank(run: Waiting) -> tuple[int, int, str]:
+def _line(session: Session, sql: str, *values: Any) -> Line:
+    row = session.fetch_one(sql, *values)
+    assert row is not None
+    return Line(row["count"], row["runs"])
+
+
+def _by_rank(run: Waiting) -> tuple[int, int, str]:
     return run.rank, run.ready_at, run.id

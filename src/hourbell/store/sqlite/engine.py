@@ -33,11 +33,17 @@ from hourbell.store.base import (
 from hourbell.store.records import held as held_by
 from hourbell.store.records import lost_attempt, note_values, pause_if_unchanged, serves, standing
 from hourbell.store.rows import run_of, secrets_of
-from hourbell.store.sqlite.claiming import Waiting, by_rank, picked, waiting
+from hourbell.store.sqlite.claiming import Line, joined, ready_of, suspect_of
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.control import SqliteControlStore
 from hourbell.store.sqlite.planning import SQL, next_plan_at, plan_due, refresh
-from hourbell.store.sqlite.settling import count_expired, note_late, write_settlements
+from hourbell.store.sqlite.settling import (
+    count_expired,
+    note_late,
+    successes_of,
+    write_settlements,
+    write_successes,
+)
 from hourbell.store.sqlite.values import EPOCH, array
 from hourbell.store.sqlite.writer import Runner
 
@@ -91,18 +97,16 @@ class SqliteEngineStore:
         suspects: bool = False,
         suspect_after: int = SUSPECT_AFTER,
     ) -> list[Run]:
-        def claim(session: Session) -> list[Waiting]:
+        def claim(session: Session) -> Line:
             if suspects:
-                lanes = [want.lane for want in wants if want.free > 0]
-                runs = waiting(session, SQL["suspect"], lanes, now, suspect_after)
+                line = suspect_of(session, [want.lane for want in wants if want.free > 0], now, suspect_after)
             else:
-                runs = [run for want in wants for run in picked(session, want, now, suspect_after)]
-                runs.sort(key=by_rank)
-            if runs:
-                session.execute(SQL["claim"], [run.id for run in runs], node, lease_until, now)
-            return runs
+                line = joined(ready_of(session, want, now, suspect_after) for want in wants)
+            if line.count:
+                session.execute(SQL["claim"], line.text, node, lease_until, now)
+            return line
 
-        return [run.claimed() for run in await self._runner.write(claim)]
+        return [run.claimed() for run in (await self._runner.write(claim)).runs]
 
     async def definitions(self, versions: Collection[tuple[UUID, int]]) -> dict[tuple[UUID, int], Definition]:
         rows = await self._runner.read(lambda session: session.fetch(SQL["definitions"], list(versions)))
@@ -123,7 +127,11 @@ class SqliteEngineStore:
         await self._runner.write(lambda session: session.execute(SQL["write_notes"], rows))
 
     async def settle(self, settled: Sequence[Settled]) -> list[Saved]:
+        successes = successes_of(settled)  # put into words here: the thread that writes has more to do
+
         def settle(session: Session) -> dict[Held, Saved]:
+            if successes is not None and write_successes(session, successes):
+                return {}
             unwritten = write_settlements(session, settled)
             if not unwritten:
                 return {}

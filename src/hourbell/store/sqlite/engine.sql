@@ -131,7 +131,7 @@ group by found.lane
 
 -- name: line
 -- All rows in one value: the interpreter's lock is taken for each row that is fetched, and others want it, too.
-select json_group_array(json_array(
+select count(*) as count, json_group_array(json_array(
     hex(id), hex(job_id), job_version, kind, scheduled_at, ready_at, expires_at, lane, attempt + 1, failures, crashes,
     coalesce(started_at, ?3), at_most_once, payload, rank)) as runs
 from (
@@ -147,7 +147,7 @@ order by ready_at, id
 limit ?4)
 
 -- name: suspect
-select json_group_array(json_array(
+select count(*) as count, json_group_array(json_array(
     hex(id), hex(job_id), job_version, kind, scheduled_at, ready_at, expires_at, lane, attempt + 1, failures, crashes,
     coalesce(started_at, ?2), at_most_once, payload, rank)) as runs
 from (
@@ -164,9 +164,10 @@ order by ready_at, id
 limit 1)
 
 -- name: claim
+-- Runs as the statements above give them.
 update hourbell_runs
 set state = 'running', attempt = attempt + 1, lease_owner = ?2, lease_until = ?3, started_at = coalesce(started_at, ?4)
-where id in (select unhex(value) from json_each(?1))
+where id in (select unhex(value ->> 0) from json_each(?1))
 
 -- name: definitions
 select v.job_id, v.version, v.definition

@@ -48,8 +48,6 @@ class _Tally:
 
 def write_settlements(session: Session, settled: Sequence[Settled]) -> set[Held]:
     """Write settlements with their attempts; those that were not written."""
-    if _write_successes(session, settled):
-        return set()
     if waiting := going_to_wait(settled):
         settled = with_cancels(settled, {row["run_id"] for row in session.fetch(SQL["cancels_of"], waiting)})
     rows = array(map(settlement_values, settled))
@@ -64,28 +62,44 @@ def write_settlements(session: Session, settled: Sequence[Settled]) -> set[Held]
     return unwritten
 
 
+@dataclass(frozen=True, slots=True)
+class Successes:
+    """Settlements that are all successes of one node, as nearly always, in the words of the statements."""
+
+    count: int
+    node: UUID
+    rows: str
+    tallies: str
+
+
+def successes_of(settled: Sequence[Settled]) -> Successes | None:
+    """None if they are anything else."""
+    successes = [success for each in settled if (success := success_of(each)) is not None]
+    nodes = {id(each.attempt.node): each.attempt.node for each in settled if each.attempt is not None}
+    if len(successes) < len(settled) or len(nodes) != 1:
+        return None
+    [node] = nodes.values()
+    rows = json.dumps(list(map(_plain, successes)), ensure_ascii=False)
+    return Successes(len(successes), node, rows, array(_tallies(settled)))
+
+
 class _Superseded(Exception):
     pass
 
 
-def _write_successes(session: Session, settled: Sequence[Settled]) -> bool:
-    """Write settlements if all of them are successes of one node that are written, as nearly always; else nothing.
+def write_successes(session: Session, successes: Successes) -> bool:
+    """Write successes if all of them are still their runs'; else nothing.
 
     How many rows a statement changed is known at once. Which ones they were would have to be fetched, row by row.
     """
-    successes = [success for each in settled if (success := success_of(each)) is not None]
-    nodes = {id(each.attempt.node): each.attempt.node for each in settled if each.attempt is not None}.values()
-    if len(successes) < len(settled) or len(nodes) != 1:
-        return False
-    rows = json.dumps(list(map(_plain, successes)), ensure_ascii=False)
     try:
         with session.savepoint():
-            if session.execute(SQL["settle_succeeded"], rows) < len(settled):
+            if session.execute(SQL["settle_succeeded"], successes.rows) < successes.count:
                 raise _Superseded
     except _Superseded:
         return False
-    session.execute(SQL["insert_successful_attempts"], rows, *nodes)
-    session.execute(SQL["count_ended"], array(_tallies(settled)))
+    session.execute(SQL["insert_successful_attempts"], successes.rows, successes.node)
+    session.execute(SQL["count_ended"], successes.tallies)
     return True
 
 
