@@ -1,4 +1,4 @@
-"""What a runner knows of the lanes with work, and how much it asks of them at once."""
+"""What a runner knows of the lanes with work, who serves them, and how much it asks of them at once."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from hourbell.store.base import Want
+from hourbell.targets.base import Target
 
 MOST_CLAIMED = 500  # at once; more of them would be sent, and then answered, all together
 _LOOK_EVERY = 1.0
@@ -66,6 +67,27 @@ class Lanes:
             has_more = claimed.get(want.lane, 0) >= want.free or want.lane in self.hinted
             if ready_at is not None and has_more:
                 self.ready_at[want.lane] = ready_at
+
+
+class Served:
+    """Which target serves a lane, as the targets say at this moment."""
+
+    def __init__(self, targets: Iterable[Target]) -> None:
+        self._by_name: dict[str, Target] = {}
+        self._by_prefix: list[tuple[str, Target]] = []
+        for target in targets:
+            for lane in target.lanes():
+                if lane.endswith("*"):
+                    self._by_prefix.append((lane[:-1], target))
+                else:
+                    self._by_name.setdefault(lane, target)
+
+    def target(self, lane: str) -> Target | None:
+        """Who names the lane goes before who serves all that begin like it."""
+        by_name = self._by_name.get(lane)
+        if by_name is not None:
+            return by_name
+        return next((target for prefix, target in self._by_prefix if lane.startswith(prefix)), None)
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ from hourbell.core.policies import RETRY_PRESETS, Overlap
 from hourbell.core.run import Run
 from hourbell.core.settle import Failed, Interrupted, Outcome, Succeeded, Unstarted, settle
 from hourbell.engine.events import EngineEvents
-from hourbell.engine.lanes import Lanes, Portion
+from hourbell.engine.lanes import Lanes, Portion, Served
 from hourbell.engine.leases import Leases
 from hourbell.engine.settler import Settler
 from hourbell.engine.time import DatabaseClock
@@ -96,6 +96,7 @@ class Runner:
         self._suspect_after = suspect_after
         self._transactions = transactions
         self._lanes = Lanes()
+        self._served = Served(self._targets)  # anew with each look: functions may be registered at any time
         self._held: dict[Held, Attempting] = {}
         self._in_lane: Counter[str] = Counter()  # without what is settled
         self._unwritten = 0  # settled, and not written yet
@@ -225,7 +226,8 @@ class Runner:
         self._lanes.begin_look(self._elapsed())
         self._settle_unentered()
         found = await self._store.lanes(self._clock.now())
-        self._lanes.seen({work.lane: work.ready_at for work in found if self._target(work.lane) is not None})
+        self._served = Served(self._targets)
+        self._lanes.seen({work.lane: work.ready_at for work in found if self._served.target(work.lane) is not None})
 
     def _wants(self) -> list[Want]:
         free = min(self._free, self._portion.size)
@@ -233,7 +235,7 @@ class Runner:
         lanes = self._lanes.ready(self._clock.now())
         share = self._portion.of_lane(len(lanes))
         for lane in lanes:
-            target = self._target(lane)
+            target = self._served.target(lane)
             if free <= 0 or len(wants) == MOST_LANES:
                 break
             if target is None:
@@ -258,13 +260,6 @@ class Runner:
             delay = min(delay, (next_ready_at - now).total_seconds())
         return max(0.0, delay)
 
-    def _target(self, lane: str) -> Target | None:
-        for target in self._targets:
-            for served in target.lanes():
-                if lane == served or (served.endswith("*") and lane.startswith(served[:-1])):
-                    return target
-        return None
-
     async def _claim(self, wants: list[Want], *, suspects: bool = False) -> Counter[str]:
         """Claim, and begin what was claimed; how many of each lane."""
         trusted_until = self._leases.trust_from_now()
@@ -278,7 +273,7 @@ class Runner:
             return of_lanes
         self._lanes.is_stale = True
         self._events.claimed(runs)
-        targets = {lane: self._target(lane) for lane in of_lanes}
+        targets = {lane: self._served.target(lane) for lane in of_lanes}
         self._in_lane.update(of_lanes)
         claimed = [self._hold(run, targets[run.lane], trusted_until) for run in runs]
         try:
