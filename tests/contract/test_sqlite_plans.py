@@ -10,7 +10,8 @@ import pytest
 
 from hourbell.core.plan import plan
 from hourbell.store.sqlite.engine import SqliteEngineStore
-from hourbell.store.sqlite.planning import SQL
+from hourbell.store.sqlite.plan_words import SQL
+from hourbell.store.sqlite.planning import FIRST
 from hourbell.store.sqlite.values import bound
 from tests.contract.crowd import (
     BATCH,
@@ -44,7 +45,7 @@ TALLIES = [(job, None, T0, "succeeded", None, T0, 1, 0, 0) for job in BUSY_JOBS]
 AS_PLANNED = None  # what planning gave the statement while the database was filled
 # Each statement with arguments as the engine gives them, how many rows these are about, and the indexes that serve it.
 STATEMENTS: dict[str, tuple[tuple[Any, ...] | None, int, set[str]]] = {
-    "due_jobs": ((T0 + MINUTE, BATCH), BATCH, {"jobs_plan_at"}),
+    "due_jobs": ((T0 + MINUTE, BATCH, FIRST.plan_at, FIRST.job_id), BATCH, {"jobs_plan_at"}),
     "next_plan_at": ((), 1, {"jobs_plan_at"}),
     "unfinished_of_jobs": ((BUSY_JOBS,), BATCH, {"runs_waiting", "runs_running"}),
     "newest_of_jobs": ((BUSY_JOBS,), BATCH, {"runs_once", "skips_of_job"}),

@@ -76,7 +76,7 @@ async def test_after_a_few_full_passes_it_looks_up() -> None:
     before = len(store.passes)
 
     assert await asked.tick() == 0
-    assert len(store.passes) - before == 10
+    assert len(store.passes) - before == 15
 
 
 async def test_passes_that_give_many_runs_take_fewer_jobs() -> None:
@@ -90,5 +90,5 @@ async def test_nothing_is_asked_again_once_all_is_planned() -> None:
     store = ScriptedStore(due=5 * MOST_JOBS)
     await ticks(planner(store))
 
-    assert store.passes.count(0) <= 2
+    assert store.passes.count(0) <= 3
     assert sum(store.passes) == 5 * MOST_JOBS

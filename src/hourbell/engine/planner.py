@@ -17,6 +17,7 @@ from hourbell.store.base import EngineStore, Planned
 MOST_JOBS = 1_000
 _FIRST_JOBS = 20
 _MOST_RUNS = 2_000
+_LINES = 3  # of passes, so that one is read and one decided while one is written
 _IN_A_ROW = 5  # full passes, before it is seen whether the node is to stop
 _LOCKED_ELSEWHERE = 0.1  # seconds to leave a due job to whoever holds its lock
 _ALONE = timedelta(seconds=1)  # the longest sleep while hints from others do not arrive
@@ -65,11 +66,11 @@ class Planner:
         return max(0.0, min(longest, next_plan_at - self._clock.now()).total_seconds())
 
     async def _passes(self, now: datetime) -> list[Planned]:
-        """One; or, while there is much to do, two lines of some: one decides while the database writes for the other.
+        """One; or, while there is much to do, some lines of some: one decides while the database works for the others.
 
         The last of each line.
         """
-        lines, length = (2, _IN_A_ROW) if self._limit == MOST_JOBS else (1, 1)
+        lines, length = (_LINES, _IN_A_ROW) if self._limit == MOST_JOBS else (1, 1)
         ended = await asyncio.gather(*(self._line(now, length) for _ in range(lines)), return_exceptions=True)
         passes = []
         for each in ended:

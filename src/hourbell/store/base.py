@@ -3,7 +3,7 @@
 The docstrings are the contract, and `tests/contract` holds every backend to each sentence. Losing a race is normal and
 never an error: a write says what it expects, and the answer tells whether it was so. Every verb takes `now`; a store
 never reads a clock except in `sample_time`. A verb that reads, decides and writes takes the pure function that decides
-and runs it inside its own transaction.
+and runs it inside its own transaction, or before it, and then writes only if what it stands on is still so.
 
 A database that is out of reach raises `StoreUnavailable`; whether the last commit took place is then unknown, and the
 verb may be repeated.

@@ -181,15 +181,16 @@ def _job(row: Row, definition: Definition, progress: Progress) -> Job:
     )
 
 
-def _due_job(row: Row, progress: Progress) -> Job:
+def _due_job(row: Sequence[Any], progress: Progress) -> Job:
     """A due job whose version is written down, so that it has no error and no pause, with what planning needs of it."""
+    job_id, name, version, cursor_at, next_at, plan_at, _, rules, *_ = row
     return Job(
-        row["id"],
-        row["version"],
-        Definition(row["name"], *_rules_of(row["rules"])),
-        row["cursor_at"],
-        row["next_at"],
-        row["plan_at"],
+        job_id,
+        version,
+        Definition(name, *_rules_of(rules)),
+        cursor_at,
+        next_at,
+        plan_at,
         None,
         None,
         progress.waiting,
@@ -319,23 +320,27 @@ class Due:
     unsaved: frozenset[UUID]  # whose version nobody wrote down yet
 
     @classmethod
-    def of(cls, rows: Iterable[Row], whole: Mapping[UUID, Row], progress: Mapping[UUID, Progress]) -> "Due":
-        """The jobs in rows of `due_jobs`, and the whole rows of those that are needed whole: the version is to be
-        written down, or may be if a pause ends. What one that is written down says of the target was checked then."""
+    def of(cls, rows: Iterable[Sequence[Any]], whole: Mapping[UUID, Row], progress: Mapping[UUID, Progress]) -> "Due":
+        """The jobs in rows of `due_jobs`, by their columns in their order, and the whole rows of those that are needed
+        whole: the version is to be written down, or may be if a pause ends. What one that is written down says of the
+        target was checked then."""
         jobs, broken, unsaved = [], [], set()
         for row in rows:
-            job_id = row["id"]
+            job_id, name, version = row[0], row[1], row[2]
             standing = progress.get(job_id, _NO_PROGRESS)
             try:
                 if job_id not in whole:
                     jobs.append(_due_job(row, standing))
                     continue
-                if whole[job_id]["saved_version"] != row["version"]:
+                if whole[job_id]["saved_version"] != version:
                     unsaved.add(job_id)
                 jobs.append(_job(whole[job_id], definition_of(whole[job_id]), standing))
             except UNREADABLE as error:
-                broken.append(Broken.of(job_id, row["name"], error))
+                broken.append(Broken.of(job_id, name, error))
         return cls(tuple(jobs), tuple(broken), frozenset(unsaved))
+
+    def __len__(self) -> int:
+        return len(self.jobs) + len(self.broken)
 
     def decided(self, now: datetime, decide: Callable[[Job, datetime], Plan]) -> tuple[list[Plan], list[Broken]]:
         """The plan of each job, and what is broken: a rule that fails for one job must spare the others."""

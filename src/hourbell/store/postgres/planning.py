@@ -71,7 +71,7 @@ async def _progress_of_due(connection: Any, rows: Sequence[Row]) -> dict[UUID, P
 
 async def plan_jobs(
     connection: Any,
-    rows: Sequence[Row],
+    rows: Sequence[Any],
     now: datetime,
     decide: Callable[[Job, datetime], Plan],
     write: Write,

@@ -14,8 +14,9 @@ from hourbell.store.queries import load_queries
 from hourbell.store.rows import Batch, Row, definition_text, job_of
 from hourbell.store.sqlite.auditing import audit
 from hourbell.store.sqlite.connection import Session
-from hourbell.store.sqlite.planning import SQL as ENGINE_SQL
-from hourbell.store.sqlite.planning import cancel_waiting, progress_of, write_batch
+from hourbell.store.sqlite.plan_words import SQL as ENGINE_SQL
+from hourbell.store.sqlite.plan_words import cancel_waiting, write_batch
+from hourbell.store.sqlite.planning import progress_of
 
 SQL = load_queries("hourbell.store.sqlite", "control.sql")
 

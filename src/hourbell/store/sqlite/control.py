@@ -43,8 +43,9 @@ from hourbell.store.sqlite.changing import (
 )
 from hourbell.store.sqlite.connection import Operation, Session, T
 from hourbell.store.sqlite.importing import import_jobs, prune_jobs
-from hourbell.store.sqlite.planning import cancel_waiting as cancel_waiting_of
-from hourbell.store.sqlite.planning import insert_runs, refuse_functions
+from hourbell.store.sqlite.plan_words import cancel_waiting as cancel_waiting_of
+from hourbell.store.sqlite.plan_words import insert_runs
+from hourbell.store.sqlite.planning import refuse_functions
 from hourbell.store.sqlite.secrets import insert_secrets
 from hourbell.store.sqlite.settling import count_cancelled
 from hourbell.store.sqlite.writer import Runner

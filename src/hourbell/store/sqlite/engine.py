@@ -36,7 +36,9 @@ from hourbell.store.rows import run_of, secrets_of
 from hourbell.store.sqlite.claiming import Line, joined, ready_of, suspect_of
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.control import SqliteControlStore
-from hourbell.store.sqlite.planning import SQL, next_plan_at, plan_due, refresh
+from hourbell.store.sqlite.plan_words import SQL
+from hourbell.store.sqlite.planning import next_plan_at, plan_due, refresh
+from hourbell.store.sqlite.planning_ahead import PlanningAhead
 from hourbell.store.sqlite.settling import (
     count_expired,
     note_late,
@@ -49,11 +51,13 @@ from hourbell.store.sqlite.writer import Runner
 
 _FORGET = timedelta(days=1)
 _NOBODY = UUID(int=0)
+_MANY = 500  # jobs, to be planned while others are written; few are begun sooner in one transaction
 
 
 class SqliteEngineStore:
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
+        self._planning_ahead = PlanningAhead(runner)
         self._hears = False
 
     async def sample_time(self) -> datetime:
@@ -78,6 +82,8 @@ class SqliteEngineStore:
         await self._runner.write(lambda session: session.execute(SQL["retire"], node))
 
     async def plan_due(self, now: datetime, limit: int, decide: Callable[[Job, datetime], Plan]) -> Planned:
+        if limit >= _MANY:
+            return await self._planning_ahead.plan_due(now, limit, decide)
         next_at = await self._runner.read(next_plan_at)
         if next_at is None or next_at > now:
             return Planned(0, 0, {}, (), frozenset(), next_at)

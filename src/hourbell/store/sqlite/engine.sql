@@ -6,15 +6,24 @@
 select cast(round((julianday('now') - 2440587.5) * 86400000) as integer) * 1000 as at
 
 -- name: due_jobs
--- What planning needs of the definition is one text, the same for jobs that are alike.
-select id, name, version, cursor_at, next_at, plan_at,
-       saved_version <> version or not enabled or lane = '' as is_needed_whole,
-       json_array(schedule, timezone, dst, catch_up, catch_up_window, overlap, delivery, max_age, late_after, priority,
-                  jitter, starts_at, ends_at, lane) as rules
-from hourbell_jobs
-where plan_at <= ? and deleted_at is null
-order by plan_at, id
-limit ?
+-- All rows in one value, as in `line`, and the ids by which more is asked for. What planning needs of the definition is
+-- one text, the same for jobs that are alike.
+select count(*) as count,
+       json_group_array(json_array(
+           hex(id), name, version, cursor_at, next_at, plan_at, is_needed_whole, rules)) as jobs,
+       json_group_array(hex(id)) as ids,
+       json_group_array(hex(id)) filter (where is_needed_whole) as whole,
+       json_group_array(hex(id)) filter (where cursor_at is null) as unadopted
+from (
+    select id, name, version, cursor_at, next_at, plan_at,
+           saved_version <> version or not enabled or lane = '' as is_needed_whole,
+           '' || json_array(schedule, timezone, dst, catch_up, catch_up_window, overlap, delivery, max_age, late_after,
+                            priority, jitter, starts_at, ends_at, lane) as rules
+    from hourbell_jobs
+    where plan_at <= ?1 and deleted_at is null and (plan_at, id) > (?3, ?4)
+    order by plan_at, id
+    limit ?2
+)
 
 -- name: whole_jobs
 select * from hourbell_jobs where id in (select unhex(value) from json_each(?))
@@ -65,14 +74,20 @@ where job_id = ?1 and reason = ?5 and last_at = ?6
 insert into hourbell_skips (job_id, first_at, last_at, count, reason) values (?1, ?2, ?3, ?4, ?5)
 
 -- name: save_cursors
-update hourbell_jobs
-set cursor_at = coalesce(max(cursor_at, ?2), cursor_at, ?2),
+-- Each job with the version, the turn and the cursor it was planned by.
+update hourbell_jobs as j
+set cursor_at = coalesce(max(j.cursor_at, ?2), j.cursor_at, ?2),
     next_at = ?3,
     plan_at = ?4,
     error = ?5,
     lane = ?6,
-    saved_version = version
-where id in (select unhex(value) from json_each(?1))
+    saved_version = j.version
+from (
+    select unhex(value ->> 0) as job_id, value ->> 1 as version, value ->> 2 as plan_at, value ->> 3 as cursor_at
+    from json_each(?1)
+) as g
+where j.id = g.job_id
+  and (not ?7 or j.version = g.version and j.plan_at = g.plan_at and j.cursor_at is g.cursor_at and j.deleted_at is null)
 
 -- name: end_pauses
 update hourbell_jobs

@@ -1,35 +1,38 @@
 """Planning on SQLite: due jobs are read, decided and written in one transaction."""
 
+import json
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import apsw
 
 from hourbell.core.job import Definition, Job
 from hourbell.core.plan import Plan
+from hourbell.core.run import uuid_of
 from hourbell.core.target import OWN_DATABASE, TargetError
-from hourbell.store.base import Planned, Refreshed, Wake
-from hourbell.store.queries import load_queries
-from hourbell.store.records import alike, cursor_values, refreshed, run_values, skip_values
+from hourbell.store.base import Planned, Refreshed
+from hourbell.store.records import refreshed
 from hourbell.store.rows import (
     Batch,
     Broken,
     Due,
     Progress,
     Row,
-    RunRow,
     progress_by_job,
     without_cursor,
 )
 from hourbell.store.sqlite.connection import Session
-from hourbell.store.sqlite.settling import count_cancelled
+from hourbell.store.sqlite.plan_words import SQL, write_batch
+from hourbell.store.sqlite.values import instant_of
 
-SQL = load_queries("hourbell.store.sqlite", "engine.sql")
+_NONE = "[]"
 _OWN_FUNCTIONS = f"sql:{OWN_DATABASE}"  # a lane
 # What a statement says about the data it was given, as opposed to the state of the database.
-_REFUSED = (apsw.ConstraintError, apsw.MismatchError, apsw.RangeError, apsw.TooBigError, OverflowError, UnicodeError)
+REFUSED = (apsw.ConstraintError, apsw.MismatchError, apsw.RangeError, apsw.TooBigError, OverflowError, UnicodeError)
 
 
 def refuse_functions(definition: Definition) -> Definition:
@@ -61,28 +64,101 @@ def progress_of(session: Session, rows: Sequence[Row]) -> dict[UUID, Progress]:
     return progress_by_job(unfinished, session.fetch(SQL["newest_of_jobs"], unadopted) if unadopted else [])
 
 
-def _whole_of(session: Session, rows: Sequence[Row]) -> dict[UUID, Row]:
-    """The whole rows of the jobs that are needed whole."""
-    ids = [row["id"] for row in rows if row["is_needed_whole"]]
-    return {row["id"]: row for row in session.fetch(SQL["whole_jobs"], ids)} if ids else {}
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in the line of due jobs."""
+
+    plan_at: int  # microseconds
+    job_id: bytes
+
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> "Place":
+        return cls(row[5], bytes.fromhex(row[0]))
+
+
+FIRST = Place(-(2**63), b"")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Due jobs as the statements give them."""
+
+    count: int
+    jobs: str  # JSON
+    whole: list[Row]
+    unfinished: list[Row]
+    newest: list[Row]
+
+    def rows(self) -> list[list[Any]]:
+        """The jobs, by the columns of the statement in their order."""
+        rows: list[list[Any]] = json.loads(self.jobs)
+        return rows
+
+    def due(self, rows: list[list[Any]]) -> Due:
+        return Due.of(
+            map(_due_row, rows),
+            {row["id"]: row for row in self.whole},
+            progress_by_job(self.unfinished, self.newest),
+        )
+
+
+def find_due(session: Session, now: datetime, limit: int, after: Place = FIRST) -> Found:
+    """The due jobs behind a place in the line, and what planning needs to know of them."""
+    row = session.fetch_one(SQL["due_jobs"], now, limit, after.plan_at, after.job_id)
+    assert row is not None
+    if not row["count"]:
+        return Found(0, _NONE, [], [], [])
+    return Found(
+        row["count"],
+        row["jobs"],
+        session.fetch(SQL["whole_jobs"], row["whole"]) if row["whole"] != _NONE else [],
+        session.fetch(SQL["unfinished_of_jobs"], row["ids"]),
+        session.fetch(SQL["newest_of_jobs"], row["unadopted"]) if row["unadopted"] != _NONE else [],
+    )
+
+
+def _due_row(values: Sequence[Any]) -> tuple[Any, ...]:
+    job_id, name, version, cursor_at, next_at, plan_at, is_needed_whole, rules = values
+    return (
+        uuid_of(int(job_id, 16)),
+        name,
+        version,
+        None if cursor_at is None else instant_of(cursor_at),
+        None if next_at is None else instant_of(next_at),
+        instant_of(plan_at),
+        is_needed_whole,
+        rules,
+    )
+
+
+def decided(due: Due, now: datetime, decide: Callable[[Job, datetime], Plan]) -> tuple[list[Plan], list[Broken]]:
+    """The plan of each job, and what is broken."""
+    return due.decided(now, lambda job, at: decide(_callable(job), at))
 
 
 def plan_due(session: Session, now: datetime, limit: int, decide: Callable[[Job, datetime], Plan]) -> Planned:
-    rows = session.fetch(SQL["due_jobs"], now, limit)
-    due = Due.of(rows, _whole_of(session, rows), progress_of(session, rows))
-    plans, broken = due.decided(now, lambda job, at: decide(_callable(job), at))
+    """Read, decide and write in the transaction."""
+    found = find_due(session, now, limit)
+    due = found.due(found.rows())
+    plans, broken = decided(due, now, decide)
     written, lanes, refused = _write_plans(session, plans, due.unsaved, now)
     broken += refused
     if broken:
         session.execute(SQL["set_job_errors"], [(each.id, each.error) for each in broken])
-    batch = Batch(tuple(written))
+    return planned(session, Batch(tuple(written)), lanes, broken, now, is_full=len(due) == limit)
+
+
+def planned(
+    session: Session, batch: Batch, lanes: Counter[str], broken: Sequence[Broken], now: datetime, *, is_full: bool
+) -> Planned:
+    """What was done, with the moment of the next job's turn."""
     return Planned(
-        jobs=len(rows),
+        jobs=len(batch.plans) + len(broken),
         runs=lanes.total(),
         skipped=batch.skipped,
         errors=batch.errors + tuple((each.name, each.error) for each in broken),
         lanes=frozenset(lanes),
-        next_plan_at=now if len(rows) == limit else next_plan_at(session),
+        next_plan_at=now if is_full else next_plan_at(session),
     )
 
 
@@ -118,50 +194,10 @@ def _write_plans(
     try:
         with session.savepoint():
             return plans, write_batch(session, Batch(tuple(plans)), unsaved, now, by="engine"), []
-    except _REFUSED as error:
+    except REFUSED as error:
         if len(plans) == 1:
             return [], Counter(), [Broken.of(plans[0].job.id, plans[0].job.definition.name, error)]
     middle = len(plans) // 2
     first = _write_plans(session, plans[:middle], unsaved, now)
     second = _write_plans(session, plans[middle:], unsaved, now)
     return first[0] + second[0], first[1] + second[1], first[2] + second[2]
-
-
-def write_batch(session: Session, batch: Batch, unsaved: Collection[UUID], now: datetime, *, by: str) -> Counter[str]:
-    """Write versions, runs, skips and cursors; how many runs are new in each lane."""
-    versions, runs = batch.versions(unsaved), batch.runs
-    if versions:
-        session.execute(SQL["insert_versions"], versions, now, by)
-    if superseding := [plan.job.id for plan in batch.superseding]:
-        session.execute(SQL["ask_running_of_jobs_to_stop"], superseding, now)
-        cancel_waiting(session, superseding, now, every_kind=False, but=[row.run.id for row in runs])
-    lanes = insert_runs(session, runs, now)
-    for job_id, skip in batch.skips:
-        values = skip_values(job_id, skip)
-        if not session.execute(SQL["extend_skip"], *values):
-            session.execute(SQL["insert_skip"], *values[:5])
-    for values, jobs in alike((cursor_values(plan), plan.job.id.hex) for plan in batch.plans):
-        session.execute(SQL["save_cursors"], jobs, *values)
-    if resumed := [plan.job.id for plan in batch.plans if plan.resumes]:
-        session.execute(SQL["end_pauses"], resumed)
-    return lanes
-
-
-def insert_runs(session: Session, rows: Sequence[RunRow], now: datetime) -> Counter[str]:
-    """Insert runs that do not exist yet; how many of each lane."""
-    lanes: Counter[str] = Counter()
-    for values, ids in alike((run_values(row), (row.run.id.hex, row.job_id.hex)) for row in rows):
-        made = session.execute(SQL["insert_runs"], ids, *values, now)
-        if made:
-            lanes[values[7]] += made
-    if lanes:
-        session.wakes.add(Wake.RUNS)
-    return lanes
-
-
-def cancel_waiting(
-    session: Session, jobs: list[UUID], now: datetime, *, every_kind: bool, but: Sequence[UUID] = ()
-) -> None:
-    """Cancel the waiting runs of jobs, and count them."""
-    ended = session.fetch(SQL["cancel_waiting_of_jobs"], jobs, now, every_kind, but)
-    count_cancelled(session, [row["job_id"] for row in ended])

@@ -32,6 +32,12 @@ def instant_of(value: int) -> datetime:
 
 
 @lru_cache(10_000)
+def number_of(instant: datetime) -> int:
+    """The microseconds of an instant that comes again and again."""
+    return microseconds(instant)
+
+
+@lru_cache(10_000)
 def job_id_of(text: str) -> UUID:
     """The id that SQLite writes as hexadecimal; the same few jobs come again and again."""
     return UUID(text)

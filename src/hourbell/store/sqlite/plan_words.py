@@ -1,0 +1,124 @@
+"""What planning writes on SQLite. The thread that writes is the narrow place: what can be put into words before is."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from hourbell.core.job import Job
+from hourbell.core.plan import Plan
+from hourbell.store.base import Wake
+from hourbell.store.queries import load_queries
+from hourbell.store.records import alike, cursor_values, run_values, skip_values
+from hourbell.store.rows import Batch, RunRow
+from hourbell.store.sqlite.connection import Session
+from hourbell.store.sqlite.settling import count_cancelled
+from hourbell.store.sqlite.values import array, bound, number_of
+
+SQL = load_queries("hourbell.store.sqlite", "engine.sql")
+
+
+def write_batch(session: Session, batch: Batch, unsaved: Collection[UUID], now: datetime, *, by: str) -> Counter[str]:
+    """Write versions, runs, skips and cursors; how many runs are new in each lane."""
+    return Words.of(batch, unsaved, now).write(session, by=by)
+
+
+class Changed(Exception):
+    """Jobs are no longer what they were when it was decided what becomes of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What is to be written for a batch, as far as possible in the words of the statements."""
+
+    batch: Batch
+    now: datetime
+    versions: list[tuple[UUID, int, str]]
+    runs: "list[_Inserted]"
+    cursors: "list[_Advanced]"
+
+    @classmethod
+    def of(cls, batch: Batch, unsaved: Collection[UUID], now: datetime) -> "Words":
+        return cls(batch, now, batch.versions(unsaved), _inserted(batch.runs, now), _advanced(batch.plans))
+
+    def write(self, session: Session, *, by: str, if_unchanged: bool = False) -> Counter[str]:
+        """How many runs are new in each lane. With `if_unchanged`, `Changed` if a job is not what the plan is for."""
+        if self.versions:
+            session.execute(SQL["insert_versions"], self.versions, self.now, by)
+        if superseding := [plan.job.id for plan in self.batch.superseding]:
+            new = [run.id for plan in self.batch.plans for run in plan.runs]
+            session.execute(SQL["ask_running_of_jobs_to_stop"], superseding, self.now)
+            cancel_waiting(session, superseding, self.now, every_kind=False, but=new)
+        lanes = _insert(session, self.runs)
+        for job_id, skip in self.batch.skips:
+            values = skip_values(job_id, skip)
+            if not session.execute(SQL["extend_skip"], *values):
+                session.execute(SQL["insert_skip"], *values[:5])
+        for jobs, number, values in self.cursors:
+            if session.execute(SQL["save_cursors"], jobs, *values, if_unchanged) < number and if_unchanged:
+                raise Changed
+        if resumed := [plan.job.id for plan in self.batch.plans if plan.resumes]:
+            session.execute(SQL["end_pauses"], resumed)
+        return lanes
+
+
+class _Inserted(NamedTuple):
+    """Runs that differ in their ids only."""
+
+    ids: str  # JSON, of the runs and their jobs
+    lane: str
+    values: tuple[Any, ...]
+
+
+class _Advanced(NamedTuple):
+    """Jobs that go to the same place."""
+
+    jobs: str  # JSON: of each its id, and the version, the turn and the cursor it was planned by
+    number: int
+    values: tuple[Any, ...]
+
+
+def _inserted(rows: Iterable[RunRow], now: datetime) -> list[_Inserted]:
+    groups = alike((run_values(row), (row.run.id.hex, row.job_id.hex)) for row in rows)
+    return [_Inserted(array(ids), values[7], tuple(map(bound, (*values, now)))) for values, ids in groups]
+
+
+def _advanced(plans: Iterable[Plan]) -> list[_Advanced]:
+    groups = alike((cursor_values(plan), _as_read(plan.job)) for plan in plans)
+    return [_Advanced(array(jobs), len(jobs), tuple(map(bound, values))) for values, jobs in groups]
+
+
+def _as_read(job: Job) -> tuple[Any, ...]:
+    plan_at, cursor_at = job.plan_at, job.cursor_at
+    return (
+        job.id.hex,
+        job.version,
+        None if plan_at is None else number_of(plan_at),
+        None if cursor_at is None else number_of(cursor_at),
+    )
+
+
+def insert_runs(session: Session, rows: Iterable[RunRow], now: datetime) -> Counter[str]:
+    """Insert runs that do not exist yet; how many of each lane."""
+    return _insert(session, _inserted(rows, now))
+
+
+def _insert(session: Session, runs: Iterable[_Inserted]) -> Counter[str]:
+    lanes: Counter[str] = Counter()
+    for ids, lane, values in runs:
+        made = session.execute(SQL["insert_runs"], ids, *values)
+        if made:
+            lanes[lane] += made
+    if lanes:
+        session.wakes.add(Wake.RUNS)
+    return lanes
+
+
+def cancel_waiting(
+    session: Session, jobs: list[UUID], now: datetime, *, every_kind: bool, but: Sequence[UUID] = ()
+) -> None:
+    """Cancel the waiting runs of jobs, and count them."""
+    ended = session.fetch(SQL["cancel_waiting_of_jobs"], jobs, now, every_kind, but)
+    count_cancelled(session, [row["job_id"] for row in ended])

@@ -1,0 +1,81 @@
+"""Planning many jobs on SQLite: they are read and decided before the transaction that writes them.
+
+SQLite has one transaction that writes, and no locks on rows. So while one batch is written, the next one is read and
+decided; what is written says which version, turn and cursor of each job it stands on. If that is so no longer, or
+anything is out of the ordinary, nothing of the batch is written, and it is planned in one transaction instead.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+
+from hourbell.core.job import Job
+from hourbell.core.plan import Plan
+from hourbell.store.base import Planned
+from hourbell.store.rows import Batch, Due
+from hourbell.store.sqlite.connection import Session
+from hourbell.store.sqlite.plan_words import Changed, Words
+from hourbell.store.sqlite.planning import (
+    FIRST,
+    REFUSED,
+    Found,
+    Place,
+    decided,
+    find_due,
+    next_plan_at,
+    plan_due,
+    planned,
+)
+from hourbell.store.sqlite.writer import Runner
+
+
+class PlanningAhead:
+    """Batches that are under way at once never have a job in common: each begins where the one before ended."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._reading = asyncio.Lock()
+        self._under_way = 0
+        self._taken = FIRST  # up to here, while anything is under way
+
+    async def plan_due(self, now: datetime, limit: int, decide: Callable[[Job, datetime], Plan]) -> Planned:
+        async with self._reading:
+            after = self._taken
+            found, next_at = await self._runner.read(lambda session: _found(session, now, limit, after))
+            if not found.count:
+                return Planned(0, 0, {}, (), frozenset(), next_at)
+            rows = found.rows()
+            self._under_way += 1
+            self._taken = Place.of(rows[-1])
+        try:
+            await asyncio.sleep(0)  # so that the next batch is read meanwhile
+            return await self._decide_and_write(found.due(rows), now, limit, decide)
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._taken = FIRST
+
+    async def _decide_and_write(
+        self, due: Due, now: datetime, limit: int, decide: Callable[[Job, datetime], Plan]
+    ) -> Planned:
+        plans, broken = decided(due, now, decide)
+        if not broken:
+            with suppress(Changed, *REFUSED):  # nothing of it was written
+                return await self._write(Batch(tuple(plans)), due, now, is_full=len(due) == limit)
+        return await self._runner.write(lambda session: plan_due(session, now, limit, decide))
+
+    async def _write(self, batch: Batch, due: Due, now: datetime, *, is_full: bool) -> Planned:
+        words = Words.of(batch, due.unsaved, now)
+
+        def write(session: Session) -> Planned:
+            lanes = words.write(session, by="engine", if_unchanged=True)
+            return planned(session, batch, lanes, (), now, is_full=is_full)
+
+        return await self._runner.write(write)
+
+
+def _found(session: Session, now: datetime, limit: int, after: Place) -> tuple[Found, datetime | None]:
+    """Due jobs, or when there will be some."""
+    found = find_due(session, now, limit, after)
+    return found, None if found.count else next_plan_at(session)
