@@ -59,7 +59,7 @@ group by job_id
 -- name: insert_runs
 insert into hourbell_runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank, lane,
                            exclusive, at_most_once, payload, planned_at)
-select unhex(value ->> 0), unhex(value ->> 1), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13
+select unhex(substr(value, 1, 32)), unhex(substr(value, 33)), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13
 from json_each(?1)
 where true
 on conflict do nothing
@@ -74,7 +74,8 @@ where job_id = ?1 and reason = ?5 and last_at = ?6
 insert into hourbell_skips (job_id, first_at, last_at, count, reason) values (?1, ?2, ?3, ?4, ?5)
 
 -- name: save_cursors
--- Each job with the version, the turn and the cursor it was planned by.
+-- Each id is followed by the version, the turn and the cursor that the job was planned by. If so, it is left alone where
+-- these are others by now.
 update hourbell_jobs as j
 set cursor_at = coalesce(max(j.cursor_at, ?2), j.cursor_at, ?2),
     next_at = ?3,
@@ -82,12 +83,9 @@ set cursor_at = coalesce(max(j.cursor_at, ?2), j.cursor_at, ?2),
     error = ?5,
     lane = ?6,
     saved_version = j.version
-from (
-    select unhex(value ->> 0) as job_id, value ->> 1 as version, value ->> 2 as plan_at, value ->> 3 as cursor_at
-    from json_each(?1)
-) as g
+from (select unhex(substr(value, 1, 32)) as job_id, substr(value, 33) as planned_by from json_each(?1)) as g
 where j.id = g.job_id
-  and (not ?7 or j.version = g.version and j.plan_at = g.plan_at and j.cursor_at is g.cursor_at and j.deleted_at is null)
+  and (not ?7 or g.planned_by = j.version || ' ' || j.plan_at || ' ' || ifnull(j.cursor_at, '') and j.deleted_at is null)
 
 -- name: end_pauses
 update hourbell_jobs

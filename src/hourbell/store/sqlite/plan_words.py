@@ -67,7 +67,7 @@ class Words:
 class _Inserted(NamedTuple):
     """Runs that differ in their ids only."""
 
-    ids: str  # JSON, of the runs and their jobs
+    ids: str  # JSON, of each run and its job in one
     lane: str
     values: tuple[Any, ...]
 
@@ -75,13 +75,13 @@ class _Inserted(NamedTuple):
 class _Advanced(NamedTuple):
     """Jobs that go to the same place."""
 
-    jobs: str  # JSON: of each its id, and the version, the turn and the cursor it was planned by
+    jobs: str  # JSON: of each its id, and behind it the version, the turn and the cursor it was planned by
     number: int
     values: tuple[Any, ...]
 
 
 def _inserted(rows: Iterable[RunRow], now: datetime) -> list[_Inserted]:
-    groups = alike((run_values(row), (row.run.id.hex, row.job_id.hex)) for row in rows)
+    groups = alike((run_values(row), row.run.id.hex + row.job_id.hex) for row in rows)
     return [_Inserted(array(ids), values[7], tuple(map(bound, (*values, now)))) for values, ids in groups]
 
 
@@ -90,14 +90,10 @@ def _advanced(plans: Iterable[Plan]) -> list[_Advanced]:
     return [_Advanced(array(jobs), len(jobs), tuple(map(bound, values))) for values, jobs in groups]
 
 
-def _as_read(job: Job) -> tuple[Any, ...]:
-    plan_at, cursor_at = job.plan_at, job.cursor_at
-    return (
-        job.id.hex,
-        job.version,
-        None if plan_at is None else number_of(plan_at),
-        None if cursor_at is None else number_of(cursor_at),
-    )
+def _as_read(job: Job) -> str:
+    cursor_at = "" if job.cursor_at is None else number_of(job.cursor_at)
+    plan_at = "" if job.plan_at is None else number_of(job.plan_at)
+    return f"{job.id.hex}{job.version} {plan_at} {cursor_at}"
 
 
 def insert_runs(session: Session, rows: Iterable[RunRow], now: datetime) -> Counter[str]:
