@@ -45,4 +45,4 @@ async def test_what_comes_between_an_instant_and_its_task_is_planned_before(conn
         rows = await connection.fetch("select statement from pg_prepared_statements where generic_plans > 0")
 
     planned = {row["statement"] for row in rows}
-    assert [name for name in ("due_jobs", "insert_runs", "save_cursors", "claim") if SQL[name] not in planned] == []
+    assert [name for name in ("due_jobs", "save_plans", "claim") if SQL[name] not in planned] == []

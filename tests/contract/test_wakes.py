@@ -79,11 +79,19 @@ async def test_a_lost_run_wakes_nodes(store: EngineStore, control: ControlStore,
 
 
 async def test_planning_alone_is_no_change_of_a_job(postgres: PostgresDatabase) -> None:
-    store = postgres.engine()
     await add_job(postgres.control())
+    async with listening(postgres.engine()) as wakes:
+        await postgres.engine().plan_due(T0 + MINUTE, PASS, plan)
+        assert await heard(wakes) is Wake.RUNS
+
+
+async def test_who_planned_runs_gets_no_hint_to_look_for_them(postgres: PostgresDatabase) -> None:
+    store, control = postgres.engine(), postgres.control()
+    await add_job(control)
     async with listening(store) as wakes:
         await store.plan_due(T0 + MINUTE, PASS, plan)
-        assert await heard(wakes) is Wake.RUNS
+        await add_job(control, "another")
+        assert await heard(wakes) is Wake.JOBS
 
 
 async def test_a_listener_whose_connection_died_gets_all_hints_again(postgres: PostgresDatabase) -> None:

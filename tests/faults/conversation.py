@@ -22,7 +22,7 @@ _VERBS = {
     "settle": "settle",
     "settle_succeeded": "settle",
 }
-_WRITES = frozenset({"insert_runs", "claim", "claim_suspect", "settle", "settle_succeeded"})
+_WRITES = frozenset({"save_plans", "claim", "claim_suspect", "settle", "settle_succeeded"})
 
 
 class Message(NamedTuple):

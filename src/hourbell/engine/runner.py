@@ -110,14 +110,19 @@ class Runner:
             return 1.0
         if self._clock.confirmations < 1:
             return 0.1  # time has stepped: wait for a sample that confirms it
-        if self._lanes.is_look_due(self._elapsed()):
+        looks = self._lanes.is_look_due(self._elapsed())
+        if looks:
             await self._look_at_lanes()
-            await self._claim_suspect()
-        while await self._claim_ready():  # one after the other, so that attempts are made while the next is claimed
+        lanes = self._lanes.ready(self._clock.now())
+        claimed = await self._claim_ready()
+        if looks and self._may_claim:
+            await self._claim_suspect(lanes)
+        while claimed:
             if self._free < self._portion.size:
                 return _GATHER
             if not self._may_claim or self._lanes.is_look_due(self._elapsed()):
                 return 0
+            claimed = await self._claim_ready()  # while attempts of what was claimed before are made
         if self._lanes.is_stale and self._free > 0:  # else what is known is enough until a slot is free
             self.look_again()
         return self._delay()
@@ -206,7 +211,7 @@ class Runner:
 
     async def _claim_ready(self) -> int:
         """Claim a portion of what is known to be ready; how many."""
-        wants = self._wants()
+        wants = self._wants(self._lanes.ready(self._clock.now()))
         self._lanes.begin_claim()
         if not wants:
             return 0
@@ -215,11 +220,11 @@ class Runner:
         self._portion.learn(wants, claimed)
         return claimed.total()
 
-    async def _claim_suspect(self) -> None:
+    async def _claim_suspect(self, lanes: list[str]) -> None:
         """Claim one, while this node holds none: a suspect may take its node down."""
         if any(attempting.run.crashes >= self._suspect_after for attempting in self._held.values()):
             return
-        if wants := [Want(want.lane, 1) for want in self._wants()]:
+        if wants := [Want(want.lane, 1) for want in self._wants(lanes)]:
             await self._claim(wants, suspects=True)
 
     async def _look_at_lanes(self) -> None:
@@ -229,10 +234,10 @@ class Runner:
         self._served = Served(self._targets)
         self._lanes.seen({work.lane: work.ready_at for work in found if self._served.target(work.lane) is not None})
 
-    def _wants(self) -> list[Want]:
+    def _wants(self, lanes: list[str]) -> list[Want]:
+        """What to ask of these lanes for the free slots."""
         free = min(self._free, self._portion.size)
         wants: list[Want] = []
-        lanes = self._lanes.ready(self._clock.now())
         share = self._portion.of_lane(len(lanes))
         for lane in lanes:
             target = self._served.target(lane)

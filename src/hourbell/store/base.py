@@ -326,7 +326,10 @@ class EngineStore(Protocol):
         """Whether hints from other processes arrive at this moment."""
 
     def wakes(self) -> AsyncIterator[Wake]:
-        """Hints from this and other processes that there is something to do. After a silence, all of them."""
+        """Hints from this and other processes that there is something to do. After a silence, all of them.
+
+        Of runs that its own verbs made there may be none: their answers tell, and sooner.
+        """
 
     async def close(self) -> None:
         """Give back every connection."""

@@ -67,6 +67,7 @@ class Connections:
         self._patience = min(_PATIENCE, 2 * timeout)
         self._pool: Any = None
         self._opening = asyncio.Lock()
+        self._pids: set[int] = set()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Any]:
@@ -97,6 +98,10 @@ class Connections:
                 raise
             await connection.close(timeout=5)
 
+    def has(self, pid: int) -> bool:
+        """Whether the server's process is that of a connection of the pool."""
+        return pid in self._pids
+
     async def close(self) -> None:
         pool, self._pool = self._pool, None
         if pool is not None:
@@ -116,10 +121,18 @@ class Connections:
                     command_timeout=self._timeout,
                     server_settings=self._settings,
                     reset=_leave_as_it_is,
-                    init=self._warm_up,
+                    init=self._begin,
                     **self._lifetimes,
                 )
             return self._pool
+
+    async def _begin(self, connection: Any) -> None:
+        """Know a new connection of the pool, and get it ready."""
+        pid = connection.get_server_pid()
+        self._pids.add(pid)
+        connection.add_termination_listener(lambda _: self._pids.discard(pid))
+        if self._warm_up is not None:
+            await self._warm_up(connection)
 
 
 @contextmanager

@@ -283,7 +283,13 @@ class PostgresEngineStore:
         """All hints at once, then each as it comes. A silence is broken by a question, so a dead line is noticed."""
         heard: asyncio.Queue[Wake | None] = asyncio.Queue(maxsize=100)
         connection.add_termination_listener(lambda _: _offer(heard, None))
-        await connection.add_listener("hourbell", lambda *call: _offer(heard, _wake_of(call[3])))
+
+        def hear(_: Any, pid: int, __: str, payload: str) -> None:
+            wake = _wake_of(payload)
+            if wake is not Wake.RUNS or not self._connections.has(pid):  # whoever planned them here knows already
+                _offer(heard, wake)
+
+        await connection.add_listener("hourbell", hear)
         self._listens = True
         try:
             for wake in Wake:

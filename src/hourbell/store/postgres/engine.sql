@@ -98,25 +98,42 @@ from given
 where place not in (select place from extended)
 order by place
 
--- name: save_cursors
--- And give the hint that there are new runs; and, if somebody wants to know, when the next of the other jobs is due,
--- which saves a question. These are looked up: of an array that is given, each of its ids would be compared.
--- A join for what they have in common would count as few rows, for each of which all ids are compared.
-with saved as (
+-- name: save_plans
+-- New runs as in `insert_runs`, and where their jobs stand now; with the hint that there are runs and, if somebody wants
+-- to know, when the next of the other jobs is due, which saves a question each. These are looked up: of an array that
+-- is given, each of its ids would be compared. A join for what the jobs have in common would count as few rows, for each
+-- of which all ids are compared.
+with made as (
+    insert into hourbell.runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank, lane,
+                               exclusive, at_most_once, payload, planned_at)
+    select n.id, n.job_id, g.job_version, g.kind, g.scheduled_at, g.local_at, g.ready_at, g.expires_at, g.rank, g.lane,
+           g.exclusive, g.at_most_once, g.payload::jsonb, $15
+    from unnest($1::uuid[], $2::uuid[], $3::int[]) as n(id, job_id, place)
+    join unnest($4::int[], $5::text[], $6::timestamptz[], $7::timestamp[], $8::timestamptz[], $9::timestamptz[],
+                $10::smallint[], $11::text[], $12::bool[], $13::bool[], $14::text[])
+        with ordinality as g(job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank, lane, exclusive,
+                             at_most_once, payload, place)
+        on g.place = n.place
+    on conflict do nothing
+    returning lane
+), saved as (
     update hourbell.jobs j
-    set cursor_at = greatest(j.cursor_at, ($3::timestamptz[])[n.place]),
-        next_at = ($4::timestamptz[])[n.place],
-        plan_at = ($5::timestamptz[])[n.place],
-        error = ($6::text[])[n.place],
-        lane = ($7::text[])[n.place],
+    set cursor_at = greatest(j.cursor_at, ($18::timestamptz[])[n.place]),
+        next_at = ($19::timestamptz[])[n.place],
+        plan_at = ($20::timestamptz[])[n.place],
+        error = ($21::text[])[n.place],
+        lane = ($22::text[])[n.place],
         saved_version = j.version
-    from unnest($1::uuid[], $2::int[]) as n(id, place)
-    where j.id = n.id and j.id = any($1::uuid[])
+    from unnest($16::uuid[], $17::int[]) as n(id, place)
+    where j.id = n.id and j.id = any($16::uuid[])
+), counted as (
+    select lane, count(*) as runs from made group by lane
 )
-select case when $8 then pg_notify('hourbell', 'runs') end,
-       case when $9 then (
+select (select json_object_agg(lane, runs)::text from counted) as lanes,
+       case when exists (select 1 from counted) then pg_notify('hourbell', 'runs') end,
+       case when $23 then (
            select o.plan_at from hourbell.jobs o
-           where o.plan_at is not null and o.deleted_at is null and o.id not in (select unnest($1::uuid[]))
+           where o.plan_at is not null and o.deleted_at is null and o.id not in (select unnest($16::uuid[]))
            order by o.plan_at limit 1
        ) end as next_plan_at
 

@@ -1,5 +1,6 @@
 """Planning on PostgreSQL: plans are written as arrays, in one transaction."""
 
+import json
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -140,23 +141,26 @@ async def write_batch(
         new = [row.run.id for row in runs]
         await connection.execute(SQL["ask_running_of_jobs_to_stop"], superseding, now)
         await connection.execute(SQL["cancel_waiting_of_jobs"], superseding, now, False, new)
-    lanes = await insert_runs(connection, runs, now) if runs else Counter[str]()
     if skips:
         rows = [skip_values(job_id, skip) for job_id, skip in skips]
         await connection.execute(SQL["insert_skips"], *columns(rows, 6))
     places, alike = shared(map(cursor_values, batch.plans))
     ids = [plan.job.id for plan in batch.plans]
-    next_plan_at = await connection.fetchval(
-        SQL["save_cursors"], ids, places, *columns(alike, 5), bool(lanes), asks_next, column=1
+    [saved] = await connection.fetch(
+        SQL["save_plans"], *_arrays_of(runs), now, ids, places, *columns(alike, 5), asks_next
     )
     if resumed := [plan.job.id for plan in batch.plans if plan.resumes]:
         await connection.execute(SQL["end_pauses"], resumed)
-    return lanes, next_plan_at
+    return Counter(json.loads(saved["lanes"] or "{}")), saved["next_plan_at"]
 
 
 async def insert_runs(connection: Any, rows: Sequence[RunRow], now: datetime) -> Counter[str]:
     """Insert runs that do not exist yet; how many of each lane."""
-    places, alike = shared(map(run_values, rows))
-    ids, jobs = [row.run.id for row in rows], [row.job_id for row in rows]
-    made = await connection.fetch(SQL["insert_runs"], ids, jobs, places, *columns(alike, 11), now)
+    made = await connection.fetch(SQL["insert_runs"], *_arrays_of(rows), now)
     return Counter({row["lane"]: row["runs"] for row in made})
+
+
+def _arrays_of(rows: Sequence[RunRow]) -> list[list[Any]]:
+    """Runs as `insert_runs` takes them: of each its ids, and the place of all else among what they have in common."""
+    places, alike = shared(map(run_values, rows))
+    return [[row.run.id for row in rows], [row.job_id for row in rows], places, *columns(alike, 11)]

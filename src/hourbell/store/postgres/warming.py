@@ -19,8 +19,7 @@ _NOBODY = UUID(int=0)
 # What comes between an instant and its task, and after it, with nothing to do.
 _NOTHING_TO_DO: dict[str, list[Any]] = {
     "due_jobs": [_NEVER, 0],
-    "insert_runs": [[]] * 14 + [_NEVER],
-    "save_cursors": [[]] * 7 + [False, False],
+    "save_plans": [[]] * 14 + [_NEVER] + [[]] * 7 + [False],
     "claim": [[]] * 3 + [_NEVER, _NOBODY, _NEVER, 0],
     "definitions": [[], []],
     "secrets_of_jobs": [[], _NEVER],
