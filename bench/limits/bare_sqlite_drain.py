@@ -14,10 +14,10 @@ from uuid import uuid4
 import apsw
 
 _LEASE = 60_000_000  # microseconds
-_LINE = """select id, job_id from hourbell_runs
-where lane = ? and rank = 1 and state in ('pending', 'retrying') and ready_at <= ? order by ready_at, id limit ?"""
+_LINE = """select id, job_id, rowid from hourbell_runs
+where lane = ? and rank = 1 and state in ('pending', 'retrying') and ready_at <= ? order by ready_at, rowid limit ?"""
 _CLAIM = """update hourbell_runs
-set state = 'running', attempt = attempt + 1, lease_owner = ?, lease_until = ?, started_at = ? where id = ?"""
+set state = 'running', attempt = attempt + 1, lease_owner = ?, lease_until = ?, started_at = ? where rowid = ?"""
 _END = """update hourbell_runs
 set state = 'succeeded', finished_at = ?, lease_owner = null, lease_until = null where id = ? and attempt = 1"""
 _TRY = """insert into hourbell_attempts (run_id, number, node, started_at, finished_at, outcome)
@@ -41,16 +41,16 @@ def drain(url: str, lane: str, batch: int, ready: Callable[[], None]) -> float:
         now = int(time.time() * 1e6)
         connection.execute("begin immediate")
         rows = connection.execute(_LINE, (lane, now, batch)).fetchall()
-        connection.executemany(_CLAIM, ((node, now + _LEASE, now, run) for run, _ in rows))
+        connection.executemany(_CLAIM, ((node, now + _LEASE, now, place) for *_, place in rows))
         connection.execute("commit")
         if not rows:
             break
         end = int(time.time() * 1e6)
-        last = {job: run for run, job in rows}
+        last = {job: run for run, job, _ in rows}
         connection.execute("begin immediate")
-        connection.executemany(_END, ((end, run) for run, _ in rows))
-        connection.executemany(_TRY, ((run, node, now, end) for run, _ in rows))
-        counts = Counter(job for _, job in rows)
+        connection.executemany(_END, ((end, run) for run, *_ in rows))
+        connection.executemany(_TRY, ((run, node, now, end) for run, *_ in rows))
+        counts = Counter(job for _, job, _ in rows)
         connection.executemany(_COUNT, ((job, last[job], end, count) for job, count in counts.items()))
         connection.execute("commit")
     seconds = time.perf_counter() - start

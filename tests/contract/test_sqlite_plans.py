@@ -61,7 +61,7 @@ STATEMENTS: dict[str, tuple[tuple[Any, ...] | None, int, set[str]]] = {
     "lanes": ((), LANES, {"runs_line"}),
     "line": ((WANTED[0], 1, T0 + HOUR, BATCH, 2), BATCH, {"runs_line", "runs_waiting", "runs_running"}),
     "suspect": ((WANTED, T0 + HOUR, 2), LANES, {"runs_suspects", "runs_waiting", "runs_running"}),
-    "claim": (([[run] for run in WAITING], NODE, T0 + HOUR, T0), BATCH, {"runs by id"}),
+    "claim": (([[*[None] * 15, place] for place in range(41, RUNS + 1, 100)], NODE, T0 + HOUR, T0), BATCH, {"place"}),
     "definitions": (([(job, 1) for job in BUSY_JOBS],), BATCH, {"key"}),
     "secrets_of_jobs": ((BUSY_JOBS, T0), BATCH, {"secrets_of_job"}),
     "begin": ((RUNNING[0], 1), 1, {"runs by id"}),
@@ -171,9 +171,9 @@ def plan_of(connection: apsw.Connection, sql: str, arguments: tuple[Any, ...]) -
 
 
 def short(index: str) -> str:
-    """An index as PostgreSQL has it too; tables without row numbers have no name for their key."""
-    if index == "PRIMARY KEY":
-        return "key"
+    """An index as PostgreSQL has it too; the numbers of rows, and the key of tables without them, have no name."""
+    if index in ("PRIMARY KEY", "INTEGER"):
+        return "key" if index == "PRIMARY KEY" else "place"
     return re.sub(r"sqlite_autoindex_hourbell_(\w+)_1", r"\1 by id", index).removeprefix("hourbell_")
 
 

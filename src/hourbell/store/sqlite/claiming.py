@@ -34,6 +34,7 @@ class Waiting(NamedTuple):
     at_most_once: int
     payload: str | None
     rank: int
+    place: int
 
     def claimed(self) -> Run:
         return Run(
@@ -101,7 +102,7 @@ def ready_of(session: Session, want: Want, now: datetime, suspect_after: int) ->
 
 
 def _first(line: list[Waiting], want: Want) -> list[Waiting]:
-    by_age = sorted(line, key=lambda run: (run.ready_at, run.id))
+    by_age = sorted(line, key=lambda run: run.ready_at)
     first = by_age[: min(want.oldest, want.free)]
     taken = {run.id for run in first}
     return first + [run for run in line if run.id not in taken][: want.free - len(first)]
@@ -113,5 +114,5 @@ def _line(session: Session, sql: str, *values: Any) -> Line:
     return Line(row["count"], row["runs"])
 
 
-def _by_rank(run: Waiting) -> tuple[int, int, str]:
-    return run.rank, run.ready_at, run.id
+def _by_rank(run: Waiting) -> tuple[int, int]:
+    return run.rank, run.ready_at

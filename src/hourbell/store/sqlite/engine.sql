@@ -143,12 +143,13 @@ where found.lane is not null
 group by found.lane
 
 -- name: line
--- All rows in one value: the interpreter's lock is taken for each row that is fetched, and others want it, too.
+-- All rows in one value: the interpreter's lock is taken for each row that is fetched, and others want it, too. Last comes
+-- where a run is in the table, by which a claim finds it again.
 select count(*) as count, json_group_array(json_array(
     hex(id), hex(job_id), job_version, kind, scheduled_at, ready_at, expires_at, lane, attempt + 1, failures, crashes,
-    coalesce(started_at, ?3), at_most_once, payload, rank)) as runs
+    coalesce(started_at, ?3), at_most_once, payload, rank, place)) as runs
 from (
-select * from hourbell_runs as r
+select r.*, rowid as place from hourbell_runs as r
 where lane = ?1 and rank = ?2 and state in ('pending', 'retrying') and ready_at <= ?3 and crashes < ?5
   and (not exclusive
        or not exists (select 1 from hourbell_runs o where o.job_id = r.job_id and o.state = 'running')
@@ -156,15 +157,15 @@ where lane = ?1 and rank = ?2 and state in ('pending', 'retrying') and ready_at 
               select 1 from hourbell_runs o
               where o.job_id = r.job_id and o.state in ('pending', 'retrying')
                 and (o.scheduled_at, o.id) < (r.scheduled_at, r.id)))
-order by ready_at, id
+order by ready_at, rowid
 limit ?4)
 
 -- name: suspect
 select count(*) as count, json_group_array(json_array(
     hex(id), hex(job_id), job_version, kind, scheduled_at, ready_at, expires_at, lane, attempt + 1, failures, crashes,
-    coalesce(started_at, ?2), at_most_once, payload, rank)) as runs
+    coalesce(started_at, ?2), at_most_once, payload, rank, place)) as runs
 from (
-select * from hourbell_runs as r
+select r.*, rowid as place from hourbell_runs as r
 where lane in (select value from json_each(?1)) and state in ('pending', 'retrying') and crashes >= 2
   and crashes >= ?3 and ready_at <= ?2
   and (not exclusive
@@ -180,7 +181,7 @@ limit 1)
 -- Runs as the statements above give them.
 update hourbell_runs
 set state = 'running', attempt = attempt + 1, lease_owner = ?2, lease_until = ?3, started_at = coalesce(started_at, ?4)
-where id in (select unhex(value ->> 0) from json_each(?1))
+where rowid in (select value ->> 15 from json_each(?1))
 
 -- name: definitions
 select v.job_id, v.version, v.definition
