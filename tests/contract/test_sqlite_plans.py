@@ -96,7 +96,7 @@ STATEMENTS: dict[str, tuple[tuple[Any, ...] | None, int, set[str]]] = {
 }
 NOT_FOR_BATCHES = {
     *("backlog", "beat", "begin_pruning", "end_pruning", "forget_nodes", "insert_skip", "planned_by_tzdata", "retire"),
-    *("sample_time", "served_lanes", "set_planned_by_tzdata", "tzdata_version"),
+    *("served_lanes", "set_planned_by_tzdata", "tzdata_version"),
 }
 WALKED = {"expired_leases": {"hourbell_runs hourbell_runs_running"}}  # from end to end: it is short
 SETTLE_BY_STATE = """update hourbell_runs indexed by hourbell_runs_running set lease_until = null

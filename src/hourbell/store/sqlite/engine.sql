@@ -2,9 +2,6 @@
 -- each row of a batch. Only one transaction writes at a time, so nothing needs to be locked or tested again. `indexed by`
 -- stands where SQLite would rather walk through the whole history of a job.
 
--- name: sample_time
-select cast(round((julianday('now') - 2440587.5) * 86400000) as integer) * 1000 as at
-
 -- name: due_jobs
 -- All rows in one value, as in `line`, and the ids by which more is asked for. What planning needs of the definition is
 -- one text, the same for jobs that are alike.
