@@ -39,6 +39,16 @@ def test_a_look_leaves_known_lanes_in_their_turn() -> None:
     assert lanes.ready(START) == ["b", "a", "c"]
 
 
+def test_a_lane_that_is_hinted_at_during_a_look_is_not_forgotten() -> None:
+    lanes = Lanes()
+    lanes.begin_look(0.0)
+    lanes.hint(["b"], START)
+
+    lanes.seen({"a": START})
+
+    assert set(lanes.ready(START)) == {"a", "b"}
+
+
 def test_a_portion_grows_while_there_is_more_and_asks_more_lanes_where_they_give_little() -> None:
     portion = Portion()
     first, share = portion.size, portion.of_lane(1_000)

@@ -39,8 +39,10 @@ class Lanes:
         self.look_at = min(self.look_at, max(self.looked_at + _BETWEEN_LOOKS, elapsed))
 
     def seen(self, ready_at: dict[str, datetime]) -> None:
-        """What a look found; lanes that are known keep their place in the line."""
-        self.ready_at = {lane: ready_at[lane] for lane in self.ready_at if lane in ready_at} | ready_at
+        """What a look found; lanes that are known keep their place in the line, and so do those hinted at since."""
+        hinted = {lane: self.ready_at[lane] for lane in self.hinted if lane in self.ready_at}
+        found = ready_at | hinted
+        self.ready_at = {lane: found[lane] for lane in self.ready_at if lane in found} | found
 
     def hint(self, lanes: Iterable[str], now: datetime) -> None:
         """Runs were added to these."""
