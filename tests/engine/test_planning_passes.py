@@ -26,11 +26,13 @@ class ScriptedStore:
         self.due = due
         self.runs_of_each = runs_of_each
         self.passes: list[int] = []
+        self.asked_at: list[datetime] = []
 
     async def check_tzdata(self, _version: str) -> Tzdata:
         return Tzdata.CURRENT
 
     async def plan_due(self, now: datetime, limit: int, _decide: Callable[..., Any]) -> Planned:
+        self.asked_at.append(now)
         jobs = min(limit, self.due)
         self.due -= jobs
         self.passes.append(jobs)
@@ -38,8 +40,8 @@ class ScriptedStore:
         return Planned(jobs, jobs * self.runs_of_each, {}, (), frozenset(), next_plan_at)
 
 
-def planner(store: ScriptedStore) -> Planner:
-    clock = DatabaseClock(lambda: 0.0)
+def planner(store: ScriptedStore, elapsed: Callable[[], float] = lambda: 0.0) -> Planner:
+    clock = DatabaseClock(elapsed)
     for _ in range(2):
         clock.observe(NOW, 0.0)
     return Planner(
@@ -92,3 +94,22 @@ async def test_nothing_is_asked_again_once_all_is_planned() -> None:
 
     assert store.passes.count(0) <= 3
     assert sum(store.passes) == 5 * MOST_JOBS
+
+
+async def test_it_wakes_before_a_turn_and_begins_with_it() -> None:
+    def elapsed() -> float:
+        times[0] += 0.0001
+        return times[0]
+
+    times = [0.0]
+    store = ScriptedStore(due=0)
+    asked = planner(store, elapsed)
+    delay = await asked.tick()
+    turn = store.asked_at[0] + HOUR  # as the store says
+    times[0] += delay
+    woken_at = NOW + timedelta(seconds=elapsed())
+
+    await asked.tick()
+
+    assert woken_at < turn
+    assert timedelta(0) <= store.asked_at[1] - turn < timedelta(milliseconds=1)
