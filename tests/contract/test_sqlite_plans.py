@@ -61,7 +61,7 @@ STATEMENTS: dict[str, tuple[tuple[Any, ...] | None, int, set[str]]] = {
     "lanes": ((), LANES, {"runs_line"}),
     "line": ((WANTED[0], 1, T0 + HOUR, BATCH, 2), BATCH, {"runs_line", "runs_waiting", "runs_running"}),
     "suspect": ((WANTED, T0 + HOUR, 2), LANES, {"runs_suspects", "runs_waiting", "runs_running"}),
-    "claim": (([[*[None] * 15, place] for place in range(41, RUNS + 1, 100)], NODE, T0 + HOUR, T0), BATCH, {"place"}),
+    "claim": ((list(range(41, RUNS + 1, 100)), NODE, T0 + HOUR, T0), BATCH, {"place"}),
     "definitions": (([(job, 1) for job in BUSY_JOBS],), BATCH, {"key"}),
     "secrets_of_jobs": ((BUSY_JOBS, T0), BATCH, {"secrets_of_job"}),
     "begin": ((RUNNING[0], 1), 1, {"runs by id"}),

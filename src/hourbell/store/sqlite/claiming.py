@@ -60,14 +60,15 @@ class Waiting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Waiting runs, as the JSON array that the statements give and take."""
+    """Waiting runs, and where they are in the table, as the JSON arrays that the statements give and take."""
 
     count: int
     text: str
+    places: str
 
     @classmethod
     def of(cls, runs: Sequence[Waiting]) -> "Line":
-        return cls(len(runs), json.dumps(runs, ensure_ascii=False))
+        return cls(len(runs), json.dumps(runs, ensure_ascii=False), json.dumps([run.place for run in runs]))
 
     @property
     def runs(self) -> list[Waiting]:
@@ -78,7 +79,13 @@ class Line:
 def joined(lines: Iterable[Line]) -> Line:
     """All of them in one."""
     some = [line for line in lines if line.count]
-    return Line(sum(line.count for line in some), f"[{','.join(line.text[1:-1] for line in some)}]")
+    return Line(
+        sum(line.count for line in some), _joined(line.text for line in some), _joined(line.places for line in some)
+    )
+
+
+def _joined(arrays: Iterable[str]) -> str:
+    return f"[{','.join(each[1:-1] for each in arrays)}]"
 
 
 def suspect_of(session: Session, lanes: Sequence[str], now: datetime, suspect_after: int) -> Line:
@@ -111,7 +118,7 @@ def _first(line: list[Waiting], want: Want) -> list[Waiting]:
 def _line(session: Session, sql: str, *values: Any) -> Line:
     row = session.fetch_one(sql, *values)
     assert row is not None
-    return Line(row["count"], row["runs"])
+    return Line(row["count"], row["runs"], row["places"])
 
 
 def _by_rank(run: Waiting) -> tuple[int, int]:

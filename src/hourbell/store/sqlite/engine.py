@@ -109,7 +109,7 @@ class SqliteEngineStore:
             else:
                 line = joined(ready_of(session, want, now, suspect_after) for want in wants)
             if line.count:
-                session.execute(SQL["claim"], line.text, node, lease_until, now)
+                session.execute(SQL["claim"], line.places, node, lease_until, now)
             return line
 
         return [run.claimed() for run in (await self._runner.write(claim)).runs]

@@ -140,11 +140,12 @@ where found.lane is not null
 group by found.lane
 
 -- name: line
--- All rows in one value: the interpreter's lock is taken for each row that is fetched, and others want it, too. Last comes
--- where a run is in the table, by which a claim finds it again.
+-- All rows in one value: the interpreter's lock is taken for each row that is fetched, and others want it, too. And where
+-- they are in the table, by which a claim finds them again.
 select count(*) as count, json_group_array(json_array(
     hex(id), hex(job_id), job_version, kind, scheduled_at, ready_at, expires_at, lane, attempt + 1, failures, crashes,
-    coalesce(started_at, ?3), at_most_once, payload, rank, place)) as runs
+    coalesce(started_at, ?3), at_most_once, payload, rank, place)) as runs,
+    json_group_array(place) as places
 from (
 select r.*, rowid as place from hourbell_runs as r
 where lane = ?1 and rank = ?2 and state in ('pending', 'retrying') and ready_at <= ?3 and crashes < ?5
@@ -160,7 +161,8 @@ limit ?4)
 -- name: suspect
 select count(*) as count, json_group_array(json_array(
     hex(id), hex(job_id), job_version, kind, scheduled_at, ready_at, expires_at, lane, attempt + 1, failures, crashes,
-    coalesce(started_at, ?2), at_most_once, payload, rank, place)) as runs
+    coalesce(started_at, ?2), at_most_once, payload, rank, place)) as runs,
+    json_group_array(place) as places
 from (
 select r.*, rowid as place from hourbell_runs as r
 where lane in (select value from json_each(?1)) and state in ('pending', 'retrying') and crashes >= 2
@@ -175,10 +177,10 @@ order by ready_at, id
 limit 1)
 
 -- name: claim
--- Runs as the statements above give them.
+-- By the places that the statements above give.
 update hourbell_runs
 set state = 'running', attempt = attempt + 1, lease_owner = ?2, lease_until = ?3, started_at = coalesce(started_at, ?4)
-where rowid in (select value ->> 15 from json_each(?1))
+where rowid in (select value from json_each(?1))
 
 -- name: definitions
 select v.job_id, v.version, v.definition
