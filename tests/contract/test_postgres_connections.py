@@ -1,5 +1,6 @@
 """What the engine's first statements need is there before something is due."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -46,3 +47,13 @@ async def test_what_comes_between_an_instant_and_its_task_is_planned_before(conn
 
     planned = {row["statement"] for row in rows}
     assert [name for name in ("due_jobs", "save_plans", "claim") if SQL[name] not in planned] == []
+
+
+async def test_a_connection_is_known_as_its_own_until_it_is_gone(connections: Connections) -> None:
+    async with connections.connection() as connection:
+        pid = connection.get_server_pid()
+        assert connections.has(pid)
+        connection.terminate()
+    await asyncio.sleep(0)  # listeners are told in the next turn
+
+    assert not connections.has(pid)

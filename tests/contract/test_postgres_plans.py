@@ -54,7 +54,6 @@ STATEMENTS: dict[str, tuple[tuple[Any, ...] | None, set[str]]] = {
     "unfinished_of_jobs": ((BUSY_JOBS,), {"runs_waiting", "runs_running"}),
     "newest_of_jobs": ((BUSY_JOBS,), {"runs_once", "skips_of_job"}),
     "newest_local_times": ((BUSY_JOBS,), {"runs_once"}),
-    "insert_runs": (AS_PLANNED, set()),
     "insert_skips": ((BUSY_JOBS, *each(T0, T0 + DAY, 1, "missed", T0)), {"skips_of_job", "jobs_pkey"}),
     "insert_versions": ((BUSY_JOBS, *each(2, "{}"), T0, "engine"), set()),
     "save_plans": (AS_PLANNED, {"jobs_pkey", "jobs_plan_at"}),
@@ -159,7 +158,6 @@ async def filled(database: PostgresDatabase, *, analysed_young: bool) -> AsyncIt
     async with connections.connection() as connection:
         connection.add_query_logger(lambda logged: planned.update({logged.query: logged.args}))
     await PostgresEngineStore(connections).plan_due(T0 + MINUTE, BATCH, plan)
-    planned[SQL["insert_runs"]] = planned[SQL["save_plans"]][:15]  # which begins as that does
     await database.sql(FORGET_PLANNED)
     async with connections.connection() as connection:
         yield Crowd(connection, planned)

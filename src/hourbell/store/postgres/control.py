@@ -165,7 +165,6 @@ class PostgresControlStore:
             if await insert_runs(connection, [RunRow.of(job, new, payload)], now):
                 made = json.dumps({"run": str(run_id)})
                 await audit(connection, now, by, "job.trigger", str(job_id), None, made, request)
-                await connection.execute(ENGINE_SQL["wake"], Wake.RUNS)
             return run_of(await connection.fetchrow(SQL["run_by_id"], run_id))
 
     async def backfill_job(
@@ -190,7 +189,6 @@ class PostgresControlStore:
                     some = runs[first : first + _CHUNK]
                     await insert_runs(connection, [RunRow.of(job, run) for run in some], now)
                 await audit(connection, now, by, "job.backfill", str(job_id), None, backfill_text(runs), request)
-                await connection.execute(ENGINE_SQL["wake"], Wake.RUNS)
             return [run.id for run in runs]
 
     async def import_jobs(

@@ -62,23 +62,6 @@ select j.id, greatest(
     (select max(s.last_at) from hourbell.skips s where s.job_id = j.id)) as newest_at
 from unnest($1::uuid[]) as j(id)
 
--- name: insert_runs
-with made as (
-    insert into hourbell.runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank, lane,
-                               exclusive, at_most_once, payload, planned_at)
-    select n.id, n.job_id, g.job_version, g.kind, g.scheduled_at, g.local_at, g.ready_at, g.expires_at, g.rank, g.lane,
-           g.exclusive, g.at_most_once, g.payload::jsonb, $15
-    from unnest($1::uuid[], $2::uuid[], $3::int[]) as n(id, job_id, place)
-    join unnest($4::int[], $5::text[], $6::timestamptz[], $7::timestamp[], $8::timestamptz[], $9::timestamptz[],
-                $10::smallint[], $11::text[], $12::bool[], $13::bool[], $14::text[])
-        with ordinality as g(job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank, lane, exclusive,
-                             at_most_once, payload, place)
-        on g.place = n.place
-    on conflict do nothing
-    returning lane
-)
-select lane, count(*) as runs from made group by lane
-
 -- name: insert_skips
 with given as (
     select * from unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::bigint[], $5::text[], $6::timestamptz[])
@@ -99,10 +82,10 @@ where place not in (select place from extended)
 order by place
 
 -- name: save_plans
--- New runs as in `insert_runs`, and where their jobs stand now; with the hint that there are runs and, if somebody wants
--- to know, when the next of the other jobs is due, which saves a question each. These are looked up: of an array that
--- is given, each of its ids would be compared. A join for what the jobs have in common would count as few rows, for each
--- of which all ids are compared.
+-- Runs that do not exist yet, and where their jobs stand now; with the hint that there are runs and, if somebody wants to
+-- know, when the next of the other jobs is due, which saves a question each. These are looked up: of an array that is
+-- given, each of its ids would be compared. A join for what the jobs have in common would count as few rows, for each of
+-- which all ids are compared.
 with made as (
     insert into hourbell.runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank, lane,
                                exclusive, at_most_once, payload, planned_at)

@@ -144,23 +144,25 @@ async def write_batch(
     if skips:
         rows = [skip_values(job_id, skip) for job_id, skip in skips]
         await connection.execute(SQL["insert_skips"], *columns(rows, 6))
-    places, alike = shared(map(cursor_values, batch.plans))
-    ids = [plan.job.id for plan in batch.plans]
-    [saved] = await connection.fetch(
-        SQL["save_plans"], *_arrays_of(runs), now, ids, places, *columns(alike, 5), asks_next
-    )
+    lanes, next_plan_at = await _save(connection, runs, batch.plans, now, asks_next=asks_next)
     if resumed := [plan.job.id for plan in batch.plans if plan.resumes]:
         await connection.execute(SQL["end_pauses"], resumed)
-    return Counter(json.loads(saved["lanes"] or "{}")), saved["next_plan_at"]
+    return lanes, next_plan_at
 
 
 async def insert_runs(connection: Any, rows: Sequence[RunRow], now: datetime) -> Counter[str]:
-    """Insert runs that do not exist yet; how many of each lane."""
-    made = await connection.fetch(SQL["insert_runs"], *_arrays_of(rows), now)
-    return Counter({row["lane"]: row["runs"] for row in made})
+    """Insert runs that do not exist yet, and give the hint that there are some; how many of each lane."""
+    lanes, _ = await _save(connection, rows, (), now)
+    return lanes
 
 
-def _arrays_of(rows: Sequence[RunRow]) -> list[list[Any]]:
-    """Runs as `insert_runs` takes them: of each its ids, and the place of all else among what they have in common."""
+async def _save(
+    connection: Any, rows: Sequence[RunRow], plans: Sequence[Plan], now: datetime, *, asks_next: bool = False
+) -> tuple[Counter[str], datetime | None]:
+    """Write runs and cursors: of each its id, and the place of all else among what they have in common."""
     places, alike = shared(map(run_values, rows))
-    return [[row.run.id for row in rows], [row.job_id for row in rows], places, *columns(alike, 11)]
+    runs = [row.run.id for row in rows], [row.job_id for row in rows], places, *columns(alike, 11)
+    places, alike = shared(map(cursor_values, plans))
+    cursors = [plan.job.id for plan in plans], places, *columns(alike, 5)
+    [saved] = await connection.fetch(SQL["save_plans"], *runs, now, *cursors, asks_next)
+    return Counter(json.loads(saved["lanes"] or "{}")), saved["next_plan_at"]
