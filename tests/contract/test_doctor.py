@@ -9,6 +9,7 @@ import pytest
 
 from hourbell.core.doctor.facts import RunMark
 from hourbell.core.doctor.findings import Finding
+from hourbell.core.plan import plan
 from hourbell.core.policies import CatchUp, Overlap
 from hourbell.core.refresh import refresh
 from hourbell.core.schedule import TZDATA_VERSION
@@ -528,3 +529,12 @@ def test_runs_older_than_the_skips_that_were_read_are_not_judged() -> None:
 
     assert since_skips([run(1), run(20_000)], skips) == (run(20_000),)
     assert since_skips([run(1), run(20_000)], skips[1:]) == (run(1), run(20_000))
+
+
+async def test_text_that_is_not_utf_8_does_not_stop_the_examination() -> None:
+    async with SqliteDatabase.in_file() as database:
+        await add_job(database.control(), now=START)
+        await database.sql("update hourbell_jobs set schedule = cast(x'436166e9' as text), version = version + 1")
+        await database.engine().plan_due(START + MINUTE, PASS, plan)
+
+        assert "job_in_error" in await examined(database, START + MINUTE)

@@ -5,7 +5,7 @@ usable again or replaced by the next operation.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ import apsw
 
 from hourbell.store.base import StoreUnavailable, Wake
 from hourbell.store.rows import Row
+from hourbell.store.sqlite.odd_text import found_with_odd_text
 from hourbell.store.sqlite.values import bound, rows_of
 
 T = TypeVar("T")
@@ -81,12 +82,11 @@ class Session:
         return self._connection
 
     def fetch(self, sql: str, *values: Any) -> list[Row]:
-        cursor = self._connection.execute(sql, tuple(map(bound, values)))
-        first = next(cursor, None)
-        if first is None:
-            return []
-        names = [column[0] for column in cursor.get_description()]
-        return list(rows_of(names, [first, *cursor.fetchall()]))
+        given = tuple(map(bound, values))
+        try:
+            return list(rows_of(*_found(self._connection, sql, given)))
+        except UnicodeDecodeError:
+            return list(rows_of(*found_with_odd_text(self._connection, sql, given)))
 
     def fetch_one(self, sql: str, *values: Any) -> Row | None:
         return next(iter(self.fetch(sql, *values)), None)
@@ -160,6 +160,15 @@ def reachable(path: str) -> Iterator[None]:
         yield
     except _OUT_OF_REACH as error:
         raise StoreUnavailable(f"{path}: {error}") from error
+
+
+def _found(connection: apsw.Connection, sql: str, values: tuple[Any, ...]) -> tuple[list[str], list[Sequence[Any]]]:
+    """The columns of a statement and the rows that it gives; no columns if there are none."""
+    cursor = connection.execute(sql, values)
+    first = next(cursor, None)
+    if first is None:
+        return [], []
+    return [column[0] for column in cursor.get_description()], [first, *cursor.fetchall()]
 
 
 def _use_wal(connection: apsw.Connection, patience: Patience) -> None:

@@ -18,8 +18,8 @@ from hourbell.core.doctor.facts import Cluster, HeldRun, JobFacts, LaneFacts, No
 from hourbell.core.doctor.repairs import Dialect
 from hourbell.store.doctor import JOBS_AT_ONCE, LOOK_BACK, RUNS_AT_ONCE, groups_of, job_facts
 from hourbell.store.queries import load_queries
-from hourbell.store.sqlite.connection import Patience, reachable
-from hourbell.store.sqlite.values import EPOCH, array, instant_of, microseconds, rows_of
+from hourbell.store.sqlite.connection import Patience, Session, reachable
+from hourbell.store.sqlite.values import EPOCH, array, instant_of, microseconds
 
 SQL = load_queries("hourbell.store.sqlite", "doctor.sql")
 _LOCAL_EPOCH = EPOCH.replace(tzinfo=None)
@@ -131,11 +131,7 @@ def _open(path: str) -> apsw.Connection:
 def _histories_of(connection: Any, ids: list[UUID]) -> list[JobFacts]:
     """Jobs with their newest runs and skips. One that has more of them than are looked at stands alone."""
     given, limit = array(ids), LOOK_BACK if len(ids) == 1 else -1
-    cursor = connection.execute(SQL["jobs"], (given,))
-    first = next(cursor, None)
-    if first is None:
-        return []
-    jobs = rows_of([column[0] for column in cursor.get_description()], [first, *cursor])
+    jobs = Session(connection).fetch(SQL["jobs"], given)
     runs: dict[bytes, list[tuple[Any, ...]]] = {}
     for job_id, at, local, version, kind, planned, end in connection.execute(SQL["newest_runs"], (given, limit)):
         ended_at = None if end is None else instant_of(end)

@@ -15,6 +15,7 @@ from hourbell.core.run import uuid_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the nominal local time has no zone
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 _IDS = {"id", "job_id", "run_id", "last_run_id", "lease_owner", "replay_of", "node", "token_id"}
@@ -28,7 +29,11 @@ def microseconds(instant: datetime) -> int:
 
 @lru_cache(10_000)
 def instant_of(value: int) -> datetime:
-    return EPOCH + timedelta(microseconds=value)
+    """The instant, or the nearest one that there is: a column has more than Python's calendar."""
+    try:
+        return EPOCH + timedelta(microseconds=value)
+    except OverflowError:
+        return _LAST if value > 0 else _FIRST
 
 
 @lru_cache(10_000)
