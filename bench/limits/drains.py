@@ -42,11 +42,11 @@ def drain_by_nodes(database: Database, count: int, processes: int, tasks: int = 
 
 
 def _drained(nodes: Sequence[Peer], database: Database, count: int, *, lead: float) -> Measured:
-    before = _called(nodes)
+    before = called(nodes)
     mark = database.add_runs(count, LANES, ready_in=lead)
 
     def wait() -> float:
-        wait_until(lambda: _called(nodes) - before >= count, 0.02)
+        wait_until(lambda: called(nodes) - before >= count, 0.02)
         wait_until(lambda: database.unfinished() == 0, 0.005)
         end = time.time()
         first, succeeded = database.first_start(mark)
@@ -57,7 +57,7 @@ def _drained(nodes: Sequence[Peer], database: Database, count: int, *, lead: flo
     return spent(parts_of([node.pid for node in nodes], database), wait)
 
 
-def _called(nodes: Sequence[Peer]) -> int:
+def called(nodes: Sequence[Peer]) -> int:
     return sum(node.ask() for node in nodes)
 
 

@@ -4,12 +4,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from secrets import token_hex
 from statistics import median
 
 from bench.limits.databases import Database
-from bench.limits.drains import nodes_on, wait_until
+from bench.limits.drains import called, nodes_on, wait_until
 from bench.limits.plans import AT
 from bench.limits.processes import Peer
 from bench.limits.task_jobs import LANES, add_ended_runs, add_task_jobs
@@ -32,16 +33,17 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured at each place."""
+    """How much is measured at each place: rounds of draining and planning, and seconds of one job that is due each."""
 
     drained: int
     due: int
     seconds: int
+    rounds: int
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Seconds: of one run to be drained, of one due job to be planned, and the median lateness of one job."""
+    """Medians in seconds: of one run to be drained, of one due job to be planned, and the lateness of one job."""
 
     drain: float
     plan: float
@@ -51,15 +53,15 @@ class Cost:
 def cost_of(place: Place, effort: Effort, make: Callable[[], Database], folder: Path) -> Cost:
     database = make()
     try:
-        _fill(database, place, effort)
-        plan = _plan(database, effort)
+        _fill(database, place)
+        plan = median(_plan(database, effort, round_) for round_ in range(effort.rounds))
         lateness = _lateness(database, place, effort, folder)
-        return Cost(_drain(database, place, effort), plan, lateness)
+        return Cost(median(_drains(database, place, effort)), plan, lateness)
     finally:
         database.drop()
 
 
-def _fill(database: Database, place: Place, effort: Effort) -> None:
+def _fill(database: Database, place: Place) -> None:
     add_task_jobs(database, place.jobs, lanes=place.lanes)
     if place.ended:
         add_ended_runs(database, place.ended)
@@ -67,11 +69,11 @@ def _fill(database: Database, place: Place, effort: Effort) -> None:
         runs = "hourbell.runs" if database.name == "PostgreSQL" else "hourbell_runs"
         database.add_runs(place.waiting, LANES)
         database.ask(f"update {runs} set lane = '{_ELSEWHERE}' where state = 'pending'")
-    add_task_jobs(database, effort.due, prefix="due", schedule="0 3 * * *", due=AT)
+
+
+def _plan(database: Database, effort: Effort, round_: int) -> float:
+    add_task_jobs(database, effort.due, prefix=f"due{round_}", schedule="0 3 * * *", due=AT)
     database.tidy()
-
-
-def _plan(database: Database, effort: Effort) -> float:
     peer = Peer("store_plan", url=database.url, probes=1)
     try:
         _, burst, _ = peer.ask()
@@ -91,14 +93,19 @@ def _lateness(database: Database, place: Place, effort: Effort, folder: Path) ->
     return median(latenesses(notes, 1, at.timestamp() - 1))
 
 
-def _drain(database: Database, place: Place, effort: Effort) -> float:
-    """What one of the first runs costs of all that wait; where more wait, the rest stay behind."""
-    waiting = max(effort.drained, place.waiting)
+def _drains(database: Database, place: Place, effort: Effort) -> list[float]:
+    """What one of the first runs costs of all that wait, of the next ones and so on; where more wait, the rest stay."""
+    waiting = max(effort.rounds * effort.drained, place.waiting)
     database.tidy()
     with nodes_on(database, place.nodes, tasks=place.lanes) as nodes:
-        called = sum(node.ask() for node in nodes)
+        before = called(nodes)
         mark = database.add_runs(waiting, LANES, ready_in=2 + waiting / 20_000)
-        wait_until(lambda: sum(node.ask() for node in nodes) - called >= effort.drained, 0.01)
-        end = time.time()
+        ends = [_end_of(nodes, before + done * effort.drained) for done in range(1, effort.rounds + 1)]
         first, _ = database.first_start(mark)
-    return (end - first) / effort.drained
+    return [(end - begin) / effort.drained for begin, end in pairwise([first, *ends])]
+
+
+def _end_of(nodes: list[Peer], calls: int) -> float:
+    """When so many calls have been made."""
+    wait_until(lambda: called(nodes) >= calls, 0.005)
+    return time.time()
