@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import apsw
-import apsw.ext
 
 
 def found_with_odd_text(
     connection: apsw.Connection, query: str, values: tuple[Any, ...]
 ) -> tuple[list[str], list[Sequence[Any]]]:
     """The columns of a query and what it finds, with U+FFFD in the place of what cannot be read."""
-    names = [name for name, _ in apsw.ext.query_info(connection, query).description]
+    from apsw.ext import query_info  # takes a tenth of a second to load, and is hardly ever needed
+
+    names = [name for name, _ in query_info(connection, query).description]
     columns = ", ".join(
         f'iif(typeof("{name}") = \'text\', cast("{name}" as blob), "{name}"), typeof("{name}") = \'text\''
         for name in names
