@@ -4,6 +4,8 @@ import asyncio
 from collections import Counter
 from contextlib import AbstractAsyncContextManager
 
+import apsw
+
 from hourbell.clock import elapsed
 from tests.database import Database, PostgresDatabase
 from tests.faults.verdict import Backend
@@ -20,6 +22,21 @@ def url_of(database: Database) -> str:
         return f"sqlite:///{database.path}"
     assert isinstance(database, PostgresDatabase)
     return database.url
+
+
+async def is_writable(database: Database) -> bool:
+    """Whether no process keeps all others from writing, as on SQLite one in a transaction does, for half a second."""
+    if not isinstance(database, SqliteDatabase):
+        return True
+    connection = apsw.Connection(database.path)
+    try:
+        connection.set_busy_timeout(500)
+        await asyncio.to_thread(lambda: connection.execute("begin immediate; rollback").fetchall())
+    except apsw.BusyError:
+        return False
+    finally:
+        connection.close()
+    return True
 
 
 async def pause_all(database: Database) -> None:
