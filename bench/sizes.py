@@ -38,6 +38,9 @@ def parse_asked(text: str, known: Mapping[str, Sequence[str]]) -> tuple[str, dic
     for of, value in asked.items():
         if of not in _NAMES and not all(each.isdecimal() for each in value.split(",") if each):
             raise ValueError(f"{of}={value} of {name} is no number; write {of}=2000, or several with commas")
+    rounds = asked.get("rounds", "1")
+    if not rounds.isdecimal() or int(rounds) == 0:
+        raise ValueError(f"rounds={rounds} of {name} is no number of rounds; write rounds=1 or more")
     return name, asked
 
 
