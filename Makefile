@@ -53,7 +53,7 @@ openapi: $(READY) ## write docs/openapi.json anew
 lock: ## resolve the pinned dependencies anew (needs uv)
 	@for name in dev bench; do \
 	  uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
-	    --python-version 3.11 --universal pyproject.toml requirements/$$name.in -o requirements/$$name.txt; \
+	    --no-strip-extras --python-version 3.11 --universal pyproject.toml requirements/$$name.in -o requirements/$$name.txt; \
 	done
 	@uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
 	  --prerelease allow --python-version 3.11 --universal requirements/bench-apart.in \
