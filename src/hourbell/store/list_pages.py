@@ -26,6 +26,7 @@ _JOB_STATES = {
     JobState.PAUSED: "job_is_paused",
     JobState.ERROR: "job_is_in_error",
 }
+_WAITING = {None: "runs_waiting", RunState.PENDING: "runs_pending", RunState.RETRYING: "runs_retrying"}
 _ENDED = {RunState.FAILED: "runs_failed", RunState.CANCELLED: "runs_cancelled"}
 
 
@@ -108,7 +109,7 @@ def run_page(query: RunQuery, limit: int, after: Place | None) -> Page:
     if query.runs is RunList.OF_JOB:
         conditions.append("run_job")
         values["job_id"] = query.job_id
-    if query.state is not None:
+    if query.state is not None and selection != "runs_pending":  # said twice, PostgreSQL would expect next to none
         conditions.append("run_state")
         values["state"] = query.state.value
     kind = query.runs if query.runs in (RunList.ENDED, RunList.OF_JOB) else "scheduled"
@@ -128,7 +129,7 @@ def _run_walk(query: RunQuery) -> tuple[str, str]:
         case RunList.RUNNING:
             return "runs_by_schedule", "runs_running"
         case RunList.WAITING:
-            return "runs_by_expiry", "runs_retrying" if query.state is RunState.RETRYING else "runs_waiting"
+            return "runs_by_expiry", _WAITING.get(query.state, "runs_waiting")
         case RunList.ENDED:
             return "runs_by_end", "runs_ended" if query.state is None else _ENDED.get(query.state, "runs_ended")
     if query.state in UNFINISHED:

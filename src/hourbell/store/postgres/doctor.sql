@@ -57,7 +57,7 @@ from (
            or not exists (select 1 from hourbell.runs o where o.job_id = r.job_id and o.state = 'running')
               and not exists (
                   select 1 from hourbell.runs o
-                  where o.job_id = r.job_id and o.state in ('pending', 'retrying')
+                  where o.job_id = r.job_id and o.state not in ('running', 'succeeded', 'failed', 'cancelled')
                     and (o.scheduled_at, o.id) < (r.scheduled_at, r.id)))
     limit 100000
 ) as line

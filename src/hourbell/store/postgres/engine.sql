@@ -1,5 +1,6 @@
 -- The engine's statements. Arrays cross the border, rows do not: no statement is repeated for each row of a batch. What
--- rows of a batch have in common crosses once, and each row names its place in it.
+-- rows of a batch have in common crosses once, and each row names its place in it. Runs that wait are asked for in two
+-- ways, "pending or retrying" by lane and "neither running nor ended" by job or expiry: each has its own indexes.
 
 -- name: sample_time
 select clock_timestamp()
@@ -29,7 +30,7 @@ from (
 cross join lateral (
     select count(*) as runs, count(*) filter (where r.kind = 'scheduled') as scheduled
     from hourbell.runs r
-    where r.job_id = due.id and r.state in ('pending', 'retrying')
+    where r.job_id = due.id and r.state not in ('running', 'succeeded', 'failed', 'cancelled')
 ) as waiting
 cross join lateral (
     select count(*) filter (where r.kind = 'scheduled') as scheduled
@@ -47,7 +48,7 @@ from unnest($1::uuid[]) as j(id)
 cross join lateral (
     select count(*) as runs, count(*) filter (where r.kind = 'scheduled') as scheduled
     from hourbell.runs r
-    where r.job_id = j.id and r.state in ('pending', 'retrying')
+    where r.job_id = j.id and r.state not in ('running', 'succeeded', 'failed', 'cancelled')
 ) as waiting
 cross join lateral (
     select count(*) filter (where r.kind = 'scheduled') as scheduled
@@ -136,7 +137,8 @@ on conflict do nothing
 with ended as (
     update hourbell.runs
     set state = 'cancelled', finished_at = $2
-    where job_id = any($1::uuid[]) and state in ('pending', 'retrying') and ($3 or kind = 'scheduled')
+    where job_id = any($1::uuid[]) and state not in ('running', 'succeeded', 'failed', 'cancelled')
+      and ($3 or kind = 'scheduled')
       and not (id = any($4::uuid[]))
     returning job_id
 )
@@ -200,7 +202,7 @@ with wants as (
                        or not exists (select 1 from hourbell.runs o where o.job_id = r.job_id and o.state = 'running')
                           and not exists (
                               select 1 from hourbell.runs o
-                              where o.job_id = r.job_id and o.state in ('pending', 'retrying')
+                              where o.job_id = r.job_id and o.state not in ('running', 'succeeded', 'failed', 'cancelled')
                                 and (o.scheduled_at, o.id) < (r.scheduled_at, r.id)))
                 order by r.ready_at, r.id
                 limit w.free
@@ -233,7 +235,7 @@ with locked as (
            or not exists (select 1 from hourbell.runs o where o.job_id = r.job_id and o.state = 'running')
               and not exists (
                   select 1 from hourbell.runs o
-                  where o.job_id = r.job_id and o.state in ('pending', 'retrying')
+                  where o.job_id = r.job_id and o.state not in ('running', 'succeeded', 'failed', 'cancelled')
                     and (o.scheduled_at, o.id) < (r.scheduled_at, r.id)))
     order by r.ready_at, r.id
     limit 1
@@ -382,7 +384,7 @@ for no key update skip locked
 with dead as (
     select r.id
     from hourbell.runs r
-    where r.state in ('pending', 'retrying') and r.expires_at <= $1
+    where r.state not in ('running', 'succeeded', 'failed', 'cancelled') and r.expires_at <= $1
       and not exists (
           select 1 from hourbell.nodes n, unnest(n.lanes) as served
           where n.beat_at > $2

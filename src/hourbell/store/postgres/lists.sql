@@ -196,7 +196,10 @@ r.scheduled_at desc, r.id desc
 r.state = 'running'
 
 -- name: runs_waiting
-r.state in ('pending', 'retrying')
+r.state not in ('running', 'succeeded', 'failed', 'cancelled') and r.expires_at > '-infinity'
+
+-- name: runs_pending
+r.state not in ('retrying', 'running', 'succeeded', 'failed', 'cancelled') and r.expires_at > '-infinity'
 
 -- name: runs_retrying
 r.state = 'retrying'
@@ -291,7 +294,8 @@ order by r.started_at desc, r.id desc
 -- name: stuck_runs
 with page as materialized (
     select r.* from hourbell.runs r
-    where r.state in ('pending', 'retrying') and r.ready_at < :ready_before and (r.attempt = 0 or not :untried)
+    where r.state not in ('running', 'succeeded', 'failed', 'cancelled') and r.expires_at > '-infinity'
+      and r.ready_at < :ready_before and (r.attempt = 0 or not :untried)
     order by r.expires_at, r.id
     limit :limit
 )

@@ -194,6 +194,9 @@ r.state = 'running'
 -- name: runs_waiting
 r.state in ('pending', 'retrying')
 
+-- name: runs_pending
+r.state in ('pending', 'retrying') and r.state = 'pending'
+
 -- name: runs_retrying
 r.state = 'retrying'
 
