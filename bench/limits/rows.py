@@ -80,7 +80,7 @@ class Postgres:
                     [now] * count,
                     [True] * count,
                     [_NODE] * count,
-                    [row["started_at"] for row in rows],
+                    [row["started_at"] or now for row in rows],
                     ["succeeded"] * count,
                     none,
                     [200] * count,

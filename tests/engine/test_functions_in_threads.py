@@ -15,6 +15,7 @@ from hourbell.targets.base import Call
 from hourbell.targets.task import Task, TaskTarget
 from hourbell.targets.task_run import Run as TaskRun
 from tests.engine.virtual import START
+from tests.targets.calls import ToldCall
 
 
 def call_of(number: int, begun: list[int]) -> Call:
@@ -37,7 +38,7 @@ def call_of(number: int, begun: list[int]) -> Call:
         begun.append(number)
         return True
 
-    return Call(run, Definition("job", "* * * * *", {"type": "task", "name": "job"}), START, begin)
+    return ToldCall(run, Definition("job", "* * * * *", {"type": "task", "name": "job"}), START, begin=begin)
 
 
 @pytest.mark.anyio

@@ -11,11 +11,10 @@ import asyncio
 import logging
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -29,7 +28,6 @@ from hourbell.engine.lanes import Lanes, Portion, Served
 from hourbell.engine.leases import Leases
 from hourbell.engine.settler import Settler
 from hourbell.engine.time import DatabaseClock
-from hourbell.sealing import Sealed
 from hourbell.store.base import Attempt, EngineStore, Held, OpenTransaction, Settled, TransactionStore, Want
 from hourbell.store.rows import OUTCOMES, UNREADABLE
 from hourbell.targets.base import Call, Target, Transaction
@@ -42,25 +40,41 @@ _ONE_IN = 8  # of so many slots, one goes to the oldest run whatever its rank
 _MOST_DEFINITIONS = 10_000
 
 
-@dataclass(slots=True)
-class Attempting:
-    """A run this node holds."""
+class Attempting(Call):
+    """A run this node holds, and the call that is made of it. Its definition and its secrets come after the claim."""
 
-    held: Held
-    run: Run
-    target: Target
-    trusted_until: float  # elapsed seconds
-    definition: Definition | None = None
-    secrets: tuple[Sealed, ...] = ()
-    task: asyncio.Task[None] | None = None
-    stop: Outcome | None = None  # what to settle it as when it is stopped from outside
-    started_at: datetime | None = None  # None until its task has made its first step
-    begun: bool = False
-    is_settled: bool = False
+    __slots__ = ("_runner", "begun", "held", "is_settled", "started", "stop", "target", "task", "trusted_until")
+
+    def __init__(self, runner: "Runner", run: Run, target: Target, now: datetime, trusted_until: float) -> None:
+        self.run = run
+        self.definition = _NO_DEFINITION
+        self.now = now  # when it was claimed, and from its first step on when that was
+        self.secrets = ()
+        self.held = Held(run.id, run.attempt)
+        self.target = target
+        self.trusted_until = trusted_until  # elapsed seconds
+        self.task: asyncio.Task[None] | None = None
+        self.stop: Outcome | None = None  # what to settle it as when it is stopped from outside
+        self.started = False  # its task has made its first step
+        self.begun = False
+        self.is_settled = False
+        self._runner = runner
 
     @property
     def is_under_way(self) -> bool:
         return self.task is not None and not self.task.done()
+
+    def begin(self) -> Coroutine[Any, Any, bool]:
+        return self._runner.begin(self)
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        return self._runner.transaction(self)
+
+    def note(self, notes: Notes) -> Coroutine[Any, Any, None]:
+        return self._runner.note(notes)
+
+    def is_stopped(self) -> bool:
+        return self.stop is not None
 
 
 class Runner:
@@ -103,6 +117,7 @@ class Runner:
         self._definitions: dict[tuple[UUID, int], Definition] = {}
         self._claims = 0
         self._accepts = True
+        settler.on_written = self._release
 
     async def tick(self) -> float:
         """Claim for the free slots; return seconds until there may be more."""
@@ -206,7 +221,7 @@ class Runner:
         if attempting.task is not None and attempting.stop is None:
             attempting.stop = outcome
             attempting.task.cancel()
-            if attempting.started_at is None:
+            if not attempting.started:
                 self._settle(attempting, outcome)  # its task never runs
 
     async def _claim_ready(self) -> int:
@@ -280,52 +295,64 @@ class Runner:
         self._events.claimed(runs)
         targets = {lane: self._served.target(lane) for lane in of_lanes}
         self._in_lane.update(of_lanes)
-        claimed = [self._hold(run, targets[run.lane], trusted_until) for run in runs]
+        claimed = [Attempting(self, run, _serving(targets[run.lane]), now, trusted_until) for run in runs]
+        self._held.update((attempting.held, attempting) for attempting in claimed)
         try:
-            definitions = await self._definitions_of(runs)
-            secrets = await self._secrets_of(claimed)
+            await self._define(claimed)
+            await self._give_secrets(claimed)
         except BaseException:
             for attempting in claimed:
                 self._settle(attempting, Unstarted())  # else its lease would be renewed for ever
             raise
         create_task = asyncio.get_running_loop().create_task
         for attempting in claimed:
-            attempting.definition = definitions[attempting.run.job_id, attempting.run.job_version]
-            attempting.secrets = secrets.get(attempting.run.job_id, ())
             attempting.task = create_task(self._attempt(attempting))
         return of_lanes
 
-    def _hold(self, run: Run, target: Target | None, trusted_until: float) -> Attempting:
-        assert target is not None  # only lanes with a target are claimed
-        attempting = Attempting(Held(run.id, run.attempt), run, target, trusted_until)
-        self._held[attempting.held] = attempting
-        return attempting
-
-    async def _definitions_of(self, runs: list[Run]) -> dict[tuple[UUID, int], Definition | None]:
-        """The definitions of runs; None for one that is gone or cannot be read."""
-        wanted = {(run.job_id, run.job_version) for run in runs}
+    async def _define(self, claimed: list[Attempting]) -> None:
+        """Give each its definition, as far as there is one that can be read."""
         if len(self._definitions) > _MOST_DEFINITIONS:
             self._definitions.clear()
-        missing = wanted - self._definitions.keys()
+        known = self._definitions
+        missing = []
+        for attempting in claimed:
+            run = attempting.run
+            definition = known.get((run.job_id, run.job_version))
+            if definition is None:
+                missing.append(attempting)
+            else:
+                attempting.definition = definition
         if missing:
-            try:
-                self._definitions |= await self._store.definitions(missing)
-            except UNREADABLE:  # one of them, which must not keep the others
-                for version in missing:
-                    with suppress(*UNREADABLE):
-                        self._definitions |= await self._store.definitions({version})
-        return {version: self._definitions.get(version) for version in wanted}
+            await self._read_definitions({(each.run.job_id, each.run.job_version) for each in missing})
+            for attempting in missing:
+                version = attempting.run.job_id, attempting.run.job_version
+                attempting.definition = known.get(version, _NO_DEFINITION)
 
-    async def _secrets_of(self, claimed: list[Attempting]) -> dict[UUID, tuple[Sealed, ...]]:
+    async def _read_definitions(self, versions: set[tuple[UUID, int]]) -> None:
+        try:
+            self._definitions |= await self._store.definitions(versions)
+        except UNREADABLE:  # one of them, which must not keep the others
+            for version in versions:
+                with suppress(*UNREADABLE):
+                    self._definitions |= await self._store.definitions({version})
+
+    async def _give_secrets(self, claimed: list[Attempting]) -> None:
         """The sealed secrets of the jobs whose targets read them: asked for each time, so that a change counts."""
-        jobs = {attempting.run.job_id for attempting in claimed if attempting.target.reads_secrets}
-        return await self._store.secrets(jobs, self._clock.now()) if jobs else {}
+        readers = [attempting for attempting in claimed if attempting.target.reads_secrets]
+        if readers:
+            jobs = {attempting.run.job_id for attempting in readers}
+            secrets = await self._store.secrets(jobs, self._clock.now())
+            for attempting in readers:
+                attempting.secrets = secrets.get(attempting.run.job_id, ())
 
     async def _attempt(self, attempting: Attempting) -> None:
-        attempting.started_at = now = self._clock.now()
+        attempting.now = self._clock.now()
+        attempting.started = True
         try:
-            call = self._call(attempting, now)
-            outcome = _NO_DEFINITION if call is None else await attempting.target.deliver(call)
+            if attempting.definition is _NO_DEFINITION:
+                outcome: Outcome = _UNDEFINED
+            else:
+                outcome = await attempting.target.deliver(attempting)
         except asyncio.CancelledError:
             outcome = attempting.stop or _stopped_by_whom()
         except Exception as error:  # else the run would be held for ever
@@ -342,36 +369,20 @@ class Runner:
             if not attempting.is_settled and attempting.task is not None and attempting.task.done():
                 self._settle(attempting, Interrupted())
 
-    def _call(self, attempting: Attempting, now: datetime) -> Call | None:
-        """What the target is to do; None without a definition."""
-        definition = attempting.definition
-        if definition is None:
-            return None
-        return Call(
-            attempting.run,
-            definition,
-            now,
-            lambda: self._begin(attempting, definition, now),
-            lambda: self._transaction(attempting),
-            attempting.secrets,
-            self._note,
-            lambda: attempting.stop is not None,
-        )
-
-    async def _note(self, notes: Notes) -> None:
+    async def note(self, notes: Notes) -> None:
+        """Keep what an attempt says."""
         await self._store.write_notes([notes], self._clock.now())
 
     @asynccontextmanager
-    async def _transaction(self, attempting: Attempting) -> AsyncIterator[Transaction]:
+    async def transaction(self, attempting: Attempting) -> AsyncIterator[Transaction]:
+        """A transaction that settles the attempt."""
         if self._transactions is None:
             raise RuntimeError("this node's database lends no transactions")
         async with self._transactions.transaction(attempting.held) as opened:
             yield _Transaction(opened, lambda outcome: self._settled(attempting, outcome))
 
-    def _may_begin(self, attempting: Attempting) -> bool:
-        return self._accepts and self._leases.is_trusted(attempting.trusted_until)
-
-    async def _begin(self, attempting: Attempting, definition: Definition, now: datetime) -> bool:
+    async def begin(self, attempting: Attempting) -> bool:
+        """Whether the attempt may have its effect now."""
         if attempting.run.at_most_once and self._may_begin(attempting):
             try:
                 if not await self._store.begin(attempting.held):
@@ -380,16 +391,18 @@ class Runner:
                 return False
         attempting.begun = self._may_begin(attempting)
         if attempting.begun:
-            self._events.started(attempting.run, definition, now)
+            self._events.started(attempting.run, attempting.definition, attempting.now)
         return attempting.begun
+
+    def _may_begin(self, attempting: Attempting) -> bool:
+        return self._accepts and self._leases.is_trusted(attempting.trusted_until)
 
     def _settle(self, attempting: Attempting, outcome: Outcome) -> None:
         """Hand an outcome to the settler, once; what has not begun counts as not started."""
         if attempting.is_settled:
             return
         settled = self._settled(attempting, outcome)
-        name = attempting.definition.name if attempting.definition is not None else ""
-        self._settler.add(settled, name, partial(self._release, attempting))
+        self._settler.add(settled, attempting.definition.name, attempting)
         attempting.is_settled = True
         self._unwritten += 1
         self._leave_lane(attempting.run.lane)
@@ -399,19 +412,20 @@ class Runner:
         finished_at = self._clock.now()
         attempt = None
         if attempting.begun or not isinstance(outcome, (Unstarted, Interrupted)):
-            attempt = _attempt_of(self._node, attempting.started_at or finished_at, finished_at, outcome)
+            attempt = _attempt_of(self._node, attempting.now, finished_at, outcome)
         else:
             outcome = Unstarted()
-        retry = attempting.definition.retry if attempting.definition is not None else _NEVER
-        return Settled(settle(attempting.run, outcome, finished_at, retry, self._luck()), attempt)
+        return Settled(settle(attempting.run, outcome, finished_at, attempting.definition.retry, self._luck()), attempt)
 
-    def _release(self, attempting: Attempting) -> None:
-        """Hold the run no longer; where runs of a job go one at a time, the next one may be ready."""
-        if self._held.pop(attempting.held, None) is None:
-            return
-        self._unwritten -= 1
-        if attempting.definition is not None and attempting.definition.overlap is not Overlap.ALLOW:
-            self.hint([attempting.run.lane])
+    def _release(self, written: Iterable[Attempting]) -> None:
+        """Hold these runs no longer; where runs of a job go one at a time, the next one may be ready."""
+        held = self._held
+        for attempting in written:
+            if held.pop(attempting.held, None) is None:
+                continue
+            self._unwritten -= 1
+            if attempting.definition.overlap is not _ALLOW:
+                self.hint([attempting.run.lane])
 
     def _leave_lane(self, lane: str) -> None:
         self._in_lane[lane] -= 1
@@ -451,5 +465,11 @@ def _stopped_by_whom() -> Outcome:
     return Failed("something it waited for was cancelled")
 
 
-_NEVER = RETRY_PRESETS["none"]
-_NO_DEFINITION = Failed("the definition of this run's job is gone or cannot be read", retryable=False)
+def _serving(target: Target | None) -> Target:
+    assert target is not None  # only lanes with a target are claimed
+    return target
+
+
+_ALLOW = Overlap.ALLOW  # asking the enum for it takes longer than comparing
+_NO_DEFINITION = Definition("", "", {}, retry=RETRY_PRESETS["none"])  # is gone, or cannot be read
+_UNDEFINED = Failed("the definition of this run's job is gone or cannot be read", retryable=False)

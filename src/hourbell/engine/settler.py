@@ -6,9 +6,9 @@ because the runner holds no more runs than twice as many, and a run is held unti
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from hourbell.core.settle import Failed, Succeeded
@@ -24,7 +24,7 @@ _GATHER = 0.005
 _LONGEST_PAUSE = 2.0  # seconds
 
 
-_Waiting = tuple[Settled, str, Callable[[], None]]  # with the job's name, and whom to tell when it is written
+_Waiting = tuple[Settled, str, Any]  # with the job's name, and what its owner knows it by
 
 
 class _Gone(NamedTuple):
@@ -42,14 +42,16 @@ class Settler:
 
     def __init__(self, store: EngineStore, *, events: EngineEvents, on_slots: Callable[[], None]) -> None:
         self.wake: Callable[[], None] = lambda: None
+        self.on_written: Callable[[Iterable[Any]], None] = lambda _: None
         self._store = store
         self._events = events
         self._on_slots = on_slots
         self._waiting: list[_Waiting] = []
         self._gathered = False
 
-    def add(self, settled: Settled, name: str, on_written: Callable[[], None]) -> None:
-        self._waiting.append((settled, name, on_written))
+    def add(self, settled: Settled, name: str, attempting: object) -> None:
+        """Write an outcome of a job of this name, and tell the owner of `attempting` that it is written."""
+        self._waiting.append((settled, name, attempting))
         if len(self._waiting) == 1 or len(self._waiting) == BATCH:
             self.wake()
 
@@ -69,8 +71,7 @@ class Settler:
         saved = await self._write(batch)
         self._gathered = False
         del self._waiting[: len(batch)]
-        for _, _, on_written in batch:
-            on_written()
+        self.on_written([attempting for _, _, attempting in batch])
         self._events.settled(batch, saved)
         self._on_slots()
         for gone in _gone_of(batch, saved):

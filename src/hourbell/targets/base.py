@@ -1,8 +1,6 @@
 """The one method of a target."""
 
-from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
@@ -11,17 +9,6 @@ from hourbell.core.notes import Notes
 from hourbell.core.run import Run
 from hourbell.core.settle import Outcome
 from hourbell.sealing import Sealed
-
-
-async def _may_begin() -> bool:
-    return True
-
-
-async def _forget(_: Notes) -> None: ...
-
-
-def _goes_on() -> bool:
-    return False
 
 
 class Transaction(Protocol):
@@ -36,33 +23,37 @@ class Transaction(Protocol):
         must be rolled back, by leaving the transaction with an exception."""
 
 
-class Transactions(Protocol):
-    def __call__(self) -> AbstractAsyncContextManager[Transaction]:
-        """Open a transaction; it commits at the end of the block, and an exception rolls it back."""
-
-
-def _no_transaction() -> AbstractAsyncContextManager[Transaction]:
-    raise RuntimeError("this node's database gives its targets no transactions")
-
-
-@dataclass(slots=True)  # frozen ones cost three times as much to make
 class Call:
     """One attempt to make.
 
-    `begin` is awaited just before the first thing happens that cannot be taken back; if it answers False, the attempt
-    is no longer this node's, nothing may happen, and the outcome is `Unstarted`. What is settled in a `transaction`
-    is written there; the outcome returned afterwards must be the same. `note` keeps what the attempt says on its way.
-    `is_stopped` tells, from any thread, whether its node has asked it to end.
+    `now` is when it began, as the database's time; `secrets` are sealed. What is not overridden here lets an attempt
+    happen, lends it no transaction and keeps nothing of what it says: enough for a target that is tried by itself.
     """
 
-    run: Run
-    definition: Definition
-    now: datetime
-    begin: Callable[[], Awaitable[bool]] = field(default=_may_begin)
-    transaction: Transactions = field(default=_no_transaction)
-    secrets: tuple[Sealed, ...] = ()
-    note: Callable[[Notes], Awaitable[None]] = field(default=_forget)
-    is_stopped: Callable[[], bool] = field(default=_goes_on)
+    __slots__ = ("definition", "now", "run", "secrets")
+
+    def __init__(self, run: Run, definition: Definition, now: datetime, secrets: tuple[Sealed, ...] = ()) -> None:
+        self.run = run
+        self.definition = definition
+        self.now = now
+        self.secrets = secrets
+
+    async def begin(self) -> bool:
+        """Awaited just before the first thing happens that cannot be taken back. False if the attempt is no longer
+        this node's: then nothing may happen, and the outcome is `Unstarted`."""
+        return True
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """Open a transaction; it commits at the end of the block, and an exception rolls it back. What is settled in it
+        is written there; the outcome returned afterwards must be the same."""
+        raise RuntimeError("this node's database gives its targets no transactions")
+
+    async def note(self, notes: Notes) -> None:
+        """Keep what the attempt says on its way."""
+
+    def is_stopped(self) -> bool:
+        """Whether its node has asked it to end. May be asked from any thread."""
+        return False
 
     @property
     def payload(self) -> object:

@@ -199,6 +199,7 @@ class TaskTarget:
 def run_of(call: Call, desk: NodeDesk) -> Run:
     """A call as its task sees it."""
     run, definition = call.run, call.definition
+    late = call.lateness
     return Run(
         run.id,
         definition.name,
@@ -206,7 +207,7 @@ def run_of(call: Call, desk: NodeDesk) -> Run:
         run.job_version,
         run.scheduled_at,
         run.attempt,
-        max(call.lateness, _NONE),
+        late if late > _NONE else _NONE,
         call.payload,
         definition,
         desk,

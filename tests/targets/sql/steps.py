@@ -25,6 +25,7 @@ from hourbell.targets.base import Call, Transaction
 from hourbell.targets.sql.target import SqlTarget
 from tests.contract.steps import HOUR, MINUTE, NODE, SECOND, T0, lose
 from tests.database import PostgresDatabase, Row
+from tests.targets.calls import ToldCall
 
 PASSWORD = "for-tests"
 RETRY = RetryPolicy(attempts=3, backoff=(MINUTE,))
@@ -166,7 +167,7 @@ class Node:
             async with self.store.transaction(Held(run.id, run.attempt)) as opened:
                 yield _Settling(opened, lambda outcome: self.settled(run, definition, outcome), self.before_settle)
 
-        return Call(run, definition, NOW, begin, transaction)
+        return ToldCall(run, definition, NOW, begin=begin, transaction=transaction)
 
     def settled(self, run: Run, definition: Definition, outcome: Outcome) -> Settled:
         error = outcome.error if isinstance(outcome, Failed) else None

@@ -15,6 +15,7 @@ from hourbell.core.settle import Failed, Outcome
 from hourbell.core.states import Kind, RunState
 from hourbell.targets.base import Call, Transaction
 from hourbell.targets.task import Task, TaskTarget
+from tests.targets.calls import ToldCall
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -109,4 +110,4 @@ class Attempt:
         def transaction() -> AbstractAsyncContextManager[Transaction]:
             return self.transaction.opened()
 
-        return Call(RUN, definition, NOW, transaction=transaction, note=note, is_stopped=lambda: self.is_stopped)
+        return ToldCall(RUN, definition, NOW, transaction=transaction, note=note, is_stopped=lambda: self.is_stopped)

@@ -13,12 +13,13 @@ from hourbell.core.settle import Failed, Outcome, Succeeded
 from hourbell.store.base import EngineStore, Held, OpenTransaction, Saved
 from hourbell.store.postgres.function_connections import FunctionConnections
 from hourbell.store.postgres.transactions import PostgresTransactionStore
-from hourbell.targets.base import Call, Transaction
+from hourbell.targets.base import Transaction
 from hourbell.targets.task import Task, TaskTarget
 from hourbell.targets.task_run import Run as TaskRun
 from tests.contract.steps import HOUR, MINUTE, OTHER_NODE, T0, a_job, a_waiting_job, claim, lose, settled
 from tests.database import PostgresDatabase
 from tests.faults.proxy import Proxy
+from tests.targets.calls import ToldCall
 
 pytestmark = pytest.mark.anyio
 
@@ -62,7 +63,7 @@ class Node:
 
         target = TaskTarget({"a": Task("a", function)})
         try:
-            outcome = await target.deliver(Call(self.run, a_job(), T0, transaction=transaction))
+            outcome = await target.deliver(ToldCall(self.run, a_job(), T0, transaction=transaction))
         finally:
             await target.close()
             await self._transactions.close()

@@ -50,7 +50,7 @@ from hourbell.store.records import (
     success_of,
 )
 from hourbell.store.records import held as held_by
-from hourbell.store.rows import Batch, claimed_run_of, columns, run_of, secrets_of
+from hourbell.store.rows import Batch, claimed_runs_of, columns, run_of, secrets_of
 
 _FORGET = timedelta(days=1)
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
@@ -147,7 +147,7 @@ class PostgresEngineStore:
                     rows = await connection.fetch(SQL["claim"], *arrays, now, node, lease_until, suspect_after)
             except asyncpg.UniqueViolationError:
                 return []  # another node was first with a run of the same job: a lost race
-        return [claimed_run_of(row) for row in rows]
+        return claimed_runs_of(rows, now)
 
     async def definitions(self, versions: Collection[tuple[UUID, int]]) -> dict[tuple[UUID, int], Definition]:
         async with self._connections.connection() as connection:

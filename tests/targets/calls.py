@@ -1,0 +1,43 @@
+"""A call that does as it is told, for targets that are tried without a node."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+
+from hourbell.core.job import Definition
+from hourbell.core.notes import Notes
+from hourbell.core.run import Run
+from hourbell.sealing import Sealed
+from hourbell.targets.base import Call, Transaction
+
+
+class ToldCall(Call):
+    def __init__(
+        self,
+        run: Run,
+        definition: Definition,
+        now: datetime,
+        *,
+        begin: Callable[[], Awaitable[bool]] | None = None,
+        transaction: Callable[[], AbstractAsyncContextManager[Transaction]] | None = None,
+        secrets: tuple[Sealed, ...] = (),
+        note: Callable[[Notes], Awaitable[None]] | None = None,
+        is_stopped: Callable[[], bool] | None = None,
+    ) -> None:
+        super().__init__(run, definition, now, secrets)
+        self._begin = begin or super().begin
+        self._transaction = transaction or super().transaction
+        self._note = note or super().note
+        self._is_stopped = is_stopped or super().is_stopped
+
+    async def begin(self) -> bool:
+        return await self._begin()
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        return self._transaction()
+
+    async def note(self, notes: Notes) -> None:
+        await self._note(notes)
+
+    def is_stopped(self) -> bool:
+        return self._is_stopped()
