@@ -140,7 +140,7 @@ where j.name = :ref and j.deleted_at is null
 
 -- name: runs_page
 with page as materialized (
-    select r.* from {from} where {where} order by {order} limit :limit
+    select r.*, r.rowid as place from {from} where {where} order by {order} limit :limit
 )
 select r.*,
        (select j.name from hourbell_jobs j where j.id = r.job_id) as job_name,
@@ -165,10 +165,10 @@ r.scheduled_at, r.id
 hourbell_runs r
 
 -- name: runs_by_expiry_order
-r.expires_at, r.id
+r.expires_at, place
 
 -- name: runs_by_expiry_after
-(r.expires_at, r.id) > (:after_key, :after_id)
+(r.expires_at, r.rowid) > (:after_key, coalesce((select last.rowid from hourbell_runs last where last.id = :after_id), 0))
 
 -- name: runs_by_end
 hourbell_runs r
@@ -288,9 +288,9 @@ order by r.started_at desc, r.id desc
 
 -- name: stuck_runs
 with page as materialized (
-    select r.* from hourbell_runs r
+    select r.*, r.rowid as place from hourbell_runs r
     where r.state in ('pending', 'retrying') and r.ready_at < :ready_before and (r.attempt = 0 or not :untried)
-    order by r.expires_at, r.id
+    order by r.expires_at, place
     limit :limit
 )
 select r.*,
@@ -299,7 +299,7 @@ select r.*,
         where v.job_id = r.job_id and v.version = r.job_version) as definition,
        exists (select 1 from hourbell_cancels c where c.run_id = r.id) as is_cancel_requested
 from page r
-order by r.expires_at, r.id
+order by r.expires_at, r.place
 
 -- name: skips
 select id, first_at, last_at, count, reason
