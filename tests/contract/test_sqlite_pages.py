@@ -14,8 +14,8 @@ from tests.sqlite_database import SqliteDatabase
 pytestmark = pytest.mark.anyio
 CLAIMED = 500
 # Planned in one pass: they are ready and expire together, and their ids are random.
-WAITING = """insert into hourbell_runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank,
-                                        lane, planned_at)
+WAITING = """insert into hourbell_runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at,
+                                        rank, lane, planned_at)
 with recursive n (n) as (select 0 union all select n + 1 from n where n + 1 < ?1)
 select randomblob(16), zeroblob(16), 1, 'scheduled', ?2 + n, ?2, ?2, ?2 + 1, 1, 'task:a', ?2 from n"""
 
