@@ -72,7 +72,7 @@ def _notices(copy: Path, test: str) -> bool:
         done = _run(copy, "tests.simulation", "--brief", "--seeds", str(SEEDS))
         words = f"seed {_seeds_until(done.stdout)} of at most {SEEDS}"
     else:
-        done = _run(copy, "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not sweep", test)
+        done = _run(copy, "pytest", "-q", "-x", "-p", "no:cacheprovider", test)
         words = next((line for line in done.stdout.splitlines() if line.startswith("FAILED")), "").removeprefix(
             "FAILED "
         )[:110]
@@ -89,7 +89,7 @@ def _seeds_until(told: str) -> str:
 
 
 def _passes(copy: Path, tests: Sequence[str]) -> bool:
-    done = _run(copy, "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "-m", "not sweep", *tests)
+    done = _run(copy, "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", *tests)
     if done.returncode:
         print(done.stdout[-4_000:], done.stderr[-2_000:])
     return done.returncode == 0

@@ -32,7 +32,7 @@ MUTANTS = (
     Mutant(
         "one run for each instant: the unique index",
         (
-            Change(f"{_STORE}/postgres/migrations/0001_engine.sql", "unique index runs_once", "index runs_once"),
+            Change(f"{_STORE}/postgres/migrations/0006_fewer_indexes.sql", "unique index runs_once", "index runs_once"),
             Change(
                 f"{_STORE}/sqlite/migrations/0001_engine.sql",
                 "unique index hourbell_runs_once",
@@ -44,11 +44,25 @@ MUTANTS = (
     Mutant(
         "the fence: the attempt in settle",
         (
-            Change(f"{_STORE}/postgres/engine.sql", " and r.attempt = g.attempt and r.state = g.held", ""),
+            Change(
+                f"{_STORE}/postgres/engine.sql",
+                " and r.attempt = g.attempt and r.state = g.held\n    returning r.id, r.attempt,",
+                "\n    returning r.id, r.attempt,",
+            ),
+            Change(
+                f"{_STORE}/postgres/engine.sql",
+                " and r.attempt = g.attempt and r.state = g.held\n    returning r.id, r.job_id,",
+                "\n    returning r.id, r.job_id,",
+            ),
             Change(
                 f"{_STORE}/sqlite/engine.sql",
                 " and r.attempt = g.attempt and r.state = 'running'\nreturning id, attempt",
                 "\nreturning id, attempt",
+            ),
+            Change(
+                f"{_STORE}/sqlite/engine.sql",
+                " and r.attempt = g.attempt and r.state = 'running'\n\n-- name: insert_successful_attempts",
+                "\n\n-- name: insert_successful_attempts",
             ),
         ),
         (SIMULATION, _scenario("frozen", "postgres"), "tests/contract/test_settling.py"),
@@ -56,20 +70,24 @@ MUTANTS = (
     Mutant(
         "the trust window of a lease",
         (
-            Change(
-                f"{_ENGINE}/leases.py", 'return self._elapsed() < self._until.get(held, float("-inf"))', "return True"
-            ),
+            Change(f"{_ENGINE}/leases.py", "return self._elapsed() < until", "return True"),
             Change(f"{_ENGINE}/leases.py", "return self._elapsed() < self._renewed_until", "return True"),
         ),
         (SIMULATION, "tests/engine/test_several_nodes.py"),
     ),
     Mutant(
-        "the claim that locks what it tests",
+        "the claim that locks what it tests, and finds it by its place",
         (
             Change(
                 f"{_STORE}/postgres/engine.sql",
                 "limit w.free\n                for no key update skip locked",
                 "limit w.free",
+            ),
+            Change(f"{_STORE}/postgres/engine.sql", "select r.ctid as place", "select r.id as place"),
+            Change(
+                f"{_STORE}/postgres/engine.sql",
+                "where r.ctid = any(array(select place from taken))",
+                "where r.id = any(array(select place from taken))",
             ),
         ),
         ("tests/contract/test_claiming.py", _scenario("kills", "postgres")),
@@ -104,12 +122,12 @@ MUTANTS = (
     Mutant(
         "the cursor never moves back",
         (
-            Change(f"{_STORE}/postgres/engine.sql", "greatest(j.cursor_at, g.cursor_at)", "g.cursor_at"),
             Change(
-                f"{_STORE}/sqlite/engine.sql",
-                "coalesce(max(j.cursor_at, g.cursor_at), j.cursor_at, g.cursor_at)",
-                "g.cursor_at",
+                f"{_STORE}/postgres/engine.sql",
+                "greatest(j.cursor_at, ($18::timestamptz[])[n.place])",
+                "($18::timestamptz[])[n.place]",
             ),
+            Change(f"{_STORE}/sqlite/engine.sql", "coalesce(max(j.cursor_at, ?2), j.cursor_at, ?2)", "?2"),
             Change(
                 "src/hourbell/core/plan.py",
                 "return _moved(job, schedule, job.cursor_at)\n    room",
@@ -123,7 +141,7 @@ MUTANTS = (
         (
             Change(
                 f"{_ENGINE}/time.py",
-                "return time + timedelta(seconds=self._elapsed() - at)",
+                "return time + timedelta(0, self._elapsed() - at)",
                 "from hourbell import clock\n        return clock.now()",
             ),
         ),
@@ -134,7 +152,7 @@ MUTANTS = (
         (
             Change(
                 "src/hourbell/core/run.py",
-                "return uuid5(job_id, str(_microseconds(scheduled_at)))",
+                'return uuid_of(int.from_bytes(digest[:16], "big") & _KEPT | _SET)',
                 "from uuid import uuid4\n    return uuid4()",
             ),
         ),
