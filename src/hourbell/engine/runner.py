@@ -296,7 +296,7 @@ class Runner:
         targets = {lane: self._served.target(lane) for lane in of_lanes}
         self._in_lane.update(of_lanes)
         claimed = [Attempting(self, run, _serving(targets[run.lane]), now, trusted_until) for run in runs]
-        self._held.update((attempting.held, attempting) for attempting in claimed)
+        self._held |= {attempting.held: attempting for attempting in claimed}
         try:
             await self._define(claimed)
             await self._give_secrets(claimed)
@@ -389,10 +389,10 @@ class Runner:
                     return False
             except Exception:  # nothing has left, so it can be handed back
                 return False
-        attempting.begun = self._may_begin(attempting)
-        if attempting.begun:
+        attempting.begun = begun = self._may_begin(attempting)
+        if begun:
             self._events.started(attempting.run, attempting.definition, attempting.now)
-        return attempting.begun
+        return begun
 
     def _may_begin(self, attempting: Attempting) -> bool:
         return self._accepts and self._leases.is_trusted(attempting.trusted_until)
