@@ -21,8 +21,26 @@ _STATS = (
     "s.last_run_id, s.last_run_at, s.last_state, s.last_error, s.last_success_at, s.succeeded, s.failed, s.cancelled"
 )
 _SPELLED = {
-    "PostgreSQL": {"t": "hourbell.", "name": 'j.name collate "C"', "type": "j.target ->> 'type'"},
-    "SQLite": {"t": "hourbell_", "name": "j.name", "type": "json_extract(j.target, '$.type')"},
+    "PostgreSQL": {
+        "waits": "r.state not in ('running', 'succeeded', 'failed', 'cancelled')",
+        "pending": "r.state not in ('retrying', 'running', 'succeeded', 'failed', 'cancelled')",
+        "expires": "r.expires_at > '-infinity'",
+        "by_expiry": "r.expires_at, r.id",
+        "past_expiry": "(r.expires_at, r.id) > (:at, :id)",
+        "t": "hourbell.",
+        "name": 'j.name collate "C"',
+        "type": "j.target ->> 'type'",
+    },
+    "SQLite": {
+        "waits": "r.state in ('pending', 'retrying')",
+        "pending": "r.state in ('pending', 'retrying') and r.state = 'pending'",
+        "expires": "true",
+        "by_expiry": "r.expires_at, r.rowid",
+        "past_expiry": "(r.expires_at, r.rowid) > (:at, (select rowid from {t}runs where id = :id) collate binary)",
+        "t": "hourbell_",
+        "name": "j.name",
+        "type": "json_extract(j.target, '$.type')",
+    },
 }
 
 Ask = Callable[[ListStore], Awaitable[object]]
@@ -149,7 +167,7 @@ def _runs(count: int) -> list[Question]:
     middle, run_id = T0 + timedelta(seconds=count // 2), UUID(int=count // 2)
     place, by_expiry = Place(middle, run_id), Place(middle + DAY, run_id)
     up, down = "(r.scheduled_at, r.id) > (:at, :id)", "(r.finished_at, r.id) < (:at, :id)"
-    forward, waiting, backward = "r.scheduled_at, r.id", "r.expires_at, r.id", "r.finished_at desc, r.id desc"
+    forward, waiting, backward = "r.scheduled_at, r.id", "{by_expiry}", "r.finished_at desc, r.id desc"
     of_job = "r.job_id = :job and (r.scheduled_at, r.id) < (:at, :id)"
     newest = "r.scheduled_at desc, r.id desc"
 
@@ -166,17 +184,15 @@ def _runs(count: int) -> list[Question]:
         asked = RunQuery(RunList.OF_JOB, job_id=BUSY_JOB, **query)
         return page(title, asked, f"{of_job} and {where}", newest, path, job=BUSY_JOB)
 
-    expires = "(r.expires_at, r.id) > (:at, :id)"
-    waits = f"r.state in ('pending', 'retrying') and {expires}"
     between = "r.finished_at is not null and r.finished_at >= :since and r.finished_at < :until"
     return [
         page("runs: running", RunQuery(RunList.RUNNING), f"r.state = 'running' and {up}", forward),
-        page("waiting", RunQuery(RunList.WAITING), waits, waiting),
-        page("pending", RunQuery(RunList.WAITING, state=RunState.PENDING), f"{waits} and r.state = 'pending'", waiting),
+        page("waiting", RunQuery(RunList.WAITING), "{waits} and {past_expiry}", waiting),
+        page("pending", RunQuery(RunList.WAITING, state=RunState.PENDING), "{pending} and {past_expiry}", waiting),
         page(
             "retrying",
             RunQuery(RunList.WAITING, state=RunState.RETRYING),
-            f"r.state = 'retrying' and {expires}",
+            "r.state = 'retrying' and {past_expiry}",
             waiting,
         ),
         ended("ended", "r.finished_at is not null", f"/api/v1/runs?limit={LIMIT}"),
@@ -186,13 +202,11 @@ def _runs(count: int) -> list[Question]:
         ended("cancelled", "r.state = 'cancelled'", state=RunState.CANCELLED),
         of_busy("of a busy job", "1 = 1"),
         of_busy("its failed ones", "r.state in ('failed', 'cancelled') and r.state = 'failed'", state=RunState.FAILED),
-        of_busy(
-            "its pending ones", "r.state in ('pending', 'retrying') and r.state = 'pending'", state=RunState.PENDING
-        ),
+        of_busy("its pending ones", "{pending}", state=RunState.PENDING),
         Question(
             "stuck",
             lambda lists: lists.stuck_runs(middle, LIMIT),
-            _page("r.state in ('pending', 'retrying') and r.ready_at < :at", waiting),
+            _page("{waits} and {expires} and r.ready_at < :at", waiting),
             {"at": middle},
         ),
     ]

@@ -8,6 +8,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from tests.database import PostgresDatabase
+
+# As if all runs had ended, and back again: their states are kept where nobody looks meanwhile.
+END_ALL = """update hourbell.runs set result = to_jsonb(state), state = 'succeeded', finished_at = ready_at
+    where finished_at is null"""
+AS_BEFORE = """update hourbell.runs set state = result #>> '{}', result = null, finished_at = null
+    where result is not null"""
 MODES = ("force_custom_plan", "force_generic_plan")
 # Triggers and foreign keys run statements that no plan shows; what they read is counted here.
 READ_SO_FAR = "select sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) from pg_stat_xact_user_tables"
@@ -20,6 +27,13 @@ class Seen:
     scanned: frozenset[str]
     rows: float
     blocks: int
+
+
+async def analyse_as_if_idle(database: PostgresDatabase) -> None:
+    """Collect the statistics of a time at which nothing waited, and no run was running."""
+    await database.sql(f"set session_replication_role = replica; {END_ALL}")
+    await database.sql("vacuum analyze")
+    await database.sql(f"{AS_BEFORE}; reset session_replication_role")
 
 
 async def explained(connection: Any, statement: str, arguments: tuple[Any, ...], mode: str) -> Seen:

@@ -1,5 +1,6 @@
 """A page costs about the same wherever it begins and however much there is: at a hundred thousand jobs and runs, every
-list reads little more than it shows, also before anybody has analysed the tables."""
+list reads little more than it shows, also before anybody has analysed the tables, and with the statistics of a time at
+which nothing waited."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -17,7 +18,7 @@ from hourbell.store.postgres.lists import PostgresListStore
 from hourbell.store.rows import Row
 from hourbell.store.sqlite.lists import SqliteListStore
 from hourbell.store.sqlite.values import bound, microseconds
-from tests.contract.plans import literal, walk
+from tests.contract.plans import analyse_as_if_idle, literal, walk
 from tests.contract.steps import DAY, HOUR, NODE, SECOND, T0
 from tests.database import PostgresDatabase
 from tests.sqlite_database import SqliteDatabase
@@ -164,6 +165,7 @@ ASKED: dict[str, list[Ask]] = {
     "runs of a busy job": runs(RunList.OF_JOB, BY_TIME, job_id=BUSY_JOB),
     "failed runs of a busy job": runs(RunList.OF_JOB, BY_TIME, job_id=BUSY_JOB, state=RunState.FAILED),
     "pending runs of a busy job": runs(RunList.OF_JOB, BY_TIME, job_id=BUSY_JOB, state=RunState.PENDING),
+    "retrying runs of a busy job": runs(RunList.OF_JOB, BY_TIME, job_id=BUSY_JOB, state=RunState.RETRYING),
     "running runs of a busy job": runs(RunList.OF_JOB, BY_TIME, job_id=BUSY_JOB, state=RunState.RUNNING),
     "a run": [lambda lists: lists.run(JOB), lambda lists: lists.attempts(JOB)],
     "stuck runs": [lambda lists: lists.stuck_runs(MIDDLE, LIMIT)],
@@ -231,10 +233,12 @@ async def filled_postgres() -> AsyncIterator[PostgresDatabase]:
         yield database
 
 
-@pytest.fixture(scope="module", params=["fresh", "analysed"])
+@pytest.fixture(scope="module", params=["fresh", "analysed", "idle"])
 async def postgres_work(request: pytest.FixtureRequest, filled_postgres: PostgresDatabase) -> PostgresWork:
     if request.param == "analysed":
         await filled_postgres.sql("vacuum analyze")
+    elif request.param == "idle":
+        await analyse_as_if_idle(filled_postgres)
     return PostgresWork(filled_postgres.connections())
 
 

@@ -28,7 +28,7 @@ from tests.contract.crowd import (
     WANTED,
     fill_postgres,
 )
-from tests.contract.plans import MODES, explained
+from tests.contract.plans import MODES, analyse_as_if_idle, explained
 from tests.contract.steps import DAY, HOUR, MINUTE, NODE, T0
 from tests.database import PostgresDatabase
 
@@ -113,11 +113,6 @@ TO_MEND = {
     "idle": set(),
     "fresh": set(),
 }
-# As if all had ended, and back again: their states are kept where nobody looks meanwhile.
-END_ALL = """update hourbell.runs set result = to_jsonb(state), state = 'succeeded', finished_at = ready_at
-    where finished_at is null"""
-AS_BEFORE = """update hourbell.runs set state = result #>> '{}', result = null, finished_at = null
-    where result is not null"""
 CLAIM_BY_IN = """update hourbell.runs set lease_until = $2 where id in (
     select id from hourbell.runs where state in ('pending', 'retrying') order by lane, rank, ready_at, id limit $1)"""
 SETTLE_BY_JOIN = """update hourbell.runs r set lease_until = null
@@ -207,9 +202,7 @@ async def test_rows_of_a_small_table_are_locked_in_the_order_of_their_ids_too(po
 
 async def test_so_they_do_with_the_statistics_of_a_time_when_nothing_waited(postgres: PostgresDatabase) -> None:
     async with filled(postgres, analysed_young=False) as crowd:
-        await postgres.sql(f"set session_replication_role = replica; {END_ALL}")
-        await postgres.sql("vacuum analyze")
-        await postgres.sql(f"{AS_BEFORE}; reset session_replication_role")
+        await analyse_as_if_idle(postgres)
         idle = {name: found for name in STATEMENTS if (found := await crowd.faults(name))}
 
         assert without(idle, "idle") == {}

@@ -123,13 +123,11 @@ async def test_every_list_has_what_belongs_to_it_in_its_order(
         job_id = jobs[0].id if query.runs is RunList.OF_JOB else None
         asked = RunQuery(query.runs, query.state, job_id, **window)
         is_newest_first = query.runs in (RunList.ENDED, RunList.OF_JOB)
-        expected = sorted(
-            (row for row in rows if belongs(row, asked)),
-            key=lambda row: (KEYS[asked.runs](row), row["id"].bytes),
-            reverse=is_newest_first,
-        )
-        for size in (1, 4):
-            assert await walked(lists, asked, size) == [row["id"] for row in expected], asked
+        keys = {row["id"]: KEYS[asked.runs](row) for row in rows if belongs(row, asked)}
+        found = await walked(lists, asked, 1)
+        assert sorted(found, key=str) == sorted(keys, key=str), asked
+        assert [keys[run_id] for run_id in found] == sorted(keys.values(), reverse=is_newest_first), asked
+        assert await walked(lists, asked, 4) == found, asked
 
 
 async def test_the_mixture_has_something_in_every_list(

@@ -1,18 +1,24 @@
-"""How much SQLite writes for a claim does not depend on how many runs wait."""
+"""Runs that were planned together, however many: a claim of some writes few pages, and a page of their list is cheap
+wherever it begins."""
 
+from datetime import timedelta
 from pathlib import Path
+from uuid import UUID
 
 import apsw
 import pytest
 
 from hourbell.store.base import Want
+from hourbell.store.lists import Place, RunList, RunQuery
 from hourbell.store.sqlite.engine import SqliteEngineStore
 from hourbell.store.sqlite.values import microseconds
 from tests.contract.steps import HOUR, NODE, T0
+from tests.contract.test_list_plans import SqliteWork
 from tests.sqlite_database import SqliteDatabase
 
 pytestmark = pytest.mark.anyio
 CLAIMED = 500
+MICROSECOND = timedelta(microseconds=1)
 # Planned in one pass: they are ready and expire together, and their ids are random.
 WAITING = """insert into hourbell_runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at,
                                         rank, lane, planned_at)
@@ -36,3 +42,18 @@ async def test_a_claim_writes_no_more_pages_the_more_runs_wait() -> None:
     few, many = await pages_of_a_claim(2 * CLAIMED), await pages_of_a_claim(100 * CLAIMED)
 
     assert many < 1.5 * few
+
+
+async def test_a_page_of_runs_that_expire_together_costs_the_same_wherever_it_begins() -> None:
+    async with SqliteDatabase.in_memory() as database:
+        database.connection.execute(WAITING, (100 * CLAIMED, microseconds(T0))).fetchall()
+        lists = SqliteWork(database.runner())
+        lists.connection, lists.counts = database.connection, []
+        [(late,)] = database.connection.execute("select id from hourbell_runs where rowid = ?", (99 * CLAIMED,))
+        query, last = RunQuery(RunList.WAITING), Place(T0 + MICROSECOND, UUID(bytes=late))
+        first_page, later_page = await lists.runs(query, 50), await lists.runs(query, 50, last)
+        near_the_start, near_the_end = lists.counts
+
+        assert {run.id for run in first_page}.isdisjoint(run.id for run in later_page)
+        assert len(first_page) == len(later_page) == 50
+        assert near_the_end < 1.5 * near_the_start

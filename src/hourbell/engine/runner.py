@@ -41,7 +41,10 @@ _MOST_DEFINITIONS = 10_000
 
 
 class Attempting(Call):
-    """A run this node holds, and the call that is made of it. Its definition and its secrets come after the claim."""
+    """A run this node holds, and the call that is made of it. Its definition and its secrets come after the claim.
+
+    All that a call has is set here and not by its own constructor: there are too many of them for a second call each.
+    """
 
     __slots__ = ("_runner", "begun", "held", "is_settled", "started", "stop", "target", "task", "trusted_until")
 
@@ -412,7 +415,8 @@ class Runner:
         finished_at = self._clock.now()
         attempt = None
         if attempting.begun or not isinstance(outcome, (Unstarted, Interrupted)):
-            attempt = _attempt_of(self._node, attempting.now, finished_at, outcome)
+            began_at = attempting.now if attempting.started else finished_at
+            attempt = _attempt_of(self._node, began_at, finished_at, outcome)
         else:
             outcome = Unstarted()
         return Settled(settle(attempting.run, outcome, finished_at, attempting.definition.retry, self._luck()), attempt)

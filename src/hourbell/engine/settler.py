@@ -42,7 +42,7 @@ class Settler:
 
     def __init__(self, store: EngineStore, *, events: EngineEvents, on_slots: Callable[[], None]) -> None:
         self.wake: Callable[[], None] = lambda: None
-        self.on_written: Callable[[Iterable[Any]], None] = lambda _: None
+        self.on_written: Callable[[Iterable[Any]], None] = _nobody
         self._store = store
         self._events = events
         self._on_slots = on_slots
@@ -112,6 +112,10 @@ class Settler:
         except Exception:
             log.exception("outcome_given_up", extra={"run": str(settled.settlement.run.id)})
             return Saved.SUPERSEDED
+
+
+def _nobody(written: Iterable[Any]) -> None:
+    raise RuntimeError(f"nobody took over that these are written: {written}")
 
 
 def _gone_of(batch: Sequence[_Waiting], saved: Sequence[Saved]) -> list[_Gone]:

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from hourbell.core.plan import LOOK_AGAIN
-from hourbell.core.states import UNFINISHED, RunState
+from hourbell.core.states import RunState
 from hourbell.store.lists import JobQuery, JobSort, JobState, Place, RunList, RunQuery
 
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")  # not the type in a cast, such as ::uuid
@@ -26,8 +26,15 @@ _JOB_STATES = {
     JobState.PAUSED: "job_is_paused",
     JobState.ERROR: "job_is_in_error",
 }
-_WAITING = {None: "runs_waiting", RunState.PENDING: "runs_pending", RunState.RETRYING: "runs_retrying"}
+_WAITING = {RunState.PENDING: "runs_pending", RunState.RETRYING: "runs_retrying"}
+_UNFINISHED_OF_JOB = {
+    RunState.RUNNING: "runs_running",
+    RunState.PENDING: "runs_pending_of_job",
+    RunState.RETRYING: "runs_retrying_of_job",
+}
 _ENDED = {RunState.FAILED: "runs_failed", RunState.CANCELLED: "runs_cancelled"}
+# Said a second time, PostgreSQL would expect next to none of them, or take an index that lists them in another order.
+_OF_ONE_STATE = {"runs_pending", "runs_pending_of_job", "runs_retrying_of_job"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +116,7 @@ def run_page(query: RunQuery, limit: int, after: Place | None) -> Page:
     if query.runs is RunList.OF_JOB:
         conditions.append("run_job")
         values["job_id"] = query.job_id
-    if query.state is not None and selection != "runs_pending":  # said twice, PostgreSQL would expect next to none
+    if query.state is not None and selection not in _OF_ONE_STATE:
         conditions.append("run_state")
         values["state"] = query.state.value
     kind = query.runs if query.runs in (RunList.ENDED, RunList.OF_JOB) else "scheduled"
@@ -129,9 +136,11 @@ def _run_walk(query: RunQuery) -> tuple[str, str]:
         case RunList.RUNNING:
             return "runs_by_schedule", "runs_running"
         case RunList.WAITING:
-            return "runs_by_expiry", _WAITING.get(query.state, "runs_waiting")
+            return "runs_by_expiry", "runs_waiting" if query.state is None else _WAITING.get(
+                query.state, "runs_waiting"
+            )
         case RunList.ENDED:
             return "runs_by_end", "runs_ended" if query.state is None else _ENDED.get(query.state, "runs_ended")
-    if query.state in UNFINISHED:
-        return "runs_of_job", "runs_running" if query.state is RunState.RUNNING else "runs_waiting"
+    if query.state in _UNFINISHED_OF_JOB:
+        return "runs_of_job", _UNFINISHED_OF_JOB[query.state]
     return "runs_of_job", "runs_unsuccessful" if query.state in _ENDED else "runs_all"

@@ -1,7 +1,8 @@
 """What people ask of a store: single things as they stand, and lists of them. Nothing here changes anything.
 
 A list is read in pages, each beginning past a place in the list's own order, never by counting rows. Every order has an
-index, so that a page costs the same wherever it begins and however much there is.
+index, so that a page costs the same wherever it begins and however much there is. Which of those that share an instant
+comes first is the database's business, and stays so.
 """
 
 from collections.abc import Mapping, Sequence

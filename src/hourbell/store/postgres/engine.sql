@@ -203,7 +203,8 @@ with wants as (
                        or not exists (select 1 from hourbell.runs o where o.job_id = r.job_id and o.state = 'running')
                           and not exists (
                               select 1 from hourbell.runs o
-                              where o.job_id = r.job_id and o.state not in ('running', 'succeeded', 'failed', 'cancelled')
+                              where o.job_id = r.job_id
+                                and o.state not in ('running', 'succeeded', 'failed', 'cancelled')
                                 and (o.scheduled_at, o.id) < (r.scheduled_at, r.id)))
                 order by r.ready_at, r.id
                 limit w.free

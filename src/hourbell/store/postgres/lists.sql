@@ -3,7 +3,8 @@
 -- A condition that repeats the predicate of a partial index is there so that the index can be used. A subquery with
 -- `offset 0` stays one: rows of the page lead to others by key, and whole tables are never joined. The planner guesses
 -- that hardly any value is null; `job_is_not_deleted` is written so that it expects most jobs to be there. And it takes
--- every result for a common one; `job_result` is a range so that only the index by result has its order.
+-- every result for a common one; `job_result` is a range so that only the index by result has its order. Runs that wait
+-- are those "neither running nor ended": only what is asked by expiry compares that, so that no other index will do.
 
 -- name: jobs_page
 with page as materialized (
@@ -200,6 +201,12 @@ r.state not in ('running', 'succeeded', 'failed', 'cancelled') and r.expires_at 
 
 -- name: runs_pending
 r.state not in ('retrying', 'running', 'succeeded', 'failed', 'cancelled') and r.expires_at > '-infinity'
+
+-- name: runs_pending_of_job
+r.state not in ('retrying', 'running', 'succeeded', 'failed', 'cancelled')
+
+-- name: runs_retrying_of_job
+r.state not in ('pending', 'running', 'succeeded', 'failed', 'cancelled')
 
 -- name: runs_retrying
 r.state = 'retrying'

@@ -168,7 +168,10 @@ hourbell_runs r
 r.expires_at, place
 
 -- name: runs_by_expiry_after
-(r.expires_at, r.rowid) > (:after_key, coalesce((select last.rowid from hourbell_runs last where last.id = :after_id), 0))
+-- A place is looked up by both columns only if each is compared by a collation. Where the run it names is pruned
+-- meanwhile, those of its instant come once more.
+(r.expires_at, r.rowid)
+    > (:after_key, coalesce((select last.rowid from hourbell_runs last where last.id = :after_id), 0) collate binary)
 
 -- name: runs_by_end
 hourbell_runs r
@@ -196,6 +199,12 @@ r.state in ('pending', 'retrying')
 
 -- name: runs_pending
 r.state in ('pending', 'retrying') and r.state = 'pending'
+
+-- name: runs_pending_of_job
+r.state in ('pending', 'retrying') and r.state = 'pending'
+
+-- name: runs_retrying_of_job
+r.state in ('pending', 'retrying') and r.state = 'retrying'
 
 -- name: runs_retrying
 r.state = 'retrying'
