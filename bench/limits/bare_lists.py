@@ -187,8 +187,13 @@ def _runs(count: int) -> list[Question]:
     between = "r.finished_at is not null and r.finished_at >= :since and r.finished_at < :until"
     return [
         page("runs: running", RunQuery(RunList.RUNNING), f"r.state = 'running' and {up}", forward),
-        page("waiting", RunQuery(RunList.WAITING), "{waits} and {past_expiry}", waiting),
-        page("pending", RunQuery(RunList.WAITING, state=RunState.PENDING), "{pending} and {past_expiry}", waiting),
+        page("waiting", RunQuery(RunList.WAITING), "{waits} and {expires} and {past_expiry}", waiting),
+        page(
+            "pending",
+            RunQuery(RunList.WAITING, state=RunState.PENDING),
+            "{pending} and {expires} and {past_expiry}",
+            waiting,
+        ),
         page(
             "retrying",
             RunQuery(RunList.WAITING, state=RunState.RETRYING),
