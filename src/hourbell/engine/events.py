@@ -15,7 +15,8 @@ from hourbell.store.base import Planned, Saved, Settled
 log = logging.getLogger("hourbell.engine")
 
 VERY_LATE = timedelta(minutes=60)
-_SUCCEEDED, _SUPERSEDED = RunState.SUCCEEDED, Saved.SUPERSEDED  # asking an enum for them costs ten times as much
+# Asking an enum for them costs ten times as much.
+_SCHEDULED, _SUCCEEDED, _SUPERSEDED = Kind.SCHEDULED, RunState.SUCCEEDED, Saved.SUPERSEDED
 
 
 class EngineEvents:
@@ -41,7 +42,7 @@ class EngineEvents:
         metrics.dispatch.observe(waited if waited > 0 else 0.0)
         if log.isEnabledFor(logging.DEBUG):
             log.debug("run_started", extra=_facts(run, definition.name))
-        if run.kind is not Kind.SCHEDULED:
+        if run.kind is not _SCHEDULED:
             return  # it is done again on purpose, however long after its instant
         lateness = now - run.scheduled_at
         late = lateness.total_seconds()
@@ -65,6 +66,7 @@ class EngineEvents:
         """Settlements, each with the name of its job, and what became of them."""
         outcomes: Counter[str] = Counter()
         ended: Counter[RunState] = Counter()
+        observe, tells_successes = self._metrics.duration.observe, self._tells_successes
         for ((settlement, attempt), name, _), answer in zip(settled, saved, strict=True):
             if answer is _SUPERSEDED:
                 self._metrics.superseded.inc()
@@ -73,10 +75,10 @@ class EngineEvents:
             if attempt is not None:
                 outcomes[attempt.outcome] += 1
                 if attempt.started_at is not None:
-                    self._metrics.duration.observe((attempt.finished_at - attempt.started_at).total_seconds())
+                    observe((attempt.finished_at - attempt.started_at).total_seconds())
             state = settlement.state
             ended[state] += 1
-            if state is not _SUCCEEDED or self._tells_successes:
+            if state is not _SUCCEEDED or tells_successes:
                 self._tell(settlement, name)
         for outcome, count in outcomes.items():
             self._metrics.settled.labels(outcome).inc(count)
