@@ -124,10 +124,14 @@ async def test_every_list_has_what_belongs_to_it_in_its_order(
         asked = RunQuery(query.runs, query.state, job_id, **window)
         is_newest_first = query.runs in (RunList.ENDED, RunList.OF_JOB)
         keys = {row["id"]: KEYS[asked.runs](row) for row in rows if belongs(row, asked)}
+        by_id = sorted(keys, key=lambda run_id: (keys[run_id], run_id.bytes), reverse=is_newest_first)
         found = await walked(lists, asked, 1)
-        assert sorted(found, key=str) == sorted(keys, key=str), asked
-        assert [keys[run_id] for run_id in found] == sorted(keys.values(), reverse=is_newest_first), asked
         assert await walked(lists, asked, 4) == found, asked
+        if asked.runs is RunList.WAITING:  # of those that expire together, who comes first is the database's business
+            assert sorted(found, key=by_id.index) == by_id, asked
+            assert [keys[run_id] for run_id in found] == sorted(keys.values()), asked
+        else:
+            assert found == by_id, asked
 
 
 async def test_the_mixture_has_something_in_every_list(
