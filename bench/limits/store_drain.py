@@ -18,7 +18,7 @@ from hourbell.core.policies import RETRY_PRESETS
 from hourbell.core.run import Run
 from hourbell.core.settle import Succeeded, settle
 from hourbell.settings import load_settings
-from hourbell.store.base import Attempt, Settled, Want
+from hourbell.store.base import Settled, Want
 from hourbell.wiring import open_stores
 
 _LEASE = timedelta(seconds=60)
@@ -42,9 +42,8 @@ async def _drain(url: str, lane: str, batch: int, ready: Callable[[], None]) -> 
     async def write() -> None:
         while runs := await line.get():
             now = datetime.now(UTC)
-            tried = Attempt(node, now, now, "succeeded")
             ends = [settle(run, Succeeded(), now, RETRY_PRESETS["default"], 0.5) for run in runs]
-            await store.settle([Settled(end, tried) for end in ends])
+            await store.settle([Settled(end, node, now) for end in ends])
 
     ready()
     start = time.perf_counter()

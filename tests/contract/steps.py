@@ -13,11 +13,10 @@ from hourbell.core.plan import Plan, plan
 from hourbell.core.policies import CatchUp, Rank
 from hourbell.core.run import NewRun, Run
 from hourbell.core.schedule import Occurrence
-from hourbell.core.settle import Failed, Outcome, Settlement, Succeeded, settle, settle_lost
+from hourbell.core.settle import Outcome, Settlement, Succeeded, settle, settle_lost
 from hourbell.core.target import lane_of
-from hourbell.store.base import Attempt, Conflict, EngineStore, Node, Saved, Settled, Want
+from hourbell.store.base import Conflict, EngineStore, Node, Saved, Settled, Want
 from hourbell.store.control import ControlStore
-from hourbell.store.rows import OUTCOMES
 
 SECOND, MINUTE, HOUR, DAY = (timedelta(**{unit: 1}) for unit in ("seconds", "minutes", "hours", "days"))
 T0 = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -101,9 +100,7 @@ async def claim_suspect(store: EngineStore, *, now: datetime = T0 + HOUR) -> lis
 def settled(run: Run, outcome: Outcome | None = None, now: datetime = T0 + HOUR, node: UUID = NODE) -> Settled:
     """An outcome with its attempt, as a node writes it; a success unless told otherwise."""
     outcome = outcome or Succeeded()
-    error = outcome.error if isinstance(outcome, Failed) else None
-    attempt = Attempt(node, now, now, OUTCOMES[type(outcome)], error)
-    return Settled(settle(run, outcome, now, a_job().retry), attempt)
+    return Settled(settle(run, outcome, now, a_job().retry), node, now)
 
 
 async def finish(

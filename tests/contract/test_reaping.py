@@ -168,7 +168,7 @@ async def test_a_node_that_fell_silent_serves_nothing(store: EngineStore, contro
 async def test_a_run_handed_back_unstarted_counts_as_never_attempted(store: EngineStore, control: ControlStore) -> None:
     await a_waiting_job(store, control)
     [run] = await claim(store)
-    await store.settle([Settled(settle(run, Unstarted(), STARTED, a_job().retry), None)])
+    await store.settle([Settled(settle(run, Unstarted(), STARTED, a_job().retry))])
     await store.heartbeat(a_node("task:a"), OLD, OLD, [])
 
     assert await store.expire(OLD, 10) == []

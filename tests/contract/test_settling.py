@@ -7,8 +7,8 @@ import pytest
 
 from hourbell.core.policies import Delivery
 from hourbell.core.run import Run
-from hourbell.core.settle import Cancelled, Failed, Interrupted, Outcome, Succeeded, Unstarted, settle
-from hourbell.store.base import Attempt, EngineStore, Held, Saved, Settled
+from hourbell.core.settle import Answer, Cancelled, Failed, Interrupted, Outcome, Succeeded, Unstarted, settle
+from hourbell.store.base import EngineStore, Held, Saved, Settled
 from hourbell.store.control import ControlStore
 from tests.contract.steps import (
     HOUR,
@@ -79,9 +79,9 @@ async def test_the_attempt_is_written_down_with_it(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     [run] = await claimed(store, control)
-    attempt = Attempt(NODE, T0, T0 + MINUTE, "failed", "HTTP 503", 503, "busy", {"connect": 0.5})
+    failed = Failed("HTTP 503", answer=Answer(503, "busy", {"connect": 0.5}))
 
-    await store.settle([Settled(settle(run, Failed("HTTP 503"), T0 + MINUTE, a_job().retry), attempt)])
+    await store.settle([Settled(settle(run, failed, T0 + MINUTE, a_job().retry), NODE, T0)])
 
     [row] = await database.rows("attempts")
     assert (row["run_id"], row["number"], row["node"], row["outcome"]) == (run.id, 1, NODE, "failed")
@@ -94,7 +94,7 @@ async def test_a_run_handed_back_unstarted_is_as_before_but_for_its_attempt(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     [run] = await claimed(store, control)
-    handed_back = Settled(settle(run, Unstarted(), T0 + HOUR, a_job().retry), None)
+    handed_back = Settled(settle(run, Unstarted(), T0 + HOUR, a_job().retry))
 
     assert await store.settle([handed_back]) == [Saved.SAVED]
     assert await store.settle([handed_back]) == [Saved.REPEATED]

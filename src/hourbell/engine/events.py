@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 
 from hourbell.core.job import Definition
 from hourbell.core.run import Run, was_planned_late
-from hourbell.core.settle import Settlement
+from hourbell.core.settle import Outcome, Settlement
 from hourbell.core.states import ENDS, Kind, RunState
 from hourbell.metrics import Metrics
 from hourbell.store.base import Planned, Saved, Settled
+from hourbell.store.rows import OUTCOMES
 
 log = logging.getLogger("hourbell.engine")
 
@@ -64,24 +65,24 @@ class EngineEvents:
 
     def settled(self, settled: Sequence[tuple[Settled, str, object]], saved: Sequence[Saved]) -> None:
         """Settlements, each with the name of its job, and what became of them."""
-        outcomes: Counter[str] = Counter()
+        outcomes: Counter[type[Outcome]] = Counter()
         ended: Counter[RunState] = Counter()
         observe, tells_successes = self._metrics.duration.observe, self._tells_successes
-        for ((settlement, attempt), name, _), answer in zip(settled, saved, strict=True):
+        for ((settlement, node, started_at, _), name, _), answer in zip(settled, saved, strict=True):
             if answer is _SUPERSEDED:
                 self._metrics.superseded.inc()
                 log.warning("write_superseded", extra=_facts(settlement.run, name))
                 continue
-            if attempt is not None:
-                outcomes[attempt.outcome] += 1
-                if attempt.started_at is not None:
-                    observe((attempt.finished_at - attempt.started_at).total_seconds())
+            if node is not None:
+                outcomes[type(settlement.outcome)] += 1
+                if started_at is not None:
+                    observe((settlement.at - started_at).total_seconds())
             state = settlement.state
             ended[state] += 1
             if state is not _SUCCEEDED or tells_successes:
                 self._tell(settlement, name)
         for outcome, count in outcomes.items():
-            self._metrics.settled.labels(outcome).inc(count)
+            self._metrics.settled.labels(OUTCOMES[outcome]).inc(count)
         self._count_ended(ended)
 
     def reaped(self, settlements: Sequence[Settlement]) -> None:

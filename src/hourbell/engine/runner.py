@@ -22,14 +22,14 @@ from hourbell.core.job import Definition
 from hourbell.core.notes import Notes
 from hourbell.core.policies import RETRY_PRESETS, Overlap
 from hourbell.core.run import Run
-from hourbell.core.settle import Failed, Interrupted, Outcome, Succeeded, Unstarted, settle
+from hourbell.core.settle import Failed, Interrupted, Outcome, Unstarted, settle
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.lanes import Lanes, Portion, Served
 from hourbell.engine.leases import Leases
 from hourbell.engine.settler import Settler
 from hourbell.engine.time import DatabaseClock
-from hourbell.store.base import Attempt, EngineStore, Held, OpenTransaction, Settled, TransactionStore, Want
-from hourbell.store.rows import OUTCOMES, UNREADABLE
+from hourbell.store.base import EngineStore, Held, OpenTransaction, Settled, TransactionStore, Want
+from hourbell.store.rows import UNREADABLE
 from hourbell.targets.base import Call, Target, Transaction
 
 log = logging.getLogger("hourbell.engine")
@@ -412,14 +412,14 @@ class Runner:
 
     def _settled(self, attempting: Attempting, outcome: Outcome) -> Settled:
         """What an outcome makes of the run, with the attempt that is written down; none if nothing has begun."""
-        finished_at = self._clock.now()
-        attempt = None
-        if attempting.begun or not isinstance(outcome, (Unstarted, Interrupted)):
-            began_at = attempting.now if attempting.started else finished_at
-            attempt = _attempt_of(self._node, began_at, finished_at, outcome)
-        else:
+        now = self._clock.now()
+        has_attempt = attempting.begun or not isinstance(outcome, (Unstarted, Interrupted))
+        if not has_attempt:
             outcome = Unstarted()
-        return Settled(settle(attempting.run, outcome, finished_at, attempting.definition.retry, self._luck()), attempt)
+        settlement = settle(attempting.run, outcome, now, attempting.definition.retry, self._luck())
+        if not has_attempt:
+            return Settled(settlement)
+        return Settled(settlement, self._node, attempting.now if attempting.started else now)
 
     def _release(self, written: Iterable[Attempting]) -> None:
         """Hold these runs no longer; where runs of a job go one at a time, the next one may be ready."""
@@ -450,15 +450,6 @@ class _Transaction:
 
     async def settle(self, outcome: Outcome) -> bool:
         return await self.opened.settle(self.settled(outcome))
-
-
-def _attempt_of(node: UUID, started_at: datetime, finished_at: datetime, outcome: Outcome) -> Attempt:
-    error = outcome.error if isinstance(outcome, Failed) else None
-    answer = outcome.answer if isinstance(outcome, (Succeeded, Failed)) else None
-    if answer is None:
-        return Attempt(node, started_at, finished_at, OUTCOMES[type(outcome)], error)
-    facts = (answer.status_code, answer.excerpt, answer.phases)
-    return Attempt(node, started_at, finished_at, OUTCOMES[type(outcome)], error, *facts)
 
 
 def _stopped_by_whom() -> Outcome:

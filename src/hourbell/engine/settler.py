@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from hourbell.core.settle import Failed, Succeeded
+from hourbell.core.settle import Answer, Failed, Succeeded
 from hourbell.engine.events import EngineEvents
 from hourbell.store.base import EngineStore, Saved, Settled, StoreUnavailable
 
@@ -121,7 +121,7 @@ def _nobody(written: Iterable[Any]) -> None:
 def _gone_of(batch: Sequence[_Waiting], saved: Sequence[Saved]) -> list[_Gone]:
     """The jobs not to go on with, once each."""
     gone = {}
-    for ((settlement, _), name, _), answer in zip(batch, saved, strict=True):
+    for ((settlement, *_), name, _), answer in zip(batch, saved, strict=True):
         note = settlement.outcome.pauses_job if isinstance(settlement.outcome, Failed) else None
         if note is not None and answer is not Saved.SUPERSEDED:
             run = settlement.run
@@ -133,8 +133,7 @@ def _plain(settled: Settled, error: str) -> Settled:
     """The same end of the same attempt, without what the target said."""
     outcome = settled.settlement.outcome
     if isinstance(outcome, (Succeeded, Failed)):
-        plain = Succeeded() if isinstance(outcome, Succeeded) else Failed(error)
+        answer = None if outcome.answer is None else Answer(outcome.answer.status_code)
+        plain = Succeeded(answer=answer) if isinstance(outcome, Succeeded) else Failed(error, answer=answer)
         settled = settled._replace(settlement=settled.settlement._replace(outcome=plain))
-    if settled.attempt is None:
-        return settled
-    return settled._replace(attempt=settled.attempt._replace(error=error, excerpt=None, phases={}))
+    return settled._replace(error=error)

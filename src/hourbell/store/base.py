@@ -14,7 +14,6 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
@@ -145,24 +144,13 @@ class Saved(StrEnum):
     SUPERSEDED = "superseded"  # another attempt has the run; the outcome is kept as late_outcome
 
 
-class Attempt(NamedTuple):
-    """One try at a run, as it is written down with its settlement."""
-
-    node: UUID
-    started_at: datetime | None  # None where it is not known: its node died, and the run had been attempted before
-    finished_at: datetime
-    outcome: str
-    error: str | None = None
-    status_code: int | None = None
-    excerpt: str | None = None
-    phases: Mapping[str, float] = MappingProxyType({})
-
-
 class Settled(NamedTuple):
-    """A settlement with the attempt it ends, or None if nothing left the process."""
+    """A settlement, with what it does not say of the attempt that is written down with it."""
 
     settlement: Settlement
-    attempt: Attempt | None
+    node: UUID | None = None  # None if nothing left the process: then there was no attempt
+    started_at: datetime | None = None  # None where nobody knows: its node died, and the run had been attempted before
+    error: str | None = None  # where the outcome has none
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,13 @@ from hourbell.core.job import Job
 from hourbell.core.notes import Notes
 from hourbell.core.plan import Plan, Skip
 from hourbell.core.preview import rfc3339
-from hourbell.core.run import Run
-from hourbell.core.settle import Failed
+from hourbell.core.settle import Failed, Outcome, Settlement, Succeeded
 from hourbell.core.states import WAITING, RunState
-from hourbell.store.base import Attempt, Conflict, Held, Mark, Settled, Tzdata
+from hourbell.store.base import Conflict, Held, Mark, Settled, Tzdata
 from hourbell.store.control import ControlStore, FailedRun
 from hourbell.store.rows import OUTCOMES, Row, RunRow, job_of, result_of
 
-_SUCCEEDED = RunState.SUCCEEDED  # asking the enum for it takes longer than comparing
+_NO_ANSWER = (None, None, None)
 NEWEST = Mark(datetime(9999, 1, 1, tzinfo=UTC), UUID(int=0))
 
 
@@ -94,9 +93,9 @@ def alike(rows: Iterable[tuple[tuple[Any, ...], Any]]) -> Iterable[tuple[tuple[A
 
 def settlement_values(settled: Settled) -> tuple[Any, ...]:
     """The run's columns, then those of the attempt, which are null if nothing left the process."""
-    settlement, attempt = settled.settlement, settled.attempt
-    error = settlement.outcome.error if isinstance(settlement.outcome, Failed) else None
-    values = (
+    settlement, node, started_at, _ = settled
+    has_attempt = node is not None
+    return (
         settlement.run.id,
         settlement.attempt,
         settlement.state,
@@ -106,20 +105,26 @@ def settlement_values(settled: Settled) -> tuple[Any, ...]:
         settlement.crashes,
         result_of(settlement.outcome),
         settlement.at,
-        attempt is not None,
+        has_attempt,
+        node,
+        started_at,
+        OUTCOMES[type(settlement.outcome)] if has_attempt else None,
+        error_of(settled),
+        *_answer_values(settlement.outcome),
     )
-    if attempt is None:
-        return (*values, None, None, None, error, None, None, None)
-    return (
-        *values,
-        attempt.node,
-        attempt.started_at,
-        attempt.outcome,
-        error or attempt.error,
-        attempt.status_code,
-        attempt.excerpt,
-        json.dumps(dict(attempt.phases)) if attempt.phases else None,
-    )
+
+
+def error_of(settled: Settled) -> str | None:
+    outcome = settled.settlement.outcome
+    return outcome.error if isinstance(outcome, Failed) else settled.error
+
+
+def _answer_values(outcome: Outcome) -> tuple[int | None, str | None, str | None]:
+    """The status code, the excerpt and the phases."""
+    answer = outcome.answer if isinstance(outcome, (Succeeded, Failed)) else None
+    if answer is None:
+        return _NO_ANSWER
+    return answer.status_code, answer.excerpt, json.dumps(dict(answer.phases)) if answer.phases else None
 
 
 # What is written of a run that succeeded, of which there are so many that they have a form of their own: its id, the
@@ -129,13 +134,13 @@ Success = tuple[UUID, int, datetime | None, datetime, str | None, int | None, st
 
 def success_of(settled: Settled) -> Success | None:
     """None for any other end, and for a success of which something has to be said."""
-    settlement, attempt = settled
-    if attempt is None or attempt.error is not None or settlement.state is not _SUCCEEDED:
+    settlement, node, started_at, error = settled
+    run, outcome = settlement.run, settlement.outcome
+    if not isinstance(outcome, Succeeded) or node is None or error is not None:
         return None
-    phases = json.dumps(dict(attempt.phases)) if attempt.phases else None
-    run = settlement.run
-    result = result_of(settlement.outcome)
-    return run.id, run.attempt, attempt.started_at, settlement.at, result, attempt.status_code, attempt.excerpt, phases
+    if outcome.result is None and outcome.answer is None:  # as of most functions
+        return run.id, run.attempt, started_at, settlement.at, None, None, None, None
+    return run.id, run.attempt, started_at, settlement.at, result_of(outcome), *_answer_values(outcome)
 
 
 def with_cancels(settled: Sequence[Settled], cancelled: Collection[UUID]) -> list[Settled]:
@@ -153,14 +158,14 @@ def going_to_wait(settled: Sequence[Settled]) -> list[UUID]:
     return [each.settlement.run.id for each in settled if each.settlement.state in WAITING]
 
 
-def lost_attempt(run: Run, node: UUID, now: datetime) -> Attempt:
-    """The attempt of a node that is gone. A run keeps when its first attempt began, and nothing of the later ones."""
-    return Attempt(node, run.started_at if run.attempt == 1 else None, now, "lost", "the lease ran out")
+def settled_lost(settlement: Settlement, node: UUID) -> Settled:
+    """The end of an attempt whose node is gone. A run keeps when its first attempt began, and nothing of later ones."""
+    run = settlement.run
+    return Settled(settlement, node, run.started_at if run.attempt == 1 else None, "the lease ran out")
 
 
 def late_values(settled: Settled) -> tuple[Any, ...]:
-    node = settled.attempt.node if settled.attempt else None
-    return (*_fence(settled), node, OUTCOMES[type(settled.settlement.outcome)])
+    return (*_fence(settled), settled.node, OUTCOMES[type(settled.settlement.outcome)])
 
 
 def _fence(settled: Settled) -> tuple[UUID, int]:

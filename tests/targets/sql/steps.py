@@ -16,11 +16,10 @@ from hourbell.core.policies import RetryPolicy
 from hourbell.core.run import Run
 from hourbell.core.settle import Failed, Outcome, Succeeded, settle
 from hourbell.core.target import lane_of
-from hourbell.store.base import Attempt, EngineStore, Held, OpenTransaction, Saved, Settled, Want
+from hourbell.store.base import EngineStore, Held, OpenTransaction, Saved, Settled, Want
 from hourbell.store.control import ControlStore
 from hourbell.store.postgres.function_connections import FunctionConnections
 from hourbell.store.postgres.transactions import PostgresTransactionStore, SeparateLogin
-from hourbell.store.rows import OUTCOMES
 from hourbell.targets.base import Call, Transaction
 from hourbell.targets.sql.target import SqlTarget
 from tests.contract.steps import HOUR, MINUTE, NODE, SECOND, T0, lose
@@ -170,9 +169,7 @@ class Node:
         return ToldCall(run, definition, NOW, begin=begin, transaction=transaction)
 
     def settled(self, run: Run, definition: Definition, outcome: Outcome) -> Settled:
-        error = outcome.error if isinstance(outcome, Failed) else None
-        attempt = Attempt(self.id, NOW, NOW + SECOND, OUTCOMES[type(outcome)], error)
-        return Settled(settle(run, outcome, NOW + SECOND, definition.retry), attempt)
+        return Settled(settle(run, outcome, NOW + SECOND, definition.retry), self.id, NOW)
 
     async def effects(self) -> list[tuple[UUID, int]]:
         """Which attempts of which runs left something behind."""

@@ -41,11 +41,11 @@ from hourbell.store.postgres.planning import REFUSED, SQL, Write, plan_jobs, wri
 from hourbell.store.postgres.settling import note_late, write_settlements, write_successes
 from hourbell.store.records import (
     Success,
-    lost_attempt,
     note_values,
     pause_if_unchanged,
     refreshed,
     serves,
+    settled_lost,
     standing,
     success_of,
 )
@@ -175,11 +175,11 @@ class PostgresEngineStore:
         node: UUID | None = None
         for each in settled:
             success = success_of(each)
-            if success is None or each.attempt is None:
+            if success is None or each.node is None:
                 others.append(each)
                 continue
-            if each.attempt.node is not node:  # nearly all are of one node, which need not be looked up for each
-                node = each.attempt.node
+            if each.node is not node:  # nearly all are of one node, which need not be looked up for each
+                node = each.node
                 of_node = successes.setdefault(node, [])
             of_node.append(success)
         unwritten: set[Held] = set()
@@ -204,7 +204,7 @@ class PostgresEngineStore:
             lost = []
             for row in rows:
                 run = run_of(row)
-                lost.append(Settled(decide(run, now), lost_attempt(run, row["lease_owner"], now)))
+                lost.append(settled_lost(decide(run, now), row["lease_owner"]))
             if lost:
                 await write_settlements(connection, lost)
                 await connection.execute(SQL["wake"], Wake.RUNS)

@@ -32,7 +32,7 @@ from hourbell.store.base import (
     Want,
 )
 from hourbell.store.records import held as held_by
-from hourbell.store.records import lost_attempt, note_values, pause_if_unchanged, serves, standing
+from hourbell.store.records import note_values, pause_if_unchanged, serves, settled_lost, standing
 from hourbell.store.rows import run_of, secrets_of
 from hourbell.store.sqlite.claiming import Line, joined, ready_of, suspect_of
 from hourbell.store.sqlite.connection import Session
@@ -152,7 +152,7 @@ class SqliteEngineStore:
             lost = []
             for row in session.fetch(SQL["expired_leases"], now, limit):
                 run = run_of(row)
-                lost.append(Settled(decide(run, now), lost_attempt(run, row["lease_owner"], now)))
+                lost.append(settled_lost(decide(run, now), row["lease_owner"]))
             if lost:
                 write_settlements(session, lost)
                 session.wakes.add(Wake.RUNS)

@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from hourbell.core.settle import Failed
 from hourbell.core.states import ENDS, RunState
 from hourbell.store.base import Held, Settled
 from hourbell.store.queries import load_queries
 from hourbell.store.records import (
     Success,
+    error_of,
     going_to_wait,
     held,
     late_values,
@@ -75,10 +75,11 @@ class Successes:
 def successes_of(settled: Sequence[Settled]) -> Successes | None:
     """None if they are anything else."""
     successes = [success for each in settled if (success := success_of(each)) is not None]
-    nodes = {id(each.attempt.node): each.attempt.node for each in settled if each.attempt is not None}
+    nodes = {id(each.node): each.node for each in settled}
     if len(successes) < len(settled) or len(nodes) != 1:
         return None
     [node] = nodes.values()
+    assert node is not None  # of a success
     rows = json.dumps(list(map(_plain, successes)), ensure_ascii=False)
     return Successes(len(successes), node, rows, array(_tallies(settled)))
 
@@ -150,14 +151,7 @@ def _tallies(settled: Iterable[Settled]) -> list[tuple[Any, ...]]:
             tally.success_at = at if tally.success_at is None else max(at, tally.success_at)
         elif state is RunState.FAILED:
             tally.failed += 1
-            tally.error = _error_of(each)
+            tally.error = error_of(each)
         else:
             tally.cancelled += 1
     return [tallies[job].values(job) for job in sorted(tallies)]
-
-
-def _error_of(settled: Settled) -> str | None:
-    outcome = settled.settlement.outcome
-    if isinstance(outcome, Failed):
-        return outcome.error
-    return settled.attempt.error if settled.attempt else None
