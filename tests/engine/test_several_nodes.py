@@ -172,7 +172,7 @@ async def test_a_node_frozen_after_its_claim_starts_nothing_late(cluster: Cluste
     await cluster.advance_to(START + HOUR - MINUTE)
     frozen, other = await cluster.start_many(2)
     await just_before_the_hour(cluster)
-    other.engine.runner.take_no_more()
+    other.engine.attempts.take_no_more()
 
     async def freeze() -> None:
         frozen.freeze()
@@ -229,7 +229,7 @@ async def test_a_node_that_claims_again_what_it_lost_keeps_the_new_lease(cluster
         return Succeeded(node.number)
 
     cluster.script["job"] = slow
-    reaper.engine.runner.take_no_more()
+    reaper.engine.attempts.take_no_more()
     await cluster.advance_to(START + HOUR + SECOND)
     frozen.freeze()
     await cluster.advance(LEASE + 2 * REAP)

@@ -6,12 +6,13 @@ every outcome is written, and only then does the heartbeat stop.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from hourbell.core.settle import POISON_AFTER, Cancelled, suspect_after
+from hourbell.engine.attempts import Attempting, Attempts
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.heartbeat import Heartbeat, HeartbeatResult, Pulse
 from hourbell.engine.janitor import Janitor
@@ -75,27 +76,35 @@ class Engine:
         self.pulse = Pulse(elapsed)
         self._leases = leases = Leases(settings.lease, elapsed)
         events = EngineEvents(metrics)
-        self.settler = Settler(store, events=events, on_slots=self._wake_runner)
-        self.runner = Runner(
+        self.settler = Settler(store, events=events, on_slots=self._wake_runner, on_written=self._on_written)
+        self.attempts = Attempts(
             store,
             self.clock,
-            self._targets,
             node=node_id,
             leases=leases,
             settler=self.settler,
             events=events,
-            elapsed=elapsed,
             luck=luck,
+            transactions=transactions,
+        )
+        self.runner = Runner(
+            store,
+            self.clock,
+            self._targets,
+            self.attempts,
+            node=node_id,
+            leases=leases,
+            events=events,
+            elapsed=elapsed,
             slots=settings.slots,
             suspect_after=suspect_after(settings.poison_after),
-            transactions=transactions,
         )
         self.heartbeat = Heartbeat(
             heartbeat_store or store,
             self.clock,
             node=self._node,
             leases=leases,
-            held=self.runner.held,
+            held=self.attempts.held,
             pulse=self.pulse,
             on_beat=self.on_beat,
             elapsed=elapsed,
@@ -185,9 +194,9 @@ class Engine:
         for loop in (self._planner, self._reaper, self._janitor):
             await self._end(loop)
         self._tasks["wakes"].cancel()
-        self.runner.take_no_more()
+        self.attempts.take_no_more()
         await self._end(self._runner)
-        await self.runner.drain(self._settings.drain_timeout)
+        await self.attempts.drain(self._settings.drain_timeout)
         await self._write_the_rest()
         await self._end(self._settler)
         await self._end(self.heartbeat_loop)
@@ -207,9 +216,9 @@ class Engine:
     def on_beat(self, result: HeartbeatResult) -> None:
         """Act on what a heartbeat learned. Runs on the engine's event loop."""
         self._leases.renewed(result.trusted_until)
-        self.runner.trust(result.renewed, result.trusted_until)
-        self.runner.stop_lost(result.lost)
-        self.runner.stop_runs(result.cancels, Cancelled())
+        self.attempts.trust(result.renewed, result.trusted_until)
+        self.attempts.stop_lost(result.lost)
+        self.attempts.stop_runs(result.cancels, Cancelled())
         if abs(result.drift) > _NOTICED:
             self._planner.wake.set()  # it sleeps until an instant that may be due by now
 
@@ -222,6 +231,10 @@ class Engine:
     def _on_runs(self, lanes: frozenset[str]) -> None:
         self.runner.hint(lanes)
         self._wake_runner()
+
+    def _on_written(self, written: Iterable[Attempting]) -> None:
+        if lanes := self.attempts.release(written):
+            self.runner.hint(lanes)
 
     def _wake_runner(self) -> None:
         self._runner.wake.set()
@@ -251,6 +264,6 @@ class Engine:
     async def _write_the_rest(self) -> None:
         """Give every outcome the time to be written, while the database answers."""
         end = self._elapsed() + 5.0
-        while not (self.settler.is_idle and self.runner.is_idle) and self._elapsed() < end:
+        while not (self.settler.is_idle and self.attempts.is_idle) and self._elapsed() < end:
             self._settler.wake.set()
             await asyncio.sleep(0.01)

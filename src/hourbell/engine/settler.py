@@ -40,12 +40,19 @@ class _Gone(NamedTuple):
 class Settler:
     name = "settler"
 
-    def __init__(self, store: EngineStore, *, events: EngineEvents, on_slots: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        store: EngineStore,
+        *,
+        events: EngineEvents,
+        on_slots: Callable[[], None],
+        on_written: Callable[[Iterable[Any]], None],
+    ) -> None:
         self.wake: Callable[[], None] = lambda: None
-        self.on_written: Callable[[Iterable[Any]], None] = _nobody
         self._store = store
         self._events = events
         self._on_slots = on_slots
+        self._on_written = on_written
         self._waiting: list[_Waiting] = []
         self._gathered = False
 
@@ -71,7 +78,7 @@ class Settler:
         saved = await self._write(batch)
         self._gathered = False
         del self._waiting[: len(batch)]
-        self.on_written([attempting for _, _, attempting in batch])
+        self._on_written([attempting for _, _, attempting in batch])
         self._events.settled(batch, saved)
         self._on_slots()
         for gone in _gone_of(batch, saved):
@@ -112,10 +119,6 @@ class Settler:
         except Exception:
             log.exception("outcome_given_up", extra={"run": str(settled.settlement.run.id)})
             return Saved.SUPERSEDED
-
-
-def _nobody(written: Iterable[Any]) -> None:
-    raise RuntimeError(f"nobody took over that these are written: {written}")
 
 
 def _gone_of(batch: Sequence[_Waiting], saved: Sequence[Saved]) -> list[_Gone]:

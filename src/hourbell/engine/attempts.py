@@ -1,0 +1,316 @@
+"""The attempts of this node, from the claim of their runs to their written ends.
+
+1. `take` holds claimed runs. Their leases are renewed from then on.
+2. `start` makes a task of each, which has its target deliver it, unless its lease can no longer be trusted.
+3. The outcome goes to the settler, and the slot is free. The run is held until its settlement is written: `release`.
+"""
+
+import asyncio
+import logging
+import traceback
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from hourbell.core.job import Definition
+from hourbell.core.notes import Notes
+from hourbell.core.policies import RETRY_PRESETS, Overlap
+from hourbell.core.run import Run
+from hourbell.core.settle import Failed, Interrupted, Outcome, Unstarted, settle
+from hourbell.engine.events import EngineEvents
+from hourbell.engine.leases import Leases
+from hourbell.engine.settler import Settler
+from hourbell.engine.time import DatabaseClock
+from hourbell.store.base import EngineStore, Held, OpenTransaction, Settled, TransactionStore
+from hourbell.targets.base import Call, Target, Transaction
+
+log = logging.getLogger("hourbell.engine")
+
+NO_DEFINITION = Definition("", "", {}, retry=RETRY_PRESETS["none"])  # is gone, or cannot be read
+_UNDEFINED = Failed("the definition of this run's job is gone or cannot be read", retryable=False)
+_ALLOW = Overlap.ALLOW  # asking the enum for it takes longer than comparing
+
+
+class Attempting(Call):
+    """A run this node holds, and the call that is made of it. Its definition and its secrets come after the claim.
+
+    All that a call has is set here and not by its own constructor: there are too many of them for a second call each.
+    """
+
+    __slots__ = ("_attempts", "begun", "held", "is_settled", "started", "stop", "target", "task", "trusted_until")
+
+    def __init__(self, attempts: "Attempts", run: Run, target: Target, now: datetime, trusted_until: float) -> None:
+        self.run = run
+        self.definition = NO_DEFINITION
+        self.now = now  # when it was claimed, and from its first step on when that was
+        self.secrets = ()
+        self.held = Held(run.id, run.attempt)
+        self.target = target
+        self.trusted_until = trusted_until  # elapsed seconds
+        self.task: asyncio.Task[None] | None = None
+        self.stop: Outcome | None = None  # what to settle it as when it is stopped from outside
+        self.started = False  # its task has made its first step
+        self.begun = False
+        self.is_settled = False
+        self._attempts = attempts
+
+    @property
+    def is_under_way(self) -> bool:
+        return self.task is not None and not self.task.done()
+
+    def begin(self) -> Coroutine[Any, Any, bool]:
+        return self._attempts.begin(self)
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        return self._attempts.transaction(self)
+
+    def note(self, notes: Notes) -> Coroutine[Any, Any, None]:
+        return self._attempts.note(notes)
+
+    def is_stopped(self) -> bool:
+        return self.stop is not None
+
+
+class Attempts:
+    def __init__(
+        self,
+        store: EngineStore,
+        clock: DatabaseClock,
+        *,
+        node: UUID,
+        leases: Leases,
+        settler: Settler,
+        events: EngineEvents,
+        luck: Callable[[], float],
+        transactions: TransactionStore | None,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._node = node
+        self._leases = leases
+        self._settler = settler
+        self._events = events
+        self._luck = luck
+        self._transactions = transactions
+        self._held: dict[Held, Attempting] = {}
+        self._in_lane: Counter[str] = Counter()  # without what is settled
+        self._unwritten = 0  # settled, and not written yet
+        self._accepts = True
+
+    @property
+    def accepts(self) -> bool:
+        """Whether more may be claimed, and what is claimed may begin."""
+        return self._accepts
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._held
+
+    def free(self, slots: int) -> int:
+        """The slots without an attempt. However slowly the database writes, no more is held than twice the slots."""
+        held = len(self._held)
+        return min(slots - held + self._unwritten, 2 * slots - held)
+
+    def in_lane(self, lane: str) -> int:
+        """How many of a lane take a slot."""
+        return self._in_lane[lane]
+
+    def holds_suspect(self, suspect_after: int) -> bool:
+        return any(attempting.run.crashes >= suspect_after for attempting in self._held.values())
+
+    def held(self) -> list[Held]:
+        """The leases of this node. May be asked from another thread."""
+        return list(self._held.copy())
+
+    def trust(self, renewed: Iterable[Held], until: float) -> None:
+        """The leases of these were renewed."""
+        for held in renewed:
+            attempting = self._held.get(held)
+            if attempting is not None:
+                attempting.trusted_until = max(attempting.trusted_until, until)
+
+    def take(
+        self, runs: Iterable[Run], targets: Mapping[str, Target], now: datetime, trusted_until: float
+    ) -> list[Attempting]:
+        """Hold runs that were claimed just now, each for the target of its lane."""
+        taken = [Attempting(self, run, targets[run.lane], now, trusted_until) for run in runs]
+        self._held |= {attempting.held: attempting for attempting in taken}
+        self._in_lane.update([attempting.run.lane for attempting in taken])
+        return taken
+
+    def start(self, taken: Iterable[Attempting]) -> None:
+        create_task = asyncio.get_running_loop().create_task
+        for attempting in taken:
+            attempting.task = create_task(self._attempt(attempting))
+
+    def hand_back(self, taken: Iterable[Attempting]) -> None:
+        """Give up what was not started: else its lease would be renewed for ever."""
+        for attempting in taken:
+            self._settle(attempting, Unstarted())
+
+    def release(self, written: Iterable[Attempting]) -> list[str]:
+        """Hold these no longer; lanes in which the next run may be ready, because runs of a job go one at a time."""
+        held = self._held
+        lanes = []
+        for attempting in written:
+            if held.pop(attempting.held, None) is None:
+                continue
+            self._unwritten -= 1
+            if attempting.definition.overlap is not _ALLOW:
+                lanes.append(attempting.run.lane)
+        return lanes
+
+    def stop_runs(self, run_ids: Iterable[UUID], outcome: Outcome) -> None:
+        """Stop attempts, and settle them as this."""
+        wanted = set(run_ids)
+        for attempting in self._held.values():
+            if attempting.run.id in wanted:
+                self._stop(attempting, outcome)
+
+    def stop_lost(self, lost: Iterable[Held]) -> None:
+        """Stop attempts whose runs are this node's no longer."""
+        for held in lost:
+            if held in self._held:
+                self._stop(self._held[held], Interrupted())
+
+    def settle_unentered(self) -> None:
+        """Settle what somebody else cancelled before its first step: it never runs, and would be held for ever."""
+        for attempting in list(self._held.values()):
+            if not attempting.is_settled and attempting.task is not None and attempting.task.done():
+                self._settle(attempting, Interrupted())
+
+    def take_no_more(self) -> None:
+        """Claim nothing, and begin nothing that is claimed already."""
+        self._accepts = False
+
+    async def drain(self, limit: timedelta) -> None:
+        """Hand back what has not begun; let what has end within the limit, and interrupt what does not."""
+        self.take_no_more()
+        for attempting in self._under_way():
+            if not attempting.begun:
+                self._stop(attempting, Interrupted())
+        await _wait_for(self._under_way(), limit.total_seconds())
+        left = self._under_way()
+        if not left:
+            return
+        log.warning("drain_limit_reached", extra={"interrupted": len(left)})
+        for attempting in left:
+            self._stop(attempting, Interrupted())
+        await _wait_for(left, 1.0)
+        for attempting in self._under_way():
+            self._settle(attempting, Interrupted())  # it cannot be stopped: a thread is at work
+
+    async def begin(self, attempting: Attempting) -> bool:
+        """Whether the attempt may have its effect now."""
+        if attempting.run.at_most_once and self._may_begin(attempting):
+            try:
+                if not await self._store.begin(attempting.held):
+                    return False
+            except Exception:  # nothing has left, so it can be handed back
+                return False
+        attempting.begun = begun = self._may_begin(attempting)
+        if begun:
+            self._events.started(attempting.run, attempting.definition, attempting.now)
+        return begun
+
+    @asynccontextmanager
+    async def transaction(self, attempting: Attempting) -> AsyncIterator[Transaction]:
+        """A transaction that settles the attempt."""
+        if self._transactions is None:
+            raise RuntimeError("this node's database lends no transactions")
+        async with self._transactions.transaction(attempting.held) as opened:
+            yield _Transaction(opened, lambda outcome: self._settled(attempting, outcome))
+
+    async def note(self, notes: Notes) -> None:
+        """Keep what an attempt says."""
+        await self._store.write_notes([notes], self._clock.now())
+
+    def _under_way(self) -> list[Attempting]:
+        return [attempting for attempting in self._held.values() if attempting.is_under_way]
+
+    def _may_begin(self, attempting: Attempting) -> bool:
+        return self._accepts and self._leases.is_trusted(attempting.trusted_until)
+
+    def _stop(self, attempting: Attempting, outcome: Outcome) -> None:
+        if attempting.task is not None and attempting.stop is None:
+            attempting.stop = outcome
+            attempting.task.cancel()
+            if not attempting.started:
+                self._settle(attempting, outcome)  # its task never runs
+
+    async def _attempt(self, attempting: Attempting) -> None:
+        attempting.now = self._clock.now()
+        attempting.started = True
+        try:
+            if attempting.definition is NO_DEFINITION:
+                outcome: Outcome = _UNDEFINED
+            else:
+                outcome = await attempting.target.deliver(attempting)
+        except asyncio.CancelledError:
+            outcome = attempting.stop or _stopped_by_whom()
+        except Exception as error:  # else the run would be held for ever
+            # Where, but not the words: they may hold the payload.
+            trace = "".join(traceback.format_tb(error.__traceback__)[-8:])
+            facts = {"run": str(attempting.run.id), "lane": attempting.run.lane}
+            log.error("target_broke", extra=facts | {"error": type(error).__name__, "trace": trace})
+            outcome = Failed(f"the target broke: {type(error).__name__}")
+        self._settle(attempting, outcome)
+
+    def _settle(self, attempting: Attempting, outcome: Outcome) -> None:
+        """Hand an outcome to the settler, once; what has not begun counts as not started."""
+        if attempting.is_settled:
+            return
+        settled = self._settled(attempting, outcome)
+        self._settler.add(settled, attempting.definition.name, attempting)
+        attempting.is_settled = True
+        self._unwritten += 1
+        self._leave_lane(attempting.run.lane)
+
+    def _settled(self, attempting: Attempting, outcome: Outcome) -> Settled:
+        """What an outcome makes of the run, with the attempt that is written down; none if nothing has begun."""
+        now = self._clock.now()
+        has_attempt = attempting.begun or not isinstance(outcome, (Unstarted, Interrupted))
+        if not has_attempt:
+            outcome = Unstarted()
+        settlement = settle(attempting.run, outcome, now, attempting.definition.retry, self._luck())
+        if not has_attempt:
+            return Settled(settlement)
+        return Settled(settlement, self._node, attempting.now if attempting.started else now)
+
+    def _leave_lane(self, lane: str) -> None:
+        self._in_lane[lane] -= 1
+        if not self._in_lane[lane]:
+            del self._in_lane[lane]
+
+
+@dataclass(frozen=True, slots=True)
+class _Transaction:
+    """The store's transaction, as a target sees it: it speaks of outcomes."""
+
+    opened: OpenTransaction
+    settled: Callable[[Outcome], Settled]
+
+    @property
+    def connection(self) -> Any:
+        return self.opened.connection
+
+    async def settle(self, outcome: Outcome) -> bool:
+        return await self.opened.settle(self.settled(outcome))
+
+
+async def _wait_for(attempts: Sequence[Attempting], seconds: float) -> None:
+    tasks = [attempting.task for attempting in attempts if attempting.task is not None]
+    if tasks:
+        await asyncio.wait(tasks, timeout=seconds)
+
+
+def _stopped_by_whom() -> Outcome:
+    """An attempt that ends as cancelled although its node did not stop it."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        return Interrupted()  # the event loop ends
+    return Failed("something it waited for was cancelled")
