@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from hourbell.core.policies import RETRY_PRESETS, Delivery, RetryPolicy
-from hourbell.core.settle import Failed, Outcome, Succeeded
+from hourbell.core.settle import Cancelled, Failed, Outcome, Succeeded
 from hourbell.targets.base import Call
 from hourbell.targets.task import Task, TaskTarget
 from hourbell.targets.task_run import Run
@@ -194,6 +194,28 @@ async def test_a_running_run_is_stopped_by_the_next_heartbeat(cluster: Cluster) 
     assert run["state"] == "cancelled"
     assert [attempt["outcome"] for attempt in await cluster.attempts(run["id"])] == ["cancelled"]
     assert cluster.calls[0].ended_at is not None
+
+
+@virtually
+async def test_an_attempt_that_is_stopped_before_its_first_step_ends_when_it_began(cluster: Cluster) -> None:
+    job = await cluster.add_job(schedule=ONCE)
+    node = await cluster.start()
+
+    def stop() -> None:
+        attempts = node.engine.attempts
+        attempts.stop_runs([held.run_id for held in attempts.held()], Cancelled())
+
+    async def stop_before_the_task_runs() -> None:
+        asyncio.get_running_loop().call_soon(stop)
+
+    cluster.latency = 0.5  # seconds pass between the claim and the task
+    node.after("definitions", stop_before_the_task_runs)
+    await cluster.advance(2 * MINUTE)
+
+    [run] = await cluster.runs(job)
+    [attempt] = await cluster.attempts(run["id"])
+    assert (run["state"], attempt["outcome"], cluster.calls) == ("cancelled", "cancelled", [])
+    assert START + MINUTE <= attempt["started_at"] == attempt["finished_at"]
 
 
 @virtually
