@@ -34,6 +34,12 @@ _SCHEDULE = "0 3 1 1 *"
 _FAR = timedelta(days=3_650)
 _PATIENCE = 120  # seconds
 _FILLING = 3_600.0
+# An id that begins with an instant, as those of planned runs do.
+TIMED_ID = {
+    "PostgreSQL": """(lpad(to_hex((extract(epoch from {at}) * 1000)::bigint), 12, '0')
+                       || substr(gen_random_uuid()::text, 15))::uuid""",
+    "SQLite": "unhex(printf('%012x', {at} / 1000) || hex(randomblob(10)))",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +140,15 @@ class Sqlite:
     def add_runs(self, count: int, lanes: str, ready_in: float = 0.0) -> Any:
         now = int(time.time() * 1e6)
         self._connection.execute(
-            """with recursive n(n) as (select 0 union all select n + 1 from n where n + 1 < ?1),
+            f"""with recursive n(n) as (select 0 union all select n + 1 from n where n + 1 < ?1),
             line as materialized (
                 select id, lane, row_number() over (order by name) - 1 as place
                 from hourbell_jobs where lane like ?2
             )
             insert into hourbell_runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at,
                                        rank, lane, planned_at)
-            select randomblob(16), line.id, 1, 'scheduled', ?3 - n, ?3 - n, ?4, ?3 + 86400000000, 1, line.lane, ?3
+            select {TIMED_ID["SQLite"].format(at="(?3 - n)")}, line.id, 1, 'scheduled', ?3 - n, ?3 - n, ?4,
+                   ?3 + 86400000000, 1, line.lane, ?3
             from n join line on line.place = n % (select count(*) from line)""",
             (count, lanes, now, now + int(ready_in * 1e6)),
         )
@@ -215,14 +222,14 @@ class Postgres:
     def add_runs(self, count: int, lanes: str, ready_in: float = 0.0) -> Any:
         now = datetime.now(UTC)
         self.ask(
-            """with line as materialized (
+            f"""with line as materialized (
                 select id, lane, row_number() over (order by name) - 1 as place
                 from hourbell.jobs where lane like $2
             ), added as (
                 insert into hourbell.runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at,
                                            rank, lane, planned_at)
-                select gen_random_uuid(), line.id, 1, 'scheduled', n.at, n.at at time zone 'UTC', $4,
-                       n.at + interval '1 day', 1, line.lane, $3
+                select {TIMED_ID["PostgreSQL"].format(at="n.at")}, line.id, 1, 'scheduled', n.at,
+                       n.at at time zone 'UTC', $4, n.at + interval '1 day', 1, line.lane, $3
                 from (
                     select n, $3::timestamptz - n * interval '1 microsecond' as at
                     from generate_series(0, $1::int - 1) as n

@@ -6,7 +6,7 @@ Tasks are named by number, and each has a lane of its own. Jobs are due in ten y
 import json
 from datetime import UTC, datetime, timedelta
 
-from bench.limits.databases import Database
+from bench.limits.databases import TIMED_ID, Database
 from hourbell.core.definition_json import definition_to_json
 from hourbell.core.job import Definition
 from hourbell.core.schedule import TZDATA_VERSION
@@ -38,8 +38,8 @@ _DEFINITION = {
 _ENDED = {
     "PostgreSQL": """insert into hourbell.runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at,
             expires_at, rank, lane, planned_at, state, attempt, started_at, finished_at)
-        select gen_random_uuid(), line.id, 1, 'scheduled', n.at, n.at at time zone 'UTC', n.at, n.at + interval '1 day',
-               1, line.lane, n.at, 'succeeded', 1, n.at, n.at
+        select {id}, line.id, 1, 'scheduled', n.at, n.at at time zone 'UTC', n.at, n.at + interval '1 day', 1,
+               line.lane, n.at, 'succeeded', 1, n.at, n.at
         from (select n, timestamptz '{now}' - (n + 1) * interval '100 milliseconds' as at
               from generate_series({first}, {count} - 1) n) as n
         join (select id, lane, row_number() over (order by name) - 1 as place from hourbell.jobs) as line
@@ -50,8 +50,7 @@ _ENDED = {
             select id, lane, row_number() over (order by name) - 1 as place from hourbell_jobs)
         insert into hourbell_runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank,
             lane, planned_at, state, attempt, started_at, finished_at)
-        select randomblob(16), line.id, 1, 'scheduled', at, at, at, at + 86400000000, 1, line.lane, at, 'succeeded', 1,
-               at, at
+        select {id}, line.id, 1, 'scheduled', at, at, at, at + 86400000000, 1, line.lane, at, 'succeeded', 1, at, at
         from (select n, {now} - (n + 1) * 100000 as at from numbers where {first} < {count}) as n
         join line on line.place = n.n % (select count(*) from hourbell_jobs)""",
 }
@@ -89,7 +88,8 @@ def add_task_jobs(
 def add_ended_runs(database: Database, count: int, there: int = 0) -> None:
     """Write history until there are so many ended runs, over all jobs in turn, ten a second up to now."""
     now = _written(database, datetime.now(UTC).replace(microsecond=0))
-    database.ask(_ENDED[database.name].format(first=there, count=count, now=now))
+    new_id = TIMED_ID[database.name].format(at="n.at")
+    database.ask(_ENDED[database.name].format(id=new_id, first=there, count=count, now=now))
 
 
 def _written(database: Database, at: datetime) -> str:

@@ -27,6 +27,7 @@ from hourbell.control.secrets import Secrets, WrongKeys, check_keys
 from hourbell.core.networks import LOOPBACK, Network
 from hourbell.core.schedule import TZDATA_VERSION
 from hourbell.engine.engine import Engine, EngineSettings
+from hourbell.ids import new_id
 from hourbell.metrics import Metrics
 from hourbell.sealing import KeyRing, make_key_file, parse_keys
 from hourbell.settings import DEFAULT, Settings, SettingsError, servers_of
@@ -221,7 +222,7 @@ async def open_secrets(settings: Settings) -> AsyncIterator[tuple[Secrets, datet
         keys = await load_keys(settings, stores.secrets)
         if keys is None:
             raise WrongKeys("set HOURBELL_SECRET_KEY to base64 of 32 random bytes, as `openssl rand -base64 32` makes")
-        secrets = Secrets(stores.secrets, stores.control, keys, new_id=uuid4, random_bytes=os.urandom)
+        secrets = Secrets(stores.secrets, stores.control, keys, new_id=new_id, random_bytes=os.urandom)
         yield secrets, await stores.engine.sample_time()
     finally:
         await stores.close()
@@ -240,7 +241,7 @@ async def open_access(settings: Settings) -> AsyncIterator[Access]:
 
 
 def build_access(stores: Stores, now: Callable[[], datetime]) -> Access:
-    return Access(stores.access, now=now, new_id=uuid4, random_bytes=os.urandom, elapsed=clock.elapsed)
+    return Access(stores.access, now=now, new_id=new_id, random_bytes=os.urandom, elapsed=clock.elapsed)
 
 
 def build_control(
@@ -255,15 +256,15 @@ def build_control(
     )
     secrets = None
     if keys is not None:
-        secrets = Secrets(stores.secrets, stores.control, keys, new_id=uuid4, random_bytes=os.urandom)
-    jobs = Jobs(stores.control, stores.lists, rules=rules, secrets=secrets, now=now, new_id=uuid4)
+        secrets = Secrets(stores.secrets, stores.control, keys, new_id=new_id, random_bytes=os.urandom)
+    jobs = Jobs(stores.control, stores.lists, rules=rules, secrets=secrets, now=now, new_id=new_id)
     return Control(
         jobs=jobs,
-        runs=Runs(stores.control, stores.lists, now=now, new_id=uuid4),
+        runs=Runs(stores.control, stores.lists, now=now, new_id=new_id),
         history=History(jobs, stores.lists, now=now),
         backfills=Backfills(stores.control, stores.lists, jobs, now=now),
-        applying=Applying(stores.control, jobs, secrets=secrets, now=now, new_id=uuid4),
-        imports=Imports(stores.control, rules=rules, now=now, new_id=uuid4),
+        applying=Applying(stores.control, jobs, secrets=secrets, now=now, new_id=new_id),
+        imports=Imports(stores.control, rules=rules, now=now, new_id=new_id),
         secrets=secrets,
         access=access,
         watch=Watch(stores.lists, now=now, epoch=os.urandom(4).hex()),

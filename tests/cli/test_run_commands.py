@@ -78,9 +78,9 @@ def test_one_that_is_refused_keeps_no_other_out(node: Live) -> None:
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "words"),
     [
-        (["get", "x"], 2, "'x' is not the id of a run; write it, or its first 6"),
+        (["get", "x"], 2, "'x' is not the id of a run; write it, or its first or last 6"),
         (["get", "5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e"], 3, "There is no run 5b0c"),
-        (["get", "5b0c7a"], 3, "none of the newest 1,000 runs begins with 5b0c7a"),
+        (["get", "5b0c7a"], 3, "none of the newest 1,000 runs begins or ends with 5b0c7a"),
         (["get", "5b0c7-"], 2, "is not the id of a run"),
         (["replay"], 2, "Name runs by their ids, or choose them by --state, --job, --since or --all."),
         (["replay", "5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e", "--all"], 2, "Name runs by their ids"),

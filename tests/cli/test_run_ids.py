@@ -1,13 +1,13 @@
-"""Runs by how their ids begin: the only one, or a refusal that says what there is."""
+"""Runs by how their ids begin or end: the only one, or a refusal that says what there is."""
 
 from uuid import UUID
 
 import pytest
 
-from hourbell.cli.run_ids import only_run, read_start
+from hourbell.cli.run_ids import only_run, read_part
 from hourbell.client import Run
 
-FIRST, SECOND = "5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e", "5b0c7a52-7000-5b7e-9d43-0f1c2a3b4d5e"
+FIRST, SECOND = "5b0c7a52-6c1f-8b7e-9d43-0f1c2a3b4d5e", "5b0c7a52-7000-8b7e-9d43-0f1c2a3b4d5f"
 
 
 def run(id: str) -> Run:  # noqa: A002
@@ -19,22 +19,30 @@ def test_a_beginning_stands_for_the_only_run_that_begins_so() -> None:
     assert only_run([run(FIRST), run(SECOND), run(FIRST)], "5b0c7a52-6") == UUID(FIRST)
 
 
+def test_an_end_stands_for_the_only_run_that_ends_so() -> None:
+    assert only_run([run(FIRST), run(SECOND), run(FIRST)], "3b4d5f") == UUID(SECOND)
+
+
 def test_a_beginning_that_several_runs_have_is_refused_with_them(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         only_run([run(FIRST), run(SECOND)], "5b0c7a")
     said = capsys.readouterr().err
 
     assert ended.value.code == 2
-    assert "2 runs begin with 5b0c7a; write more of the id" in said
+    assert "2 ids of runs begin or end with 5b0c7a; write more of one" in said
     assert f"  {SECOND}  report, failed\n" in said
 
 
-def test_an_id_may_be_whole_or_only_begun() -> None:
-    assert read_start(FIRST) == UUID(FIRST)
-    assert read_start("5B0C7A52-6c") == "5b0c7a52-6c"
+def test_an_id_may_be_whole_or_only_a_part() -> None:
+    assert read_part(FIRST) == UUID(FIRST)
+    assert read_part("5B0C7A52-6c") == "5b0c7a52-6c"
+    assert read_part("9D43-0f1c2a3b4d5e") == "9d43-0f1c2a3b4d5e"
+    assert read_part("2a3b4d5e") == "2a3b4d5e"
 
 
-@pytest.mark.parametrize("text", ["5b0c7", "5b0c7-", "hourbell", "5b0c7a52--", f"{FIRST}f"])
-def test_what_begins_no_id_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="first 6 characters"):
-        read_start(text)
+@pytest.mark.parametrize(
+    "text", ["5b0c7", "5b0c7-", "hourbell", "5b0c7a52--", f"{FIRST}f", "xxxxxx", "-9d43-", "6c1f-8b7e"]
+)
+def test_what_begins_or_ends_no_id_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="first or last 6 characters"):
+        read_part(text)

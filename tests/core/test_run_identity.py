@@ -1,18 +1,19 @@
 """Ids and jitter are pure functions of the job and the instant: the same today, after a restore, on every node."""
 
 from datetime import UTC, datetime, timedelta, timezone
-from uuid import UUID
+from uuid import RFC_4122, UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.run import jitter_of, manual_run_id, scheduled_run_id
+from hourbell.core.run import is_scheduled_run_id, jitter_of, manual_run_id, scheduled_run_id
 from tests.core.schedule.strategies import examples
 
 JOB = UUID("6f7c1f4e-2f0a-4d8e-9d6f-3f6a7b8c9d0e")
 T0 = datetime(2026, 3, 2, 9, tzinfo=UTC)
-MICROSECOND, MINUTE = timedelta(microseconds=1), timedelta(minutes=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND, MILLISECOND, MINUTE = timedelta(microseconds=1), timedelta(milliseconds=1), timedelta(minutes=1)
 PARIS = timezone(timedelta(hours=1))
 
 instants = st.timedeltas(timedelta(days=-20_000), timedelta(days=60_000)).map(lambda since: T0 + since)
@@ -20,9 +21,27 @@ durations = st.timedeltas(MICROSECOND, timedelta(days=366))
 
 
 def test_an_id_never_changes() -> None:
-    assert scheduled_run_id(JOB, T0) == UUID("60aeb195-457a-5f67-8264-eea9355d79bb")
+    assert scheduled_run_id(JOB, T0) == UUID("019cadc6-9a80-80ae-b195-457a4f674264")
     assert manual_run_id(JOB, "order-7") == UUID("30e2805a-b099-57a9-b61a-5a1404b3501d")
-    assert scheduled_run_id(JOB, T0).version == 5
+
+
+@examples(300)
+@given(st.uuids(), st.uuids(), instants, st.timedeltas(MILLISECOND, timedelta(days=10_000)))
+def test_ids_are_in_the_order_of_their_instants(job: UUID, other: UUID, at: datetime, step: timedelta) -> None:
+    earlier, later = scheduled_run_id(job, at), scheduled_run_id(other, at + step)
+
+    assert earlier.bytes < later.bytes or at < EPOCH <= at + step  # they begin with an unsigned number
+    assert (earlier.version, earlier.variant) == (8, RFC_4122)
+    assert (later.version, later.variant) == (8, RFC_4122)
+
+
+def test_an_id_of_before_they_began_with_the_instant_is_known() -> None:
+    former = UUID("60aeb195-457a-5f67-8264-eea9355d79bb")
+
+    assert is_scheduled_run_id(former, JOB, T0)
+    assert is_scheduled_run_id(scheduled_run_id(JOB, T0), JOB, T0)
+    assert not is_scheduled_run_id(former, JOB, T0 + MICROSECOND)
+    assert not is_scheduled_run_id(former, UUID(int=1), T0)
 
 
 def test_an_id_belongs_to_one_job_and_one_instant() -> None:

@@ -152,7 +152,7 @@ MUTANTS = (
         (
             Change(
                 "src/hourbell/core/run.py",
-                'return uuid_of(int.from_bytes(digest[:16], "big") & _KEPT | _SET)',
+                "return timed_id(milliseconds, sha1(job_id.bytes + digits, usedforsecurity=False).digest(), version=8)",
                 "from uuid import uuid4\n    return uuid4()",
             ),
         ),

@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from hourbell import clock
-from hourbell.cli.run_ids import RunStart, read_start
+from hourbell.cli.run_ids import RunPart, read_part
 from hourbell.cli.times import Direction, parse_length, parse_time
 from hourbell.core.schedule import Schedule, ScheduleError, zone_names
 from hourbell.core.strict_json import NotJson, parse_json
@@ -47,9 +47,9 @@ class RunId(click.ParamType):  # type: ignore[type-arg]  # older versions of cli
 
     name = "run"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> RunStart:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> RunPart:
         try:
-            return read_start(str(value))
+            return read_part(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
 

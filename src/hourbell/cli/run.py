@@ -13,7 +13,7 @@ from hourbell.cli.output import Output, is_terminal, json_line, output_options
 from hourbell.cli.parameters import JOB, LENGTH, RUN, instant, zone_option
 from hourbell.cli.remote import server_options
 from hourbell.cli.run_actions import STATES
-from hourbell.cli.run_ids import RunStart, run_id
+from hourbell.cli.run_ids import RunPart, run_id
 from hourbell.cli.screen import Screen
 from hourbell.cli.views import run_lines, run_view
 from hourbell.cli.waiting import Story, changes_of, exit_code_of, telling_what_goes_on
@@ -35,7 +35,7 @@ _MOST_COUNTED = 500
 def command() -> None:
     """Runs: list, look at, watch, replay, cancel and discard them. Needs a server (HOURBELL_URL).
 
-    RUN is the id of a run or, if that is enough to tell it from the newest others, its first 6 characters or more.
+    RUN is the id of a run or, if that is enough to tell it from the newest others, its last 6 characters or more.
     """
 
 
@@ -105,7 +105,7 @@ def failed(client: "Client", number: int, zone: str, output: Output) -> None:
 @zone_option
 @output_options
 @server_options
-def get(client: "Client", run: RunStart, zone: str, output: Output) -> None:
+def get(client: "Client", run: RunPart, zone: str, output: Output) -> None:
     """Show a run with its attempts: what went wrong, and what was answered."""
     found = client.runs.get(run_id(client, run))
     output.one(found, run_view(zone), run_lines(found, zone))
@@ -122,7 +122,7 @@ def get(client: "Client", run: RunStart, zone: str, output: Output) -> None:
 @click.option("--timeout", type=LENGTH, metavar="DURATION", help="How long to watch; exit code 8 after that.")
 @zone_option
 @server_options
-def watch(client: "Client", run: RunStart, timeout: timedelta | None, zone: str) -> None:
+def watch(client: "Client", run: RunPart, timeout: timedelta | None, zone: str) -> None:
     """Follow a run until it ends; exit code 7 if it does not succeed. Piped, each change is a line of JSON."""
     found_id = run_id(client, run)
     screen, story, found = Screen(), Story(zone), None

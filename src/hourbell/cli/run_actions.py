@@ -13,7 +13,7 @@ from hourbell.cli.command import ExampleCommand
 from hourbell.cli.output import json_line, json_text
 from hourbell.cli.parameters import JOB, RUN, instant, zone_option
 from hourbell.cli.remote import CONFLICT, complain, confirm, server_options, tell
-from hourbell.cli.run_ids import RunStart, run_id
+from hourbell.cli.run_ids import RunPart, run_id
 
 if TYPE_CHECKING:
     from hourbell.client import BulkResult, Client
@@ -79,7 +79,7 @@ def runs_options(function: Function) -> Function:
     @functools.wraps(function)
     def call(
         client: "Client",
-        ids: tuple[RunStart, ...],
+        ids: tuple[RunPart, ...],
         state: str | None,
         job: str | None,
         since: str | None,

@@ -20,6 +20,7 @@ from hourbell.control.user import User
 from hourbell.core.job_body import BodyError
 from hourbell.core.preview import rfc3339
 from hourbell.core.roles import Role
+from hourbell.ids import new_id
 from hourbell.library.declaring import Duration, check_function, duration_of, json_of, task_target, told
 from hourbell.logs import readable_messages
 from hourbell.metrics import Metrics
@@ -86,9 +87,9 @@ class Embedded:
         else:
             ahead = now - clock.now()
             self._now = lambda: clock.now() + ahead
-            await Programs(stores.control, now=self._now, new_id=uuid4).sync(self._scheduler, now)
+            await Programs(stores.control, now=self._now, new_id=new_id).sync(self._scheduler, now)
         rules = Rules(forbids=lambda *_: None)
-        self._jobs = Jobs(stores.control, stores.lists, rules=rules, secrets=None, now=self._now, new_id=uuid4)
+        self._jobs = Jobs(stores.control, stores.lists, rules=rules, secrets=None, now=self._now, new_id=new_id)
 
     async def stop(self) -> None:
         """Stop in order, within the drain limit, and give back the connections."""

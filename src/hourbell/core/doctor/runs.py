@@ -6,7 +6,7 @@ from hourbell.core.doctor import catalog
 from hourbell.core.doctor.facts import HeldRun, RunFacts
 from hourbell.core.doctor.findings import Fault
 from hourbell.core.doctor.repairs import Dialect
-from hourbell.core.run import scheduled_run_id
+from hourbell.core.run import is_scheduled_run_id
 from hourbell.core.states import ENDS, UNFINISHED, WAITING, Kind, Reason, RunState
 
 PLANNED = (Kind.SCHEDULED, Kind.BACKFILL)
@@ -14,7 +14,7 @@ PLANNED = (Kind.SCHEDULED, Kind.BACKFILL)
 
 def check_run(run: RunFacts, dialect: Dialect) -> Iterator[Fault]:
     """Everything that is wrong with one run."""
-    if run.kind in PLANNED and run.id != scheduled_run_id(run.job_id, run.scheduled_at):
+    if run.kind in PLANNED and not is_scheduled_run_id(run.id, run.job_id, run.scheduled_at):
         yield Fault(catalog.RUN_ID_WRONG, f"{_row(run)}, {run.scheduled_at.isoformat()}", (dialect.cancel(run.id),))
     if run.newest_attempt > _highest(run):
         sql = dialect.set_attempt(run.id, run.newest_attempt + (run.state == RunState.RUNNING))

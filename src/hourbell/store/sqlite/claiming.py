@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from hourbell.core.ids import uuid_of
 from hourbell.core.policies import Rank
-from hourbell.core.run import Run, uuid_of
+from hourbell.core.run import Run
 from hourbell.core.states import RunState
 from hourbell.store.base import Want
 from hourbell.store.rows import KINDS, payload_of

@@ -10,9 +10,9 @@ from uuid import UUID
 
 import apsw
 
+from hourbell.core.ids import uuid_of
 from hourbell.core.job import Definition, Job
 from hourbell.core.plan import Plan
-from hourbell.core.run import uuid_of
 from hourbell.core.target import OWN_DATABASE, TargetError
 from hourbell.store.base import Planned, Refreshed
 from hourbell.store.records import refreshed

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from hourbell.core.run import uuid_of
+from hourbell.core.ids import uuid_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the nominal local time has no zone
