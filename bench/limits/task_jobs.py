@@ -1,6 +1,7 @@
 """Jobs that call a task which does nothing, very many of them, written by a few statements over sets.
 
-Tasks are named by number, and each has a lane of its own. Jobs are due in ten years unless an instant is given.
+Tasks are named by number, and each has a lane of its own. Jobs are due in ten years unless an instant is given. Their
+ids are those of jobs that were made one after the other, a millisecond apart.
 """
 
 import json
@@ -17,17 +18,21 @@ _FAR = timedelta(days=3_650)
 _META = """insert into {t}meta (key, value) values ('planned_by_tzdata', '{tzdata}') on conflict do nothing"""
 _JOBS = {
     "PostgreSQL": """
-        insert into hourbell.jobs (name, schedule, target, lane, saved_version, cursor_at, next_at, plan_at)
-        select '{prefix}-' || lpad(n::text, 8, '0'), '{schedule}',
+        insert into hourbell.jobs (id, name, schedule, target, lane, saved_version, cursor_at, next_at, plan_at)
+        select {id}, '{prefix}-' || lpad(n::text, 8, '0'), '{schedule}',
                jsonb_build_object('type', 'task', 'name', 'bench.noop.' || (n % {lanes})),
                'task:bench.noop.' || (n % {lanes}), 1, timestamptz '{now}', timestamptz '{due}', timestamptz '{due}'
         from generate_series(0, {count} - 1) n""",
     "SQLite": """with recursive numbers (n) as (select 0 union all select n + 1 from numbers where n + 1 < {count})
-        insert into hourbell_jobs (name, schedule, target, lane, saved_version, cursor_at, next_at, plan_at)
-        select printf('{prefix}-%08d', n), '{schedule}',
+        insert into hourbell_jobs (id, name, schedule, target, lane, saved_version, cursor_at, next_at, plan_at)
+        select {id}, printf('{prefix}-%08d', n), '{schedule}',
                json_object('type', 'task', 'name', 'bench.noop.' || (n % {lanes})),
                'task:bench.noop.' || (n % {lanes}), 1, {now}, {due}, {due}
         from numbers where {count} > 0""",
+}
+_MADE_AT = {
+    "PostgreSQL": "(timestamptz '{now}' + n * interval '1 millisecond')",
+    "SQLite": "({now} + n * 1000)",
 }
 _VERSIONS = """insert into {t}job_versions (job_id, version, definition, changed_at, changed_by)
     select id, 1, {definition}, created_at, 'bench' from {t}jobs where name like '{prefix}-%'"""
@@ -73,6 +78,7 @@ def add_task_jobs(
     database.ask(_META.format(t=prefixed, tzdata=TZDATA_VERSION))
     database.ask(
         _JOBS[database.name].format(
+            id=TIMED_ID[database.name].format(at=_MADE_AT[database.name].format(now=_written(database, now))),
             prefix=prefix,
             schedule=schedule,
             lanes=lanes,
