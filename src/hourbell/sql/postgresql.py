@@ -106,7 +106,12 @@ _DIGEST = """, words as materialized (
                    (d + h[4]) & 4294967295, (e + h[5]) & 4294967295] end) as step(s)
 )"""
 
-_RANDOM_RUN = ", run as materialized (select gen_random_uuid() as id from job)"
+# UUIDv7, which before its version 18 PostgreSQL does not make by itself: the time, and the rest of a random one.
+_NEW_RUN = """, run as materialized (
+    select cast(lpad(to_hex(cast(floor(extract(epoch from now) * 1000) as bigint)), 12, '0') || '7'
+                || substr(cast(gen_random_uuid() as text), 16) as uuid) as id
+    from job
+)"""
 _KEYED_RUN = """, run as materialized (
     select cast(lpad(to_hex(a), 8, '0') || lpad(to_hex((b & 4294905855) | 20480), 8, '0')
                 || lpad(to_hex((c & 1073741823) | 2147483648), 8, '0') || lpad(to_hex(d), 8, '0') as uuid) as id
@@ -129,5 +134,5 @@ _TRIGGER = """, made as (
 )
 select cast(id as text) as run_id from run"""
 
-TRIGGER_JOB = _JOB + _RANDOM_RUN + _TRIGGER
+TRIGGER_JOB = _JOB + _NEW_RUN + _TRIGGER
 TRIGGER_JOB_ONCE = _JOB + _DIGEST + _KEYED_RUN + _TRIGGER
