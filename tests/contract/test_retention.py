@@ -1,10 +1,13 @@
 """prune: old history goes, planning does not notice."""
 
 from datetime import timedelta
+from typing import Any
+from uuid import UUID
 
 import pytest
 
 from hourbell.core.plan import plan
+from hourbell.core.policies import CatchUp
 from hourbell.core.settle import Failed
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
@@ -139,6 +142,22 @@ async def test_a_one_shot_job_with_another_run_waiting_stays(
 
     assert await prune_all(store) == 1
     assert len(await database.rows("jobs")) == 1
+
+
+@pytest.mark.parametrize("ended", [{"ends_at": T0 + 3 * MINUTE}, {"schedule": "0 0 30 2 *"}], ids=["ended", "never"])
+async def test_any_other_job_that_fires_no_more_stays_with_its_last_runs(
+    ended: dict[str, Any], store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_job(control, catch_up=CatchUp.ALL, **ended)
+    await plan_all(store, T0 + HOUR)
+    for number in range(3):
+        await control.trigger_job(job.id, UUID(int=number), T0 + number * SECOND, None, BY)
+    runs = await run_and_finish(store, count=10)
+
+    assert await prune_all(store, keep=2) == len(runs) - 2 > 0
+    assert await prune_all(store, keep=0) == 2
+    [row] = await database.rows("jobs")
+    assert (row["name"], row["next_at"]) == ("job", None)
 
 
 async def test_a_paused_job_keeps_its_last_runs(store: EngineStore, control: ControlStore, database: Database) -> None:

@@ -442,7 +442,8 @@ delete from hourbell.nodes where id = $1
 -- name: prune_candidates
 select r.id, r.job_id, r.finished_at,
        j.id is null or j.deleted_at is not null
-       or (j.next_at is null and j.plan_at is null and j.cursor_at is not null and j.enabled and j.error is null)
+       or (ltrim(j.schedule) like 'at %' and j.next_at is null and j.plan_at is null and j.cursor_at is not null
+           and j.enabled and j.error is null)
        or (select count(*) from (
                select 1 from hourbell.runs n
                where n.job_id = r.job_id and (n.scheduled_at, n.id) > (r.scheduled_at, r.id) limit $4) as newer) >= $4
@@ -477,7 +478,8 @@ select j.id
 from hourbell.jobs j
 where j.id = any($1::uuid[])
   and (j.deleted_at is not null
-       or (j.next_at is null and j.plan_at is null and j.cursor_at is not null and j.enabled and j.error is null))
+       or (ltrim(j.schedule) like 'at %' and j.next_at is null and j.plan_at is null and j.cursor_at is not null
+           and j.enabled and j.error is null))
 for update skip locked
 
 -- name: delete_finished_jobs

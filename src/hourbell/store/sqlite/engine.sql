@@ -321,7 +321,8 @@ delete from hourbell_nodes where id = ?
 -- name: prune_candidates
 select r.id, r.job_id, r.finished_at,
        j.id is null or j.deleted_at is not null
-       or (j.next_at is null and j.plan_at is null and j.cursor_at is not null and j.enabled and j.error is null)
+       or (ltrim(j.schedule) like 'at %' and j.next_at is null and j.plan_at is null and j.cursor_at is not null
+           and j.enabled and j.error is null)
        or (select count(*) from (
                select 1 from hourbell_runs n
                where n.job_id = r.job_id and n.scheduled_at >= r.scheduled_at
@@ -360,7 +361,8 @@ delete from hourbell_runs where id in (select unhex(value) from json_each(?)) an
 delete from hourbell_jobs as j
 where j.id in (select unhex(value) from json_each(?))
   and (j.deleted_at is not null
-       or (j.next_at is null and j.plan_at is null and j.cursor_at is not null and j.enabled and j.error is null))
+       or (ltrim(j.schedule) like 'at %' and j.next_at is null and j.plan_at is null and j.cursor_at is not null
+           and j.enabled and j.error is null))
   and not exists (select 1 from hourbell_runs r where r.job_id = j.id)
 
 -- name: end_pruning
