@@ -9,6 +9,7 @@ import pytest
 
 from hourbell.store.base import Node
 from tests.api.whole import HOOK, Whole, a_job, whole_api
+from tests.contract.steps import plan_all, run_and_finish
 from tests.database import Database
 
 pytestmark = pytest.mark.anyio
@@ -155,6 +156,26 @@ async def test_a_backfill_fills_the_holes_of_a_range(api: Whole) -> None:
 
     assert (len(dry.json()["instants"]), dry.json()["runs"]) == (3, [])
     assert (len(real.json()["runs"]), again.json()["runs"]) == (3, [])
+
+
+async def test_a_backfill_runs_nothing_again_that_was_pruned(api: Whole) -> None:
+    await api.job(schedule="0 * * * *", catch_up="all", target={"type": "task", "name": "a"})
+    store, now = api.database.engine(), api.time.now() + timedelta(hours=3)
+    await plan_all(store, now)
+    await run_and_finish(store, count=3, now=now)
+    assert (await store.prune(now + timedelta(days=1), timedelta(0), 1, 10)).removed == 2
+    before = {"from": "2026-03-02T06:00:00Z", "to": "2026-03-02T07:00:00Z"}
+    pruned = {"from": "2026-03-02T06:00:00Z", "to": "2026-03-02T12:00:00Z"}
+
+    fresh = await api.client.post(f"{JOBS}/report/backfill", json=before)
+    refused = [await api.client.post(f"{JOBS}/report/backfill{query}", json=pruned) for query in ("", "?dry_run=true")]
+    asked = await api.client.post(f"{JOBS}/report/backfill", json=pruned | {"include_pruned": True})
+
+    assert len(fresh.json()["runs"]) == 2
+    [fault] = refused[0].json()["errors"]
+    assert {answer.status_code for answer in refused} == {422}
+    assert "of 2 of these instants, 2026-03-02T09:00:00Z to 2026-03-02T10:00:00Z: they may have run" in fault["message"]
+    assert len(asked.json()["runs"]) == 3  # with the instant at which the job was made
 
 
 async def test_an_instant_is_explained(api: Whole) -> None:

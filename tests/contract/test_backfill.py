@@ -9,6 +9,7 @@ from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority, Rank
 from hourbell.core.run import scheduled_run_id
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
+from hourbell.store.lists import ListStore
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, add_backlog, add_job, claim, occurrence, plan_all, refusal
 from tests.database import Database
 
@@ -109,3 +110,16 @@ async def test_thousands_of_instants_are_backfilled_at_once(control: ControlStor
     made = await backfill(control, job.id, instants, spacing=timedelta(0))
     assert made == [scheduled_run_id(job.id, at) for at in instants]
     assert len(await database.rows("runs")) == 2_500
+
+
+async def test_what_is_older_than_every_scheduled_run_and_no_skip_is_without_record(
+    store: EngineStore, control: ControlStore, lists: ListStore
+) -> None:
+    job, other = await add_job(control), await add_job(control, "other", schedule="0 0 1 1 *")
+    await backfill(control, job.id, [T0 - DAY])
+    await plan_all(store, T0 + 5 * MINUTE)  # a run for the newest instant, a skip for those before it
+    older, skipped, ran, newer = (T0 + minutes * MINUTE for minutes in (-60, 2, 5, 6))
+
+    assert await lists.without_record(job.id, [older, skipped, ran, newer]) == [older]
+    assert await lists.without_record(other.id, [older, newer]) == [older, newer]
+    assert await lists.without_record(job.id, []) == []

@@ -148,6 +148,7 @@ class BackfillBody(Body):
     start: Instant = Field(alias="from")
     end: Instant = Field(alias="to")
     per_minute: int = Field(60, ge=1, le=60_000, description="How many of the runs become ready each minute.")
+    include_pruned: bool = Field(False, description="Also instants that may have had a run which was pruned.")
 
 
 class RotateBody(Body):

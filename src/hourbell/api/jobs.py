@@ -220,10 +220,19 @@ async def trigger_job(control: ControlDep, user: Operator, job: JobRef, body: Op
 async def backfill_job(
     control: ControlDep, user: Operator, job: JobRef, body: JsonBody, dry_run: DryRun = False
 ) -> Response:
-    """Make runs for the instants from `from` to `to`, both included, that have none yet, at a bounded rate."""
+    """Make runs for the instants from `from` to `to`, both included, that have none yet, at a bounded rate.
+
+    Of instants older than every run that is kept nobody knows whether they ran; they are refused unless included.
+    """
     given = read(bodies.BackfillBody, body)
     filled = await control.backfills.fill(
-        job, user, given.start, given.end, per_minute=given.per_minute, dry_run=dry_run
+        job,
+        user,
+        given.start,
+        given.end,
+        per_minute=given.per_minute,
+        include_pruned=given.include_pruned,
+        dry_run=dry_run,
     )
     instants = [render.time(at) for at in filled.instants]
     return JSONResponse({"dry_run": dry_run, "instants": instants, "runs": [str(run) for run in filled.runs]})

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 @click.option("--from", "start", required=True, metavar="TIME", help="The first instant: 2026-11-01, -7d, RFC 3339.")
 @click.option("--to", "end", required=True, metavar="TIME", help="The last one; a date means its first moment.")
 @click.option("--per-minute", type=click.IntRange(1), help="How many become ready each minute.  [default: 60]")
+@click.option("--include-pruned", is_flag=True, help="Also instants that may have had a run which was pruned.")
 @click.option("--dry-run", is_flag=True, help="Show the instants, and make no run.")
 @zone_option
 @output_options
@@ -40,6 +41,7 @@ def backfill(
     start: str,
     end: str,
     per_minute: int | None,
+    include_pruned: bool,
     dry_run: bool,
     zone: str,
     output: Output,
@@ -50,7 +52,9 @@ def backfill(
     assert last is not None
     click.echo(f"from {told(first, zone)} to {told(last, zone)}", err=True)
     with Progress("looking for instants" if dry_run else "making runs"):
-        made = client.jobs.backfill(job, first, last, per_minute=per_minute, dry_run=dry_run)
+        made = client.jobs.backfill(
+            job, first, last, per_minute=per_minute, include_pruned=include_pruned, dry_run=dry_run
+        )
     if output.is_quiet or output.format == "name":
         for run in made.runs:
             click.echo(run)

@@ -235,6 +235,7 @@ class Jobs:
         end: datetime,
         *,
         per_minute: int | None = None,
+        include_pruned: bool = False,
         dry_run: bool = False,
         idempotency_key: str | None = None,
     ) -> Backfill:
@@ -242,6 +243,8 @@ class Jobs:
         body: dict[str, object] = {"from": start, "to": end}
         if per_minute is not None:
             body["per_minute"] = per_minute
+        if include_pruned:
+            body["include_pruned"] = True
         query = {"dry_run": dry_run or None}
         return Backfill.of(await self._caller.post(_path(job, "backfill"), body, query, key=idempotency_key))
 

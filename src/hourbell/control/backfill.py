@@ -9,11 +9,12 @@ from hourbell.control.jobs import Jobs
 from hourbell.control.user import User
 from hourbell.core.job import Definition
 from hourbell.core.job_body import BodyError, Fault
+from hourbell.core.preview import rfc3339
 from hourbell.core.roles import Role
 from hourbell.core.schedule import Occurrence, ScheduleError
 from hourbell.store.base import AlreadyAsked, Conflict
 from hourbell.store.control import ControlStore
-from hourbell.store.lists import ListStore
+from hourbell.store.lists import JobView, ListStore
 
 MOST = 10_000
 _MICROSECOND = timedelta(microseconds=1)
@@ -35,16 +36,30 @@ class Backfills:
         self._now = now
 
     async def fill(
-        self, ref: str, user: User, start: datetime, end: datetime, *, per_minute: int, dry_run: bool = False
+        self,
+        ref: str,
+        user: User,
+        start: datetime,
+        end: datetime,
+        *,
+        per_minute: int,
+        include_pruned: bool = False,
+        dry_run: bool = False,
     ) -> Backfill:
-        """Make runs for the instants from `start` to `end`, both included, that have none, at a bounded rate."""
+        """Make runs for the instants from `start` to `end`, both included, that have none, at a bounded rate.
+
+        Instants that may have had a run before it was pruned are refused, unless they are to be included.
+        """
         user.must_be(Role.OPERATOR, "to backfill a job")
-        job = (await self._jobs.get(ref)).job
+        view = await self._jobs.get(ref)
+        job = view.job
         if job.cursor_at is None:
             raise Conflict("not_adopted", "the job is not adopted yet; try again in a second")
         occurrences = _occurrences(job.definition, start, min(end, job.cursor_at))
         empty = set(await self._lists.without_run(job.id, [each.at for each in occurrences]))
         missing = [each for each in occurrences if each.at in empty]
+        if not include_pruned:
+            await self._refuse_pruned(view, [each.at for each in missing])
         if not dry_run and not missing and user.request.is_known:
             raise AlreadyAsked  # it is this call that filled them, and which they were is not known any more
         if dry_run or not missing:
@@ -59,6 +74,20 @@ class Backfills:
             request=user.request,
         )
         return Backfill([each.at for each in missing], runs)
+
+    async def _refuse_pruned(self, view: JobView, instants: list[datetime]) -> None:
+        """BodyError if some of the instants may have run: of a job that has had runs, once it was there."""
+        totals = view.totals
+        if totals.succeeded + totals.failed + totals.cancelled == 0:
+            return
+        since = [at for at in instants if at > view.created_at]
+        pruned = await self._lists.without_record(view.job.id, since) if since else []
+        if pruned:
+            first, last = rfc3339(min(pruned)), rfc3339(max(pruned))
+            message = f"nothing is on record of {len(pruned):,} of these instants, {first} to {last}: they may have run"
+            raise BodyError(
+                [Fault("/from", message, "take a later one, or set include_pruned to run them all the same")]
+            )
 
 
 def _occurrences(definition: Definition, start: datetime, end: datetime) -> list[Occurrence]:

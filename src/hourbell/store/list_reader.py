@@ -145,6 +145,9 @@ class ListReader(ABC):
         taken = {row["at"] for row in rows}
         return [instant for instant in instants if instant not in taken]
 
+    async def without_record(self, job_id: UUID, instants: Sequence[datetime]) -> list[datetime]:
+        return [row["at"] for row in await self._rows("without_record", job_id=job_id, instants=list(instants))]
+
     async def overview(self, since: datetime) -> Overview:
         [[counts], ended] = await self._read(
             [(self._sql["overview"], {}), (self._sql["ended_since"], {"since": since, "limit": COUNTED})]

@@ -314,6 +314,10 @@ class ListStore(Protocol):
     async def without_run(self, job_id: UUID, instants: Sequence[datetime]) -> list[datetime]:
         """Those of the instants that have neither a scheduled nor a backfilled run."""
 
+    async def without_record(self, job_id: UUID, instants: Sequence[datetime]) -> list[datetime]:
+        """Those of the instants that are in no skip, and before the oldest scheduled run that is kept, if there is one:
+        if they had a run, it was pruned."""
+
     async def overview(self, since: datetime) -> Overview:
         """How many there are of what; ended runs are counted since then, at most 100,000 of them."""
 

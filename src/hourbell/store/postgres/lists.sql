@@ -382,6 +382,15 @@ from unnest(:instants::timestamptz[]) as wanted(at)
 where exists (select 1 from hourbell.runs r
               where r.job_id = :job_id and r.scheduled_at = wanted.at and r.kind in ('scheduled', 'backfill') offset 0)
 
+-- name: without_record
+select wanted.at
+from unnest(:instants::timestamptz[]) as wanted(at)
+where wanted.at < coalesce((select r.scheduled_at from hourbell.runs r
+                            where r.job_id = :job_id and r.kind = 'scheduled'
+                            order by r.scheduled_at limit 1), 'infinity')
+  and not exists (select 1 from hourbell.skips s
+                  where s.job_id = :job_id and s.last_at >= wanted.at and s.first_at <= wanted.at offset 0)
+
 -- name: overview
 select (select count(*) from hourbell.jobs where deleted_at is null) as jobs,
        (select count(*) from hourbell.jobs where not enabled and deleted_at is null) as paused,

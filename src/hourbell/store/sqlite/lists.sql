@@ -377,6 +377,15 @@ select r.scheduled_at as at
 from json_each(:instants) as wanted
 join hourbell_runs r on r.job_id = :job_id and r.scheduled_at = wanted.value and r.kind in ('scheduled', 'backfill')
 
+-- name: without_record
+select wanted.value as at
+from json_each(:instants) as wanted
+where wanted.value < coalesce((select r.scheduled_at from hourbell_runs r
+                               where r.job_id = :job_id and r.kind = 'scheduled'
+                               order by r.scheduled_at limit 1), 9223372036854775807)
+  and not exists (select 1 from hourbell_skips s
+                  where s.job_id = :job_id and s.last_at >= wanted.value and s.first_at <= wanted.value)
+
 -- name: overview
 select (select count(*) from hourbell_jobs where deleted_at is null) as jobs,
        (select count(*) from hourbell_jobs where not enabled and deleted_at is null) as paused,
