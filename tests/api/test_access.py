@@ -70,6 +70,13 @@ async def test_without_any_token_whoever_is_on_this_machine_is_admin(house: Hous
     assert answer.json() == {"actor": "local", "role": "admin", "ip": "127.0.0.1", "session": False}
 
 
+async def test_without_any_token_whoever_sends_one_is_told_that_it_is_another_servers(house: House) -> None:
+    answer = await house.ask("GET", PATH, token="hb_of-another-server")
+
+    assert answer.status_code == 401
+    assert "This server has no tokens" in answer.json()["detail"]
+
+
 async def test_without_any_token_a_server_beyond_loopback_lets_nobody_in() -> None:
     async with open_house(is_local=False) as house:
         assert await code_of(house) == (401, "not_authenticated")

@@ -102,7 +102,8 @@ async def caller(request: Request) -> Caller:
     if wait:
         raise too_many(wait)
     if found is None:
-        raise not_authenticated()
+        has_tokens = not (door.is_local and await door.access.is_open())
+        raise not_authenticated(has_tokens=has_tokens)
     request.state.caller = found
     return found
 
@@ -133,9 +134,11 @@ def request_id_of(request: Request) -> str:
     return getattr(request.state, "request_id", "")
 
 
-def not_authenticated() -> Problem:
+def not_authenticated(*, has_tokens: bool = True) -> Problem:
     """The same for whoever has no token, a wrong one, one that expired and one that was revoked."""
     detail = "Send a valid token, as in Authorization: Bearer hb_…; `hourbell token create` makes one."
+    if not has_tokens:
+        detail = "This server has no tokens, so the one that was sent is another server's: send none, or ask that one."
     return Problem(401, "not_authenticated", detail, headers={"WWW-Authenticate": "Bearer"})
 
 
