@@ -33,7 +33,8 @@ _BATCH = 1_000
 def prune(older_than: timedelta | None, keep: int | None, yes: bool, database_url: str | None, as_json: bool) -> None:
     """Remove runs that ended long ago. Nodes do so by themselves; this does it now, and further if you say so.
 
-    Runs that wait or run are never removed, and planning does not change.
+    Runs that wait or run are never removed, and planning does not change. A one-shot job (at …) that has fired goes
+    with its last run.
     """
     settings = settings_for(database_url)
     must_exist(settings)
