@@ -310,3 +310,21 @@ async def test_a_node_made_long_before_it_starts_starts(cluster: Cluster) -> Non
     await cluster.advance(2 * MINUTE + SECOND)
 
     assert len(cluster.calls) == 2
+
+
+@virtually
+async def test_a_planner_that_waited_for_the_database_plans_by_the_time_it_is_then(cluster: Cluster) -> None:
+    job = await cluster.add_job(schedule="*/10 * * * * *")  # the newest of what it missed
+    node = await cluster.start()
+    await cluster.advance(5 * SECOND)
+    waits = [28 * SECOND]
+
+    async def wait() -> None:
+        if waits:
+            await asyncio.sleep(waits.pop().total_seconds())
+
+    node.before("plan_due", wait)
+    await cluster.advance(40 * SECOND)
+
+    assert [run["scheduled_at"] - START for run in await cluster.runs(job)] == [30 * SECOND, 40 * SECOND]
+    await cluster.assert_accounted()

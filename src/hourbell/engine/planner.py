@@ -8,7 +8,8 @@ import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from hourbell.core.plan import plan
+from hourbell.core.job import Job
+from hourbell.core.plan import Plan, plan
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.time import DatabaseClock
 from hourbell.engine.zone_data import CHECK_EVERY, ZoneData
@@ -24,7 +25,24 @@ _NOTHING = timedelta(0)
 _EARLY = timedelta(milliseconds=2)  # that it wakes before a job's turn
 _MOMENT = 0.0002  # seconds; event loops whose timers count milliseconds take it for none
 _MOST_MOMENTS = 1_000
+_LONG = timedelta(seconds=1)  # to wait for the database
 _ALONE = timedelta(seconds=1)  # the longest sleep while hints from others do not arrive
+
+
+class _Decisions:
+    """Those of one pass, all by one time. A pass that had to wait for the database decides by the time it is then: of
+    what became due meanwhile, many jobs want a run only for the newest."""
+
+    def __init__(self, clock: DatabaseClock, asked_at: datetime) -> None:
+        self._clock = clock
+        self._asked_at = asked_at
+        self._at: datetime | None = None
+
+    def __call__(self, job: Job, _: datetime) -> Plan:
+        if self._at is None:
+            now = self._clock.now()
+            self._at = now if now - self._asked_at > _LONG else self._asked_at
+        return plan(job, self._at)
 
 
 class Planner:
@@ -103,7 +121,7 @@ class Planner:
         return planned
 
     async def _pass(self, now: datetime) -> Planned:
-        planned = await self._store.plan_due(now, self._limit, plan)
+        planned = await self._store.plan_due(now, self._limit, _Decisions(self._clock, now))
         self._events.planned(planned, now)
         if planned.lanes:
             self._on_runs(planned.lanes)
