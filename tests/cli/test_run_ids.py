@@ -29,7 +29,7 @@ def test_a_beginning_that_several_runs_have_is_refused_with_them(capsys: pytest.
     said = capsys.readouterr().err
 
     assert ended.value.code == 2
-    assert "2 ids of runs begin or end with 5b0c7a; write more of one" in said
+    assert "2 ids of runs begin or end with 5b0c7a; write more of one's end" in said
     assert f"  {SECOND}  report, failed\n" in said
 
 

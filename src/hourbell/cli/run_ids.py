@@ -49,5 +49,6 @@ def only_run(runs: "Iterable[Run]", part: str) -> UUID:
     if len(found) > 1:
         few = [f"{run.id}  {run.job_name or '(deleted)'}, {run.state}" for run in found.values()][:_SHOWN]
         more = [f"and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
-        fail(f"{len(found)} ids of runs begin or end with {part}; write more of one", *few, *more, exit_code=USAGE)
+        several = f"{len(found)} ids of runs begin or end with {part}; write more of one's end"
+        fail(several, *few, *more, exit_code=USAGE)
     return next(iter(found))

@@ -64,7 +64,9 @@ def check_damage(lines: Iterable[str]) -> Iterator[Fault]:
 def check_nodes(cluster: Cluster, alive: Sequence[NodeFacts], now: datetime) -> Iterator[Fault]:
     if not alive:
         newest = max((node.beat_at for node in cluster.nodes), default=None)
-        row = "there is none on the list" if newest is None else f"the last heartbeat was at {newest.isoformat()}"
+        row = "there is none on the list"
+        if newest is not None:  # those that stop in order leave the list
+            row = f"the last heartbeat of one that did not stop in order was at {newest.isoformat()}"
         yield Fault(catalog.NO_LIVE_NODE, row)
     for node in cluster.nodes:
         if node.beat_at > now + LARGEST_OFFSET:
