@@ -74,7 +74,9 @@ async def test_nodes_that_come_and_go_run_each_instant_once(cluster: Cluster) ->
 
 
 @virtually
-async def test_a_crashed_nodes_run_is_taken_over_within_lease_and_reap(cluster: Cluster) -> None:
+async def test_a_crashed_nodes_run_is_taken_over_within_lease_and_reap(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
     cluster.script["job"] = takes(10 * SECOND)
     job = await cluster.add_job(schedule=HOURLY)
     await cluster.advance_to(START + HOUR - MINUTE)
@@ -91,6 +93,8 @@ async def test_a_crashed_nodes_run_is_taken_over_within_lease_and_reap(cluster: 
     [run] = await cluster.runs(job)
     assert (run["state"], run["attempt"], run["crashes"], run["failures"]) == ("succeeded", 2, 1, 0)
     assert [attempt["outcome"] for attempt in await cluster.attempts(run["id"])] == ["lost", "succeeded"]
+    [told] = [vars(record) for record in caplog.records if record.getMessage() == "lease_lost"]
+    assert (told["job"], told["run"], told["state"]) == ("job", str(run["id"]), "retrying")
     await cluster.assert_accounted()
 
 

@@ -4,6 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from hourbell.core.job import Definition
 from hourbell.core.run import Run, was_planned_late
@@ -85,12 +86,14 @@ class EngineEvents:
             self._metrics.settled.labels(OUTCOMES[outcome]).inc(count)
         self._count_ended(ended)
 
-    def reaped(self, settlements: Sequence[Settlement]) -> None:
+    def reaped(self, settlements: Sequence[Settlement], names: Mapping[UUID, str]) -> None:
+        """Settlements of leases that ran out, with the names of their jobs, as far as they are known."""
         for settlement in settlements:
+            run, name = settlement.run, names.get(settlement.run.job_id, "")
             self._metrics.lost.inc()
             self._metrics.settled.labels("lost").inc()
-            log.warning("lease_lost", extra=_facts(settlement.run) | {"state": settlement.state.value})
-            self._tell(settlement)
+            log.warning("lease_lost", extra=_facts(run, name) | {"state": settlement.state.value})
+            self._tell(settlement, name)
         self._count_ended(Counter(settlement.state for settlement in settlements))
 
     def expired(self, count: int) -> None:

@@ -4,14 +4,16 @@ It acts only after this node's own database session has been well for two heartb
 lease, or a step of the clock, live nodes get the time to renew what they still hold.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
+from uuid import UUID
 
-from hourbell.core.settle import settle_lost
+from hourbell.core.settle import Settlement, settle_lost
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.time import DatabaseClock
-from hourbell.store.base import EngineStore
+from hourbell.store.base import EngineStore, StoreUnavailable
+from hourbell.store.rows import UNREADABLE
 
 BATCH = 1_000
 
@@ -45,9 +47,18 @@ class Reaper:
         if not self._may_reap():
             return self._interval / 4
         settlements = await self._store.reap(self._clock.now(), BATCH, self._decide)
-        self._events.reaped(settlements)
         if settlements:
             self._on_runs(frozenset(settlement.run.lane for settlement in settlements))
+            self._events.reaped(settlements, await self._names_of(settlements))
         expired = await self._store.expire(self._clock.now(), BATCH, self._live_for)
         self._events.expired(len(expired))
         return 0 if BATCH in (len(settlements), len(expired)) else self._interval
+
+    async def _names_of(self, settlements: Sequence[Settlement]) -> dict[UUID, str]:
+        """The names of the jobs, as far as they can be read: what was settled is told without them, too."""
+        runs = [settlement.run for settlement in settlements]
+        try:
+            found = await self._store.definitions({(run.job_id, run.job_version) for run in runs})
+        except (StoreUnavailable, *UNREADABLE):
+            return {}
+        return {job_id: definition.name for (job_id, _), definition in found.items()}
