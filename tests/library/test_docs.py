@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -79,19 +80,43 @@ def commands() -> Iterator[str]:
 async def test_a_program_of_a_page_runs_its_jobs(program: Program, tmp_path: Path) -> None:
     program.write(tmp_path)
     with WebServer(tmp_path, program.arguments) as server:
-        for _ in range(300):
-            if (tmp_path / "hourbell.db").exists() and await _succeeded(tmp_path):
-                break
-            assert server.is_running, server.log
-            await asyncio.sleep(0.1)
+        await _until_succeeded(server, tmp_path)
 
-        assert await _succeeded(tmp_path), server.log
         assert "Traceback" not in server.log
 
 
-async def _succeeded(folder: Path) -> bool:
+@pytest.mark.anyio
+async def test_what_four_workers_missed_is_made_up_for_one_after_another_oldest_first(tmp_path: Path) -> None:
+    [program] = [each for each in programs() if "send_digest" in "".join(each.files.values())]
+    program.write(tmp_path)
+    with WebServer(tmp_path, program.arguments) as server:
+        await _until_succeeded(server, tmp_path)
+        assert server.stop() == 0
+    ledger = Ledger(tmp_path)
+    [[stopped_at]] = await ledger.rows("select max(finished_at) from hourbell.runs")
+    await ledger.rows("update hourbell.jobs set cursor_at = cursor_at - 60000000, plan_at = cursor_at")  # a minute ago
+    with WebServer(tmp_path, program.arguments) as server:
+        await _until_succeeded(server, tmp_path, count=60)
+
+    ended = f"state = 'succeeded' and started_at > {stopped_at}"
+    times = await ledger.rows(f"select started_at, finished_at from hourbell.runs where {ended} order by scheduled_at")
+    assert len(times) > 50
+    assert [pair for pair in pairwise(times) if pair[0][1] > pair[1][0]] == []
+
+
+async def _until_succeeded(server: WebServer, folder: Path, count: int = 1) -> None:
+    for _ in range(300):
+        if (folder / "hourbell.db").exists() and await _succeeded(folder) >= count:
+            return
+        assert server.is_running, server.log
+        await asyncio.sleep(0.1)
+    raise AssertionError(server.log)
+
+
+async def _succeeded(folder: Path) -> int:
+    """How many runs have, as far as there is a table of them."""
     there = await Ledger(folder).rows("select 1 from sqlite_master where name = 'hourbell_runs'")
-    return bool(there and await Ledger(folder).rows("select id from hourbell.runs where state = 'succeeded'"))
+    return len(there and await Ledger(folder).rows("select id from hourbell.runs where state = 'succeeded'"))
 
 
 @pytest.mark.anyio
