@@ -117,7 +117,7 @@ def _paused_by_people(client: "Client", selection: Selection) -> tuple[Chosen, .
 )
 @selection_options
 @click.option("--payload", metavar="JSON|@FILE|-", help="Instead of the job's own.")
-@click.option("--key", metavar="TEXT", help="The same key runs a job once, ever.")
+@click.option("--key", metavar="TEXT", help="The same key runs a job once, while that run is kept.")
 @click.option("--wait", is_flag=True, help="Wait until it ends; exit code 7 if it does not succeed.")
 @click.option("--timeout", type=LENGTH, metavar="DURATION", help="How long to wait; exit code 8 after that.")
 @zone_option

@@ -224,7 +224,8 @@ class Jobs:
     async def trigger(
         self, job: Ref, *, payload: Any = None, key: str | None = None, idempotency_key: str | None = None
     ) -> Triggered:
-        """Add a run that is ready at once, also while the job is paused. The same `key` runs the job once, ever."""
+        """Add a run that is ready at once, also while the job is paused. The same `key` runs the job once, while
+        that run is kept."""
         body = {name: value for name, value in (("payload", payload), ("key", key)) if value is not None}
         return Triggered.of(await self._caller.post(_path(job, "trigger"), body, key=idempotency_key))
 

@@ -1,4 +1,5 @@
-"""Backfill: runs for instants of the past that got none. It never moves a job's cursor, and never doubles a run."""
+"""Backfill: runs for instants of the past that got none. It never moves a job's cursor, and never doubles a run that is
+on record."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

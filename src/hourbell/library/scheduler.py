@@ -109,7 +109,7 @@ class Scheduler(Registry):
         """Run a job now, with a payload of its own if one is given; the id of the run.
 
         A function stands for the one job that the program has for it. The same key runs it once, however often it is
-        asked for.
+        asked for, while that run is kept.
         """
         if (background := self._elsewhere()) is not None:
             return await asyncio.to_thread(background.wait_for, self.trigger(job, payload, key=key))
@@ -129,7 +129,7 @@ class Scheduler(Registry):
     ) -> str:
         """Call a task once, at a time or after a delay, whatever happens to this process; the name of the job.
 
-        The same key makes one job, however often it is asked for.
+        The same key makes one job, however often it is asked for, while that job is kept.
         """
         if (background := self._elsewhere()) is not None:
             there = self.once(task, at=at, delay=delay, args=args, payload=payload, timeout=timeout, name=name, key=key)
