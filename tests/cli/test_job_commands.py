@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hourbell.cli.definition import as_change, definition_of
+from hourbell.cli.definition import definition_of, redefined
 from tests.cli.live import Live, live
 
 
@@ -252,10 +252,67 @@ def test_a_person_is_asked_and_sees_colours_unless_they_are_not_wanted(node: Liv
 
 
 def test_a_target_of_another_kind_keeps_nothing_of_the_old_one() -> None:
-    old = {"type": "http", "url": "http://x/", "method": "GET"}
+    old = {"target": {"type": "http", "url": "http://x/", "method": "GET"}}
 
-    assert as_change({"method": "PUT"}, old) == {"method": "PUT"}
-    assert as_change({"type": "task", "name": "t"}, old) == {"type": "task", "url": None, "method": None, "name": "t"}
+    assert redefined(old, {"target": {"method": "PUT"}})["target"] == {**old["target"], "method": "PUT"}
+    assert redefined(old, {"target": {"type": "task", "name": "t"}})["target"] == {"type": "task", "name": "t"}
+
+
+def test_a_payload_a_body_and_a_retry_policy_stand_in_the_place_of_the_old_ones_with_their_nulls(node: Live) -> None:
+    node.create("replaced", "--payload", '{"a": 1, "b": {"c": 2}}', "--body", '{"x": 1}', "--header", "X-Team: billing")
+    node.ok("job", "edit", "replaced", "--retry", '{"attempts": 5, "backoff": [10], "spread": 0.5}')
+    node.ok("job", "edit", "replaced", "--payload", '{"b": {"d": null}}', "--body", '{"y": null}')
+    node.ok("job", "edit", "replaced", "--retry", '{"attempts": 3, "backoff": [20]}')
+    job = node.json("job", "get", "replaced")
+
+    assert job["payload"] == {"b": {"d": None}}
+    assert job["target"]["body"] == {"y": None}
+    assert job["target"]["headers"] == {"X-Team": "billing"}
+    assert job["retry"] == {"attempts": 3, "backoff": ["20s"], "spread": 0.0}
+    node.ok("job", "edit", "replaced", "--payload", "null", "--body", "null")
+    assert node.json("job", "get", "replaced")["payload"] is None
+    assert "body" not in node.json("job", "get", "replaced")["target"]
+
+
+def test_a_whole_target_keeps_nothing_of_the_old_one_but_the_secret_stays(node: Live) -> None:
+    target = {"type": "http", "url": f"{node.receiver}new", "body": {"z": None}}
+    url = ("--url", node.receiver, "--method", "GET", "--header", "X-Team: billing", "--secret", "generate")
+    node.ok("job", "create", "retargeted", "--schedule", "@daily", *url)
+    node.ok("job", "edit", "retargeted", "--target", json.dumps(target))
+    job = node.json("job", "get", "retargeted")
+
+    assert (job["target"], [each["field"] for each in job["secrets"]]) == (target, ["signing"])
+
+
+def test_a_header_is_added_replaced_and_taken_away_by_itself(node: Live) -> None:
+    node.create("headed", "--header", "X-Team: billing", "--header", "X-Keep: 1")
+    node.ok("job", "edit", "headed", "--header", "x-team: mail", "--header", "X-New: 2")
+    assert node.json("job", "get", "headed")["target"]["headers"] == {"X-Keep": "1", "x-team": "mail", "X-New": "2"}
+
+    node.ok("job", "edit", "headed", "--header", "X-Team:", "--header", "x-new:")
+    assert node.json("job", "get", "headed")["target"]["headers"] == {"X-Keep": "1"}
+    gone = node.run("job", "edit", "headed", "--header", "X-Team:")
+    assert (gone.exit_code, "the job has no header X-Team" in gone.stderr) == (2, True)
+    node.ok("job", "edit", "headed", "--header", "X-Keep:")
+    assert "headers" not in node.json("job", "get", "headed")["target"]
+
+
+def test_an_argument_may_be_null(node: Live) -> None:
+    node.ok("job", "create", "argued", "--schedule", "@daily", "--task", "t", "--arg", "a=1", "--arg", 'b={"c": 1}')
+    node.ok("job", "edit", "argued", "--arg", "a=null", "--arg", 'b={"d": null}')
+
+    assert node.json("job", "get", "argued")["target"]["args"] == {"a": None, "b": {"d": None}}
+
+
+def test_an_edit_leaves_a_pause_and_what_it_does_not_name_as_they_are(node: Live) -> None:
+    node.create("left", "--ends-at", "2199-01-01", "--catch-up-window", "1h", "--jitter", "5s")
+    node.ok("job", "pause", "left", "--until", "2h", "--note", "maintenance")
+    before = node.json("job", "get", "left")
+    node.ok("job", "edit", "left", "--payload", "[null]")
+    after = node.json("job", "get", "left")
+
+    changed = {name for name in after if after[name] != before[name]}
+    assert changed == {"payload", "version", "updated_at"}
 
 
 def test_faults_name_the_flags_that_were_given(node: Live) -> None:

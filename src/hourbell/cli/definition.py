@@ -35,11 +35,15 @@ def definition_options(function: Function) -> Function:
             click.option("--dst", metavar="once|wall|skip", help="What to do when clocks change."),
             click.option("--url", metavar="URL", help="Call a webhook."),
             click.option("--method", metavar="METHOD", help="Of the webhook.  [default: POST]"),
-            click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Of the webhook."),
+            click.option(
+                "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Of the webhook; may be repeated."
+            ),
             click.option("--body", metavar="JSON|@FILE|-", help="Of the webhook, instead of the usual one."),
             click.option("--sql", metavar="FUNCTION", help="Call a function of PostgreSQL."),
             click.option("--task", metavar="NAME", help="Call a function of Python."),
-            click.option("--arg", "args", multiple=True, metavar="NAME=VALUE", help="For --sql or --task."),
+            click.option(
+                "--arg", "args", multiple=True, metavar="NAME=VALUE", help="For --sql or --task; may be repeated."
+            ),
             click.option("--timeout", metavar="DURATION", help="How long an attempt may take; of a webhook 1s to 60s."),
             click.option("--target", metavar="JSON|@FILE|-", help="The whole target as in the API."),
             click.option("--payload", metavar="JSON|@FILE|-", help="Handed to the target."),
@@ -114,11 +118,37 @@ def target_of(given: Mapping[str, Any]) -> dict[str, Any]:
     return target
 
 
-def as_change(target: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
-    """A merge patch of a target: another kind of target keeps nothing of the old one."""
-    if target.get("type", old.get("type")) == old.get("type"):
-        return dict(target)
-    return {**dict.fromkeys(old, None), **target}
+def redefined(old: Mapping[str, Any], changes: Mapping[str, Any], *, has_whole_target: bool = False) -> dict[str, Any]:
+    """The whole job after a change: what is said stands in the place of what was, and None brings the default back.
+
+    A merge patch could not say it, because it has no null inside a payload, and only ever adds to one.
+    """
+    job = {**old, **changes}
+    if "target" in changes and not has_whole_target:
+        job["target"] = _retargeted(old["target"], changes["target"])
+    return {name: value for name, value in job.items() if value is not None}
+
+
+def _retargeted(old: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """A target with single fields, headers and arguments changed; one of another kind keeps nothing of the old one."""
+    if said.get("type", old.get("type")) != old.get("type"):
+        return dict(said)
+    target = {**old, **said}
+    if "headers" in said:
+        target["headers"] = _with_headers(old.get("headers") or {}, said["headers"]) or None
+    if "args" in said:
+        target["args"] = {**(old.get("args") or {}), **said["args"]}
+    return {name: value for name, value in target.items() if value is not None}
+
+
+def _with_headers(old: Mapping[str, str], said: Mapping[str, str]) -> dict[str, str]:
+    """Headers by their names, which are the same in capitals; one that is said to be empty is taken away."""
+    names, known = {name.lower() for name in said}, {name.lower() for name in old}
+    for name, value in said.items():
+        if not value and name.lower() not in known:
+            raise click.BadParameter(f"the job has no header {name} that could be taken away.", param_hint="--header")
+    kept = {name: value for name, value in old.items() if name.lower() not in names}
+    return kept | {name: value for name, value in said.items() if value}
 
 
 def _whole_target(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import click
 
 from hourbell.cli import job_actions, job_history, job_secrets
 from hourbell.cli.command import ExampleCommand, ExampleGroup
-from hourbell.cli.definition import as_change, definition_of, definition_options
+from hourbell.cli.definition import definition_of, definition_options, redefined
 from hourbell.cli.job_secrets import given_secret
 from hourbell.cli.lists import number_option, show_list
 from hourbell.cli.output import Output, View, note, output_options
@@ -145,6 +145,7 @@ def create(
     hourbell job edit nightly-report --schedule '0 4 * * *' --dry-run
     hourbell job edit nightly-report --schedule '0 4 * * *' --retry '{"attempts": 5, "backoff": [10, 60]}'
     hourbell job edit nightly-report --catch-up default --tag billing --tag reports
+    hourbell job edit nightly-report --payload '{"days": 7}' --header 'X-Team: billing'
     hourbell job edit nightly-report --name morning-report
     """,
 )
@@ -168,7 +169,10 @@ def edit(
 ) -> None:
     """Change what the flags say; the rest stays, and the value `default` brings a default back.
 
-    It is refused if somebody else changes the job in the same moment. --tag '' takes all tags away.
+    A --payload, --body, --retry or --target is the whole of it; a --header or --arg is added to the others, or takes
+    the place of the one of that name. --header 'NAME:' takes a header away, and --tag '' all tags.
+
+    It is refused if somebody else changes the job in the same moment.
     """
     changes = definition_of(given, given.get("timezone") or "UTC")
     if name is not None:
@@ -176,11 +180,9 @@ def edit(
     if not changes and not take_over:
         raise click.UsageError("Say what to change, as in --schedule '0 4 * * *'.")
     old = client.jobs.get(job)
-    if "target" in changes:
-        changes["target"] = as_change(changes["target"], old.target)
-    changed: Any = client.jobs.patch(
+    changed: Any = client.jobs.replace(
         old.id,
-        changes,
+        redefined(old.raw, changes, has_whole_target=given.get("target") is not None),
         expect_version=None if dry_run else old.version,
         take_over=take_over,
         drop_backlog=drop_backlog,
