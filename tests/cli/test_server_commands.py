@@ -95,6 +95,15 @@ def test_a_server_of_another_kind_is_told(node: Live) -> None:
     assert (done.exit_code, "this is not a Hourbell server" in done.stderr, url in done.stderr) == (1, True, True)
 
 
+@pytest.mark.parametrize("command", ["status", "job get x", "job trigger x", "job delete x"])
+def test_a_web_server_that_knows_no_such_page_is_not_a_server_without_that_job(node: Live, command: str) -> None:
+    done = node.run(*command.split(), "--server", node.receiver)
+
+    assert (done.exit_code, done.stdout, "<" in done.stderr) == (1, "", False)
+    assert f"error: this is not a Hourbell server, or one of another version: {node.receiver[:-1]}\n" in done.stderr
+    assert "look at --server or HOURBELL_URL" in done.stderr
+
+
 @contextmanager
 def other_server() -> Iterator[str]:
     """What answers everything with an object of its own."""

@@ -107,8 +107,18 @@ async def test_a_redirect_is_not_followed() -> None:
 
 @pytest.mark.parametrize(
     "response",
-    [HTMLResponse("<p>welcome</p>"), JSONResponse([]), JSONResponse({"id": 1}), JSONResponse("x"), Response()],
-    ids=["html", "list", "other", "text", "nothing"],
+    [
+        HTMLResponse("<p>welcome</p>"),
+        JSONResponse([]),
+        JSONResponse({"id": 1}),
+        JSONResponse("x"),
+        Response(),
+        HTMLResponse("<p>File not found</p>", 404),
+        JSONResponse({"code": "NotFound", "message": "no such bucket"}, 404),
+        JSONResponse({"error": "unprocessable"}, 422),
+        HTMLResponse("<p>Unsupported method</p>", 501),
+    ],
+    ids=["html", "list", "other", "text", "nothing", "html 404", "another api's 404", "another api's 422", "html 501"],
 )
 async def test_what_is_no_hourbell_server_is_told_so(response: Response) -> None:
     async with serve(Answers(response)) as url, AsyncClient(url, retries=Retries(tries=1)) as client:
@@ -116,8 +126,17 @@ async def test_what_is_no_hourbell_server_is_told_so(response: Response) -> None
             await client.jobs.get("report")
         with pytest.raises(UnexpectedAnswer):
             [job async for job in client.jobs.list()]
-        with pytest.raises((UnexpectedAnswer, ApiError)):
+        with pytest.raises(UnexpectedAnswer, match="no Hourbell server"):
             await client.ready()
+
+
+@pytest.mark.parametrize("status", [401, 403, 413, 429, 500, 502, 520])
+async def test_what_a_proxy_refuses_by_itself_is_told_as_what_it_is(status: int) -> None:
+    app = Answers(HTMLResponse("<p>not through here</p>", status))
+    async with serve(app) as url, AsyncClient(url, retries=Retries(tries=1)) as client:
+        with pytest.raises(ApiError, match="not through here") as caught:
+            await client.jobs.get("report")
+    assert caught.value.status == status
 
 
 async def test_environment_proxies_are_not_asked(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,6 +98,7 @@ def refusal(
 ) -> tuple[str, ...]:
     """What was refused, then why and what to do, in the words of the command line."""
     from hourbell.client import ApiError, NotFound, ServerOutOfReach, UnexpectedAnswer
+    from hourbell.client.errors import NOT_OURS
 
     more: list[str] = []
     if isinstance(error, ServerOutOfReach):
@@ -105,7 +106,7 @@ def refusal(
         more = [str(error)]
     elif isinstance(error, UnexpectedAnswer):
         what = f"this is not a Hourbell server, or one of another version: {client.url}"
-        more = [str(error), "look at --server or HOURBELL_URL"]
+        more = [str(error).removeprefix(NOT_OURS).lstrip(". "), "look at --server or HOURBELL_URL"]
     elif isinstance(error, ApiError):
         what = as_flags(error.detail.replace("; see errors.", "."))
         more = _faults(error, schedule)
@@ -117,7 +118,7 @@ def refusal(
         what = str(error)
     if error.is_in_doubt:
         more += ["it may have been done all the same; look before you do it again"]
-    return what, *more
+    return what, *filter(None, more)
 
 
 def exit_code(error: "ClientError") -> int:

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
-from hourbell.client.errors import ClientError, NotFound, UnexpectedAnswer, error_of
+from hourbell.client.errors import NOT_OURS, ClientError, NotFound, UnexpectedAnswer, error_of
 from hourbell.client.reading import Json
 from hourbell.client.retries import Retries
 from hourbell.client.wire import Reply, Request, Wire
@@ -155,12 +155,12 @@ def _value(reply: Reply) -> Any:
     try:
         return json.loads(reply.body)
     except ValueError:
-        raise UnexpectedAnswer("What answers there is no Hourbell server; look at HOURBELL_URL.") from None
+        raise UnexpectedAnswer(f"{NOT_OURS}.") from None
 
 
 def object_of(value: Any) -> Json:
     if not isinstance(value, dict):
-        raise UnexpectedAnswer("What answers there is no Hourbell server; look at HOURBELL_URL.")
+        raise UnexpectedAnswer(f"{NOT_OURS}.")
     return value
 
 

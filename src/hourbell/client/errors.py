@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
+NOT_OURS = "What answers there is no Hourbell server; look at HOURBELL_URL"
 _LONGEST_EXCERPT = 200
+_OF_A_PROXY = frozenset({401, 403, 407, 408, 413, 414, 429, 431})  # what one before a server refuses by itself
 
 
 class ClientError(Exception):
@@ -117,12 +119,15 @@ _KINDS: Mapping[int, type[ApiError]] = {
 }
 
 
-def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """The exception for an answer that is not a success, whoever wrote it: Hourbell, or a proxy before it."""
+def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ClientError:
+    """The exception for an answer that is not a success, whoever wrote it: Hourbell, a proxy before it, or neither."""
     kind = _KINDS.get(status, ApiError)
     request_id, retry_after = headers.get("X-Request-Id"), _seconds(headers.get("Retry-After"))
     problem = _object(body)
-    if not isinstance(problem.get("code"), str):
+    if not isinstance(problem.get("code"), str) or problem.get("status") != status:
+        if not _may_be_of_a_proxy(status):
+            what = headers.get("Content-Type", "").partition(";")[0].strip() or "nothing"
+            return UnexpectedAnswer(f"{NOT_OURS}. The answer was HTTP {status} with {what}.")
         code, detail = _of_another(status, headers, body)
         return kind(status, code, detail, request_id=request_id, retry_after=retry_after, raw=problem)
     return kind(
@@ -134,6 +139,11 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
         retry_after=retry_after,
         raw=problem,
     )
+
+
+def _may_be_of_a_proxy(status: int) -> bool:
+    """Whether it tells nothing of what is behind: it sends elsewhere, keeps out, or has failed."""
+    return 300 <= status < 400 or status in _OF_A_PROXY or (status >= 500 and status != HTTPStatus.NOT_IMPLEMENTED)
 
 
 def _of_another(status: int, headers: Mapping[str, str], body: bytes) -> tuple[str, str]:

@@ -63,7 +63,7 @@ class Wire:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The parts of a successful answer as they come; another one is an ApiError."""
+        """The parts of a successful answer as they come; another one is an error."""
         async with self._answer(request) as response:
             if response.status != HTTPStatus.OK:
                 raise error_of(response.status, response.headers, await response.read())
