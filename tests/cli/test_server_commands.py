@@ -71,6 +71,13 @@ def test_a_forecast_counts_what_comes_by_spans_of_time(node: Live) -> None:
     assert len(node.json("forecast", "-n", "7")["buckets"]) == 7
 
 
+def test_a_forecast_counts_nothing_that_is_past(node: Live) -> None:
+    node.ok("job", "create", "midnight", "-s", "@daily", "--url", node.receiver)
+    [past, coming] = node.json("forecast", "--from", "-10d", "--bucket", "9d", "-n", "2")["buckets"]
+
+    assert (past["count"], coming["count"] >= 8) == (0, True)
+
+
 @pytest.mark.parametrize(
     ("span", "zone", "start"),
     [

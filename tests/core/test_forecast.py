@@ -42,41 +42,47 @@ def walked(definition: Definition, start: datetime, end: datetime) -> list[datet
 
 
 @examples(300)
-@given(groups, moments, widths, st.integers(1, 40))
+@given(groups, moments, widths, st.integers(1, 40), moments)
 def test_a_forecast_is_what_walking_finds(
-    groups: list[tuple[Definition, int]], start: datetime, width: timedelta, number: int
+    groups: list[tuple[Definition, int]], start: datetime, width: timedelta, number: int, now: datetime
 ) -> None:
     number = min(number, 3) if width == DAY else number
     expected = [0] * number
     for definition, jobs in groups:
         for at in walked(definition, start, start + number * width):
-            expected[(at - start) // width] += jobs
+            expected[(at - start) // width] += jobs if at >= now else 0
 
-    assert forecast(groups, start, width, number) == expected
+    assert forecast(groups, start, width, number, now=now) == expected
 
 
 def test_a_bucket_holds_its_beginning_and_not_its_end() -> None:
-    assert forecast([(a_definition(HOURLY), 5)], T0, HOUR, 3) == [5, 5, 5]
-    assert forecast([(a_definition(HOURLY), 5)], T0 + MICROSECOND, HOUR - MICROSECOND, 1) == [0]
+    assert forecast([(a_definition(HOURLY), 5)], T0, HOUR, 3, now=T0) == [5, 5, 5]
+    assert forecast([(a_definition(HOURLY), 5)], T0 + MICROSECOND, HOUR - MICROSECOND, 1, now=T0) == [0]
 
 
 def test_a_job_fires_from_its_start_to_its_end_with_both() -> None:
     definition = a_definition(HOURLY, starts_at=T0 + HOUR, ends_at=T0 + 3 * HOUR)
 
-    assert forecast([(definition, 1)], T0, HOUR, 6) == [0, 1, 1, 1, 0, 0]
+    assert forecast([(definition, 1)], T0, HOUR, 6, now=T0) == [0, 1, 1, 1, 0, 0]
 
 
 def test_a_schedule_that_cannot_be_read_has_no_fires() -> None:
-    assert forecast([(a_definition(BROKEN), 9), (a_definition(HOURLY), 1)], T0, HOUR, 2) == [1, 1]
+    assert forecast([(a_definition(BROKEN), 9), (a_definition(HOURLY), 1)], T0, HOUR, 2, now=T0) == [1, 1]
 
 
 def test_a_week_of_hours_holds_the_change_of_the_clock() -> None:
-    daily = a_definition("30 2 * * *", timezone="America/New_York")
-    fires = forecast([(daily, 1)], datetime(2026, 3, 7, tzinfo=UTC), HOUR, 72)
+    daily, start = a_definition("30 2 * * *", timezone="America/New_York"), datetime(2026, 3, 7, tzinfo=UTC)
+    fires = forecast([(daily, 1)], start, HOUR, 72, now=start)
 
     assert [hour for hour, count in enumerate(fires) if count] == [7, 24 + 7, 48 + 6]
 
 
 def test_nothing_to_count_is_nothing() -> None:
-    assert forecast([], T0, HOUR, 2) == [0, 0]
-    assert forecast([(a_definition(), 1)], T0, HOUR, 0) == []
+    assert forecast([], T0, HOUR, 2, now=T0) == [0, 0]
+    assert forecast([(a_definition(), 1)], T0, HOUR, 0, now=T0) == []
+
+
+def test_what_is_past_is_not_to_come() -> None:
+    assert forecast([(a_definition(HOURLY), 5)], T0, HOUR, 4, now=T0 + HOUR + MINUTE) == [0, 0, 5, 5]
+    assert forecast([(a_definition(HOURLY), 1)], T0, DAY, 1, now=T0 + 22 * HOUR) == [2]
+    assert forecast([(a_definition(HOURLY), 1)], T0, HOUR, 2, now=T0 + DAY) == [0, 0]

@@ -79,7 +79,7 @@ async def get_forecast(
     bucket: Annotated[Duration, Query(description="How long a bucket is, as in 1h.")] = timedelta(hours=1),
     buckets: Annotated[int, Query(ge=1, le=_MOST_BUCKETS)] = 168,
 ) -> Response:
-    """How many runs will be planned in each span of time, if no job is changed."""
+    """How many runs will be planned in each span of time, if no job is changed. What is past is not counted."""
     del user
     if not timedelta(minutes=1) <= bucket <= timedelta(days=31):
         raise Problem(

@@ -115,7 +115,7 @@ class History:
         """How many runs each span of time to come will plan, if no job is changed."""
         groups, left_out = await self._lists.schedules(MOST_SCHEDULES)
         pairs = [(group.definition, group.jobs) for group in groups]
-        counts = await asyncio.to_thread(forecast, pairs, start, bucket, buckets)
+        counts = await asyncio.to_thread(forecast, pairs, start, bucket, buckets, now=self._now())
         return Forecast(start, bucket, counts, left_out)
 
     async def late(self, limit: int) -> list[RunView]:

@@ -10,10 +10,12 @@ _MICROSECOND = timedelta(microseconds=1)
 _STEPS_PER_COUNT = 8  # a count costs about as much as that many steps from instant to instant
 
 
-def forecast(groups: Iterable[tuple[Definition, int]], start: datetime, bucket: timedelta, buckets: int) -> list[int]:
+def forecast(
+    groups: Iterable[tuple[Definition, int]], start: datetime, bucket: timedelta, buckets: int, *, now: datetime
+) -> list[int]:
     """Fires in [start, start + bucket), and so on, of groups of so many jobs that name the same instants.
 
-    A schedule that cannot be read has none.
+    Nothing before now is to come, and a schedule that cannot be read has none.
     """
     fires = [0] * buckets
     end = start + bucket * buckets
@@ -22,7 +24,7 @@ def forecast(groups: Iterable[tuple[Definition, int]], start: datetime, bucket: 
             schedule = definition.parsed()
         except ScheduleError:
             continue
-        first = start if definition.starts_at is None else max(start, definition.starts_at)
+        first = max(filter(None, (start, now, definition.starts_at)))
         last = end if definition.ends_at is None else min(end, definition.ends_at + _MICROSECOND)
         if first < last:
             _add(fires, schedule, jobs, start, bucket, first, last)
