@@ -2,14 +2,15 @@
 
 import json
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import pytest
 
 from hourbell.store.base import Node
-from tests.api.whole import HOOK, Whole, a_job, whole_api
+from tests.api.whole import HOOK, T0, Whole, a_job, whole_api
 from tests.contract.steps import plan_all, run_and_finish
+from tests.core.values import DAY, HOUR
 from tests.database import Database
 
 pytestmark = pytest.mark.anyio
@@ -176,6 +177,29 @@ async def test_a_backfill_runs_nothing_again_that_was_pruned(api: Whole) -> None
     assert {answer.status_code for answer in refused} == {422}
     assert "of 2 of these instants, 2026-03-02T09:00:00Z to 2026-03-02T10:00:00Z: they may have run" in fault["message"]
     assert len(asked.json()["runs"]) == 3  # with the instant at which the job was made
+
+
+@pytest.mark.parametrize("query", ["", "?dry_run=true"])
+async def test_a_range_that_is_reversed_or_all_to_come_is_not_filled(api: Whole, query: str) -> None:
+    await api.job(schedule="0 * * * *")
+
+    async def refused(start: datetime, end: datetime) -> tuple[int, str, list[str]]:
+        span = {"from": start.isoformat(), "to": end.isoformat()}
+        answer = await api.client.post(f"{JOBS}/report/backfill{query}", json=span)
+        return answer.status_code, answer.json()["code"], [each["pointer"] for each in answer.json()["errors"]]
+
+    assert await refused(T0 - HOUR, T0 - DAY) == (422, "invalid_body", ["/from", "/to"])
+    assert await refused(T0 + DAY, T0 - DAY) == (422, "invalid_body", ["/from", "/to"])
+    assert await refused(T0 + HOUR, T0 + DAY) == (422, "invalid_body", ["/from"])
+
+
+async def test_a_range_may_be_one_instant_and_may_reach_into_what_is_to_come(api: Whole) -> None:
+    await api.job(schedule="0 * * * *")
+
+    for start, end, count in ((T0 - HOUR, T0 - HOUR, 1), (T0 - 2 * HOUR, T0 + DAY, 3)):
+        span = {"from": start.isoformat(), "to": end.isoformat()}
+        answer = await api.client.post(f"{JOBS}/report/backfill?dry_run=true", json=span)
+        assert (answer.status_code, len(answer.json()["instants"])) == (200, count)
 
 
 async def test_an_instant_is_explained(api: Whole) -> None:

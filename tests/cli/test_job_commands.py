@@ -222,6 +222,12 @@ def test_statistics_and_explanations_are_told(node: Live) -> None:
         (["pause"], 2, "Name jobs, or choose them by --tag or --all."),
         (["pause", "known", "--until", "soon"], 2, "'soon' is not a time"),
         (["trigger", "known", "--timeout", "1s"], 2, "--timeout is for --wait"),
+        (
+            ["backfill", "known", "--from", "2026-02-01", "--to", "2026-01-01"],
+            2,
+            "--to: the range ends before it begins",
+        ),
+        (["backfill", "known", "--from", "+1d", "--to", "+2d"], 2, "--from: only the past is filled"),
         (["list", "--server", "ftp://x"], 2, "as in http://127.0.0.1:8080"),
         (["list", "--server", "http://127.0.0.1:1"], 1, "the server is out of reach: http://127.0.0.1:1"),
     ],

@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from hourbell.control.user import NotAllowed
-from hourbell.core.job_body import BodyError
+from hourbell.core.body_reader import BodyError, RequestError
 from hourbell.core.strict_json import NotJson
 from hourbell.store.base import AlreadyAsked, Conflict, StoreUnavailable
 
@@ -125,7 +125,8 @@ def _problem_of(request: Request, error: Exception) -> Problem:
             return error
         case BodyError():
             errors = [(fault.pointer, fault.message, fault.hint) for fault in error.faults]
-            return Problem(422, "invalid_job", "The job cannot be used as it is written; see errors.", errors)
+            what = "body" if isinstance(error, RequestError) else "job"
+            return Problem(422, f"invalid_{what}", f"The {what} cannot be used as it is written; see errors.", errors)
         case NotJson():
             return Problem(400, "invalid_json", str(error))
         case RequestValidationError() | ValidationError():

@@ -46,7 +46,7 @@ def backfill(
     zone: str,
     output: Output,
 ) -> None:
-    """Make runs for instants of the past that have none."""
+    """Make runs for instants of the past that have none; what is to come is left to the schedule."""
     first, last = instant(start, zone, "--from", "ago"), instant(end, zone, "--to", "ago")
     assert first is not None
     assert last is not None

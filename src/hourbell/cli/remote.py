@@ -108,7 +108,7 @@ def refusal(
         what = f"this is not a Hourbell server, or one of another version: {client.url}"
         more = [str(error).removeprefix(NOT_OURS).lstrip(". "), "look at --server or HOURBELL_URL"]
     elif isinstance(error, ApiError):
-        what = as_flags(error.detail.replace("; see errors.", "."))
+        what = as_flags(error.detail.replace("; see errors.", ".").replace("The body cannot", "This cannot"))
         more = _faults(error, schedule)
         if isinstance(error, NotFound) and error.code == "no_such_job" and job:
             more += [_near(client, str(job))]

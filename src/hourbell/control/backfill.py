@@ -8,8 +8,8 @@ from uuid import UUID
 
 from hourbell.control.jobs import Jobs
 from hourbell.control.user import User
+from hourbell.core.body_reader import Fault, RequestError
 from hourbell.core.job import Definition
-from hourbell.core.job_body import BodyError, Fault
 from hourbell.core.preview import rfc3339
 from hourbell.core.roles import Role
 from hourbell.core.schedule import Occurrence, ScheduleError
@@ -54,6 +54,7 @@ class Backfills:
         user.must_be(Role.OPERATOR, "to backfill a job")
         view = await self._jobs.get(ref)
         job = view.job
+        _check_range(start, end, self._now())
         if job.cursor_at is None:
             raise Conflict("not_adopted", "the job is not adopted yet; try again in a second")
         occurrences = _occurrences(job.definition, start, min(end, job.cursor_at))
@@ -77,7 +78,7 @@ class Backfills:
         return Backfill([each.at for each in missing], runs)
 
     async def _refuse_pruned(self, view: JobView, instants: list[datetime]) -> None:
-        """BodyError if some of the instants may have run: of a job that has had runs, once it was there."""
+        """RequestError if some of the instants may have run: of a job that has had runs, once it was there."""
         totals = view.totals
         if totals.succeeded + totals.failed + totals.cancelled == 0:
             return
@@ -86,13 +87,27 @@ class Backfills:
         if pruned:
             first, last = rfc3339(min(pruned)), rfc3339(max(pruned))
             message = f"nothing is on record of {len(pruned):,} of these instants, {first} to {last}: they may have run"
-            raise BodyError(
+            raise RequestError(
                 [Fault("/from", message, "take a later one, or set include_pruned to run them all the same")]
             )
 
 
+def _check_range(start: datetime, end: datetime, now: datetime) -> None:
+    """Raise a RequestError if nothing of the range can be filled, whatever the job."""
+    if end < start:
+        hint = "write the earlier time as from, and the later one as to"
+        faults = [
+            Fault("/from", "the range begins after it ends"),
+            Fault("/to", "the range ends before it begins", hint),
+        ]
+        raise RequestError(faults)
+    if start > now:
+        hint = "the schedule sees to what is to come; write a time before now"
+        raise RequestError([Fault("/from", "only the past is filled, and this range is all to come", hint)])
+
+
 def _occurrences(definition: Definition, start: datetime, end: datetime) -> list[Occurrence]:
-    """The occurrences from `start` to `end`; BodyError if there are too many for one call."""
+    """The occurrences from `start` to `end`; RequestError if there are too many for one call."""
     try:
         schedule = definition.parsed()
     except ScheduleError as error:
@@ -104,7 +119,7 @@ def _occurrences(definition: Definition, start: datetime, end: datetime) -> list
     count = schedule.count(start - _MICROSECOND, end)
     if count > MOST:
         hint = f"at most {MOST:,} are filled by one call: take a shorter range, and the next after it"
-        raise BodyError([Fault("/to", f"there are {count:,} instants in this range", hint)])
+        raise RequestError([Fault("/to", f"there are {count:,} instants in this range", hint)])
     found, after = [], start.astimezone(UTC) - _MICROSECOND
     while (occurrence := schedule.next_occurrence(after)) is not None and occurrence.at <= end:
         found.append(occurrence)

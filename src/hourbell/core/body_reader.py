@@ -46,6 +46,10 @@ class BodyError(ValueError):
         self.faults = tuple(faults)
 
 
+class RequestError(BodyError):
+    """The same of a body that defines no job."""
+
+
 @dataclass(slots=True)
 class BodyReader:
     """Reads fields and collects what is wrong with them; the value of a field with a fault means nothing."""
