@@ -16,6 +16,7 @@ from hourbell.client import (
     NotAuthenticated,
     NotFound,
     Retries,
+    ServerOutOfReach,
     TooManyRequests,
     UnexpectedAnswer,
 )
@@ -93,6 +94,13 @@ class Answers:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.tokens.append(dict(scope["headers"]).get(b"authorization"))
         await self.response(scope, receive, send)
+
+
+async def test_a_server_without_tls_is_told_as_what_it_is(server: Served) -> None:
+    url = server.url.replace("http://", "https://")
+    async with AsyncClient(url, retries=Retries(tries=1)) as client:
+        with pytest.raises(ServerOutOfReach, match=r"does not speak TLS\); write http:// instead of https://\.$"):
+            await client.whoami()
 
 
 async def test_a_redirect_is_not_followed() -> None:

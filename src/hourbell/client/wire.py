@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _LONGEST_CONNECT = 10.0
 _KEEP_IDLE = 4.0  # less than the server does, which would hang up on the next request
+# What OpenSSL calls bytes that are no TLS, by its version and by what they are.
+_WITHOUT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST")
 _START = "start it with `hourbell serve`, or set HOURBELL_URL to where it is"
 
 
@@ -131,6 +133,8 @@ class Wire:
 
     def _cannot_reach(self, error: BaseException) -> str:
         inner = getattr(error, "os_error", None) or getattr(error, "certificate_error", None)
+        if isinstance(inner, ssl.SSLError):
+            return f"Hourbell cannot be reached at {self.where.url} {_of_tls(inner)}."
         number = getattr(inner, "errno", None) or 0
         why = os.strerror(number) if number > 0 else getattr(inner, "strerror", None) or inner or "the time was up"
         return f"Hourbell cannot be reached at {self.where.url} ({why}); {_START}."
@@ -138,6 +142,15 @@ class Wire:
     def _lost(self, error: BaseException) -> ServerOutOfReach:
         why = str(error) or type(error).__name__
         return ServerOutOfReach(f"The connection to {self.where.url} broke ({why}).", is_in_doubt=True)
+
+
+def _of_tls(error: ssl.SSLError) -> str:
+    """Why there is no TLS, and what to do; its `errno` is a number of its own, and none of the system's."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"(its certificate is not accepted: {error.verify_message}); write the name that it is for, or trust it"
+    if error.reason in _WITHOUT_TLS:
+        return "(what answers there does not speak TLS); write http:// instead of https://"
+    return f"(TLS failed: {error.reason or error})"
 
 
 async def _once(request: "ClientRequest", handler: "ClientHandlerType") -> "ClientResponse":
