@@ -22,6 +22,8 @@ def test_dead_letters_are_listed_looked_at_and_replayed(node: Live) -> None:
     listed = node.json("run", "list", "--state", "failed", "--job", "dead", "--since", "1h")
     assert [each["id"] for each in listed["items"]] == [run]
     assert run in node.ok("run", "failed", "-q").split()
+    assert node.json("run", "failed", "--job", "dead", "--since", "1h", "--until", "now") == listed
+    assert "there is no such run" in node.run("run", "failed", "--job", "dead", "--until", "2026-01-01").stderr
     shown = node.ok("run", "get", run)
     assert re.search(r"^attempt 1: +failed\nstatus: +501\nerror: +HTTP 501", shown, re.MULTILINE)
     assert "  | <h1>Error response</h1>" in shown

@@ -1,8 +1,9 @@
 """`hourbell run`: runs looked at, watched, and acted on, through the API."""
 
 import sys
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +21,8 @@ from hourbell.cli.waiting import Story, changes_of, exit_code_of, telling_what_g
 
 if TYPE_CHECKING:
     from hourbell.client import Client
+
+Function = Callable[..., None]
 
 _MOST_COUNTED = 500
 
@@ -39,6 +42,15 @@ def command() -> None:
     """
 
 
+def _list_options(function: Function) -> Function:
+    """Adds what a list of runs takes, but for their state."""
+    since_help = "That ended, or were to begin, since: 24h, 2026-11-01, RFC 3339."
+    function = number_option(zone_option(output_options(server_options(function))))
+    function = click.option("--until", metavar="TIME", help="And before: -1h, now, RFC 3339.")(function)
+    function = click.option("--since", metavar="TIME", help=since_help)(function)
+    return click.option("--job", type=JOB, metavar="JOB", help="Of this job.")(function)
+
+
 for _action in (*run_actions.COMMANDS, *run_lists.COMMANDS):
     command.add_command(_action)
 
@@ -55,16 +67,30 @@ for _action in (*run_actions.COMMANDS, *run_lists.COMMANDS):
 @click.option(
     "--state", type=STATES, help="In this state. Without --job, failed are those that nobody replayed or discarded."
 )
-@click.option("--job", type=JOB, metavar="JOB", help="Of this job.")
-@click.option("--since", metavar="TIME", help="That ended, or were to begin, since: 24h, 2026-11-01, RFC 3339.")
-@click.option("--until", metavar="TIME", help="And before: -1h, now, RFC 3339.")
-@number_option
-@zone_option
-@output_options
-@server_options
-def list_(
+@_list_options
+def list_(client: "Client", state: str | None, **given: Any) -> None:
+    """List runs: what runs, what waits, what ended last; of one job by the instant, newest first."""
+    _list(client, state, **given)
+
+
+@command.command(
+    cls=ExampleCommand,
+    examples="""
+    hourbell run failed
+    hourbell run failed --job nightly-report --since 24h
+    hourbell run failed -q | xargs -r hourbell run replay
+    """,
+)
+@_list_options
+def failed(client: "Client", **given: Any) -> None:
+    """The same as `run list --state failed`: the dead letters, and with --job also those replayed or discarded."""
+    _list(client, "failed", **given)
+
+
+def _list(
     client: "Client",
     state: str | None,
+    *,
     job: str | None,
     since: str | None,
     until: str | None,
@@ -72,7 +98,6 @@ def list_(
     zone: str,
     output: Output,
 ) -> None:
-    """List runs: what runs, what waits, what ended last; of one job by the instant, newest first."""
     pages = client.runs.list(
         state=state,
         job=job,
@@ -86,18 +111,6 @@ def list_(
         run_view(zone),
         lambda: _no_failure(client, job) if state == "failed" else "there is no such run",
     )
-
-
-@command.command(
-    cls=ExampleCommand, examples="hourbell run failed\nhourbell run failed -q | xargs -r hourbell run replay"
-)
-@number_option
-@zone_option
-@output_options
-@server_options
-def failed(client: "Client", number: int, zone: str, output: Output) -> None:
-    """The same as `run list --state failed`: the dead letters."""
-    show_list(client.runs.list(state="failed"), number, output, run_view(zone), lambda: _no_failure(client, None))
 
 
 @command.command(cls=ExampleCommand, examples="hourbell run get 5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e")
