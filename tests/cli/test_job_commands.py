@@ -203,6 +203,14 @@ def test_statistics_and_explanations_are_told(node: Live) -> None:
     assert node.json("explain", "told", "2026-01-01")["verdict"] == "before_the_job"
 
 
+@pytest.mark.parametrize("time", ["now", "2 hours ago", "2026-01-01T00:00:00Z", "2026-01-01T09:00:00+09:00"])
+def test_a_time_that_is_the_same_in_every_zone_is_read_in_none(node: Live, time: str) -> None:
+    if node.run("job", "get", "in-tokyo").exit_code == 3:
+        node.create("in-tokyo", "--timezone", "Asia/Tokyo")
+
+    assert node.run("explain", "in-tokyo", time).stderr == ""
+
+
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "words"),
     [

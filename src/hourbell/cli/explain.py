@@ -4,10 +4,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hourbell import clock
 from hourbell.cli.command import ExampleCommand
 from hourbell.cli.output import Output, View, note, output_options, plain
 from hourbell.cli.parameters import JOB, ZONE, instant
 from hourbell.cli.remote import as_flags, server_options
+from hourbell.cli.times import is_local
 
 if TYPE_CHECKING:
     from hourbell.client import Client
@@ -35,12 +37,11 @@ if TYPE_CHECKING:
 @server_options
 def command(client: "Client", job: str, time: str, zone: str | None, output: Output) -> None:
     """Say what became of an instant: it ran and how that ended, it waits, it was skipped and why, or it is none."""
-    if zone is None:
-        zone = client.jobs.get(job).timezone
-        if output.is_for_people:
-            note(f"TIME is read in {zone}, the job's own zone; --timezone says another")
-    at = instant(time, zone, "TIME")
+    own = client.jobs.get(job).timezone if zone is None else zone
+    at = instant(time, own, "TIME")
     assert at is not None
+    if zone is None and output.is_for_people and is_local(time, clock.now()):
+        note(f"TIME is read in {own}, the job's own zone; --timezone says another")
     found = client.explain(job, at.replace(microsecond=0))
     view = View((), tuple, lambda each: each.data.get("run_id") or each.verdict, lambda each: each.verdict)
     output.one(found, view, [plain(as_flags(found.sentence))])

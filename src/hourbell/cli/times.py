@@ -22,6 +22,7 @@ _CLOCK = re.compile(r"(\d{1,2})(?::(\d\d)(?::(\d\d))?)? ?(am|pm)?", re.ASCII)
 _UNIT = r"(s|m|h|d|w)|(sec|min|hr|week|day|hour|minute|second)s?"
 _LENGTH = re.compile(rf"(\d+) ?(?:{_UNIT})(?![a-z])[, ]*", re.ASCII)
 _LETTERS = {"sec": "s", "second": "s", "min": "m", "minute": "m", "hr": "h", "hour": "h", "day": "d", "week": "w"}
+_FAR_FROM_UTC = "Asia/Tokyo"
 _LONG_AGO = datetime(1969, 12, 30, tzinfo=UTC)
 _OFFERED = {
     None: "2026-12-24T18:00:00Z, now, -2h or 'tomorrow 09:00'",
@@ -39,6 +40,11 @@ def parse_time(text: str, now: datetime, timezone: str, bare: Direction | None =
     if instant is None:
         raise ValueError(f"{text[:40]!r} is not a time; write {_OFFERED[bare]}")
     return instant
+
+
+def is_local(text: str, now: datetime) -> bool:
+    """Whether it is another instant in another zone, as 09:00 is, and neither `now` nor a time with an offset."""
+    return parse_time(text, now, "UTC") != parse_time(text, now, _FAR_FROM_UTC)
 
 
 def parse_length(text: str) -> timedelta:
