@@ -104,7 +104,13 @@ def test_a_caret_points_at_the_column(expression: str, column: int, lines: tuple
     [((400, 413, 415, 422), 2), ((401, 403), 4), ((404,), 3), ((409, 412), 5), ((429, 500, 503, 302), 1)],
 )
 def test_what_the_server_answers_has_an_exit_code(statuses: tuple[int, ...], code: int) -> None:
-    assert {exit_code(error_of(status, {}, b"")) for status in statuses} == {code}
+    problems = {status: json.dumps({"code": "some_code", "status": status}).encode() for status in statuses}
+
+    assert {exit_code(error_of(status, {}, problem)) for status, problem in problems.items()} == {code}
+
+
+def test_what_another_server_answers_is_a_failure_whatever_its_status() -> None:
+    assert {exit_code(error_of(status, {}, b"<p>Not here</p>")) for status in (400, 404, 405, 409, 422, 501)} == {1}
 
 
 def test_a_server_out_of_reach_is_a_failure() -> None:
