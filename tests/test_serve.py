@@ -218,10 +218,24 @@ def test_a_signal_during_the_start_stops_it(serve: Serve, tmp_path: Path) -> Non
         ({"HTTP_ADDR": "8080"}, 2, "HTTP_ADDR is '8080'"),
         ({"DATABASE_URL": "postgresql://me:hunter2@x@host/db"}, 1, "DATABASE_URL is 'postgresql://me:***@host/db'"),
         ({"DATABASE_URL": "mysql://localhost/db"}, 1, "DATABASE_URL is 'mysql://localhost/db'"),
-        ({"DATABASE_URL": "postgresql://me:hunter2@127.0.0.1:1/db"}, 1, "out of reach: [Errno 111] Connection refused"),
-        ({"DATABASE_URL": "postgresql:///db?host=/nowhere"}, 1, "out of reach: [Errno 2] No such file"),
-        ({"DATABASE_URL": "sqlite:////nowhere/hourbell.db"}, 1, "unable to open database file"),
-        ({"HTTP_ADDR": "192.0.2.1:8080"}, 1, "cannot listen on 192.0.2.1:8080: Cannot assign requested address"),
+        (
+            {"DATABASE_URL": "postgresql://me:hunter2@127.0.0.1:1/db"},
+            1,
+            "127.0.0.1:1/db): [Errno 111] Connection refused; ",
+        ),
+        ({"DATABASE_URL": "postgresql:///db?host=/nowhere"}, 1, "/nowhere): [Errno 2] No such file"),
+        (
+            {"DATABASE_URL": "sqlite:////nowhere/hourbell.db"},
+            1,
+            "error: the database is out of reach (/nowhere/hourbell.db): there is no folder /nowhere; "
+            "make it, or name another file in DATABASE_URL",
+        ),
+        (
+            {"HTTP_ADDR": "192.0.2.1:8080"},
+            1,
+            "error: cannot listen on 192.0.2.1:8080: Cannot assign requested address; "
+            "choose another address in HTTP_ADDR, as in 127.0.0.1:8081",
+        ),
     ],
 )
 def test_what_cannot_start_says_why_in_one_line(
@@ -251,7 +265,8 @@ def test_a_file_that_is_no_database_is_told_in_one_line(serve: Serve, tmp_path: 
     server = serve()
 
     assert server.wait(15) == 1
-    assert "file is not a database" in _complaint(server)
+    told = f"error: the database cannot be used ({tmp_path}/hourbell.db): the file is not a SQLite database; "
+    assert _complaint(server) == f"{told}name another one in DATABASE_URL"
 
 
 def test_an_address_in_use_is_told_before_the_database_is_touched(serve: Serve, tmp_path: Path) -> None:
@@ -259,7 +274,7 @@ def test_an_address_in_use_is_told_before_the_database_is_touched(serve: Serve, 
         server = serve(HTTP_ADDR=f"127.0.0.1:{taken.getsockname()[1]}")
 
         assert server.wait(15) == 1
-    assert "Address already in use" in _complaint(server)
+    assert "Address already in use; choose another address in HTTP_ADDR" in _complaint(server)
     assert not (tmp_path / "hourbell.db").exists()
 
 

@@ -299,6 +299,14 @@ def test_an_empty_database_url_on_the_command_line_is_not_the_default() -> None:
         load(flags={"database_url": ""})
 
 
+def test_what_a_program_gives_is_called_as_it_was_written_there() -> None:
+    with pytest.raises(DatabaseUrlError, match=r"^database_url= is 'foo'; write postgresql://"):
+        load_settings(arguments={"database_url": "foo"}, environment={"DATABASE_URL": "sqlite:///other.db"})
+    given = load_settings(arguments={"database_url": "sqlite:///jobs.db"}, environment={}, folder=Path("/nowhere"))
+    assert (given.database_url, given.origins["database_url"]) == ("sqlite:///jobs.db", "database_url=")
+    assert load_settings(arguments={"database_url": None}, environment={}).origins["database_url"] == "default"
+
+
 @pytest.mark.parametrize(
     ("url", "shown"),
     [

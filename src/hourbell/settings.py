@@ -333,16 +333,20 @@ def variables_of(name: str) -> tuple[str, ...]:
 def load_settings(
     flags: Mapping[str, object] = MappingProxyType({}),
     *,
+    arguments: Mapping[str, object] = MappingProxyType({}),
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> Settings:
-    """Read every setting; a SettingsError names the first that cannot be used. A flag that is None was not given."""
+    """Read every setting; a SettingsError names the first that cannot be used, by what it was given.
+
+    Flags are of the command line, and arguments of a program; one that is None was not given.
+    """
     environment = os.environ if environment is None else environment
     file = _read_file((folder or Path()) / FILE)
     values: dict[str, Any] = {}
     origins = {}
     for name in READERS:
-        given = _find(name, flags, environment, file)
+        given = _find(name, flags, arguments, environment, file)
         origins[name] = DEFAULT if given is None else given[0]
         if given is not None:
             values[name] = _read(name, *given)
@@ -363,11 +367,17 @@ def load_settings(
 
 
 def _find(
-    name: str, flags: Mapping[str, object], environment: Mapping[str, str], file: dict[str, Any]
+    name: str,
+    flags: Mapping[str, object],
+    arguments: Mapping[str, object],
+    environment: Mapping[str, str],
+    file: dict[str, Any],
 ) -> tuple[str, str] | None:
     """Where a value was given first, and its text. An empty variable counts as not set."""
     if flags.get(name) is not None:
         return f"--{name.replace('_', '-')}", _text(flags[name])
+    if arguments.get(name) is not None:
+        return f"{name}=", _text(arguments[name])
     for variable in variables_of(name):
         if environment.get(variable):
             return variable, environment[variable]

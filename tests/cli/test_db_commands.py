@@ -100,8 +100,8 @@ def test_a_file_that_is_no_database_is_told(verb: str, folder: Path) -> None:
     result = run(verb)
 
     assert result.exit_code == 1
-    assert "the database is out of reach" in result.stderr
-    assert "file is not a database" in result.stderr
+    assert result.stderr.startswith(f"error: the database cannot be used: {folder}/hourbell.db\n")
+    assert "the file is not a SQLite database\n" in result.stderr
 
 
 def test_a_folder_that_does_not_exist_is_told() -> None:
@@ -109,6 +109,7 @@ def test_a_folder_that_does_not_exist_is_told() -> None:
 
     assert result.exit_code == 1
     assert result.stderr.startswith("error: the database is out of reach: /nowhere/at/all.db\n")
+    assert "  there is no folder /nowhere/at\n  make it, or name another file in --database-url\n" in result.stderr
 
 
 def test_bad_settings_exit_with_2_and_a_malformed_url_with_1(monkeypatch: pytest.MonkeyPatch) -> None:

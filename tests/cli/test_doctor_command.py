@@ -124,7 +124,7 @@ def test_a_file_that_is_no_database_is_told(folder: Path) -> None:
     result = run()
 
     assert result.exit_code == 1
-    assert "file is not a database" in result.stderr
+    assert "the file is not a SQLite database\n" in result.stderr
 
 
 def test_a_database_out_of_reach_is_told_without_its_password() -> None:

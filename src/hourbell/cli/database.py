@@ -38,6 +38,7 @@ def ask(settings: Settings, work: Coroutine[None, None, T]) -> T:
     from asyncpg import PostgresError
 
     from hourbell.control.secrets import WrongKeys
+    from hourbell.library import trouble
     from hourbell.sealing import CannotOpen
     from hourbell.store.base import Conflict, StoreUnavailable
     from hourbell.store.migrations import MigrationError
@@ -45,13 +46,8 @@ def ask(settings: Settings, work: Coroutine[None, None, T]) -> T:
     try:
         return asyncio.run(work)
     except StoreUnavailable as error:
-        origin = settings.origins["database_url"]
-        which = "the default database URL" if origin == "default" else f"the database URL in {origin}"
-        fail(
-            f"the database is out of reach: {settings.database}",
-            str(error),
-            f"check that it can be reached from here and that {which} is right",
-        )
+        what, why, advice = trouble.with_database(settings, error)
+        fail(f"{what}: {settings.database}", why, advice)
     except PostgresError as error:
         fail(f"the database refuses: {settings.database}", str(error))
     except (MigrationError, Conflict) as error:

@@ -43,7 +43,7 @@ _SOON = timedelta(milliseconds=100)
 class Embedded:
     def __init__(self, scheduler: "Scheduler", *, database_url: str | None, has_engine: bool) -> None:
         self._scheduler = scheduler
-        self._settings = load_settings({"database_url": database_url})
+        self._settings = load_settings(arguments={"database_url": database_url})
         self._has_engine = has_engine
         self._pid = os.getpid()
         self._stores: Stores | None = None

@@ -8,6 +8,7 @@ import threading
 from typing import TYPE_CHECKING, NoReturn
 
 from hourbell.control.secrets import WrongKeys
+from hourbell.library import trouble
 from hourbell.logs import configure_logs
 from hourbell.service import CannotListen, Service
 from hourbell.settings import Settings, SettingsError, load_settings
@@ -25,7 +26,7 @@ FAILED, USAGE = 1, 2
 def run(scheduler: "Scheduler", *, database_url: str | None = None) -> NoReturn:
     """Serve until a signal, by the settings of the environment, and end the process."""
     try:
-        settings = load_settings({"database_url": database_url})
+        settings = load_settings(arguments={"database_url": database_url})
     except SettingsError as error:
         tell(str(error))
         sys.exit(error.exit_code)
@@ -46,14 +47,16 @@ def serve(settings: Settings, scheduler: "Scheduler") -> int:
         with asyncio.Runner(loop_factory=_new_loop) as runner:
             runner.run(main())
     except StoreUnavailable as error:
-        return failed(f"the database {settings.database} is out of reach: {error}")
+        what, why, advice = trouble.with_database(settings, error)
+        return failed(f"{what} ({settings.database}): {why}; {advice}")
     except MigrationError as error:
         return failed(f"the database {settings.database} cannot be used: {error}")
     except (SettingsError, WrongKeys) as error:
         tell(str(error))
         return USAGE
     except CannotListen as error:
-        return failed(f"cannot listen on {settings.http_addr}: {error}")
+        what, why, advice = trouble.with_address(settings, error)
+        return failed(f"{what}: {why}; {advice}")
     return 0
 
 

@@ -1,0 +1,51 @@
+"""What a process that cannot start, or cannot reach its database, says: what is wrong, why, and what to do."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from hourbell.settings import DEFAULT, FILE, Settings
+
+_NO_DATABASE = "file is not a database"  # as SQLite says it
+
+
+class Trouble(NamedTuple):
+    what: str
+    why: str
+    advice: str
+
+
+def with_database(settings: Settings, error: Exception) -> Trouble:
+    """Why the database cannot be reached or used; which one it is, whoever tells it says beside."""
+    place = _place_of(settings, "database_url")
+    why = str(error).removeprefix(f"{settings.database}: ")
+    if settings.database.kind == "postgresql":
+        advice = f"check that it can be reached from here and that the database URL in {place} is right"
+        return Trouble("the database is out of reach", why, advice)
+    if _NO_DATABASE in why:
+        return Trouble(
+            "the database cannot be used", "the file is not a SQLite database", f"name another one in {place}"
+        )
+    why, advice = _of_file(Path(settings.database.location), why)
+    return Trouble("the database is out of reach", why, f"{advice}, or name another file in {place}")
+
+
+def with_address(settings: Settings, error: Exception) -> Trouble:
+    """Why nothing can listen there."""
+    advice = f"choose another address in {_place_of(settings, 'http_addr')}, as in 127.0.0.1:8081"
+    return Trouble(f"cannot listen on {settings.http_addr}", str(error), advice)
+
+
+def _of_file(file: Path, why: str) -> tuple[str, str]:
+    if not file.parent.is_dir():
+        return f"there is no folder {file.parent}", "make it"
+    if not file.exists():
+        return "the file is not there, and was not made", "see that this user may write in its folder"
+    return why, "see that this user may read and write it and its folder, and that there is room"
+
+
+def _place_of(settings: Settings, name: str) -> str:
+    """Where to write another value: where this one stands, or else the variable."""
+    origin = settings.origins[name]
+    if origin == DEFAULT:
+        return name.upper()
+    return f"{name} in {FILE}" if origin == FILE else origin
