@@ -63,9 +63,11 @@ def test_a_header_is_read_from_stdin() -> None:
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "message"),
     [
-        (["create", "nobody"], 1, "there is no job named 'nobody'"),
-        (["create", "task"], 1, "only a job with an http target has secrets"),
-        (["remove", "hook", "signing"], 1, "the job has no secret 'signing'"),
+        (["create", "nobody"], 3, "there is no job named 'nobody'"),
+        (["list", "nobody"], 3, "there is no job named 'nobody'"),
+        (["rotate", "hook"], 3, "the job has no signing secret yet; create one"),
+        (["create", "task"], 5, "only a job with an http target has secrets"),
+        (["remove", "hook", "signing"], 3, "the job has no secret 'signing'"),
         (["set", "hook", "password"], 2, "write signing, or header: and the name of a header"),
         (["rotate", "hook", "--keep-old", "soon"], 2, "write a duration of up to 365d"),
     ],

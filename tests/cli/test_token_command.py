@@ -76,7 +76,7 @@ def test_a_token_is_revoked_by_its_name_or_id_once() -> None:
     assert (run("revoke", "one").exit_code, run("revoke", str(two)).exit_code) == (0, 0)
     assert all(row["revoked_at"] for row in listed())
     again = run("revoke", "one")
-    assert (again.exit_code, again.stdout) == (1, "")
+    assert (again.exit_code, again.stdout) == (3, "")
     assert "there is no token 'one' that is not revoked" in again.stderr
 
 
@@ -84,7 +84,7 @@ def test_of_two_with_one_name_the_id_is_asked_for() -> None:
     ids = {json.loads(run("create", "ci", "--role", "viewer", "--json").stdout)["id"] for _ in range(2)}
     done = run("revoke", "ci")
 
-    assert done.exit_code == 1
+    assert done.exit_code == 5
     assert "there are 2 tokens named 'ci'" in done.stderr
     assert all(each in done.stderr for each in ids)
 

@@ -13,7 +13,7 @@ from hourbell.settings import Settings, SettingsError, load_settings
 T = TypeVar("T")
 Function = Callable[..., None]
 
-FAILED, USAGE = 1, 2
+FAILED, USAGE, NOT_FOUND, CONFLICT = 1, 2, 3, 5
 
 
 def database_option(function: Function) -> Function:
@@ -50,8 +50,10 @@ def ask(settings: Settings, work: Coroutine[None, None, T]) -> T:
         fail(f"{what}: {settings.database}", why, advice)
     except PostgresError as error:
         fail(f"the database refuses: {settings.database}", str(error))
-    except (MigrationError, Conflict) as error:
+    except MigrationError as error:
         fail(str(error))
+    except Conflict as error:
+        fail(str(error), exit_code=NOT_FOUND if error.code.startswith("no_such_") else CONFLICT)
     except (SettingsError, WrongKeys, CannotOpen) as error:
         fail(str(error), exit_code=USAGE)
 
