@@ -156,3 +156,11 @@ def test_help_begins_with_examples_that_run(arguments: list[str], tmp_path: Path
         line = example.replace("/etc/crontab", str(system))
         done = subprocess.run(line, shell=True, cwd=tmp_path, env=environment, capture_output=True, check=False)
         assert done.returncode == 0, example
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "MAILTO=me\n"])
+def test_a_crontab_without_an_entry_is_told_to_have_no_job(text: str) -> None:
+    done = CliRunner().invoke(hourbell, ["import", "crontab", "-"], input=text)
+
+    assert done.exit_code == 0
+    assert "note: the crontab has no entry, so there is no job in the file\n" in done.stderr

@@ -77,6 +77,8 @@ def crontab(
     if read.guess is not None:
         notes.append(f"read as a system crontab, because {read.guess}; --user reads it as a user's")
     found, more = crontab_to_jobs(read, timezone, prefix=prefix)
+    if not read.entries and not read.problems:
+        notes.append("the crontab has no entry, so there is no job in the file")
     comments = _comments(read)
     text = export_jobs(found, output, source=source, incomplete=_missing(read), comments=comments)
     click.echo(text, nl=False)

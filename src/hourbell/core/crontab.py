@@ -20,7 +20,8 @@ _DAY = "(?:SUN|MON|TUE|WED|THU|FRI|SAT)"  # in capitals: sat and mon may be prog
 _LIKE_A_FIELD = re.compile(rf"\*|\*/[0-9]+|[0-9][0-9,/-]*|\?|{_DAY}(?:[,-]{_DAY})*", re.ASCII)
 _NAMES = "(?i:sun|mon|tue|wed|thu|fri|sat|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
 _LIKE_A_PROGRAM = re.compile(rf"~?[./]|(?!{_NAMES})[A-Za-z_](?:[A-Za-z_]{{3}}|[A-Za-z_]*-[a-z])", re.ASCII)
-_ENTRY_HINT = "write minute hour day month weekday command, a variable NAME=value, or # before a comment"
+_FIELDS = ("minute", "hour", "day", "month", "weekday")
+_ENTRY_HINT = f"write {' '.join(_FIELDS)} command, a variable NAME=value, or # before a comment"
 _REBOOT_HINT = "start it from the system, or trigger a job when the machine is up"
 
 
@@ -189,7 +190,7 @@ class _Reader:
         fields, rest = split_fields(rest, count)
         known = next((place for place, each in enumerate(fields) if _LIKE_A_PROGRAM.match(each)), len(fields))
         if known < count:
-            raise _Unclear(f"expected 5 fields, got {known}", _ENTRY_HINT)
+            raise _Unclear(_lacking(fields, known), _ENTRY_HINT)
         if self._bad_zone_line is not None:
             because = f"because CRON_TZ on line {self._bad_zone_line} could not be read"
             raise _Unclear(f"its time zone is not known, {because}", "mend that line")
@@ -208,6 +209,13 @@ class _Reader:
             raise _Unclear("there is no command before the %", r"write \% for a percent sign")
         environment = dict(self._environment)
         return Entry(number, schedule, command, stdin, user, self._timezone, environment, (), is_quiet, note)
+
+
+def _lacking(fields: list[str], known: int) -> str:
+    """What is wrong with an entry of which only so many words can be fields."""
+    if known < len(fields):
+        return f"{echo(fields[known])} stands where the {_FIELDS[known]} does"
+    return f"expected 5 fields and a command, got {known} word{'' if known == 1 else 's'}"
 
 
 def _schedule(fields: list[str], zone: str) -> tuple[str, str | None]:
