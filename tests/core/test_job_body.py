@@ -234,6 +234,13 @@ ONE_FAULT: list[tuple[dict[str, Any], Fault]] = [
             "target needs a type: http with url, sql with function, task with name, or queue with queue",
         ),
     ),
+    (
+        {"target": {"type": "ftp", "url": "ftp://example.com"}},
+        Fault(
+            "/target/type",
+            "type is 'ftp'; write http with url, sql with function, task with name, or queue with queue",
+        ),
+    ),
     ({"target": {"type": "task", "name": ""}}, Fault("/target/name", "the task target needs name")),
     (
         {"target": HTTP | {"headers": {"Host": "a"}}},

@@ -35,7 +35,7 @@ def test_a_lane_is_what_shares_a_targets_fate(target: dict[str, Any], lane: str)
     assert lane_of(target) == lane
 
 
-@pytest.mark.parametrize("target", [None, [], "task", {}, {"type": "smoke"}, {"type": None}], ids=repr)
+@pytest.mark.parametrize("target", [None, [], "task", {}, {"type": None}], ids=repr)
 def test_a_target_without_a_type_is_told_which_there_are(target: object) -> None:
     assert faults_of(target) == (
         "target needs a type: http with url, sql with function, task with name, or queue with queue",
@@ -45,6 +45,10 @@ def test_a_target_without_a_type_is_told_which_there_are(target: object) -> None
 @pytest.mark.parametrize(
     ("target", "fault"),
     [
+        (
+            {"type": "ftp"},
+            "type is 'ftp'; write http with url, sql with function, task with name, or queue with queue",
+        ),
         ({"type": "sql", "database": "default"}, "the sql target needs function"),
         ({"type": "task", "name": ""}, "the task target needs name"),
         ({"type": "task", "name": {"a": 1}}, "the task target needs name"),

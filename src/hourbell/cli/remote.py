@@ -84,7 +84,7 @@ def open_client(server: str | None = None, token_file: Path | None = None) -> "C
         token = token_file.read_text("utf-8") if token_file else None
         return Client(server, token, retries=Retries(tries=_TRIES, patience=_PATIENCE))
     except (OSError, ValueError) as error:
-        fail(str(error), exit_code=USAGE)
+        fail(str(error).replace(" as url=", " as --server"), exit_code=USAGE)
 
 
 def tell(error: "ClientError", client: "Client", *, job: object = None, schedule: str | None = None) -> int:

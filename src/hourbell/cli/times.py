@@ -10,6 +10,7 @@ from typing import Literal
 
 from hourbell.core.preview import format_offset, rfc3339
 from hourbell.core.schedule import Schedule, ScheduleError
+from hourbell.core.schedule.calendar import FIRST_YEAR, LAST_YEAR
 from hourbell.core.schedule.forms import parse_duration
 from hourbell.core.schedule.zones import local_time_at
 
@@ -35,7 +36,10 @@ def parse_time(text: str, now: datetime, timezone: str, bare: Direction | None =
     """An instant; a ValueError says how to write one. `bare` is what a duration or a time of day alone means."""
     try:
         instant = _read(" ".join(text.split()), now, timezone, bare)
-    except (ScheduleError, OverflowError):
+    except (ScheduleError, OverflowError) as error:
+        if isinstance(error, OverflowError) or error.faults[0].allowed == f"{FIRST_YEAR}-{LAST_YEAR}":
+            years = f"the years {FIRST_YEAR} to {LAST_YEAR}"
+            raise ValueError(f"{text[:40]!r} is out of range; write a time of {years}") from None
         instant = None
     if instant is None:
         raise ValueError(f"{text[:40]!r} is not a time; write {_OFFERED[bare]}")

@@ -15,6 +15,7 @@ from hourbell.core.url import Url, parse_url
 
 METHODS = ("POST", "GET", "PUT", "PATCH", "DELETE")
 OWN_DATABASE = "default"
+_TYPES = "http with url, sql with function, task with name, or queue with queue"
 _HTTP_TIMEOUT = "30s"
 _SQL_TIMEOUT = "30s"
 _TASK_TIMEOUT = "10m"
@@ -112,10 +113,10 @@ def parse_target(target: Any) -> TargetCall:
         case "queue":
             queue = reader.text("queue")
             call = QueueCall(queue)
-        case _:
-            raise TargetError(
-                ["target needs a type: http with url, sql with function, task with name, or queue with queue"]
-            )
+        case None:
+            raise TargetError([f"target needs a type: {_TYPES}"])
+        case other:
+            raise TargetError([f"type is {_shown(other)}; write {_TYPES}"])
     if reader.faults or call is None:
         raise TargetError([fault[:_LONGEST_FAULT] for fault in reader.faults[:_MOST_FAULTS]])
     return call
