@@ -94,13 +94,18 @@ class Line(NamedTuple):
 
 
 def read_lines(received: Path, offset: int = 0) -> list[Line]:
-    """Every whole line from this byte on."""
+    """Every whole line from this byte on. A process that is killed while it writes leaves a piece of one, behind which
+    the next goes on."""
     if not received.exists():
         return []
     with received.open("rb") as file:
         file.seek(offset)
         text = file.read().decode()
-    return [_line(row) for row in text.rpartition("\n")[0].splitlines()]
+    return [_line(row[_last_start(row) :]) for row in text.rpartition("\n")[0].splitlines()]
+
+
+def _last_start(row: str) -> int:
+    return max(row.rfind("begun "), row.rfind("ended "), 0)
 
 
 def _line(text: str) -> Line:
