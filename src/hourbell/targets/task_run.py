@@ -15,6 +15,7 @@ from hourbell.targets.base import Transaction
 
 ISOLATED = "hourbell-isolated:"  # how the names of processes begin that are made for one call
 MOST_ERROR = 4_000  # characters
+MOST_RESULT = 65_536  # bytes of JSON
 
 
 class Superseded(Exception):
@@ -97,11 +98,14 @@ class Run:
 
 
 def kept(result: object) -> object:
-    """What a run keeps of a task's answer: JSON, or its text."""
+    """What a run keeps of a task's answer: JSON, or its text; of what is too large the beginning, and that it is."""
     if result is None:
         return None
     try:
-        json.dumps(result, allow_nan=False)
+        text = json.dumps(result, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
         return str(result)[:MOST_ERROR]
+    if len(text) > MOST_RESULT:
+        size = f"{len(text):,} bytes of JSON; a run keeps a result of at most {MOST_RESULT:,}"
+        return f"{text[:MOST_ERROR]} … ({size})"
     return result

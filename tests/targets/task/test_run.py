@@ -10,7 +10,7 @@ import pytest
 
 import hourbell
 from hourbell.core.settle import Failed, Outcome, Succeeded
-from hourbell.targets.task_run import Run
+from hourbell.targets.task_run import MOST_RESULT, Run
 from tests.engine.virtual import VirtualTime, run_virtually
 from tests.targets.task import functions
 from tests.targets.task.steps import NOW, RUN, SECOND, Attempt
@@ -209,6 +209,25 @@ def test_a_function_that_overruns_its_time_in_a_thread_is_told_of_once(caplog: p
     [told] = caplog.records
     assert (told.getMessage(), told.__dict__["hint"]) == ("task_overruns", "isolate=True ends it")
     assert "until the function returns" in attempt.lines[0]
+
+
+@pytest.mark.parametrize("is_in_transaction", [False, True])
+async def test_a_result_is_kept_whole_up_to_a_size(is_in_transaction: bool) -> None:
+    async def function(run: Run, size: int) -> str:
+        result = "x" * (size - len('""'))
+        if is_in_transaction:
+            async with run.transaction():
+                run.result = result
+        return result
+
+    largest = await Attempt(function, {"size": MOST_RESULT}).make()
+    larger = await Attempt(function, {"size": MOST_RESULT + 1}).make()
+
+    assert largest == Succeeded("x" * (MOST_RESULT - 2))
+    assert isinstance(larger, Succeeded)
+    beginning, _, why = str(larger.result).partition(" … ")
+    assert set(beginning) == {'"', "x"}
+    assert why == "(65,537 bytes of JSON; a run keeps a result of at most 65,536)"
 
 
 async def test_the_end_of_a_transaction_settles_the_run_with_its_result() -> None:
