@@ -57,7 +57,7 @@ VERBS: dict[str, Verb] = {
     "job.delete": lambda case, call: case.control.delete_job(case.job_id, LATER, BY, request=call),
     "job.trigger": lambda case, call: case.control.trigger_job(case.job_id, NEW, LATER, None, BY, request=call),
     "job.backfill": lambda case, call: case.control.backfill_job(
-        case.job_id, [OCCURRENCE], LATER, BY, spacing=MINUTE, request=call
+        case.job_id, [OCCURRENCE], LATER, BY, spacing=MINUTE, pruned_until=None, request=call
     ),
     "job.import": lambda case, call: case.control.import_jobs([JobEntry(a_job("new"), NEW)], LATER, BY, request=call),
     "job.prune": lambda case, call: case.control.prune_jobs(NEW, "api", "", LATER, BY, limit=10, request=call),

@@ -7,10 +7,24 @@ import pytest
 
 from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority, Rank
 from hourbell.core.run import scheduled_run_id
-from hourbell.store.base import EngineStore
+from hourbell.store.base import Conflict, EngineStore
 from hourbell.store.control import ControlStore
 from hourbell.store.lists import ListStore
-from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, add_backlog, add_job, claim, occurrence, plan_all, refusal
+from tests.contract.steps import (
+    BY,
+    DAY,
+    HOUR,
+    MINUTE,
+    T0,
+    add_backlog,
+    add_job,
+    claim,
+    finish,
+    occurrence,
+    plan_all,
+    refusal,
+    run_and_finish,
+)
 from tests.database import Database
 
 pytestmark = pytest.mark.anyio
@@ -22,9 +36,15 @@ values ('00000000-0000-0000-0000-000000000001', 'by-sql', '* * * * *', '{"type":
 
 
 async def backfill(
-    control: ControlStore, job_id: UUID, instants: list[datetime], *, spacing: timedelta = MINUTE
+    control: ControlStore,
+    job_id: UUID,
+    instants: list[datetime],
+    *,
+    spacing: timedelta = MINUTE,
+    pruned_until: datetime | None = None,
 ) -> list[UUID]:
-    return await control.backfill_job(job_id, [occurrence(at) for at in instants], NOW, BY, spacing=spacing)
+    wanted = [occurrence(at) for at in instants]
+    return await control.backfill_job(job_id, wanted, NOW, BY, spacing=spacing, pruned_until=pruned_until)
 
 
 async def test_a_backfilled_instant_is_a_run_of_its_own_kind(control: ControlStore, database: Database) -> None:
@@ -112,14 +132,44 @@ async def test_thousands_of_instants_are_backfilled_at_once(control: ControlStor
     assert len(await database.rows("runs")) == 2_500
 
 
-async def test_what_is_older_than_every_scheduled_run_and_no_skip_is_without_record(
-    store: EngineStore, control: ControlStore, lists: ListStore
-) -> None:
+async def test_what_is_in_no_skip(store: EngineStore, control: ControlStore, lists: ListStore) -> None:
     job, other = await add_job(control), await add_job(control, "other", schedule="0 0 1 1 *")
-    await backfill(control, job.id, [T0 - DAY])
     await plan_all(store, T0 + 5 * MINUTE)  # a run for the newest instant, a skip for those before it
-    older, skipped, ran, newer = (T0 + minutes * MINUTE for minutes in (-60, 2, 5, 6))
+    older, skipped, ran = (T0 + minutes * MINUTE for minutes in (-60, 2, 5))
 
-    assert await lists.without_record(job.id, [older, skipped, ran, newer]) == [older]
-    assert await lists.without_record(other.id, [older, newer]) == [older, newer]
-    assert await lists.without_record(job.id, []) == []
+    assert await lists.without_skip(job.id, [older, skipped, ran]) == [older, ran]
+    assert await lists.without_skip(other.id, [older, skipped]) == [older, skipped]
+    assert await lists.without_skip(job.id, []) == []
+
+
+async def test_a_job_tells_how_far_it_was_pruned(
+    store: EngineStore, control: ControlStore, lists: ListStore, database: Database
+) -> None:
+    job = await add_backlog(control)
+    await plan_all(store, T0 + 3 * MINUTE)
+    await control.trigger_job(job.id, UUID(int=1), T0 + 4 * MINUTE, None, BY)
+    [first, second, third] = [T0 + minutes * MINUTE for minutes in (1, 2, 3)]
+    runs = {run.scheduled_at: run for run in await claim(store, now=NOW, free=10)}
+    marks = []
+    for at in (second, first, T0 + 4 * MINUTE):  # the last is the manual run, which fills no instant
+        await finish(store, [runs[at]], now=NOW)
+        await store.prune(NOW + DAY, HOUR, keep=0, limit=10)
+        view = await lists.job(job.id)
+        marks.append(None if view is None else view.pruned_until)
+
+    assert marks == [second, second, second]
+    assert {row["scheduled_at"] for row in await database.rows("runs")} == {third}
+
+
+async def test_instants_that_were_pruned_meanwhile_are_not_filled(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_backlog(control)
+    await plan_all(store, T0 + MINUTE)
+    await run_and_finish(store, count=1, now=T0 + MINUTE)
+    await store.prune(NOW + DAY, HOUR, keep=0, limit=10)
+
+    with pytest.raises(Conflict, match="pruned meanwhile; try again"):
+        await backfill(control, job.id, [T0 + MINUTE])
+    assert await database.rows("runs") == []
+    assert len(await backfill(control, job.id, [T0 + MINUTE], pruned_until=T0 + MINUTE)) == 1

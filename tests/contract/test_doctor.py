@@ -140,7 +140,9 @@ async def test_a_backfill_of_what_was_skipped_or_never_was_has_no_finding(
     await finish(store, await claim(store, now=now, free=100), now=now)
     past = [occurrence(START + number * MINUTE) for number in range(-10, 61, 2)]
 
-    made = [await control.backfill_job(job.id, past, now, BY, spacing=SECOND) for job in (paused, missed)]
+    made = [
+        await control.backfill_job(job.id, past, now, BY, spacing=SECOND, pruned_until=None) for job in (paused, missed)
+    ]
     await store.refresh(TZDATA_VERSION, now, PASS, refresh)
     await beat(store, now)
     assert await examined(database, now) == {}

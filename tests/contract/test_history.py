@@ -99,7 +99,7 @@ async def test_an_instant_with_a_run(store: EngineStore, control: ControlStore, 
     assert facts is not None
     assert facts.run is not None
     assert (facts.run.scheduled_at, facts.run.state) == (T0 + 2 * MINUTE, RunState.PENDING)
-    assert (facts.skips, facts.replays, facts.has_older_runs) == ([], [], True)
+    assert (facts.skips, facts.replays) == ([], [])
     assert facts.job.job.id == job.id
 
 
@@ -108,7 +108,7 @@ async def test_an_instant_without_anything(control: ControlStore, lists: ListSto
 
     facts = await lists.instant(job.id, T0 + 30 * SECOND)
     assert facts is not None
-    assert (facts.run, facts.skips, facts.replays, facts.has_older_runs) == (None, [], [], False)
+    assert (facts.run, facts.skips, facts.replays) == (None, [], [])
     assert await lists.instant(uuid4(), T0) is None
 
 

@@ -1,14 +1,16 @@
 """Migrations: once, whoever and however many run them, and never over what does not fit."""
 
 import asyncio
+from datetime import timedelta
 
 import asyncpg
 import pytest
 
-from hourbell.store.base import StoreUnavailable
+from hourbell.store.base import EngineStore, StoreUnavailable
+from hourbell.store.control import ControlStore
 from hourbell.store.migrations import Migration, MigrationError, pending
 from hourbell.store.postgres.migrate import migrate, status
-from tests.contract.steps import add_job
+from tests.contract.steps import DAY, HOUR, MINUTE, T0, add_backlog, add_job, plan_all, run_and_finish
 from tests.database import Database, PostgresDatabase
 
 pytestmark = pytest.mark.anyio
@@ -52,6 +54,23 @@ async def test_a_newer_schema_is_refused(database: Database) -> None:
 
     with pytest.raises(MigrationError, match=r"schema version 999.*upgrade Hourbell"):
         await database.migrate()
+
+
+async def test_what_was_pruned_before_that_was_noted_is_older_than_what_is_kept(
+    database: Database, control: ControlStore, store: EngineStore
+) -> None:
+    now, jobs = T0 + 2 * MINUTE, []
+    for keep in (0, 1, 2):  # of its two runs
+        jobs.append(await add_backlog(control, f"keeps-{keep}"))
+        await plan_all(store, now)
+        await run_and_finish(store, count=2, now=now)
+        await store.prune(now + DAY, HOUR, keep, limit=10)
+    await database.sql("alter table hourbell.job_stats drop column pruned_until")
+    await database.sql("delete from hourbell.migrations where number >= 9")
+
+    await database.migrate()
+    marks = {row["job_id"]: row["pruned_until"] for row in await database.rows("job_stats")}
+    assert [marks[job.id] for job in jobs] == [now, now - timedelta(microseconds=1), None]
 
 
 def test_what_is_missing_runs_in_order() -> None:

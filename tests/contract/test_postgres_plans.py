@@ -89,6 +89,7 @@ STATEMENTS: dict[str, tuple[tuple[Any, ...] | None, set[str]]] = {
     "renew": ((RUNNING, *each(1), T0 + HOUR, NODE), {"runs_pkey"}),
     "cancels_of": ((RUNNING,), {"cancels_pkey"}),
     "prune_candidates": ((T0 + HOUR, T0, UUID(int=0), 20, BATCH), {"runs_ended", "runs_once", "jobs_pkey"}),
+    "mark_pruned": ((ENDED,), {"runs_pkey", "jobs_pkey"}),
     "delete_attempts": ((ENDED,), {"attempts_pkey"}),
     "delete_cancels": ((ENDED,), {"cancels_pkey"}),
     "delete_runs": ((ENDED,), {"runs_pkey"}),

@@ -53,7 +53,6 @@ class Case:
     run: RunView | None = None
     skip: SkipView | None = None
     replays: int = 0
-    has_older_runs: bool = True
     job: dict[str, Any] = field(default_factory=dict)
     then: dict[str, Any] | None = field(default_factory=dict)  # what the version valid then said otherwise
     version: int = 1
@@ -61,13 +60,13 @@ class Case:
 
     def facts(self) -> InstantFacts:
         job = replace(a_job(**({"cursor_at": NOW} | self.job)), version=self.version)
-        values = {"created_at": MADE, "updated_at": MADE, "deleted_at": None, "paused_note": None, "paused_by": None}
-        view = JobView(job, **({**values, "totals": JobTotals()} | self.view))
+        nothing = dict.fromkeys(("deleted_at", "paused_note", "paused_by", "pruned_until"))
+        view = JobView(job, **({"created_at": MADE, "updated_at": MADE, "totals": JobTotals()} | nothing | self.view))
         version = None
         if self.then is not None:
             version = VersionView(1, replace(job.definition, **self.then), MADE, "ops")
         skips = [] if self.skip is None else [self.skip]
-        return InstantFacts(view, version, self.run, [REPLAY] * self.replays, skips, self.has_older_runs)
+        return InstantFacts(view, version, self.run, [REPLAY] * self.replays, skips)
 
     def explained(self) -> Explanation:
         return explain(self.facts(), self.at, NOW)
@@ -257,10 +256,18 @@ CASES = [
         view={"created_at": AT + 15 * MINUTE},
     ),
     Case(
+        V.NOT_AN_INSTANT,
+        f"{TEN} is no instant of its schedule, '30 * * * *': the instant before is 2026-03-02 09:30:00 UTC and "
+        "the instant after is 2026-03-02 10:30:00 UTC.",
+        then=None,
+        job={"schedule": "30 * * * *"},
+        view={"created_at": AT + 15 * MINUTE},
+    ),
+    Case(
         V.BEFORE_THE_JOB,
         f"{TEN} got no run: the job was made at 2026-03-02 10:15:00 UTC.",
         then=None,
-        job={"schedule": "30 * * * *"},
+        job={"schedule": "nonsense", "error": "it cannot be read"},
         view={"created_at": AT + 15 * MINUTE},
     ),
     Case(
@@ -319,8 +326,14 @@ CASES = [
     # no trace
     Case(
         V.PRUNED,
-        f"{TEN} has no run on record, nor has any instant before it: it may be pruned.",
-        has_older_runs=False,
+        f"{TEN} has no run on record: runs up to 2026-03-02 10:00:00 UTC were pruned, and its own may have been among "
+        "them.",
+        view={"pruned_until": AT},
+    ),
+    Case(
+        V.NO_RECORD,
+        f"{TEN} has neither a run nor a skip on record; backfill it to run it now.",
+        view={"pruned_until": AT - SECOND},
     ),
     Case(V.NO_RECORD, f"{TEN} has neither a run nor a skip on record; backfill it to run it now."),
     Case(V.NO_RECORD, f"{TEN} has neither a run nor a skip on record.", view={"deleted_at": NOW}),

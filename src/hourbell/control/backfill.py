@@ -72,18 +72,18 @@ class Backfills:
             self._now(),
             user.name,
             spacing=timedelta(minutes=1) / per_minute,
+            pruned_until=view.pruned_until,
             expect_version=job.version,
             request=user.request,
         )
         return Backfill([each.at for each in missing], runs)
 
     async def _refuse_pruned(self, view: JobView, instants: list[datetime]) -> None:
-        """RequestError if some of the instants may have run: of a job that has had runs, once it was there."""
-        totals = view.totals
-        if totals.succeeded + totals.failed + totals.cancelled == 0:
+        """RequestError if some of the instants may have run: since the job was made, and as far as it was pruned."""
+        if view.pruned_until is None:
             return
-        since = [at for at in instants if at > view.created_at]
-        pruned = await self._lists.without_record(view.job.id, since) if since else []
+        since = [at for at in instants if view.created_at < at <= view.pruned_until]
+        pruned = await self._lists.without_skip(view.job.id, since) if since else []
         if pruned:
             first, last = rfc3339(min(pruned)), rfc3339(max(pruned))
             message = f"nothing is on record of {len(pruned):,} of these instants, {first} to {last}: they may have run"

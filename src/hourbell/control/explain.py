@@ -36,7 +36,7 @@ class Verdict(StrEnum):
     DELETED = "deleted"
     PAUSED = "paused"
     IN_ERROR = "in_error"
-    PRUNED = "pruned"  # so old that no run is kept
+    PRUNED = "pruned"  # if it had a run, retention took it
     NO_RECORD = "no_record"  # neither run nor skip, though the schedule names it
 
 
@@ -90,7 +90,7 @@ class _Case:
         skip = self._skip()
         if skip is not None and (is_instant or self.at in (skip.first_at, skip.last_at)):
             return self._of_skip(skip)
-        if self.at < self.view.created_at:
+        if self.at < self.view.created_at and (is_instant or self.schedule is None):
             return self._before_the_job(f"the job was made at {self._when(self.view.created_at)}")
         if self.view.deleted_at is not None and self._is_beyond_the_cursor:
             return self._say(Verdict.DELETED, f"never runs: the job was deleted at {self._when(self.view.deleted_at)}")
@@ -108,8 +108,10 @@ class _Case:
             return self._before_the_job("the job was adopted only later")
         if not self.definition.enabled:
             return self._say(Verdict.PAUSED, f"got no run: the job was paused then{self._backfill()}")
-        if not self.facts.has_older_runs:
-            return self._say(Verdict.PRUNED, "has no run on record, nor has any instant before it: it may be pruned")
+        pruned_until = self.view.pruned_until
+        if pruned_until is not None and self.at <= pruned_until:
+            kept = f"runs up to {self._when(pruned_until)} were pruned, and its own may have been among them"
+            return self._say(Verdict.PRUNED, f"has no run on record: {kept}")
         return self._say(Verdict.NO_RECORD, f"has neither a run nor a skip on record{self._backfill()}")
 
     @property

@@ -58,6 +58,12 @@ def before_cursor(job: Job, occurrences: Iterable[Occurrence]) -> list[Occurrenc
     return [each for each in occurrences if each.at <= cursor_at]
 
 
+def check_pruned(stats: Row | None, pruned_until: datetime | None) -> None:
+    """A Conflict if a job's runs were pruned further than that."""
+    if stats is not None and stats["pruned_until"] != pruned_until:
+        raise Conflict("pruned_meanwhile", "runs of this job were pruned meanwhile; try again")
+
+
 def backfill_runs(
     job: Job, occurrences: Iterable[Occurrence], planned: Container[datetime], now: datetime, spacing: timedelta
 ) -> list[NewRun]:

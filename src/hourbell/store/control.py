@@ -134,13 +134,15 @@ class ControlStore(Protocol):
         by: str,
         *,
         spacing: timedelta,
+        pruned_until: datetime | None,
         expect_version: int | None = None,
         request: Request | None = None,
     ) -> list[UUID]:
         """Add a run for each occurrence up to the cursor that has none yet; the runs that were added.
 
         The first is ready now, each of the others so much later than the one before. The cursor does not move.
-        `Conflict` if the version is not the expected one: its instants may be others.
+        `Conflict` if the version is not the expected one: its instants may be others. Likewise if retention has gone
+        on from where it was: some of them may have had a run.
         """
 
     async def import_jobs(

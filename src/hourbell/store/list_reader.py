@@ -127,15 +127,13 @@ class ListReader(ABC):
 
     async def instant(self, job_id: UUID, at: datetime) -> InstantFacts | None:
         values = {"job_id": job_id, "at": at}
-        names = ("version_at", "run_at", "replays_at", "skips_at", "run_before")
-        jobs, version, runs, replays, skips, older = await self._read(
+        names = ("version_at", "run_at", "replays_at", "skips_at")
+        jobs, version, runs, replays, skips = await self._read(
             [(self._sql["job_by_id"], {"ref": job_id}), *((self._sql[name], values) for name in names)]
         )
         if not jobs:
             return None
-        return instant_facts(
-            at, job_view(jobs[0]), version=version, runs=runs, replays=replays, skips=skips, older=older
-        )
+        return instant_facts(at, job_view(jobs[0]), version=version, runs=runs, replays=replays, skips=skips)
 
     async def ended(self, job_id: UUID, since: datetime, limit: int) -> list[EndedRun]:
         return [ended_run(row) for row in await self._rows("ended", job_id=job_id, since=since, limit=limit)]
@@ -145,8 +143,8 @@ class ListReader(ABC):
         taken = {row["at"] for row in rows}
         return [instant for instant in instants if instant not in taken]
 
-    async def without_record(self, job_id: UUID, instants: Sequence[datetime]) -> list[datetime]:
-        return [row["at"] for row in await self._rows("without_record", job_id=job_id, instants=list(instants))]
+    async def without_skip(self, job_id: UUID, instants: Sequence[datetime]) -> list[datetime]:
+        return [row["at"] for row in await self._rows("without_skip", job_id=job_id, instants=list(instants))]
 
     async def overview(self, since: datetime) -> Overview:
         [[counts], ended] = await self._read(

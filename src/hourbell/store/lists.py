@@ -42,6 +42,7 @@ class JobView:
     paused_note: str | None
     paused_by: str | None
     totals: JobTotals
+    pruned_until: datetime | None  # an instant up to here without a run may have had one
 
 
 class JobSort(StrEnum):
@@ -184,7 +185,6 @@ class InstantFacts:
     run: RunView | None  # the run of the instant itself, scheduled or backfilled
     replays: Sequence[UUID]  # runs that repeat it, oldest first
     skips: Sequence[SkipView]  # that cover it
-    has_older_runs: bool  # whether runs before it are still kept; if not, it may have been pruned
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,9 +314,8 @@ class ListStore(Protocol):
     async def without_run(self, job_id: UUID, instants: Sequence[datetime]) -> list[datetime]:
         """Those of the instants that have neither a scheduled nor a backfilled run."""
 
-    async def without_record(self, job_id: UUID, instants: Sequence[datetime]) -> list[datetime]:
-        """Those of the instants that are in no skip, and before the oldest scheduled run that is kept, if there is one:
-        if they had a run, it was pruned."""
+    async def without_skip(self, job_id: UUID, instants: Sequence[datetime]) -> list[datetime]:
+        """Those of the instants that are in no skip."""
 
     async def overview(self, since: datetime) -> Overview:
         """How many there are of what; ended runs are counted since then, at most 100,000 of them."""

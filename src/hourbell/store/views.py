@@ -55,6 +55,7 @@ def job_view(row: Row) -> JobView:
         paused_note=row["paused_note"],
         paused_by=row["paused_by"],
         totals=JobTotals(*totals),
+        pruned_until=row["pruned_until"],
     )
 
 
@@ -115,7 +116,6 @@ def instant_facts(
     runs: list[Row],
     replays: list[Row],
     skips: list[Row],
-    older: list[Row],
 ) -> InstantFacts:
     run = next(map(run_view, runs), None)
     repeated = run.id if run is not None else scheduled_run_id(job.job.id, at)
@@ -125,7 +125,6 @@ def instant_facts(
         run=run,
         replays=_repeating(repeated, replays),
         skips=[skip_view(row) for row in skips],
-        has_older_runs=bool(older),
     )
 
 

@@ -22,6 +22,7 @@ from hourbell.store.changes import (
     backfill_runs,
     backfill_text,
     before_cursor,
+    check_pruned,
     edited_job,
     manual_run,
     refuse_cancel,
@@ -175,6 +176,7 @@ class PostgresControlStore:
         by: str,
         *,
         spacing: timedelta,
+        pruned_until: datetime | None,
         expect_version: int | None = None,
         request: Request | None = None,
     ) -> list[UUID]:
@@ -183,6 +185,7 @@ class PostgresControlStore:
             past = before_cursor(job, occurrences)
             await save_current(connection, job, row, now)
             found = await connection.fetch(SQL["planned_instants"], job_id, [each.at for each in past])
+            check_pruned(await connection.fetchrow(SQL["pruned_until"], job_id), pruned_until)
             runs = backfill_runs(job, past, {row["scheduled_at"] for row in found}, now, spacing)
             if runs:
                 for first in range(0, len(runs), _CHUNK):

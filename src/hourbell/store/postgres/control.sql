@@ -105,6 +105,9 @@ select id, state, cleared_at from hourbell.runs where id = $1 for no key update
 select scheduled_at from hourbell.runs
 where job_id = $1 and kind in ('scheduled', 'backfill') and scheduled_at = any($2::timestamptz[])
 
+-- name: pruned_until
+select pruned_until from hourbell.job_stats where job_id = $1
+
 -- name: cancel_waiting_run
 with ended as (
     update hourbell.runs set state = 'cancelled', finished_at = $2

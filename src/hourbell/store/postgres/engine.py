@@ -223,9 +223,8 @@ class PostgresEngineStore:
             gone = [row["id"] for row in rows if row["goes"]]
             if gone:
                 await connection.execute("set local hourbell.prunes = 'on'")
-                await connection.execute(SQL["delete_attempts"], gone)
-                await connection.execute(SQL["delete_cancels"], gone)
-                await connection.execute(SQL["delete_runs"], gone)
+                for statement in ("mark_pruned", "delete_attempts", "delete_cancels", "delete_runs"):
+                    await connection.execute(SQL[statement], gone)
                 jobs = list({row["job_id"] for row in rows if row["goes"]})
                 finished = await connection.fetch(SQL["lock_finished_jobs"], jobs)
                 await connection.execute(SQL["delete_finished_jobs"], [row["id"] for row in finished])

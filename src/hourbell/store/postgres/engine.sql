@@ -464,6 +464,18 @@ on conflict (run_id, attempt) do update
 set fraction = excluded.fraction, message = excluded.message, log = excluded.log, updated_at = excluded.updated_at
 where known.updated_at <= excluded.updated_at
 
+-- name: mark_pruned
+-- By job, as settlements count: two writers in the same order never wait for each other.
+insert into hourbell.job_stats as s (job_id, pruned_until)
+select g.job_id, g.newest
+from (select job_id, max(scheduled_at) as newest
+      from hourbell.runs
+      where id = any($1::uuid[]) and kind in ('scheduled', 'backfill')
+      group by job_id) as g
+where exists (select 1 from hourbell.jobs j where j.id = g.job_id offset 0)
+order by g.job_id
+on conflict (job_id) do update set pruned_until = greatest(s.pruned_until, excluded.pruned_until)
+
 -- name: delete_attempts
 delete from hourbell.attempts where run_id = any($1::uuid[])
 

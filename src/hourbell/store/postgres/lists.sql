@@ -11,7 +11,7 @@ with page as materialized (
     select j.* from {from} where {where} order by {order} limit :limit
 )
 select j.*, s.last_run_id, s.last_run_at, s.last_state, s.last_error, s.last_success_at, s.succeeded, s.failed,
-       s.cancelled
+       s.cancelled, s.pruned_until
 from page j
 left join lateral (select * from hourbell.job_stats s where s.job_id = j.id offset 0) s on true
 order by {sort}
@@ -131,14 +131,14 @@ select source from found where source is not null limit :limit
 
 -- name: job_by_id
 select j.*, s.last_run_id, s.last_run_at, s.last_state, s.last_error, s.last_success_at, s.succeeded, s.failed,
-       s.cancelled
+       s.cancelled, s.pruned_until
 from hourbell.jobs j
 left join hourbell.job_stats s on s.job_id = j.id
 where j.id = :ref
 
 -- name: job_by_name
 select j.*, s.last_run_id, s.last_run_at, s.last_state, s.last_error, s.last_success_at, s.succeeded, s.failed,
-       s.cancelled
+       s.cancelled, s.pruned_until
 from hourbell.jobs j
 left join hourbell.job_stats s on s.job_id = j.id
 where j.name collate "C" = :ref and j.deleted_at is null
@@ -365,9 +365,6 @@ from hourbell.skips
 where job_id = :job_id and last_at >= :at and first_at <= :at
 order by last_at, id
 
--- name: run_before
-select id from hourbell.runs where job_id = :job_id and scheduled_at < :at order by scheduled_at desc limit 1
-
 -- name: ended
 select state, case when kind in ('scheduled', 'manual') then scheduled_at else ready_at end as due_at, started_at,
        finished_at
@@ -382,13 +379,10 @@ from unnest(:instants::timestamptz[]) as wanted(at)
 where exists (select 1 from hourbell.runs r
               where r.job_id = :job_id and r.scheduled_at = wanted.at and r.kind in ('scheduled', 'backfill') offset 0)
 
--- name: without_record
+-- name: without_skip
 select wanted.at
 from unnest(:instants::timestamptz[]) as wanted(at)
-where wanted.at < coalesce((select r.scheduled_at from hourbell.runs r
-                            where r.job_id = :job_id and r.kind = 'scheduled'
-                            order by r.scheduled_at limit 1), 'infinity')
-  and not exists (select 1 from hourbell.skips s
+where not exists (select 1 from hourbell.skips s
                   where s.job_id = :job_id and s.last_at >= wanted.at and s.first_at <= wanted.at offset 0)
 
 -- name: overview

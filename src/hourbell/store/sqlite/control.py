@@ -18,6 +18,7 @@ from hourbell.store.changes import (
     backfill_runs,
     backfill_text,
     before_cursor,
+    check_pruned,
     edited_job,
     manual_run,
     refuse_cancel,
@@ -182,6 +183,7 @@ class SqliteControlStore:
         by: str,
         *,
         spacing: timedelta,
+        pruned_until: datetime | None,
         expect_version: int | None = None,
         request: Request | None = None,
     ) -> list[UUID]:
@@ -190,6 +192,7 @@ class SqliteControlStore:
             past = before_cursor(job, occurrences)
             save_current(session, job, row, now)
             found = session.fetch(SQL["planned_instants"], job_id, [each.at for each in past])
+            check_pruned(session.fetch_one(SQL["pruned_until"], job_id), pruned_until)
             runs = backfill_runs(job, past, {row["scheduled_at"] for row in found}, now, spacing)
             if runs:
                 insert_runs(session, [RunRow.of(job, run) for run in runs], now)

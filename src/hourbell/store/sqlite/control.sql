@@ -95,6 +95,9 @@ select state, cleared_at from hourbell_runs where id = ?
 select scheduled_at from hourbell_runs
 where job_id = ?1 and kind in ('scheduled', 'backfill') and scheduled_at in (select value from json_each(?2))
 
+-- name: pruned_until
+select pruned_until from hourbell_job_stats where job_id = ?
+
 -- name: cancel_waiting_run
 update hourbell_runs set state = 'cancelled', finished_at = ?2
 where id = ?1 and state in ('pending', 'retrying')

@@ -179,7 +179,7 @@ class SqliteEngineStore:
             gone = [row["id"] for row in rows if row["goes"]]
             if gone:
                 session.execute(SQL["begin_pruning"])
-                for statement in ("delete_attempts", "delete_cancels", "delete_runs"):
+                for statement in ("mark_pruned", "delete_attempts", "delete_cancels", "delete_runs"):
                     session.execute(SQL[statement], gone)
                 session.execute(SQL["delete_finished_jobs"], list({row["job_id"] for row in rows if row["goes"]}))
                 session.execute(SQL["end_pruning"])

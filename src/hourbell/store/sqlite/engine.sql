@@ -348,6 +348,16 @@ on conflict (run_id, attempt) do update
 set fraction = excluded.fraction, message = excluded.message, log = excluded.log, updated_at = excluded.updated_at
 where hourbell_run_notes.updated_at <= excluded.updated_at
 
+-- name: mark_pruned
+insert into hourbell_job_stats (job_id, pruned_until)
+select r.job_id, max(r.scheduled_at)
+from hourbell_runs r
+join hourbell_jobs j on j.id = r.job_id
+where r.id in (select unhex(value) from json_each(?)) and r.kind in ('scheduled', 'backfill')
+group by r.job_id
+on conflict (job_id) do update
+set pruned_until = max(coalesce(pruned_until, excluded.pruned_until), excluded.pruned_until)
+
 -- name: delete_attempts
 delete from hourbell_attempts where run_id in (select unhex(value) from json_each(?))
 

@@ -7,7 +7,7 @@ with page as materialized (
     select j.* from {from} where {where} order by {order} limit :limit
 )
 select j.*, s.last_run_id, s.last_run_at, s.last_state, s.last_error, s.last_success_at, s.succeeded, s.failed,
-       s.cancelled
+       s.cancelled, s.pruned_until
 from page j
 left join hourbell_job_stats s on s.job_id = j.id
 order by {sort}
@@ -126,14 +126,14 @@ select source from found where source is not null limit :limit
 
 -- name: job_by_id
 select j.*, s.last_run_id, s.last_run_at, s.last_state, s.last_error, s.last_success_at, s.succeeded, s.failed,
-       s.cancelled
+       s.cancelled, s.pruned_until
 from hourbell_jobs j
 left join hourbell_job_stats s on s.job_id = j.id
 where j.id = :ref
 
 -- name: job_by_name
 select j.*, s.last_run_id, s.last_run_at, s.last_state, s.last_error, s.last_success_at, s.succeeded, s.failed,
-       s.cancelled
+       s.cancelled, s.pruned_until
 from hourbell_jobs j
 left join hourbell_job_stats s on s.job_id = j.id
 where j.name = :ref and j.deleted_at is null
@@ -361,9 +361,6 @@ from hourbell_skips
 where job_id = :job_id and last_at >= :at and first_at <= :at
 order by last_at, id
 
--- name: run_before
-select id from hourbell_runs where job_id = :job_id and scheduled_at < :at order by scheduled_at desc limit 1
-
 -- name: ended
 select state, case when kind in ('scheduled', 'manual') then scheduled_at else ready_at end as due_at, started_at,
        finished_at
@@ -377,13 +374,10 @@ select r.scheduled_at as at
 from json_each(:instants) as wanted
 join hourbell_runs r on r.job_id = :job_id and r.scheduled_at = wanted.value and r.kind in ('scheduled', 'backfill')
 
--- name: without_record
+-- name: without_skip
 select wanted.value as at
 from json_each(:instants) as wanted
-where wanted.value < coalesce((select r.scheduled_at from hourbell_runs r
-                               where r.job_id = :job_id and r.kind = 'scheduled'
-                               order by r.scheduled_at limit 1), 9223372036854775807)
-  and not exists (select 1 from hourbell_skips s
+where not exists (select 1 from hourbell_skips s
                   where s.job_id = :job_id and s.last_at >= wanted.value and s.first_at <= wanted.value)
 
 -- name: overview
