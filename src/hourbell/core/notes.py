@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from hourbell.core.storable import storable
+
 MOST_LINES = 1_000
 MOST_BYTES = 65_536  # of the lines' text
 LONGEST_TEXT = 2_000  # characters
@@ -40,7 +42,7 @@ class Notebook:
         self._message = ""
 
     def add_line(self, at: datetime, text: object) -> None:
-        line = LogLine(at, storable(str(text)))
+        line = LogLine(at, storable(str(text)[:LONGEST_TEXT]))
         self._lines.append(line)
         self._bytes += len(line.text.encode())
         while len(self._lines) > MOST_LINES or self._bytes > MOST_BYTES:
@@ -49,7 +51,7 @@ class Notebook:
     def set_progress(self, fraction: float | None, message: object = "") -> None:
         """Note how far it is, from 0 to 1, or None if nobody knows. A ValueError says that it is something else."""
         self._fraction = None if fraction is None else fraction_of(fraction)
-        self._message = storable(str(message))
+        self._message = storable(str(message)[:LONGEST_TEXT])
 
     def notes(self, run_id: UUID, attempt: int) -> Notes:
         return Notes(run_id, attempt, self._fraction, self._message, tuple(self._lines))
@@ -60,8 +62,3 @@ def fraction_of(progress: float) -> float:
     if not -_ROUNDING <= float(progress) <= 1 + _ROUNDING:
         raise ValueError(f"the progress is {progress}; give a fraction from 0 to 1")
     return min(1.0, max(0.0, float(progress)))
-
-
-def storable(text: str) -> str:
-    """The beginning of a text, as every database can keep it."""
-    return text[:LONGEST_TEXT].replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()

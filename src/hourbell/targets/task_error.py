@@ -9,6 +9,7 @@ import traceback
 from pathlib import Path
 
 import hourbell
+from hourbell.core.storable import storable
 from hourbell.targets.task_run import MOST_ERROR
 
 _OURS = str(Path(hourbell.__file__).parent) + "/"
@@ -21,12 +22,12 @@ _MOST_KEPT = 8  # frames, the innermost
 def error_text(error: BaseException) -> str:
     """The end of the traceback; of an error that Hourbell raised on purpose, only what it says."""
     if type(error).__module__.startswith(_OUR_ERRORS):
-        return (str(error) or type(error).__name__)[:MOST_ERROR]
+        return storable(str(error) or type(error).__name__)[:MOST_ERROR]
     told = traceback.TracebackException.from_exception(error, limit=-_MOST_READ)
     _leave_out_ours(told)
     is_alone = told.__cause__ is None and told.__context__ is None and not told.exceptions
     lines = told.format_exception_only() if is_alone and not told.stack else told.format()
-    return "".join(lines)[-MOST_ERROR:].rstrip("\n")
+    return storable("".join(lines)[-MOST_ERROR:].rstrip("\n"))
 
 
 def _leave_out_ours(told: traceback.TracebackException) -> None:

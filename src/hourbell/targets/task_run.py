@@ -11,6 +11,7 @@ from uuid import UUID
 
 from hourbell.core.job import Definition
 from hourbell.core.settle import Succeeded
+from hourbell.core.storable import storable, storable_json
 from hourbell.targets.base import Transaction
 
 ISOLATED = "hourbell-isolated:"  # how the names of processes begin that are made for one call
@@ -103,8 +104,10 @@ def kept(result: object) -> object:
         return None
     try:
         text = json.dumps(result, allow_nan=False)
+        if r"\u" in text:  # what a database may not take is escaped, and few results have an escape
+            result = storable_json(json.loads(text))
     except (TypeError, ValueError, RecursionError):
-        return str(result)[:MOST_ERROR]
+        return storable(str(result)[:MOST_ERROR])
     if len(text) > MOST_RESULT:
         size = f"{len(text):,} bytes of JSON; a run keeps a result of at most {MOST_RESULT:,}"
         return f"{text[:MOST_ERROR]} … ({size})"

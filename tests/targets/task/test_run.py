@@ -230,6 +230,33 @@ async def test_a_result_is_kept_whole_up_to_a_size(is_in_transaction: bool) -> N
     assert why == "(65,537 bytes of JSON; a run keeps a result of at most 65,536)"
 
 
+@pytest.mark.parametrize("is_in_transaction", [False, True])
+async def test_what_no_database_can_keep_of_a_result_is_replaced(is_in_transaction: bool) -> None:
+    async def function(run: Run) -> object:
+        result = {"a\0": ["b\ud800", {"c": ("\0", 1, None)}], "d": "é 😀 \\u0000"}
+        if is_in_transaction:
+            async with run.transaction():
+                run.result = result
+        return result
+
+    assert await Attempt(function).make() == Succeeded({"a�": ["b?", {"c": ["�", 1, None]}], "d": "é 😀 \\u0000"})
+
+
+async def test_what_no_database_can_keep_of_other_text_is_replaced() -> None:
+    class Odd:
+        def __str__(self) -> str:
+            return "a\0b\ud800"
+
+    async def answer(_: Run) -> object:
+        return Odd()
+
+    async def fail(_: Run) -> None:
+        raise RuntimeError("a\0b\ud800")
+
+    assert await Attempt(answer).make() == Succeeded("a�b?")
+    assert (await Attempt(fail).error()).endswith("RuntimeError: a�b?")
+
+
 async def test_the_end_of_a_transaction_settles_the_run_with_its_result() -> None:
     async def function(run: Run) -> str:
         async with run.transaction() as connection:
