@@ -1,8 +1,10 @@
 """Attempts of one run: waits, timeouts, jitter, and being cancelled."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -127,21 +129,47 @@ async def test_a_task_gets_its_arguments_and_its_error_is_kept(cluster: Cluster)
     assert "KeyError: 'gone'" in (await cluster.attempts(run["id"]))[0]["error"]
 
 
-@virtually
-async def test_a_task_that_waits_for_something_cancelled_has_failed(cluster: Cluster) -> None:
-    """Nobody stopped the attempt, so it is charged, and does not come back at once for ever."""
+async def wait_for_something_cancelled(_: Call) -> None:
+    waited_for = asyncio.get_running_loop().create_future()
+    waited_for.cancel()
+    await waited_for
 
-    async def function(_: Call) -> None:
-        waited_for = asyncio.get_running_loop().create_future()
-        waited_for.cancel()
-        await waited_for
 
-    job = await cluster.add_job(schedule=ONCE, retry=RETRY_PRESETS["fixed"])
-    await cluster.start([TaskTarget({"job": Task("job", function)})])
-    await cluster.advance(4 * MINUTE)
+async def cancel_itself(_: Call) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(0)
 
-    [run] = await cluster.runs(job)
-    assert (run["state"], run["reason"], run["attempt"]) == ("failed", "exhausted", 3)
+
+async def leave_without_a_word(_: Call) -> None:
+    raise GeneratorExit
+
+
+@pytest.mark.parametrize(
+    ("function", "error"),
+    [
+        (wait_for_something_cancelled, "something it waited for was cancelled"),
+        (cancel_itself, "its own task was cancelled"),
+        (leave_without_a_word, "its task ended by GeneratorExit"),
+    ],
+)
+def test_an_attempt_that_nobody_stopped_and_that_has_no_outcome_has_failed(
+    function: Callable[[Call], Coroutine[Any, Any, None]], error: str
+) -> None:
+    """It is charged, and does not come back at once for ever."""
+
+    @virtually
+    async def test(cluster: Cluster) -> None:
+        job = await cluster.add_job(schedule=ONCE, retry=RETRY_PRESETS["fixed"])
+        await cluster.start([TaskTarget({"job": Task("job", function)})])
+        await cluster.advance(5 * MINUTE)
+
+        [run] = await cluster.runs(job)
+        assert (run["state"], run["reason"], run["attempt"]) == ("failed", "exhausted", 3)
+        assert {attempt["error"] for attempt in await cluster.attempts(run["id"])} == {error}
+
+    test()
 
 
 @pytest.mark.parametrize("jitter", [10 * SECOND, HOUR])

@@ -57,6 +57,16 @@ async def test_it_may_be_entered_again_but_not_twice(scheduler: Scheduler) -> No
         pass
 
 
+async def test_it_stops_in_order_where_asyncio_checks_every_call(
+    scheduler: Scheduler, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONASYNCIODEBUG", "1")  # the heartbeat's event loop is made with it
+
+    async with scheduler:
+        assert len(await ledger.rows("select id from hourbell.nodes")) == 1
+    assert await ledger.rows("select id from hourbell.nodes") == []
+
+
 async def test_a_trigger_runs_a_job_now_and_once_for_each_key(scheduler: Scheduler, seen: Seen, ledger: Ledger) -> None:
     scheduler.register("report", "@yearly", kept_in(seen), payload={"days": 30})
 

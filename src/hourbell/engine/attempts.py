@@ -177,11 +177,15 @@ class Attempts:
             if held in self._held:
                 self._stop(self._held[held], Interrupted())
 
-    def settle_unentered(self) -> None:
-        """Settle what somebody else cancelled before its first step: it never runs, and would be held for ever."""
+    def settle_dead(self) -> None:
+        """Settle what would be held for ever because its task ended without a word: somebody else cancelled it before
+        its first step, or it raised what not even a target may catch."""
         for attempting in list(self._held.values()):
-            if not attempting.is_settled and attempting.task is not None and attempting.task.done():
-                self._settle(attempting, Interrupted())
+            task = attempting.task
+            if not attempting.is_settled and task is not None and task.done():
+                error = None if task.cancelled() else task.exception()
+                ended = Interrupted() if error is None else Failed(f"its task ended by {type(error).__name__}")
+                self._settle(attempting, ended)
 
     def take_no_more(self) -> None:
         """Claim nothing, and begin nothing that is claimed already."""
@@ -251,7 +255,7 @@ class Attempts:
             else:
                 outcome = await attempting.target.deliver(attempting)
         except asyncio.CancelledError:
-            outcome = attempting.stop or _stopped_by_whom()
+            outcome = attempting.stop or self._cancelled_by_others()
         except Exception as error:  # else the run would be held for ever
             # Where, but not the words: they may hold the payload.
             trace = "".join(traceback.format_tb(error.__traceback__)[-8:])
@@ -281,6 +285,14 @@ class Attempts:
             return Settled(settlement)
         return Settled(settlement, self._node, attempting.now if attempting.started else now)
 
+    def _cancelled_by_others(self) -> Outcome:
+        """What became of an attempt that was cancelled although its node did not stop it."""
+        if not self._accepts:
+            return Interrupted()  # the program ends
+        task = asyncio.current_task()
+        who = "its own task" if task is not None and task.cancelling() else "something it waited for"
+        return Failed(f"{who} was cancelled")
+
     def _leave_lane(self, lane: str) -> None:
         self._in_lane[lane] -= 1
         if not self._in_lane[lane]:
@@ -306,11 +318,3 @@ async def _wait_for(attempts: Sequence[Attempting], seconds: float) -> None:
     tasks = [attempting.task for attempting in attempts if attempting.task is not None]
     if tasks:
         await asyncio.wait(tasks, timeout=seconds)
-
-
-def _stopped_by_whom() -> Outcome:
-    """An attempt that ends as cancelled although its node did not stop it."""
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        return Interrupted()  # the event loop ends
-    return Failed("something it waited for was cancelled")

@@ -253,13 +253,15 @@ class Engine:
             await asyncio.sleep(0.5)
 
     async def _end(self, loop: LoopRunner) -> None:
-        loop.stop()
+        """End a loop that runs here; who runs it on another event loop stops it there."""
         task = self._tasks.pop(loop.name, None)
-        if task is not None:
-            _, unfinished = await asyncio.wait([task], timeout=5)
-            if unfinished:
-                task.cancel()
-                await asyncio.wait([task], timeout=1)
+        if task is None:
+            return
+        loop.stop()
+        _, unfinished = await asyncio.wait([task], timeout=5)
+        if unfinished:
+            task.cancel()
+            await asyncio.wait([task], timeout=1)
 
     async def _write_the_rest(self) -> None:
         """Give every outcome the time to be written, while the database answers."""

@@ -34,6 +34,10 @@ class Lanes:
         self.look_at = elapsed + _LOOK_EVERY
         self.is_stale = False
 
+    def look_failed(self) -> None:
+        """Nothing was learned: the next look is due at once."""
+        self.look_at = self.looked_at
+
     def look_again(self, elapsed: float) -> None:
         """Somebody added runs somewhere."""
         self.look_at = min(self.look_at, max(self.looked_at + _BETWEEN_LOOKS, elapsed))

@@ -11,13 +11,15 @@ log = logging.getLogger("hourbell.engine")
 
 LONGEST_BACKOFF = 5.0
 _PATIENCE = 15.0
+_PAUSE = 1.0  # of a loop that may not do anything
 
 
 class Loop(Protocol):
     name: str
 
-    async def tick(self) -> float:
-        """Do what is to do; return the seconds until there is more."""
+    async def tick(self) -> float | None:
+        """Do what is to do; return the seconds until there is more. None if it may not do anything now, and so has not
+        learned whether it could."""
 
 
 class Signal:
@@ -84,11 +86,12 @@ class LoopRunner:
         failures = 0
         while not self._stopping:
             try:
-                delay = await self._loop.tick()
+                asked = await self._loop.tick()
+                delay = _PAUSE if asked is None else asked
                 self._last_tick, self._last_delay = self._elapsed(), delay
-                if failures:
+                if failures and asked is not None:
                     log.info("loop_recovered", extra={"loop": self.name, "failures": failures})
-                failures = 0
+                    failures = 0
             except StoreUnavailable as error:
                 failures += 1
                 delay = self._backoff(failures)

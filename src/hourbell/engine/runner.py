@@ -60,10 +60,10 @@ class Runner:
         self._definitions: dict[tuple[UUID, int], Definition] = {}
         self._claims = 0
 
-    async def tick(self) -> float:
-        """Claim for the free slots; return seconds until there may be more."""
+    async def tick(self) -> float | None:
+        """Claim for the free slots; return seconds until there may be more. None while nothing may be claimed."""
         if not self._attempts.accepts or not self._leases.is_renewing:
-            return 1.0
+            return None
         if self._clock.confirmations < 1:
             return 0.1  # time has stepped: wait for a sample that confirms it
         looks = self._lanes.is_look_due(self._elapsed())
@@ -119,8 +119,12 @@ class Runner:
 
     async def _look_at_lanes(self) -> None:
         self._lanes.begin_look(self._elapsed())
-        self._attempts.settle_unentered()
-        found = await self._store.lanes(self._clock.now())
+        self._attempts.settle_dead()
+        try:
+            found = await self._store.lanes(self._clock.now())
+        except BaseException:
+            self._lanes.look_failed()
+            raise
         self._served = Served(self._targets)
         self._lanes.seen({work.lane: work.ready_at for work in found if self._served.target(work.lane) is not None})
 

@@ -3,6 +3,7 @@
 The process leads a group of its own, so that it ends together with what it has started, and never outlives its node.
 """
 
+import inspect
 import json
 import os
 import signal
@@ -58,6 +59,8 @@ def main(sending: Connection, module: str, name: str, request: str) -> None:
     wanted = json.loads(request)
     try:
         result = _found(module, name)(_run(wanted["run"], desk), **wanted["arguments"])
+        if inspect.isawaitable(result):
+            raise TypeError("the function returned a coroutine, which is not awaited here; leave out isolate=True")
         desk.tell(result=kept(result))
     except BaseException as error:
         if desk.is_cancelled:

@@ -23,7 +23,6 @@ log = logging.getLogger("hourbell.targets")
 _TIMEOUT = "10m"
 _NONE = timedelta(0)
 _SUCCEEDED = Succeeded()
-_GRACE = 5.0  # seconds for a function in a thread to see that its time is over
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +99,8 @@ class TaskTarget:
             return Unstarted()
         limit = TimeLimit(self._limits, seconds)
         desk = NodeDesk(call, limit, self._free_transactions if task.is_async else None)
+        if not task.isolate:
+            limit.on_overrun = desk.tell_overrun
         try:
             outcome = await self._outcome(task, call, desk, arguments, limit)
         except asyncio.CancelledError:
@@ -130,38 +131,28 @@ class TaskTarget:
         run = run_of(call, desk)
         try:
             with limit:
-                if task.is_async:
-                    result = await task.function(run, **arguments)
-                    return _SUCCEEDED if result is None else Succeeded(kept(result))
                 if task.isolate:
                     return await self._in_process(task, run, desk, arguments)
-                return Succeeded(kept(await self._in_thread(task, run, desk, arguments, limit)))
+                if task.is_async:
+                    result = await task.function(run, **arguments)
+                else:
+                    result = await self._in_thread(task, run, desk, arguments)
+                if inspect.isawaitable(result):  # of a function around a coroutine, such as a decorator's
+                    result = await result
+            if limit.is_over:  # it did not let itself be cancelled
+                return _no_end(call)
+            return _SUCCEEDED if result is None else Succeeded(kept(result))
         except TimeoutError as error:
-            timeout = call.definition.target.get("timeout", _TIMEOUT)
-            return Failed(f"no end within {timeout}" if limit.is_over else error_text(error))
-        except (Exception, SystemExit) as error:  # a function that calls sys.exit() ends its attempt, not the node
+            return _no_end(call) if limit.is_over else Failed(error_text(error))
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # it ends its attempt, and not the node
+            if task.is_async and isinstance(error, (KeyboardInterrupt, GeneratorExit)):
+                raise  # on the event loop, it is the whole program that is to end
             return Failed(error_text(error))
 
-    async def _in_thread(
-        self, task: Task, run: Run, desk: NodeDesk, arguments: Mapping[str, object], limit: TimeLimit
-    ) -> object:
-        telling: asyncio.TimerHandle | None = None
-
-        def stop() -> None:
-            nonlocal telling
-            desk.stop()
-            if limit.is_over:
-                telling = asyncio.get_running_loop().call_later(_GRACE, tell)
-
-        def tell() -> None:
-            log.warning("task_overruns", extra={"run": str(run.id), "job": run.job, "hint": "isolate=True ends it"})
-            run.log("its time is over, but a thread cannot be stopped: it goes on until the function returns")
-
-        try:
-            answer: _Answer = await self._until_done(stop, _called, task.function, run, arguments)
-        finally:
-            if telling is not None:
-                telling.cancel()
+    async def _in_thread(self, task: Task, run: Run, desk: NodeDesk, arguments: Mapping[str, object]) -> object:
+        answer: _Answer = await self._until_done(desk.stop, _called, task.function, run, arguments)
         return answer.value()
 
     async def _in_process(self, task: Task, run: Run, desk: NodeDesk, arguments: Mapping[str, object]) -> Outcome:
@@ -194,6 +185,10 @@ class TaskTarget:
         if stopped is not None:
             raise stopped
         return running.result()
+
+
+def _no_end(call: Call) -> Failed:
+    return Failed(f"no end within {call.definition.target.get('timeout', _TIMEOUT)}")
 
 
 def run_of(call: Call, desk: NodeDesk) -> Run:

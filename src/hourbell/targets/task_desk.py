@@ -4,6 +4,7 @@ The task may speak from any thread; everything else happens on the event loop of
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
@@ -14,6 +15,8 @@ from hourbell.core.settle import Outcome
 from hourbell.targets.base import Call, Transaction
 from hourbell.targets.task_notes import NoteWriter
 from hourbell.targets.time_limits import TimeLimit
+
+log = logging.getLogger("hourbell.targets")
 
 _opening = Lock()  # of a writer: most attempts need none, and no lock of their own either
 
@@ -42,6 +45,15 @@ class NodeDesk:
     def stop(self) -> None:
         """The attempt is to end, whatever for."""
         self._is_stopped = True
+
+    def tell_overrun(self) -> None:
+        """The function's time is over, and it goes on."""
+        is_async = self._transactions is not None
+        hint = "let asyncio.CancelledError pass" if is_async else "isolate=True ends it"
+        why = "it does not let itself be cancelled" if is_async else "a thread cannot be stopped"
+        facts = {"run": str(self._call.run.id), "job": self._call.definition.name, "hint": hint}
+        log.warning("task_overruns", extra=facts)
+        self.log(f"its time is over, but {why}: it goes on until the function returns")
 
     def log(self, text: object) -> None:
         at = self._call.now + timedelta(seconds=self._limit.elapsed)

@@ -17,6 +17,7 @@ _BETWEEN = (asyncio.timeouts.__file__, contextlib.__file__)
 _OUR_ERRORS = ("hourbell.store.", "hourbell.targets.")
 _MOST_READ = 50  # frames
 _MOST_KEPT = 8  # frames, the innermost
+_MOST_SAID = 1_000  # characters of what the exception itself says
 
 
 def error_text(error: BaseException) -> str:
@@ -25,9 +26,12 @@ def error_text(error: BaseException) -> str:
         return storable(str(error) or type(error).__name__)[:MOST_ERROR]
     told = traceback.TracebackException.from_exception(error, limit=-_MOST_READ)
     _leave_out_ours(told)
+    said = "".join(told.format_exception_only()).rstrip("\n")
     is_alone = told.__cause__ is None and told.__context__ is None and not told.exceptions
-    lines = told.format_exception_only() if is_alone and not told.stack else told.format()
-    return storable("".join(lines)[-MOST_ERROR:].rstrip("\n"))
+    text = said if is_alone and not told.stack else "".join(told.format()).rstrip("\n")
+    if len(said) > _MOST_SAID and text.endswith(said):
+        text = f"{text.removesuffix(said)}{said[:_MOST_SAID]} … ({len(said):,} characters)"
+    return storable(text[-MOST_ERROR:])
 
 
 def _leave_out_ours(told: traceback.TracebackException) -> None:

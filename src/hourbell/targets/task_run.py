@@ -107,8 +107,16 @@ def kept(result: object) -> object:
         if r"\u" in text:  # what a database may not take is escaped, and few results have an escape
             result = storable_json(json.loads(text))
     except (TypeError, ValueError, RecursionError):
-        return storable(str(result)[:MOST_ERROR])
+        return storable(_text_of(result)[:MOST_ERROR])
     if len(text) > MOST_RESULT:
         size = f"{len(text):,} bytes of JSON; a run keeps a result of at most {MOST_RESULT:,}"
         return f"{text[:MOST_ERROR]} … ({size})"
     return result
+
+
+def _text_of(result: object) -> str:
+    """Its text. The function has done its work, whatever its answer makes of being asked."""
+    try:
+        return str(result)
+    except Exception:
+        return f"<{type(result).__name__}, which has no text>"

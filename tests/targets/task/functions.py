@@ -28,6 +28,13 @@ def answer_object(_: Run) -> object:
     return Path("/not/json")
 
 
+async def _wait() -> None: ...
+
+
+def answer_coroutine(_: Run) -> object:
+    return _wait()
+
+
 def fail(_: Run) -> None:
     raise KeyError("gone")
 

@@ -7,7 +7,7 @@ import pytest
 import hourbell
 from hourbell.core.settle import Failed
 from hourbell.store.base import StoreUnavailable
-from hourbell.targets.task_run import Run
+from hourbell.targets.task_run import MOST_ERROR, Run
 from tests.targets.task import functions
 from tests.targets.task.steps import Attempt
 
@@ -80,3 +80,40 @@ async def test_an_error_that_says_what_to_do_is_only_what_it_says(kind: type[Exc
         raise kind("do the slow part before")
 
     assert await Attempt(function).make() == Failed("do the slow part before")
+
+
+class Panic(BaseException):
+    """As libraries raise that want nobody to catch it."""
+
+
+def panic(_: Run) -> None:
+    raise Panic("no more")
+
+
+async def panic_async(_: Run) -> None:
+    raise Panic("no more")
+
+
+def interrupt(_: Run) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("function", "error"),
+    [(panic, "Panic: no more"), (panic_async, "Panic: no more"), (interrupt, "KeyboardInterrupt")],
+)
+async def test_whatever_a_function_raises_fails_its_attempt_alone(function: object, error: str) -> None:
+    assert (await Attempt(function).error()).endswith(error)  # type: ignore[arg-type]
+
+
+async def test_of_a_long_message_the_beginning_is_kept() -> None:
+    async def function(_: Run) -> None:
+        raise ValueError("boom " * 100_000)
+
+    error = await Attempt(function).error()
+    *_, last = error.splitlines()
+
+    assert error.startswith("Traceback (most recent call last):")
+    assert last.startswith("ValueError: boom boom")
+    assert last.endswith(" … (500,012 characters)")
+    assert len(error) <= MOST_ERROR

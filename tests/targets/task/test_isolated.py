@@ -40,6 +40,13 @@ async def gone(pids: list[int]) -> bool:
     return False
 
 
+@pytest.mark.filterwarnings("ignore:coroutine")
+async def test_a_coroutine_that_a_function_returns_is_no_result() -> None:
+    error = await Attempt(functions.answer_coroutine, isolate=True).error()
+
+    assert error.endswith("which is not awaited here; leave out isolate=True")
+
+
 async def test_a_function_runs_elsewhere_and_speaks_json() -> None:
     attempt = Attempt(functions.tell, {"number": 5}, isolate=True)
     outcome = await attempt.make()

@@ -257,6 +257,66 @@ async def test_what_no_database_can_keep_of_other_text_is_replaced() -> None:
     assert (await Attempt(fail).error()).endswith("RuntimeError: a�b?")
 
 
+class Textless:
+    def __repr__(self) -> str:
+        raise RuntimeError("its session is closed")
+
+
+@pytest.mark.parametrize(
+    ("result", "kept"),
+    [(Textless(), "<Textless, which has no text>"), (10**5_000, "<int, which has no text>")],
+    ids=["no-text", "too-long-a-number"],
+)
+async def test_a_result_without_text_is_none_of_the_functions_failures(result: object, kept: str) -> None:
+    async def function(_: Run) -> object:
+        return result
+
+    assert await Attempt(function).make() == Succeeded(kept)
+
+
+async def answer_five(_: Run) -> int:
+    await asyncio.sleep(0)
+    return 5
+
+
+def decorated(run: Run) -> object:
+    return answer_five(run)
+
+
+async def handed_on(run: Run) -> object:
+    return answer_five(run)
+
+
+@pytest.mark.parametrize("function", [decorated, handed_on])
+async def test_a_coroutine_that_a_function_returns_is_awaited(function: Any) -> None:
+    assert await Attempt(function).make() == Succeeded(5)
+
+
+def test_a_coroutine_that_a_function_returns_has_the_functions_time() -> None:
+    async def wait() -> None:
+        await asyncio.sleep(90)
+
+    async def attempt() -> Outcome:
+        return await Attempt(lambda _: wait()).make()
+
+    assert run_virtually(lambda _: attempt()) == Failed("no end within 60s")
+
+
+def test_a_coroutine_that_goes_on_after_its_time_has_failed(caplog: pytest.LogCaptureFixture) -> None:
+    async def function(_: Run) -> str:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(90)
+        await asyncio.sleep(20)
+        return "done"
+
+    async def attempt() -> Outcome:
+        return await Attempt(function).make()
+
+    assert run_virtually(lambda _: attempt()) == Failed("no end within 60s")
+    [told] = caplog.records
+    assert told.getMessage() == "task_overruns"
+
+
 async def test_the_end_of_a_transaction_settles_the_run_with_its_result() -> None:
     async def function(run: Run) -> str:
         async with run.transaction() as connection:
