@@ -236,6 +236,26 @@ async def test_pausing_may_cancel_what_waits(control: ControlStore, database: Da
     assert stats["cancelled"] == 3
 
 
+@pytest.mark.parametrize(("cancel_waiting", "scheduled"), [(True, "cancelled"), (False, "pending")])
+async def test_what_is_due_of_a_retired_job_is_a_skip_and_what_waits_may_be_cancelled(
+    store: EngineStore, control: ControlStore, database: Database, cancel_waiting: bool, scheduled: str
+) -> None:
+    job = await add_backlog(control)
+    await plan_all(store, T0 + MINUTE)
+    await control.trigger_job(job.id, uuid4(), T0, None, BY)
+
+    retired = await control.retire_job(
+        job.id, T0 + HOUR, BY, note="gone", cancel_waiting=cancel_waiting, expect_version=1
+    )
+    await plan_all(store, T0 + 2 * HOUR)
+
+    [row] = await database.rows("jobs")
+    assert (retired.definition.enabled, retired.plan_at, retired.version) == (False, None, 2)
+    assert (row["paused_note"], row["paused_by"], row["cursor_at"]) == ("gone", BY, T0 + HOUR)
+    states = {run["kind"]: run["state"] for run in await database.rows("runs")}
+    assert (await skips_of(database), states) == ([("paused", 59)], {"scheduled": scheduled, "manual": "pending"})
+
+
 async def test_resuming_records_what_the_pause_swallowed(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
@@ -363,8 +383,9 @@ async def test_every_change_may_expect_a_version(control: ControlStore) -> None:
         control.resume_job(job.id, T0, BY, catch_up=False, expect_version=1),
         control.delete_job(job.id, T0, BY, expect_version=1),
         control.pause_job(job.id, T0, BY, note="", until=None, cancel_waiting=False, expect_version=1),
+        control.retire_job(job.id, T0, BY, note="", cancel_waiting=False, expect_version=1),
     )
-    assert [await refusal(change) for change in changes] == ["version_mismatch"] * 3
+    assert [await refusal(change) for change in changes] == ["version_mismatch"] * 4
     await control.delete_job(job.id, T0, BY, expect_version=2)
 
 

@@ -12,7 +12,7 @@ from hourbell.core.job import Definition
 from hourbell.store.base import EngineStore, Node
 from hourbell.store.control import ControlStore
 from hourbell.targets.task import Task
-from tests.contract.steps import BY, HOUR, MINUTE, T0, a_job, add_job
+from tests.contract.steps import BY, HOUR, MINUTE, T0, a_job, add_job, plan_all
 from tests.database import Database
 
 pytestmark = pytest.mark.anyio
@@ -45,9 +45,10 @@ class Deployed:
     async def start(self, program: AProgram) -> UUID:
         """Start a node of a program as a process does."""
         node_id = uuid4()
-        await self.programs.sync(program, self.now)
+        programs = self.programs
+        await programs.sync(program, self.now)
         await self.beat(node_id)
-        await self.programs.retire_gone(program, node_id)
+        await programs.retire_gone(program, node_id)
         return node_id
 
     async def beat(self, node_id: UUID) -> None:
@@ -149,6 +150,55 @@ async def test_what_comes_back_goes_on_and_an_operators_pause_stays(deployed: De
     await deployed.programs.sync(a_program("a", "b"), deployed.now)
 
     assert await deployed.states("a", "b") == {"a": "paused", "b": "active"}
+
+
+async def test_a_job_that_was_gone_for_a_while_does_not_fire_for_the_past(deployed: Deployed) -> None:
+    first = await deployed.start(a_program("old", schedule="* * * * *"))
+    deployed.now += MINUTE
+    await plan_all(deployed.database.engine(), deployed.now)  # by a node that has not the task
+    await deployed.database.engine().retire(first)
+    deployed.now += HOUR
+    await deployed.start(a_program())
+    deployed.now += HOUR
+    await deployed.start(a_program("old", schedule="* * * * *"))
+
+    assert [run["state"] for run in await deployed.database.rows("runs")] == ["cancelled"]
+    assert {skip["reason"] for skip in await deployed.database.rows("skips")} == {"paused"}
+    assert sum(skip["count"] for skip in await deployed.database.rows("skips")) == 120
+
+
+async def test_what_is_gone_is_out_of_use_before_the_new_program_plans(deployed: Deployed) -> None:
+    first = await deployed.start(a_program("old", schedule="* * * * *"))
+    await deployed.database.engine().retire(first)
+    deployed.now += HOUR
+
+    await deployed.programs.sync(a_program("new"), deployed.now)
+    await plan_all(deployed.database.engine(), deployed.now)
+
+    assert await deployed.database.rows("runs") == []
+    assert [(skip["reason"], skip["count"]) for skip in await deployed.database.rows("skips")] == [("paused", 60)]
+
+
+async def test_a_process_that_runs_nothing_takes_nothing_out_of_use(deployed: Deployed) -> None:
+    first = await deployed.start(a_program("old"))
+    await deployed.database.engine().retire(first)
+
+    await deployed.programs.bring_in(a_program("new"), deployed.now)
+
+    assert await deployed.states("old", "new") == {"old": "active", "new": "active"}
+
+
+async def test_what_waits_goes_on_while_the_program_still_has_the_task(deployed: Deployed) -> None:
+    old = a_program("old", schedule="* * * * *")
+    first = await deployed.start(old)
+    deployed.now += MINUTE
+    await plan_all(deployed.database.engine(), deployed.now)
+    await deployed.database.engine().retire(first)
+
+    await deployed.start(replace(a_program("renamed"), tasks={"a": Task("a", print)}))
+
+    assert [run["state"] for run in await deployed.database.rows("runs")] == ["pending"]
+    assert await deployed.states("old") == {"old": "paused"}
 
 
 @pytest.mark.parametrize(("gone", "state"), [(Gone.DELETE, "none"), (Gone.KEEP, "active"), (Gone.PAUSE, "paused")])

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.change import StillCatchingUp, created, edited, paused, resumed
+from hourbell.core.change import StillCatchingUp, created, edited, paused, resumed, retired
 from hourbell.core.job import Definition, Job
 from hourbell.core.plan import plan
 from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority
@@ -334,6 +334,34 @@ def test_a_broken_job_can_be_paused() -> None:
 
     assert (made.runs, made.skips) == ((), ())
     assert place(made) == (T0, None, None)
+
+
+@pytest.mark.parametrize("catch_up", CatchUp)
+@pytest.mark.parametrize(
+    ("after", "skips"), [(UP_TO_DATE, []), (BEHIND, [("paused", 1, 3, 3)])], ids=["up to date", "behind"]
+)
+def test_what_is_due_of_a_job_that_is_retired_gets_no_run(
+    catch_up: CatchUp, after: timedelta, skips: list[Skipped]
+) -> None:
+    made = retired(a_job(catch_up=catch_up), T0 + after)
+
+    assert (fired(made), skipped(made), made.definition.enabled) == ([], skips, False)
+    assert place(made) == (T0 + after, None, None)
+
+
+def test_retiring_a_job_that_is_paused_changes_nothing() -> None:
+    job = a_job(enabled=False, paused_until=T0 + DAY, plan_at=T0 + DAY)
+    made = retired(job, T0 + BEHIND)
+
+    assert (made.definition, made.runs, made.skips, made.paused_until) == (job.definition, (), (), T0 + DAY)
+    assert place(made) == (T0, None, T0 + DAY)
+
+
+def test_a_job_that_is_broken_or_was_never_planned_can_be_retired() -> None:
+    broken, unseen = (retired(job, T0 + BEHIND) for job in (a_job(BROKEN), a_job(cursor_at=None)))
+
+    assert (broken.runs, broken.skips, unseen.runs, unseen.skips) == ((), (), (), ())
+    assert place(broken) == place(unseen) == (T0 + BEHIND, None, None)
 
 
 @pytest.mark.parametrize("catch_up", CatchUp)

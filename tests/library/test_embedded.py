@@ -235,6 +235,29 @@ async def test_without_an_engine_others_run_what_is_asked_for(ledger: Ledger, se
     assert isinstance(asked, UUID)
 
 
+async def test_a_job_that_was_gone_for_a_while_does_not_fire_for_the_past(ledger: Ledger, seen: Seen) -> None:
+    before, without, after = (Scheduler("shop", database_url=ledger.url) for _ in range(3))
+    for each in (before, after):
+        each.task(kept_in(seen), name="tick")
+        each.register("old", "* * * * * *", each.tasks["tick"].function)
+    without.task(stranger)
+
+    async with before:
+        await soon(seen.get())
+    await asyncio.sleep(2)  # what it misses meanwhile
+    async with without:
+        assert await ledger.rows("select enabled from hourbell.jobs where enabled") == []
+    while not seen.empty():
+        seen.get_nowait()
+    came_back_at = datetime.now(UTC)
+    async with after:
+        run, _ = await soon(seen.get())
+
+    assert run.scheduled_at > came_back_at
+    assert set(await ledger.rows("select state from hourbell.runs")) == {("succeeded",)}
+    assert set(await ledger.rows("select reason from hourbell.skips")) == {("paused",)}
+
+
 async def test_a_database_out_of_reach_is_told_to_the_block() -> None:
     scheduler = Scheduler("shop", database_url="postgresql://127.0.0.1:1/shop")
 

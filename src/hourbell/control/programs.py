@@ -53,6 +53,15 @@ class Programs:
         self._missed: set[UUID] | None = None  # jobs that nobody defined at the last look; None before the first
 
     async def sync(self, program: Program, now: datetime) -> bool:
+        """Bring in the jobs of a node's program. False if one could not be brought in.
+
+        The first time, what is gone is taken out of use before anybody plans it: nobody could run what is due.
+        """
+        if self._missed is None and (program.jobs or program.tasks):
+            await self._look(program, now)
+        return await self.bring_in(program, now)
+
+    async def bring_in(self, program: Program, now: datetime) -> bool:
         """Create jobs that are new and change those that differ. False if one could not be brought in."""
         left = dict(program.jobs)
         while left:
@@ -74,30 +83,22 @@ class Programs:
         and what only others might define is gone when two looks in a row say so, unless the program has just started.
         """
         await self._store.note_program(node_id, program.source, sorted(program.jobs))
+        await self._look(program, self._now())
+
+    async def _look(self, program: Program, now: datetime) -> None:
         if program.gone is Gone.KEEP:
             return
-        undefined = await self._store.undefined_jobs(program.source, self._now() - LIVE_FOR)
+        undefined = await self._store.undefined_jobs(program.source, now - LIVE_FOR)
         missed = {job.id: job for job in undefined if job.definition.name not in program.jobs}
         for job_id, job in missed.items():
             is_sure = self._missed is None or job_id in self._missed
             if is_sure and (program.gone is Gone.DELETE or job.definition.enabled):
-                await self._retire(job, program)
+                await self._retire(job, program, now)
         self._missed = set(missed)
 
-    async def _retire(self, job: Job, program: Program) -> None:
+    async def _retire(self, job: Job, program: Program, now: datetime) -> None:
         try:
-            if program.gone is Gone.DELETE:
-                await self._store.delete_job(job.id, self._now(), _name(program), expect_version=job.version)
-            else:
-                await self._store.pause_job(
-                    job.id,
-                    self._now(),
-                    _name(program),
-                    note=GONE_NOTE,
-                    until=None,
-                    cancel_waiting=False,
-                    expect_version=job.version,
-                )
+            await retire(self._store, job, program, now)
         except Conflict:  # somebody was quicker, perhaps another node of this very program
             return
         done = "deleted" if program.gone is Gone.DELETE else "paused"
@@ -112,6 +113,16 @@ class Programs:
             case Imported.REFUSED if (result.name, result.code) not in self._told:
                 self._told.add((result.name, result.code))
                 log.warning("job_not_synced", extra={"job": result.name, "reason": result.message})
+
+
+async def retire(store: ControlStore, job: Job, program: Program, now: datetime) -> None:
+    """Delete or pause a job that is gone. What waits is cancelled, unless the program still has the job's task."""
+    by = _name(program)
+    if program.gone is Gone.DELETE:
+        await store.delete_job(job.id, now, by, expect_version=job.version)
+        return
+    has_task = job.definition.target.get("name") in program.tasks
+    await store.retire_job(job.id, now, by, note=GONE_NOTE, cancel_waiting=not has_task, expect_version=job.version)
 
 
 def _name(program: Program) -> str:

@@ -76,6 +76,14 @@ def paused(job: Job, now: datetime, until: datetime | None) -> Change:
     )
 
 
+def retired(job: Job, now: datetime) -> Change:
+    """Planning stops here, and nobody is left to run what is due: it counts as paused already."""
+    if not job.definition.enabled or job.cursor_at is None:
+        return paused(job, now, job.paused_until)
+    skips = _dropped(job, job.cursor_at, now, SkipReason.PAUSED).skips
+    return Change(replace(job.definition, enabled=False), job.from_now(now), None, None, skips=skips)
+
+
 def resumed(job: Job, now: datetime, *, catch_up: bool) -> Change:
     """Planning goes on: what the pause swallowed is one skip, or with `catch_up` is planned as missed."""
     definition = replace(job.definition, enabled=True)

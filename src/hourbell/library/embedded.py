@@ -87,7 +87,7 @@ class Embedded:
         else:
             ahead = now - clock.now()
             self._now = lambda: clock.now() + ahead
-            await Programs(stores.control, now=self._now, new_id=new_id).sync(self._scheduler, now)
+            await Programs(stores.control, now=self._now, new_id=new_id).bring_in(self._scheduler, now)
         rules = Rules(forbids=lambda *_: None)
         self._jobs = Jobs(stores.control, stores.lists, rules=rules, secrets=None, now=self._now, new_id=new_id)
 

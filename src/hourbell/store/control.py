@@ -98,6 +98,15 @@ class ControlStore(Protocol):
         `Conflict` if the version is not the expected one.
         """
 
+    async def retire_job(
+        self, job_id: UUID, now: datetime, by: str, *, note: str, cancel_waiting: bool, expect_version: int
+    ) -> Job:
+        """Pause a job that its program does not define any more. What is due gets no run and is one skip.
+
+        Its scheduled runs that wait go on unless they are cancelled too; what somebody asked for stays in either case.
+        `Conflict` if the version is not the expected one.
+        """
+
     async def resume_job(
         self,
         job_id: UUID,

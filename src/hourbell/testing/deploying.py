@@ -3,13 +3,12 @@
 As on a live node, an operator's pause outlasts every release, and a program's own ends when it brings the job back.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from typing import Protocol
 from uuid import UUID, uuid5
 
-from hourbell.control.programs import CODE, GONE_NOTE, Gone
+from hourbell.control.programs import CODE, Gone, Program, retire
 from hourbell.core.job import Definition, Job
 from hourbell.store.bundles import owner_text
 from hourbell.store.control import ControlStore
@@ -18,17 +17,6 @@ from hourbell.testing.inline import answer_of
 
 BY = "rehearsal"
 _IDS = UUID("6f7c1b0e-6a52-4f0e-9a4f-0f4a9d1c7b11")
-
-
-class Release(Protocol):
-    """What a program defines, and what becomes of what it does not define any more."""
-
-    @property
-    def source(self) -> str: ...
-    @property
-    def gone(self) -> Gone: ...
-    @property
-    def jobs(self) -> Mapping[str, Definition]: ...
 
 
 class Jobs:
@@ -69,7 +57,7 @@ class Jobs:
             definition = replace(definition, enabled=False)
         answer_of(self._control.edit_job(known, lambda _: definition, self._now(), BY, drop_backlog=True))
 
-    def release(self, program: Release) -> None:
+    def release(self, program: Program) -> None:
         """Deploy what a program defines, and take out of use what only an earlier release of it did."""
         for definition in program.jobs.values():
             self.deploy(definition)
@@ -79,14 +67,9 @@ class Jobs:
             if job is not None and (job.definition.managed_by, job.definition.source) == (CODE, program.source):
                 self._retire(job, program)
 
-    def _retire(self, job: Job, program: Release) -> None:
-        by, now = owner_text(CODE, program.source), self._now()
-        if program.gone is Gone.DELETE:
-            answer_of(self._control.delete_job(job.id, now, by))
-        elif job.definition.enabled:
-            answer_of(
-                self._control.pause_job(job.id, now, by, note=GONE_NOTE, until=None, cancel_waiting=False),
-            )
+    def _retire(self, job: Job, program: Program) -> None:
+        if program.gone is Gone.DELETE or job.definition.enabled:
+            answer_of(retire(self._control, job, program, self._now()))
 
     def _is_paused_by_others(self, job_id: UUID, definition: Definition) -> bool:
         view = answer_of(self._lists.job(job_id))

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import asyncpg
 
-from hourbell.core.change import created, paused, resumed
+from hourbell.core.change import created, paused, resumed, retired
 from hourbell.core.job import Definition, Job
 from hourbell.core.run import Run
 from hourbell.core.schedule import Occurrence
@@ -125,6 +125,17 @@ class PostgresControlStore:
             after = await self._change(connection, changed, now, by, "job.pause", request)
             if cancel_waiting:
                 await connection.execute(ENGINE_SQL["cancel_waiting_of_jobs"], [job_id], now, True, [])
+            return after
+
+    async def retire_job(
+        self, job_id: UUID, now: datetime, by: str, *, note: str, cancel_waiting: bool, expect_version: int
+    ) -> Job:
+        async with self._writing(None, now) as connection:
+            job, row = await lock_job(connection, job_id, expect_version)
+            changed = ChangedJob(row, job, retired(job, now), note, by)
+            after = await self._change(connection, changed, now, by, "job.pause", None)
+            if cancel_waiting:
+                await connection.execute(ENGINE_SQL["cancel_waiting_of_jobs"], [job_id], now, False, [])
             return after
 
     async def resume_job(

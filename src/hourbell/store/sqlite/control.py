@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from hourbell.core.change import created, paused, resumed
+from hourbell.core.change import created, paused, resumed, retired
 from hourbell.core.job import Definition, Job
 from hourbell.core.run import Run
 from hourbell.core.schedule import Occurrence
@@ -127,6 +127,18 @@ class SqliteControlStore:
             return after
 
         return await self._write(pause, request, now)
+
+    async def retire_job(
+        self, job_id: UUID, now: datetime, by: str, *, note: str, cancel_waiting: bool, expect_version: int
+    ) -> Job:
+        def retire(session: Session) -> Job:
+            job, row = lock_job(session, job_id, expect_version)
+            after = _change(session, ChangedJob(row, job, retired(job, now), note, by), now, by, "job.pause", None)
+            if cancel_waiting:
+                cancel_waiting_of(session, [job_id], now, every_kind=False)
+            return after
+
+        return await self._write(retire, None, now)
 
     async def resume_job(
         self,
