@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -90,9 +92,49 @@ async def test_a_function_stands_for_its_one_job(scheduler: Scheduler, seen: See
         assert (await soon(seen.get()))[0].id == asked
         with pytest.raises(LookupError, match=r"stranger has no job; write its name, or call it by scheduler\.once"):
             await scheduler.trigger(stranger)
-        scheduler.register("another", "@yearly", report)
+    scheduler.register("another", "@yearly", report)
+    async with scheduler:
         with pytest.raises(LookupError, match="has the jobs report, another; write the name of one of them"):
             await scheduler.trigger(report)
+
+
+@pytest.mark.parametrize("engine", [True, False])
+async def test_a_job_that_comes_too_late_to_be_brought_in_is_refused(ledger: Ledger, engine: bool) -> None:
+    scheduler = Scheduler("shop", database_url=ledger.url, engine=engine)
+    says = "the scheduler runs already, and would not run 'late'; define jobs before it starts, or make one with once"
+
+    async with scheduler:
+        with pytest.raises(RuntimeError, match=says):
+            scheduler.register("late", "* * * * * *", stranger)
+        with pytest.raises(RuntimeError, match=says):
+            scheduler.job("* * * * * *", name="late")(stranger)
+        assert (scheduler.list(), list(scheduler.tasks)) == ((), [])
+    scheduler.register("late", "* * * * * *", stranger)
+
+
+async def test_a_start_that_failed_leaves_time_for_more_jobs(home: Path) -> None:
+    scheduler = Scheduler("shop", database_url=f"sqlite:///{home}/nowhere/hourbell.db")
+
+    with pytest.raises(StoreUnavailable):
+        async with scheduler:
+            pass
+    scheduler.register("late", "@yearly", stranger)
+
+    assert [job.name for job in scheduler.list()] == ["late"]
+
+
+@pytest.mark.parametrize("surroundings", [None, nullcontext], ids=["alone", "in a framework"])
+async def test_a_task_may_be_defined_while_the_scheduler_runs(
+    scheduler: Scheduler, seen: Seen, surroundings: Any
+) -> None:
+    scheduler.surroundings = surroundings
+
+    async with scheduler:
+        late = scheduler.task(kept_in(seen), name="late")
+        name = await scheduler.once(late, delay="0s")
+        run, _ = await soon(seen.get())
+
+    assert run.job == name
 
 
 async def test_a_job_of_somebody_else_is_told_once_for_each_start(

@@ -57,6 +57,25 @@ asyncio.run(main())
 """
 
 
+GROWING = """
+from hourbell import Scheduler
+
+scheduler = Scheduler()
+
+def late(run): ...
+
+@scheduler.job("* * * * * *")
+def grow(run):
+    try:
+        scheduler.register("late", "* * * * * *", late)
+    except RuntimeError as error:
+        print("refused", error, flush=True)
+
+if __name__ == "__main__":
+    scheduler.run()
+"""
+
+
 def rows(folder: Path, query: str) -> list[Any]:
     with closing(sqlite3.connect(folder / "hourbell.db", timeout=10)) as file:
         return file.execute(query).fetchall()
@@ -85,6 +104,11 @@ def test_a_module_that_is_run_has_its_own_name(tmp_path: Path) -> None:
         script.wait_for("tick")
 
     assert rows(tmp_path, "select source, lane from hourbell_jobs") == [("shop", "task:shop.jobs.tick")]
+
+
+def test_a_program_that_runs_takes_no_further_jobs(tmp_path: Path) -> None:
+    with Script(tmp_path, "program.py", text=GROWING) as script:
+        script.wait_for("refused the scheduler runs already, and would not run 'late'")
 
 
 def test_a_program_ends_by_itself_when_its_block_does(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ def serve(settings: Settings, scheduler: "Scheduler") -> int:
         await Service(settings, scheduler).run()
         await _end_the_rest()
 
+    scheduler.freeze()
     try:
         with asyncio.Runner(loop_factory=_new_loop) as runner:
             runner.run(main())
@@ -57,6 +58,8 @@ def serve(settings: Settings, scheduler: "Scheduler") -> int:
     except CannotListen as error:
         what, why, advice = trouble.with_address(settings, error)
         return failed(f"{what}: {why}; {advice}")
+    finally:
+        scheduler.thaw()
     return 0
 
 

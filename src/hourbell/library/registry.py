@@ -1,5 +1,6 @@
 """What a program says about its tasks and jobs. It starts nothing, and may be used by several threads."""
 
+import os
 import threading
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -22,6 +23,7 @@ class Registry:
         self._lock = threading.Lock()
         self._tasks: dict[str, Task] = {}
         self._jobs: dict[str, Definition] = {}
+        self._frozen_in: int | None = None  # the process that has brought in the jobs; one forked from it begins anew
 
     @property
     def tasks(self) -> Mapping[str, Task]:
@@ -70,18 +72,36 @@ class Registry:
         isolate: bool = False,
         **options: Unpack[JobOptions],
     ) -> Definition:
-        """The same as a call: one function may have several jobs. A name that is taken is a ValueError."""
+        """The same as a call: one function may have several jobs. A name that is taken is a ValueError.
+
+        The jobs are brought in when the scheduler starts. While it runs, one more is a RuntimeError.
+        """
         check_options(options)
         if not isinstance(name, str):
             raise ValueError(f"a job's name comes first, not {name!r}; write register('five', '*/5 * * * *', f)")
         task = Task(self.name_of(function), function, isolate)
         definition = Declared(**options).definition(name, schedule, task, self.source)
         with self._lock:
+            if self._frozen_in == os.getpid():
+                raise RuntimeError(
+                    f"the scheduler runs already, and would not run {name!r}; define jobs before it starts, "
+                    "or make one with once() or the API"
+                )
             if name in self._jobs:
                 raise ValueError(f"a job named {name!r} is registered already")
             self._add_task(task)
             self._jobs[name] = definition
         return definition
+
+    def freeze(self) -> None:
+        """Refuse further jobs in this process: they are about to be brought in."""
+        with self._lock:
+            self._frozen_in = os.getpid()
+
+    def thaw(self) -> None:
+        """Take jobs again: the next start brings them in."""
+        with self._lock:
+            self._frozen_in = None
 
     def name_of(self, function: Callable[..., Any]) -> str:
         """The name under which jobs call a function: that of its task, if it is one already, else its dotted name."""

@@ -17,7 +17,7 @@ from hourbell.library.background import Background
 from hourbell.library.declaring import Duration, arguments_of, module_name
 from hourbell.library.helpers import is_isolated_call, may_start
 from hourbell.library.registry import Registry
-from hourbell.library.surroundings import Surroundings, surrounded
+from hourbell.library.surroundings import Surrounded, Surroundings
 from hourbell.targets.task import Task
 
 if TYPE_CHECKING:
@@ -53,8 +53,11 @@ class Scheduler(Registry):
 
     @property
     def tasks(self) -> Mapping[str, Task]:
-        """The functions by the names under which jobs call them, inside what a framework puts around its requests."""
-        return surrounded(self._tasks, self.surroundings)
+        """The functions by the names under which jobs call them, inside what a framework puts around its requests.
+
+        Those that are defined later are among them, too.
+        """
+        return Surrounded(self._tasks, self.surroundings)
 
     async def __aenter__(self) -> Self:
         if self._embedded is not None and self._embedded.is_of_this_process:
@@ -62,7 +65,12 @@ class Scheduler(Registry):
         from hourbell.library.embedded import Embedded
 
         embedded = Embedded(self, database_url=self._database_url, has_engine=self._has_engine)
-        await embedded.start()
+        self.freeze()
+        try:
+            await embedded.start()
+        except BaseException:
+            self.thaw()
+            raise
         self._embedded = embedded
         return self
 
@@ -70,6 +78,7 @@ class Scheduler(Registry):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         embedded, self._embedded = self._embedded, None
+        self.thaw()
         if embedded is not None:
             await embedded.stop()
 

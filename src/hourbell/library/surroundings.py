@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
@@ -12,14 +12,31 @@ from hourbell.targets.task import Task
 Surroundings = Callable[[], AbstractContextManager[Any]]
 
 
-def surrounded(tasks: Mapping[str, Task], enter: Surroundings | None) -> dict[str, Task]:
-    """The same tasks, each call inside what is entered; one in a process of its own cannot be."""
-    if enter is None:
-        return dict(tasks)
-    return {
-        name: task if task.isolate else replace(task, function=_inside(task.function, enter))
-        for name, task in tasks.items()
-    }
+class Surrounded(Mapping[str, Task]):
+    """The tasks there are at any moment, each call inside what is entered; one in a process of its own cannot be.
+
+    Another thread may define tasks meanwhile.
+    """
+
+    def __init__(self, tasks: Mapping[str, Task], enter: Surroundings | None) -> None:
+        self._tasks = tasks
+        self._enter = enter
+        self._made: dict[str, Task] = {}
+
+    def __getitem__(self, name: str) -> Task:
+        task = self._tasks[name]
+        if self._enter is None or task.isolate:
+            return task
+        made = self._made.get(name)
+        if made is None:
+            made = self._made[name] = replace(task, function=_inside(task.function, self._enter))
+        return made
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._tasks))
+
+    def __len__(self) -> int:
+        return len(self._tasks)
 
 
 def _inside(function: Callable[..., Any], enter: Surroundings) -> Callable[..., Any]:
