@@ -95,7 +95,7 @@ def test_a_call_with_its_parts_in_another_order_says_so() -> None:
     with pytest.raises(ValueError, match="a job's name comes first"):
         Scheduler().register(greet, "@daily", "greet")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"write @scheduler\.task\(name='greet'\)"):
-        Scheduler().task("greet")  # type: ignore[type-var]
+        Scheduler().task("greet")  # type: ignore[call-overload]
 
 
 def test_a_callable_without_a_name_can_be_given_one() -> None:

@@ -7,38 +7,56 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from hourbell.core.durations import show_duration
 from hourbell.core.job import Definition
 from hourbell.core.job_body import BodyError, Fault, parse_job
 from hourbell.core.preview import rfc3339
 from hourbell.core.schedule.forms import parse_duration
+from hourbell.core.schedule.schedule import Dst
 from hourbell.core.strict_json import fault_of
 from hourbell.core.target import lane_of
 from hourbell.targets.task import Task
 
 Duration = timedelta | str
+CatchUpWord = Literal["latest", "earliest", "all", "none"]
+OverlapWord = Literal["allow", "queue_all", "queue_one", "skip", "cancel_running"]
+DeliveryWord = Literal["at_least_once", "at_most_once"]
+PriorityWord = Literal["low", "normal", "high"]
+Retry = Literal["default", "fixed", "exponential", "none"] | Mapping[str, object]
 
 _OF_SCHEDULE = ("/schedule", "/timezone", "/dst")
+
+
+class OnceOptions(TypedDict, total=False):
+    """When and how a task is called once; `at` or `delay` says when."""
+
+    at: datetime | None
+    delay: Duration | None
+    args: Mapping[str, object] | None
+    payload: object
+    timeout: Duration
+    name: str | None
+    key: str | None
 
 
 class JobOptions(TypedDict, total=False):
     """What may be said about a job besides its name, its schedule and its function; see `Declared` for the defaults."""
 
     timezone: str
-    dst: str
+    dst: Dst
     args: Mapping[str, object] | None
     payload: object
     description: str | None
     tags: Iterable[str]
     enabled: bool
-    catch_up: str | None
+    catch_up: CatchUpWord | None
     catch_up_window: Duration | None
-    overlap: str
-    retry: object
-    delivery: str
-    priority: str
+    overlap: OverlapWord
+    retry: Retry
+    delivery: DeliveryWord
+    priority: PriorityWord
     timeout: Duration
     max_age: Duration
     late_after: Duration
@@ -52,18 +70,18 @@ class Declared:
     """The options of a job. What is None has the default of the API; a description is the docstring's first line."""
 
     timezone: str = "UTC"
-    dst: str = "once"
+    dst: Dst = "once"
     args: Mapping[str, object] | None = None
     payload: object = None
     description: str | None = None
     tags: Iterable[str] = ()
     enabled: bool = True
-    catch_up: str | None = None
+    catch_up: CatchUpWord | None = None
     catch_up_window: Duration | None = None
-    overlap: str = "allow"
-    retry: object = "default"
-    delivery: str = "at_least_once"
-    priority: str = "normal"
+    overlap: OverlapWord = "allow"
+    retry: Retry = "default"
+    delivery: DeliveryWord = "at_least_once"
+    priority: PriorityWord = "normal"
     timeout: Duration = "10m"
     max_age: Duration = "24h"
     late_after: Duration = "5m"

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack, overload
 from zoneinfo import ZoneInfo
 
 from hourbell import clock
@@ -33,7 +33,15 @@ class Registry:
     def jobs(self) -> Mapping[str, Definition]:
         return MappingProxyType(self._jobs)
 
-    def task(self, function: Function | None = None, *, name: str | None = None, isolate: bool = False) -> Any:
+    @overload
+    def task(self, function: Function, *, name: str | None = None, isolate: bool = False) -> Function: ...
+    @overload
+    def task(
+        self, function: None = None, *, name: str | None = None, isolate: bool = False
+    ) -> Callable[[Function], Function]: ...
+    def task(
+        self, function: Function | None = None, *, name: str | None = None, isolate: bool = False
+    ) -> Function | Callable[[Function], Function]:
         """Make a function callable by jobs, under its dotted name or the one given. Its first parameter is the run."""
 
         def register(function: Function) -> Function:

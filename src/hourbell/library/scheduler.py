@@ -9,12 +9,12 @@ import os
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 from uuid import UUID
 
 from hourbell.control.programs import Gone
 from hourbell.library.background import Background
-from hourbell.library.declaring import Duration, arguments_of, module_name
+from hourbell.library.declaring import Duration, OnceOptions, arguments_of, module_name
 from hourbell.library.helpers import is_isolated_call, may_start
 from hourbell.library.registry import Registry
 from hourbell.library.surroundings import Surrounded, Surroundings
@@ -38,7 +38,7 @@ class Scheduler(Registry):
         *,
         database_url: str | None = None,
         engine: bool = True,
-        gone: str = Gone.PAUSE,
+        gone: Literal["pause", "delete", "keep"] = "pause",
     ) -> None:
         super().__init__(source or _module_of_caller())
         try:
@@ -130,7 +130,7 @@ class Scheduler(Registry):
         *,
         at: datetime | None = None,
         delay: Duration | None = None,
-        args: dict[str, object] | None = None,
+        args: Mapping[str, object] | None = None,
         payload: object = None,
         timeout: Duration = "10m",
         name: str | None = None,
@@ -175,7 +175,7 @@ class Blocking:
         """Run a job now; see `Scheduler.trigger`."""
         return self._background().wait_for(self._scheduler.trigger(job, payload, key=key))
 
-    def once(self, task: Callable[..., Any] | str, **options: Any) -> str:
+    def once(self, task: Callable[..., Any] | str, **options: Unpack[OnceOptions]) -> str:
         """Call a task once; see `Scheduler.once`."""
         return self._background().wait_for(self._scheduler.once(task, **options))
 
