@@ -32,6 +32,14 @@ def test_a_job_calls_its_function_by_its_dotted_name() -> None:
     assert list(scheduler.tasks) == [f"{__name__}.greet"]
 
 
+def test_a_payload_is_as_long_as_its_utf_8() -> None:
+    payload = ["é" * 524_286]  # 1 MiB with quotes and brackets; twice as much where each is escaped
+    scheduler = Scheduler()
+    scheduler.register("greet", "@daily", greet, payload=payload)
+
+    assert scheduler.get("greet").payload == payload
+
+
 def test_policies_have_the_defaults_of_the_schedule() -> None:
     scheduler = Scheduler()
     scheduler.job("@daily", name="daily", overlap="skip", late_after="1m")(greet)
@@ -64,6 +72,11 @@ def test_policies_have_the_defaults_of_the_schedule() -> None:
         ),
         ({"jitter": "-1s"}, greet, "jitter is '-1s'"),
         ({"payload": {1, 2}}, greet, "the payload of 'greet' must be JSON"),
+        (
+            {"payload": "x" * 1_048_575},
+            greet,
+            "the payload of 'greet' has 1,048,577 bytes of JSON, and at most 1,048,576",
+        ),
         ({"args": {"name": object()}}, greet, "the args of 'greet' must be JSON"),
         ({"args": {"nobody": 1}}, greet, "got an unexpected keyword argument 'nobody'"),
         ({"args": ["Ada"]}, greet, "the args of 'greet' must be keyword arguments, not list; write args={'days': 30}"),

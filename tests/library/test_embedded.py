@@ -161,6 +161,10 @@ async def test_what_cannot_be_triggered_says_so(scheduler: Scheduler, seen: Seen
             await scheduler.trigger("reports")
         with pytest.raises(ValueError, match="the payload must be JSON"):
             await scheduler.trigger("report", object())
+        with pytest.raises(
+            ValueError, match=r"the payload has 5,000,002 bytes of JSON, and at most 1,048,576 \(1 MiB\) are"
+        ):
+            await scheduler.trigger("report", "x" * 5_000_000)
 
 
 async def test_a_task_is_called_once_at_its_time(scheduler: Scheduler, seen: Seen) -> None:
@@ -229,6 +233,17 @@ def stranger(run: Run) -> None: ...
         (7, {"delay": "1m"}, "7 is no function"),
         (registered, {"args": {"whom": 1}}, "say when: at= with an aware datetime, or delay="),
         (registered, {"args": {"whom": 1}, "at": datetime(2026, 1, 1)}, "write an aware datetime"),  # noqa: DTZ001
+        (
+            registered,
+            {"args": {"whom": 1}, "at": "2026-12-01T00:00:00Z"},
+            "at is '2026-12-01T00:00:00Z'; write an aware",
+        ),
+        (registered, {"delay": "1m", "args": {"whom": "x" * 1_048_576}}, "1,048,576 (1 MiB) are taken"),
+        (
+            registered,
+            {"args": {"whom": 1}, "delay": "1m", "payload": "x" * 1_048_576},
+            "the payload has 1,048,578 bytes",
+        ),
         (registered, {"args": {"whom": 1}, "delay": "soon"}, "delay is 'soon'; write a timedelta or text such as"),
         (registered, {"args": {"whom": 1}, "delay": "1m", "name": "has space"}, "'has space' cannot be a job's name"),
     ],

@@ -26,6 +26,7 @@ DeliveryWord = Literal["at_least_once", "at_most_once"]
 PriorityWord = Literal["low", "normal", "high"]
 Retry = Literal["default", "fixed", "exponential", "none"] | Mapping[str, object]
 
+_MOST_BYTES = 1_048_576  # of JSON, as the API takes it
 _OF_SCHEDULE = ("/schedule", "/timezone", "/dst")
 
 
@@ -187,12 +188,21 @@ def check_function(name: str, function: Callable[..., Any], arguments: Mapping[s
 def json_of(what: str, value: Any) -> Any:
     """The value as JSON reads it again: what is stored later is what was checked now."""
     try:
-        read = json.loads(json.dumps(value, allow_nan=False))
+        text = json.dumps(value, allow_nan=False)
+        read = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{what} must be JSON: {error}") from None
+    if len(text) > _MOST_BYTES and (size := _bytes_of(read)) > _MOST_BYTES:
+        hint = "keep the data elsewhere, and hand over where"
+        raise ValueError(f"{what} has {size:,} bytes of JSON, and at most {_MOST_BYTES:,} (1 MiB) are taken; {hint}")
     if (fault := fault_of(read)) is not None:
         raise ValueError(f"{what} cannot be stored: {fault}")
     return read
+
+
+def _bytes_of(value: object) -> int:
+    """The length of a value as JSON in UTF-8, written as short as it can be."""
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogatepass"))
 
 
 def duration_of(what: str, given: Duration, least: int = 1) -> timedelta:
@@ -216,12 +226,15 @@ def _retry(given: object) -> object:
     return {**given, "backoff": waits}
 
 
-def _instant(what: str, given: datetime | None) -> str | None:
-    if given is None:
-        return None
+def aware(what: str, given: datetime) -> datetime:
+    """A time with its offset from UTC, or a ValueError if it is anything else."""
     if not isinstance(given, datetime) or given.utcoffset() is None:
         raise ValueError(f"{what} is {given!r}; write an aware datetime, as in datetime(2026, 12, 1, tzinfo=UTC)")
-    return rfc3339(given)
+    return given
+
+
+def _instant(what: str, given: datetime | None) -> str | None:
+    return None if given is None else rfc3339(aware(what, given))
 
 
 def _first_line(function: Callable[..., Any]) -> str:

@@ -21,7 +21,7 @@ from hourbell.core.job_body import BodyError
 from hourbell.core.preview import rfc3339
 from hourbell.core.roles import Role
 from hourbell.ids import new_id
-from hourbell.library.declaring import Duration, check_function, duration_of, json_of, task_target, told
+from hourbell.library.declaring import Duration, aware, check_function, duration_of, json_of, task_target, told
 from hourbell.logs import readable_messages
 from hourbell.metrics import Metrics
 from hourbell.node import Node, prepare
@@ -161,9 +161,9 @@ class Embedded:
         if at is None:
             assert delay is not None
             at = now + duration_of("delay", delay, least=0)
-        elif at.utcoffset() is None:
-            raise ValueError(f"at is {at!r}; write an aware datetime, as in datetime(2026, 12, 1, tzinfo=UTC)")
-        at = max(at.astimezone(UTC), now + _SOON)  # a job fires from now on: what is past already is due at once
+        at = max(
+            aware("at", at).astimezone(UTC), now + _SOON
+        )  # a job fires from now on: what is past already is due at once
         return at.replace(microsecond=0) + (timedelta(seconds=1) if at.microsecond else timedelta(0))
 
     def _user(self) -> User:
