@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 
 from hourbell.api.middleware import Edge
 from hourbell.api.problems import Problem, add_handlers
+from hourbell.api.users import read
 from hourbell.control.user import NotAllowed
 from hourbell.core.job_body import parse_job
 from hourbell.core.roles import Role
@@ -44,8 +45,8 @@ def app_raising(error: Exception | None = None) -> FastAPI:
         return number + limit
 
     @app.post("/body")
-    async def take(body: Body) -> Body:
-        return body
+    async def take(body: dict[str, object]) -> None:
+        read(Body, body)
 
     @app.post("/job")
     async def job(body: dict[str, object]) -> None:

@@ -13,7 +13,7 @@ from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority
 from hourbell.core.roles import Role
 from hourbell.core.states import RunState
 
-_NAME = r"^[A-Za-z0-9_-]+$"
+NAME = r"^[A-Za-z0-9_-]+$"
 _EXAMPLE_JOB: JsonDict = {
     "name": "daily-report",
     "schedule": "0 9 * * 1-5",
@@ -83,7 +83,7 @@ class JobBody(Body):
 
     model_config = ConfigDict(json_schema_extra={"additionalProperties": False, "examples": [_EXAMPLE_JOB]})
 
-    name: str = Field(pattern=_NAME, min_length=1, max_length=100, examples=["daily-cleanup"])
+    name: str = Field(pattern=NAME, min_length=1, max_length=100, examples=["daily-cleanup"])
     schedule: str = Field(min_length=1, max_length=4096, examples=["0 3 * * *"])
     timezone: str = Field("UTC", examples=["America/New_York"])
     dst: Literal["once", "wall", "skip"] = "once"
@@ -159,7 +159,7 @@ class PreviewBody(Body):
     schedule: str = Field(min_length=1, max_length=4096, examples=["0 9 * * 1-5"])
     timezone: str = Field("UTC", examples=["Europe/Paris"])
     dst: Literal["once", "wall", "skip"] = "once"
-    name: str | None = Field(None, pattern=_NAME, min_length=1, max_length=100)
+    name: str | None = Field(None, pattern=NAME, min_length=1, max_length=100)
     after: Instant | None = None
     count: int = Field(5, ge=1, le=100)
 
@@ -177,7 +177,7 @@ class ReplayAllBody(RunFilterBody):
 
 
 class TokenBody(Body):
-    name: str = Field(pattern=_NAME, min_length=1, max_length=100)
+    name: str = Field(pattern=NAME, min_length=1, max_length=100)
     role: Role = Field(strict=False)
     expires_in: Duration | None = Field("90d", validate_default=False, description="null: never")  # type: ignore[assignment]
 

@@ -11,9 +11,8 @@ from starlette.responses import JSONResponse, Response
 from hourbell.api import bodies, render, shapes
 from hourbell.api.documented import answers, takes
 from hourbell.api.idempotency import IdempotentRoute, TellsSecret
-from hourbell.api.problems import Problem
 from hourbell.api.users import Admin, ControlDep, JsonBody, Viewer, read
-from hourbell.api.values import Cursor, Duration, Instant, Limit
+from hourbell.api.values import Bucket, Cursor, Instant, Limit
 from hourbell.core.job_body import BodyError, Fault
 from hourbell.core.preview import preview
 from hourbell.core.schedule import Schedule, ScheduleError
@@ -76,15 +75,11 @@ async def get_forecast(
     control: ControlDep,
     user: Viewer,
     start: Annotated[Instant | None, Query(alias="from", description="By default now.")] = None,
-    bucket: Annotated[Duration, Query(description="How long a bucket is, as in 1h.")] = timedelta(hours=1),
+    bucket: Annotated[Bucket, Query(description="How long a bucket is, as in 1h.")] = timedelta(hours=1),
     buckets: Annotated[int, Query(ge=1, le=_MOST_BUCKETS)] = 168,
 ) -> Response:
     """How many runs will be planned in each span of time, if no job is changed. What is past is not counted."""
     del user
-    if not timedelta(minutes=1) <= bucket <= timedelta(days=31):
-        raise Problem(
-            400, "invalid_parameter", "Write a bucket from 1m to 31d.", [("/query/bucket", "Write 1m to 31d.", None)]
-        )
     found = await control.history.forecast(start or control.now(), bucket, buckets)
     items = [
         {"at": render.time(found.start + index * found.bucket), "count": count}

@@ -10,14 +10,14 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
+from hourbell.api.faults import faults_of
 from hourbell.control.user import NotAllowed
-from hourbell.core.body_reader import BodyError, RequestError
+from hourbell.core.body_reader import BodyError, Fault, RequestError
 from hourbell.core.strict_json import NotJson
 from hourbell.store.base import AlreadyAsked, Conflict, StoreUnavailable
 
@@ -124,13 +124,13 @@ def _problem_of(request: Request, error: Exception) -> Problem:
         case Problem():
             return error
         case BodyError():
-            errors = [(fault.pointer, fault.message, fault.hint) for fault in error.faults]
+            errors = [_error(fault) for fault in error.faults]
             what = "body" if isinstance(error, RequestError) else "job"
             return Problem(422, f"invalid_{what}", f"The {what} cannot be used as it is written; see errors.", errors)
         case NotJson():
             return Problem(400, "invalid_json", str(error))
-        case RequestValidationError() | ValidationError():
-            return _invalid(error)
+        case RequestValidationError():
+            return invalid_parameter([_error(fault) for fault in faults_of(error.errors())])
         case Conflict():
             return Problem(_status_of(error.code), error.code, _sentence(str(error)))
         case NotAllowed():
@@ -176,23 +176,12 @@ def _refused(request: Request, error: HTTPException) -> Problem:
     return Problem(status, code, details.get(status) or _sentence(str(error.detail)), headers=error.headers)
 
 
-def _invalid(error: RequestValidationError | ValidationError) -> Problem:
-    """Of a body, pointers into it; of parameters, where they stand. What was given is not repeated."""
-    found = error.errors()
-    of_request = isinstance(error, RequestValidationError)
-    places = [tuple(each["loc"]) for each in found]
-    in_body = all(place[:1] == ("body",) for place in places) if of_request else True
-    errors = [
-        (_pointer(place[1:] if of_request and in_body else place), _sentence(str(each["msg"])), None)
-        for place, each in zip(places, found, strict=True)
-    ]
-    if in_body:
-        return Problem(422, "invalid_body", "The body cannot be used as it is written; see errors.", errors)
+def invalid_parameter(errors: Sequence[tuple[str, str, str | None]]) -> Problem:
     return Problem(400, "invalid_parameter", "A parameter cannot be used as it is written; see errors.", errors)
 
 
-def _pointer(place: Sequence[object]) -> str:
-    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in place)
+def _error(fault: Fault) -> Error:
+    return Error(fault.pointer, fault.message, fault.hint)
 
 
 def _sentence(text: str) -> str:

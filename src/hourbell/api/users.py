@@ -1,23 +1,27 @@
 """Who calls, and what with: the dependencies that the routes share."""
 
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from difflib import get_close_matches
 from typing import Annotated, TypeVar
 
 from fastapi import Depends, Header, Request
 from fastapi.dependencies.models import Dependant
-from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 
 from hourbell.api.access import Caller, caller, needs
+from hourbell.api.faults import faults_of
 from hourbell.api.idempotency import asked
 from hourbell.api.json_body import json_body, read_body
-from hourbell.api.problems import Problem
+from hourbell.api.problems import Problem, invalid_parameter
 from hourbell.control.control import Control
 from hourbell.control.user import User
+from hourbell.core.body_reader import RequestError
 from hourbell.core.roles import Role
 from hourbell.store.base import Request as StoreRequest
 
 Model = TypeVar("Model", bound=BaseModel)
+_LONGEST_NAME = 100
 
 
 async def control_of(request: Request) -> Control:
@@ -54,23 +58,30 @@ def read(model: type[Model], body: object) -> Model:
     try:
         return model.model_validate(body)
     except ValidationError as error:
-        raise RequestValidationError([{**each, "loc": ("body", *each["loc"])} for each in error.errors()]) from None
+        fields = [field.alias or name for name, field in model.model_fields.items()]
+        raise RequestError(faults_of(error.errors(), fields)) from None
 
 
 async def known_parameters(request: Request) -> None:
     """Refuse a parameter that means nothing here, and one that is given twice; but first whoever may not come in."""
     if not request.url.path.endswith("/session"):
         await caller(request)
-    known = _known(request.scope["route"].dependant)
-    given = [name for name, _ in request.query_params.multi_items()]
-    errors = [
-        (f"/query/{name}", "There is no such parameter." if name not in known else "It is given twice.", None)
-        for name in dict.fromkeys(given)
-        if name not in known or given.count(name) > 1
+    known = sorted(_known(request.scope["route"].dependant))
+    given = Counter(name for name, _ in request.query_params.multi_items())
+    unknown = [
+        (f"/query/{name}", "there is no such parameter", _meant(name, known)) for name in given if name not in known
     ]
-    if errors:
-        hint = f"this takes {', '.join(sorted(known))}" if known else "this takes none"
-        raise Problem(400, "unknown_parameter", f"A parameter cannot be used; {hint}.", errors)
+    twice = [(f"/query/{name}", f"{name} is given twice", "write it once") for name in known if given[name] > 1]
+    if unknown:
+        hint = f"this takes {', '.join(known)}" if known else "this takes none"
+        raise Problem(400, "unknown_parameter", f"A parameter cannot be used; {hint}.", [*unknown, *twice])
+    if twice:
+        raise invalid_parameter(twice)
+
+
+def _meant(name: str, known: Sequence[str]) -> str | None:
+    close = get_close_matches(name[:_LONGEST_NAME], known, n=1)
+    return f"did you mean {close[0]}?" if close else None
 
 
 def _known(dependant: Dependant) -> set[str]:

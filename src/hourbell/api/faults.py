@@ -1,0 +1,99 @@
+"""What is wrong with a parameter or a body, in our own words and with what to write instead.
+
+pydantic finds it, and says what by a type: https://docs.pydantic.dev/latest/errors/validation_errors. What was given is
+never repeated: it may be a secret.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hourbell.api.bodies import NAME
+from hourbell.core.body_reader import BodyReader, Fault, pointer_to
+
+Found = Mapping[str, Any]
+_Words = Callable[[str, Mapping[str, Any]], tuple[str, str | None]]
+_PATTERNS = {NAME: "write letters, digits, _ and -"}
+_PLACES = ("query", "path", "header")
+
+
+def faults_of(found: Sequence[Found], fields: Sequence[str] = ()) -> list[Fault]:
+    """A fault for each; `fields` are those that a body may have."""
+    faults = [fault_of(each) for each in found if each["type"] != "extra_forbidden"]
+    others = [each["loc"][-1] for each in found if each["type"] == "extra_forbidden"]
+    reader = BodyReader({}, faults)
+    reader.refuse_others("", dict.fromkeys(others), (), fields)
+    return faults
+
+
+def fault_of(found: Found) -> Fault:
+    """What pydantic found, with its own words if nothing like it was foreseen."""
+    place = tuple(found["loc"])
+    name = str(place[-1]) if place else "the body"
+    words = _WORDS.get(found["type"])
+    message, hint = (str(found["msg"]), None) if words is None else words(name, found.get("ctx") or {})
+    if found["type"] == "missing" and place[0] in _PLACES:
+        hint = f"write {name}=… in the {place[0]}"
+    return Fault(pointer_to(*place), message, hint)
+
+
+def _is_not(what: str, hint: str) -> _Words:
+    return lambda name, _: (f"{name} is not {what}", hint)
+
+
+def _refused(name: str, context: Mapping[str, Any]) -> tuple[str, str | None]:
+    """What our own validators say: what the value is, and what to write."""
+    what, hint = context["error"].args
+    return f"{name} is {what}", hint
+
+
+def _one_of(name: str, context: Mapping[str, Any]) -> tuple[str, str | None]:
+    return f"{name} is none of its values", f"write {context['expected'].replace(chr(39), '')}"
+
+
+def _too_short(name: str, context: Mapping[str, Any]) -> tuple[str, str | None]:
+    least = context["min_length"]
+    return f"{name} is {'empty' if least == 1 else 'too short'}", f"write at least {_characters(least)}"
+
+
+def _too_long(name: str, context: Mapping[str, Any]) -> tuple[str, str | None]:
+    return f"{name} is too long", f"write at most {_characters(context['max_length'])}"
+
+
+def _characters(number: int) -> str:
+    return f"{number:,} character{'' if number == 1 else 's'}"
+
+
+def _wrong_characters(name: str, context: Mapping[str, Any]) -> tuple[str, str | None]:
+    pattern = context["pattern"]
+    return f"{name} has characters that it cannot have", _PATTERNS.get(pattern, f"write what matches {pattern}")
+
+
+_WHOLE_NUMBER = _is_not("a whole number", "write one such as 10")
+_FLAG = _is_not("true or false", "write true or false")
+_WORDS: Mapping[str, _Words] = {
+    "missing": lambda name, _: (f"{name} is missing", f'write "{name}": … in the body'),
+    "value_error": _refused,
+    "model_type": lambda *_: ("the body is not an object", 'write one such as {"field": "value"}'),
+    "int_type": _WHOLE_NUMBER,
+    "int_parsing": _WHOLE_NUMBER,
+    "int_parsing_size": _is_not("a number of a size that can be read", "write one such as 10"),
+    "bool_type": _FLAG,
+    "bool_parsing": _FLAG,
+    "string_type": _is_not("a text", 'write it in quotes, as in "text"'),
+    "list_type": _is_not("a list", "write it in brackets, as in [1, 2]"),
+    "uuid_parsing": _is_not("an id", "write all 36 characters, as in 0198c0de-7a11-8b0b-9d35-5f1e1d7a93a5"),
+    "greater_than_equal": lambda name, context: (
+        f"{name} is less than {context['ge']}",
+        f"write {context['ge']} or more",
+    ),
+    "less_than_equal": lambda name, context: (f"{name} is more than {context['le']}", f"write {context['le']} or less"),
+    "enum": _one_of,
+    "literal_error": _one_of,
+    "string_too_short": _too_short,
+    "string_too_long": _too_long,
+    "string_pattern_mismatch": _wrong_characters,
+    "too_long": lambda name, context: (
+        f"{name} has too many items",
+        f"write at most {context['max_length']:,} in one request",
+    ),
+}
