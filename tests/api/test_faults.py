@@ -16,6 +16,8 @@ pytestmark = pytest.mark.anyio
 
 FOREIGN = ("Input", "should", "valid ", "Extra", "permitted", "required", "Value error", "Unable", "after validation")
 STATES = "write pending, running, retrying, succeeded, failed or cancelled"
+NO_FILTER = "the body is without a filter, which would be every run of every job"
+WRITE_ONE = 'write state, job, since or until, or "all": true'
 ODD_PATHS = [text for text in ODD_TEXTS if text not in ("", "null")]
 
 
@@ -90,6 +92,9 @@ async def test_a_parameter_is_refused_with_what_to_write(
          "write letters, digits, _ and -"),
         ("/preview", {"schedule": "@daily", "count": "5"}, "/count", "count is not a whole number",
          "write one such as 10"),
+        ("/runs/cancel", {}, "", NO_FILTER, WRITE_ONE),
+        ("/runs/discard", {"limit": 5, "state": None}, "", NO_FILTER, WRITE_ONE),
+        ("/runs/replay", {"per_minute": 5, "all": False}, "", NO_FILTER, WRITE_ONE),
         ("/runs/cancel", {"state": "done"}, "/state", "state is none of its values", STATES),
         ("/runs/cancel", {"job": "report", "limit": 0}, "/limit", "limit is less than 1", "write 1 or more"),
     ],

@@ -69,6 +69,14 @@ def test_a_run_that_waits_is_cancelled_once(node: Live) -> None:
     assert node.run("run", "watch", run).exit_code == 7
 
 
+def test_all_runs_are_meant_only_if_that_is_said(node: Live) -> None:
+    node.create("failing", method="POST")
+    run = node.failed_run("failing")
+
+    assert run in node.ok("run", "discard", "--all", "--yes").split()
+    assert "there is no run to discard" in node.run("run", "discard", "--all", "--job", "failing", "--yes").stderr
+
+
 def test_one_that_is_refused_keeps_no_other_out(node: Live) -> None:
     node.create("other", method="POST")
     run, missing = node.failed_run("other"), str(uuid4())

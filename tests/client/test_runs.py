@@ -47,10 +47,22 @@ async def test_an_action_on_many_runs_acts_once_and_is_answered_the_same(server:
         await server.client.jobs.trigger("report")
     server.weather.coming = ["drop-the-answer"]
 
-    cancelled = await server.client.runs.cancel_all(limit=2)
+    cancelled = await server.client.runs.cancel_all(everything=True, limit=2)
 
     assert (cancelled.matched, cancelled.has_more) == (2, True)
     assert len([run async for run in server.client.runs.list(state="pending")]) == 1
+
+
+@pytest.mark.parametrize("action", ["replay_all", "cancel_all", "discard_all"])
+async def test_every_run_is_acted_on_only_if_that_is_said(server: Served, action: str) -> None:
+    await failed_runs(server, 1)
+    act = getattr(server.client.runs, action)
+
+    with pytest.raises(Invalid) as refused:
+        await act(limit=1)
+
+    assert refused.value.errors[0].hint == 'write state, job, since or until, or "all": true'
+    assert (await act(everything=True)).has_more is False
 
 
 async def test_one_run_is_replayed_and_discarded(server: Served) -> None:

@@ -3,9 +3,9 @@
 Jobs are only described here: `core.job_body` reads them, and tells everything that is wrong at once.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SkipValidation
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation, model_validator
 from pydantic.config import JsonDict
 
 from hourbell.api.values import Duration, DurationText, Instant
@@ -165,11 +165,22 @@ class PreviewBody(Body):
 
 
 class RunFilterBody(Body):
+    """Which runs: `state`, `job`, `since` or `until` choose, and only `"all": true` does without them."""
+
     state: RunState | None = Field(None, strict=False)
     job: str | None = Field(None, min_length=1, max_length=100)
     since: Instant | None = None
     until: Instant | None = None
+    everything: bool = Field(False, alias="all", description="Every run of every job, unless a filter chooses.")
     limit: int = Field(1_000, ge=1, le=1_000)
+
+    @model_validator(mode="after")
+    def _chooses(self) -> Self:
+        """A filter that was left out by mistake must not act on every run."""
+        if not (self.everything or self.state or self.job or self.since or self.until):
+            what = "without a filter, which would be every run of every job"
+            raise ValueError(what, 'write state, job, since or until, or "all": true')
+        return self
 
 
 class ReplayAllBody(RunFilterBody):

@@ -95,8 +95,9 @@ def runs_options(function: Function) -> Function:
             "job": job,
             "since": instant(since, zone, "--since", "ago"),
             "until": instant(until, zone, "--until", "ago"),
+            "everything": is_all,
         }
-        by_filter = is_all or any(value is not None for value in chosen.values())
+        by_filter = any(chosen.values())
         if bool(ids) == by_filter:
             raise click.UsageError("Name runs by their ids, or choose them by --state, --job, --since or --all.")
         if ids and dry_run:

@@ -70,13 +70,17 @@ class Runs:
         job: UUID | str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        everything: bool = False,
         limit: int | None = None,
         per_minute: int | None = None,
         dry_run: bool = False,
         idempotency_key: str | None = None,
     ) -> BulkResult:
-        """Replay the dead letters that match, up to 1,000 by one call; `per_minute` of them become ready."""
-        body = _filter(state=state, job=job, since=since, until=until, limit=limit, per_minute=per_minute)
+        """Replay the dead letters that match, up to 1,000 by one call; `per_minute` of them become ready.
+
+        Without a filter that is refused, unless `everything` says that all of them are meant.
+        """
+        body = _filter(state, job, since, until, everything=everything, limit=limit, per_minute=per_minute)
         return await self._all("replay", body, dry_run=dry_run, key=idempotency_key)
 
     async def cancel_all(
@@ -86,12 +90,16 @@ class Runs:
         job: UUID | str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        everything: bool = False,
         limit: int | None = None,
         dry_run: bool = False,
         idempotency_key: str | None = None,
     ) -> BulkResult:
-        """Cancel waiting runs and ask running ones to stop, up to 1,000 by one call."""
-        body = _filter(state=state, job=job, since=since, until=until, limit=limit)
+        """Cancel waiting runs and ask running ones to stop, up to 1,000 by one call.
+
+        Without a filter that is refused, unless `everything` says that all of them are meant.
+        """
+        body = _filter(state, job, since, until, everything=everything, limit=limit)
         return await self._all("cancel", body, dry_run=dry_run, key=idempotency_key)
 
     async def discard_all(
@@ -101,12 +109,16 @@ class Runs:
         job: UUID | str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        everything: bool = False,
         limit: int | None = None,
         dry_run: bool = False,
         idempotency_key: str | None = None,
     ) -> BulkResult:
-        """Take the failed runs that match off the dead letters, up to 1,000 by one call."""
-        body = _filter(state=state, job=job, since=since, until=until, limit=limit)
+        """Take the failed runs that match off the dead letters, up to 1,000 by one call.
+
+        Without a filter that is refused, unless `everything` says that all of them are meant.
+        """
+        body = _filter(state, job, since, until, everything=everything, limit=limit)
         return await self._all("discard", body, dry_run=dry_run, key=idempotency_key)
 
     async def late(self, *, limit: int | None = None) -> Page[Run]:
@@ -127,5 +139,14 @@ class Runs:
         return BulkResult.of(await self._caller.post(path, body, query, key=key))
 
 
-def _filter(**given: object) -> dict[str, Any]:
+def _filter(
+    state: RunState | str | None,
+    job: UUID | str | None,
+    since: datetime | None,
+    until: datetime | None,
+    *,
+    everything: bool,
+    **more: int | None,
+) -> dict[str, Any]:
+    given = {"state": state, "job": job, "since": since, "until": until, "all": everything or None, **more}
     return {name: value for name, value in given.items() if value is not None}
