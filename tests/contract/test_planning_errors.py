@@ -72,6 +72,23 @@ async def test_a_job_that_makes_no_sense_is_set_aside(
     assert (runs, list(errors)) == (4, ["odd"])
 
 
+async def test_the_error_of_a_job_tells_everything_that_is_wrong_with_it(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await add_job(control)
+    await database.sql(
+        """update hourbell.jobs set schedule = '61 * * * *', target = '{"type": "http", "url": "ftp://x"}', """
+        "retry = '7', version = version + 1"
+    )
+
+    await store.plan_due(T0 + MINUTE, PASS, plan)
+
+    _, errors = await runs_and_errors(database)
+    schedule, url, *_ = errors["job"].split("; ")
+    assert (schedule, url[:18]) == ("minute field, column 1: 61 is outside 0-59", "url: a URL begins ")
+    assert "retry" in errors["job"]
+
+
 async def test_a_rule_that_fails_for_one_job_spares_the_others(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:

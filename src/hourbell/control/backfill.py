@@ -55,6 +55,8 @@ class Backfills:
         view = await self._jobs.get(ref)
         job = view.job
         _check_range(start, end, self._now())
+        if job.error is not None:
+            raise Conflict("job_in_error", f"the job is in error: {job.error}")
         if job.cursor_at is None:
             raise Conflict("not_adopted", "the job is not adopted yet; try again in a second")
         occurrences = _occurrences(job.definition, start, min(end, job.cursor_at))
@@ -111,7 +113,7 @@ def _occurrences(definition: Definition, start: datetime, end: datetime) -> list
     try:
         schedule = definition.parsed()
     except ScheduleError as error:
-        raise Conflict("job_in_error", str(error)) from None
+        raise Conflict("job_in_error", f"the job is in error: {error}") from None
     start = max(filter(None, (start, definition.starts_at)))
     end = min(filter(None, (end, definition.ends_at)))
     if start > end:

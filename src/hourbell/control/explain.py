@@ -94,8 +94,10 @@ class _Case:
             return self._before_the_job(f"the job was made at {self._when(self.view.created_at)}")
         if self.view.deleted_at is not None and self._is_beyond_the_cursor:
             return self._say(Verdict.DELETED, f"never runs: the job was deleted at {self._when(self.view.deleted_at)}")
+        if self._is_beyond_the_cursor and self.job.error is not None and _parsed(self.job.definition)[0] is None:
+            return self._in_error(self.job.error)
         if self.schedule is None:
-            return self._in_error(self.error)
+            return self._was_in_error() if self._was_changed_since else self._in_error(self.job.error or self.error)
         if not is_instant:
             return self._not_an_instant(self.schedule)
         return self._without_record()
@@ -117,6 +119,11 @@ class _Case:
     @property
     def _is_beyond_the_cursor(self) -> bool:
         return self.job.cursor_at is None or self.at > self.job.cursor_at
+
+    @property
+    def _was_changed_since(self) -> bool:
+        """Whether the definition of the instant is an older one than the job's of now."""
+        return self.facts.version is not None and self.facts.version.version < self.job.version
 
     def _still_to_plan(self) -> Explanation:
         if self.job.error is not None:
@@ -209,9 +216,10 @@ class _Case:
     def _before_the_job(self, why: str) -> Explanation:
         return self._say(Verdict.BEFORE_THE_JOB, f"got no run: {why}{self._backfill()}")
 
+    def _was_in_error(self) -> Explanation:
+        return self._say(Verdict.IN_ERROR, f"got no run: the job could not be planned then ({_short(self.error)})")
+
     def _in_error(self, error: str) -> Explanation:
-        if self.facts.version is not None and self.facts.version.version < self.job.version:
-            return self._say(Verdict.IN_ERROR, f"got no run: the job could not be planned then ({_short(error)})")
         advice = self._unless_deleted("mend the job")
         return self._say(Verdict.IN_ERROR, f"does not run: the job cannot be planned ({_short(error)}){advice}")
 

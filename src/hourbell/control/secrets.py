@@ -141,7 +141,7 @@ class Secrets:
             if not isinstance(parse_target(job.definition.target), HttpCall):
                 raise Conflict("not_a_webhook", "only a job with an http target has secrets")
         except TargetError as error:
-            raise Conflict("job_in_error", str(error)) from None
+            raise Conflict("job_in_error", f"the job is in error: {job.error or error}") from None
         sealed = await self._seal(plain, job.id, field)
         await self._secrets.put_secret(sealed, now, by, old_until=old_until, is_first=is_first, request=request)
 

@@ -14,6 +14,7 @@ from hourbell.core.job import Definition, Job, Json
 from hourbell.core.plan import Plan, Skip
 from hourbell.core.policies import RETRY_PRESETS, CatchUp, Delivery, Overlap, Priority, RetryPolicy
 from hourbell.core.run import NewRun, Run
+from hourbell.core.schedule import Schedule
 from hourbell.core.settle import Cancelled, Failed, Interrupted, Lost, Outcome, Succeeded, Unstarted
 from hourbell.core.states import Kind, RunState
 from hourbell.core.target import lane_of
@@ -43,6 +44,23 @@ def definition_of(row: Row) -> Definition:
     if row["payload"] is not None:
         json.loads(row["payload"])
     return _definition(row, target, lane_of(target), retry_from_json(json.loads(row["retry"])))
+
+
+def error_in(row: Row) -> str:
+    """Everything that keeps a row of `jobs` from being planned, on one line."""
+    readers: tuple[Callable[[], object], ...] = (
+        lambda: Schedule.parse(row["schedule"], row["timezone"], row["dst"], row["name"]),
+        lambda: lane_of(json.loads(row["target"])),
+        lambda: None if row["payload"] is None else json.loads(row["payload"]),
+        lambda: retry_from_json(json.loads(row["retry"])),
+    )
+    found = []
+    for read in readers:
+        try:
+            read()
+        except Exception as error:  # whatever it is, it must spare the other jobs
+            found.append(str(error) or type(error).__name__)
+    return "; ".join(found)
 
 
 def _readable(text: str, otherwise: Any) -> Any:
@@ -328,7 +346,8 @@ class Due:
                     unsaved.add(job_id)
                 jobs.append(_job(whole[job_id], definition_of(whole[job_id]), standing))
             except UNREADABLE as error:
-                broken.append(Broken.of(job_id, name, error))
+                told = error_in(whole[job_id]) if job_id in whole else ""
+                broken.append(Broken(job_id, name, told) if told else Broken.of(job_id, name, error))
         return cls(tuple(jobs), tuple(broken), frozenset(unsaved))
 
     def __len__(self) -> int:

@@ -15,7 +15,7 @@ from hourbell.store.postgres.auditing import audit
 from hourbell.store.postgres.planning import SQL as ENGINE_SQL
 from hourbell.store.postgres.planning import progress_of, write_batch
 from hourbell.store.queries import load_queries
-from hourbell.store.rows import Batch, columns, definition_text, job_of
+from hourbell.store.rows import Batch, columns, definition_text, error_in, job_of
 
 SQL = load_queries("hourbell.store.postgres", "control.sql")
 _JOB_COLUMNS = 27
@@ -54,7 +54,7 @@ async def write_changes(connection: Any, changed: Sequence[ChangedJob], now: dat
 async def save_current(connection: Any, job: Job, row: Any, now: datetime) -> None:
     """Make sure that the job can run, and that the version it is at is written down."""
     if not job.definition.lane:
-        raise Conflict("job_in_error", job.error or "the job's target makes no sense")
+        raise Conflict("job_in_error", f"the job is in error: {job.error or error_in(row)}")
     if row["saved_version"] != row["version"]:
         versions = [[job.id], [job.version], [definition_text(job.definition)]]
         await connection.execute(ENGINE_SQL["insert_versions"], *versions, now, "sql")

@@ -11,7 +11,7 @@ from hourbell.core.job import Definition, Job
 from hourbell.store.base import Conflict, Request, Wake
 from hourbell.store.changes import ChangedJob, NewJob, check_version, old_version
 from hourbell.store.queries import load_queries
-from hourbell.store.rows import Batch, Row, definition_text, job_of
+from hourbell.store.rows import Batch, Row, definition_text, error_in, job_of
 from hourbell.store.sqlite.auditing import audit
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.plan_words import SQL as ENGINE_SQL
@@ -61,7 +61,7 @@ def write_changes(session: Session, changed: Sequence[ChangedJob], now: datetime
 def save_current(session: Session, job: Job, row: Row, now: datetime) -> None:
     """Make sure that the job can run, and that the version it is at is written down."""
     if not job.definition.lane:
-        raise Conflict("job_in_error", job.error or "the job's target makes no sense")
+        raise Conflict("job_in_error", f"the job is in error: {job.error or error_in(row)}")
     if row["saved_version"] != row["version"]:
         version = (job.id, job.version, definition_text(job.definition))
         session.execute(ENGINE_SQL["insert_versions"], [version], now, "sql")
