@@ -1,10 +1,15 @@
-"""The table of tags follows the jobs, however they are changed."""
+"""The table of tags follows the jobs, however they are changed, and what cannot be a tag is an error of its job."""
 
 import pytest
 
+from hourbell.core.plan import plan
+from hourbell.core.policies import RETRY_PRESETS
+from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
-from tests.contract.steps import BY, T0, add_job, changed
+from hourbell.store.lists import JobQuery
+from tests.contract.steps import BY, PASS, T0, add_job, changed, refusal
 from tests.database import Database, PostgresDatabase
+from tests.sqlite_database import SqliteDatabase
 
 pytestmark = pytest.mark.anyio
 
@@ -32,3 +37,89 @@ async def test_tags_follow_plain_sql(control: ControlStore, database: Database) 
     assert await tags(database) == [("x", "job"), ("y", "job")]
     await database.sql("update hourbell.jobs set name = 'renamed'")
     assert await tags(database) == [("x", "renamed"), ("y", "renamed")]
+
+
+ODD = {
+    "nested": ("{{a,b},{c,d}}", '[["a", "b"], ["c", "d"]]'),
+    "empty": ('{a,""}', '["a", ""]'),
+    "twice": ("{a,a}", '["a", "a"]'),
+    "with a comma": ('{"a,b"}', '["a,b"]'),
+    "with a line break": ('{"a\nb"}', '["a\\nb"]'),
+    "too long": ("{" + "a" * 101 + "}", f'["{"a" * 101}"]'),
+    "too many": (
+        "{" + ",".join(map(str, range(51))) + "}",
+        str([str(number) for number in range(51)]).replace("'", '"'),
+    ),
+}
+ODD_IN_JSON = {
+    "null": "[null]",
+    "number": "[1, 2.5, true]",
+    "object": '[{"a": 1}]',
+    "half a pair": r'["\ud800"]',
+    "nested deep": "[" * 990 + "]" * 990,
+    "many digits": "[" + "1" * 5_000 + "]",
+}
+INSERT = """
+    insert into hourbell.jobs (name, schedule, target, tags)
+    values ('odd', '* * * * *', '{{"type": "task", "name": "a"}}', '{}'),
+           ('fine', '* * * * *', '{{"type": "task", "name": "a"}}', '{}')
+"""
+
+
+async def shown_tags(database: Database) -> list[tuple[str, ...]]:
+    """The tags of every job, as lists and single answers show them."""
+    listed = [view.job.definition.tags for view in await database.lists().jobs(JobQuery(), PASS)]
+    found = [await database.control().get_job(name) for name in ("odd", "fine")]
+    return [*listed, *(job.definition.tags for job in found if job is not None)]
+
+
+async def check_odd(database: Database) -> None:
+    """The odd job gets its error and the other its plan; all can be read, and the odd one mended."""
+    assert all(isinstance(tag, str) for tags in await shown_tags(database) for tag in tags)
+    planned = await database.engine().plan_due(await database.engine().sample_time(), PASS, plan)
+    assert [(name, error[:5]) for name, error in planned.errors] == [("odd", "/tags")]
+    assert all(isinstance(tag, str) for tags in await shown_tags(database) for tag in tags)
+
+    odd, fine = [await database.control().get_job(name) for name in ("odd", "fine")]
+    assert odd is not None
+    assert fine is not None
+    assert (odd.cursor_at, fine.error, fine.definition.tags) == (None, None, ("x", "a b"))
+    await database.control().pause_job(odd.id, T0, BY, note="", until=None, cancel_waiting=False)
+    mended = await database.control().edit_job(odd.id, lambda job: changed(job, tags=("x",)), T0, BY)
+    assert (mended.error, mended.definition.tags) == (None, ("x",))
+
+
+@pytest.mark.parametrize("case", ODD)
+async def test_tags_by_sql_that_the_api_would_refuse_are_the_error_of_their_job(database: Database, case: str) -> None:
+    in_array, in_json = ODD[case]
+    is_postgres = isinstance(database, PostgresDatabase)
+    fine = '{x,"a b"}' if is_postgres else '["x", "a b"]'
+
+    await database.sql(INSERT.format(in_array if is_postgres else in_json, fine))
+
+    await check_odd(database)
+
+
+@pytest.mark.parametrize("case", ODD_IN_JSON)
+async def test_tags_in_sqlite_that_are_no_texts_are_the_error_of_their_job(case: str) -> None:
+    async with SqliteDatabase.in_file() as database:
+        await database.sql(INSERT.format(ODD_IN_JSON[case], '["x", "a b"]'))
+
+        await check_odd(database)
+
+
+async def test_tags_that_an_update_by_sql_spoils_are_the_error_of_the_job(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_job(control, tags=("a",), retry=RETRY_PRESETS["none"])
+    value = "{{a,b}}" if isinstance(database, PostgresDatabase) else '[["a", "b"]]'
+    await database.sql(f"update hourbell.jobs set tags = '{value}'")
+
+    now = await store.sample_time()
+    planned = await store.plan_due(now, PASS, plan)
+
+    spoilt = await control.get_job(job.id)
+    assert spoilt is not None
+    assert (planned.runs, [name for name, _ in planned.errors]) == (0, ["job"])
+    assert (spoilt.definition.tags, spoilt.definition.retry) == ((), RETRY_PRESETS["none"])
+    assert await refusal(control.trigger_job(job.id, job.id, now, None, BY)) == "job_in_error"

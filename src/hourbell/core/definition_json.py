@@ -8,6 +8,7 @@ from typing import Any
 from hourbell.core.job import Definition
 from hourbell.core.policies import RETRY_PRESETS, CatchUp, Delivery, Overlap, Priority, RetryPolicy
 from hourbell.core.schedule.forms import parse_duration
+from hourbell.core.tags import readable_tags
 
 _ENUMS = {"catch_up": CatchUp, "overlap": Overlap, "delivery": Delivery, "priority": Priority}
 _DURATIONS = ("catch_up_window", "max_age", "late_after", "jitter")
@@ -44,7 +45,7 @@ def definition_from_json(body: Mapping[str, Any]) -> Definition:
         if values.get(name) is not None:
             values[name] = _instant(name, values[name])
     values["retry"] = retry_from_json(values.get("retry", "default"))
-    values["tags"] = tuple(values.get("tags", ()))
+    values["tags"] = readable_tags(values.get("tags"))
     return Definition(**values)
 
 

@@ -17,6 +17,7 @@ from hourbell.core.preview import rfc3339
 from hourbell.core.schedule import Schedule, ScheduleError
 from hourbell.core.signing import secret_bytes
 from hourbell.core.strict_json import fault_of, text_fault
+from hourbell.core.tags import tag_faults
 from hourbell.core.target import TargetCall, TargetError, parse_target
 
 __all__ = [
@@ -44,7 +45,7 @@ READ_ONLY = frozenset(
     }
 )  # fmt: skip
 GENERATE = "generate"
-MOST_TAGS, LONGEST_TAG, LONGEST_DESCRIPTION, MOST_WAITS = 50, 100, 10_000, 100
+LONGEST_DESCRIPTION, MOST_WAITS = 10_000, 100
 _KNOWN = READ_ONLY.union(FIELDS, ["secret"])
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)
 _NEEDS = re.compile(r"the \w+ target needs (\w+)")
@@ -262,16 +263,9 @@ class _JobReader(BodyReader):
 
     def tags(self) -> tuple[str, ...]:
         tags = self.body.get("tags", [])
-        if not isinstance(tags, list) or len(tags) > MOST_TAGS:
-            self.fault("/tags", f"tags is not a list of at most {MOST_TAGS} texts")
-            return ()
-        for place, tag in enumerate(tags):
-            if not isinstance(tag, str) or not 1 <= len(tag) <= LONGEST_TAG or not tag.isprintable() or "," in tag:
-                hint = f"write 1 to {LONGEST_TAG} printable characters without a comma"
-                self.fault(f"/tags/{place}", f"{shown(tag)} cannot be a tag", hint)
-            elif tag in tags[:place]:
-                self.fault(f"/tags/{place}", f"the tag {shown(tag)} is there already", "leave it out")
-        return tuple(tags)
+        faults = list(tag_faults(tags))
+        self.faults += faults
+        return () if faults else tuple(tags)
 
 
 def _place_in_target(message: str, target: Mapping[str, Any]) -> str:

@@ -6,9 +6,10 @@ There is one entry for each field of a job, in the order of FIELDS.
 from enum import StrEnum
 from typing import Any
 
-from hourbell.core.job_body import FIELDS, LONGEST_DESCRIPTION, LONGEST_TAG, MOST_TAGS, MOST_WAITS
+from hourbell.core.job_body import FIELDS, LONGEST_DESCRIPTION, MOST_WAITS
 from hourbell.core.jobs_file import AS_JSON, LONGEST_SOURCE
 from hourbell.core.policies import RETRY_PRESETS, CatchUp, Delivery, Overlap, Priority
+from hourbell.core.tags import LONGEST_TAG, MOST_TAGS
 from hourbell.core.target import METHODS
 
 Schema = dict[str, Any]

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from hourbell.core.body_reader import BodyError
 from hourbell.core.definition_json import definition_to_json, retry_from_json
 from hourbell.core.job import Definition, Job, Json
 from hourbell.core.plan import Plan, Skip
@@ -17,6 +18,7 @@ from hourbell.core.run import NewRun, Run
 from hourbell.core.schedule import Schedule
 from hourbell.core.settle import Cancelled, Failed, Interrupted, Lost, Outcome, Succeeded, Unstarted
 from hourbell.core.states import Kind, RunState
+from hourbell.core.tags import readable_tags, tag_faults
 from hourbell.core.target import lane_of
 from hourbell.sealing import Sealed
 
@@ -43,6 +45,7 @@ def definition_of(row: Row) -> Definition:
     target = json.loads(row["target"])
     if row["payload"] is not None:
         json.loads(row["payload"])
+    _check_tags(row)
     return _definition(row, target, lane_of(target), retry_from_json(json.loads(row["retry"])))
 
 
@@ -53,6 +56,7 @@ def error_in(row: Row) -> str:
         lambda: lane_of(json.loads(row["target"])),
         lambda: None if row["payload"] is None else json.loads(row["payload"]),
         lambda: retry_from_json(json.loads(row["retry"])),
+        lambda: _check_tags(row),
     )
     found = []
     for read in readers:
@@ -63,6 +67,11 @@ def error_in(row: Row) -> str:
     return "; ".join(found)
 
 
+def _check_tags(row: Row) -> None:
+    if faults := list(tag_faults(row["tags"])):
+        raise BodyError(faults)
+
+
 def _readable(text: str, otherwise: Any) -> Any:
     try:
         return json.loads(text)
@@ -71,11 +80,11 @@ def _readable(text: str, otherwise: Any) -> Any:
 
 
 def _definition_as_far_as_it_goes(row: Row) -> Definition:
-    """The definition, without a lane and with the default retry where the row makes no sense."""
+    """The definition; where the row makes no sense it has no lane, and instead of what cannot be read the default."""
     try:
         return definition_of(row)
     except UNREADABLE:
-        return _definition(row, _readable(row["target"], {}), "", RETRY_PRESETS["default"])
+        return _definition(row, _readable(row["target"], {}), "", _retry_of(row["retry"]))
 
 
 def _definition(row: Row, target: Json, lane: str, retry: RetryPolicy) -> Definition:
@@ -99,7 +108,7 @@ def _definition(row: Row, target: Json, lane: str, retry: RetryPolicy) -> Defini
         starts_at=row["starts_at"],
         ends_at=row["ends_at"],
         enabled=bool(row["enabled"]),
-        tags=tuple(row["tags"]),
+        tags=readable_tags(row["tags"]),
         lane=lane,
         managed_by=row["managed_by"],
         source=row["source"],

@@ -87,7 +87,7 @@ def _reader(name: str) -> Callable[[Any], Any] | None:
         return _id_of
     if name in _DURATIONS:
         return _duration_of
-    return json.loads if name in _LISTS else None
+    return _list_of if name in _LISTS else None
 
 
 def _plain(value: Any) -> Any:
@@ -101,6 +101,14 @@ def _local_of(value: int) -> datetime:
 
 def _duration_of(value: int) -> timedelta:
     return timedelta(microseconds=value)
+
+
+def _list_of(text: str) -> Any:
+    """The list, or one of nothing where it cannot be read, as with a number that has too many digits."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return [None]
 
 
 def _id_of(value: bytes | int) -> UUID | int:
