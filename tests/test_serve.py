@@ -1,6 +1,7 @@
 """`hourbell serve` as a user meets it: a real process, its answers, its log and its exit code."""
 
 import os
+import re
 import signal
 import socket
 import sqlite3
@@ -14,6 +15,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from hourbell.settings import masked
 from hourbell.store.migrations import load_migrations
 from tests.database import PostgresDatabase
 from tests.faults.process import Server
@@ -257,6 +259,28 @@ async def test_what_postgresql_refuses_is_told_in_one_line(serve: Serve, postgre
         server = serve(DATABASE_URL=url)
         assert server.wait(15) == 1
         assert told in _complaint(server)
+
+
+@pytest.mark.anyio
+async def test_a_wrong_login_of_functions_is_told_by_its_own_setting(serve: Serve, postgres: PostgresDatabase) -> None:
+    await postgres.sql("create role functions_without_rights login password 'hunter2'")
+    login = postgres.url.replace("postgres@", "functions_without_rights:hunter2@")
+    try:
+        for url, code, told in (
+            (login.replace("functions_without", "no"), 1, 'role "no_rights" does not exist; '),
+            ("postgresql://me:hunter2@127.0.0.1:1/db", 1, "Connection refused; "),
+            (server_url().replace("postgres@", "functions_without_rights:hunter2@"), 2, "names another database "),
+            (login, 2, "its login may not settle runs; grant it usage on schema hourbell and execute on function "),
+        ):
+            server = serve(DATABASE_URL=postgres.url, HOURBELL_SQL_DATABASE_URL=url)
+            assert server.wait(15) == code
+            complaint = _complaint(server)
+            assert told in complaint
+            assert f"({masked(url)}): " in complaint
+            assert re.findall(r"\w*DATABASE_URL", complaint) == ["HOURBELL_SQL_DATABASE_URL"]
+            assert "hunter2" not in server.log
+    finally:
+        await postgres.sql("drop role functions_without_rights")
 
 
 def test_a_file_that_is_no_database_is_told_in_one_line(serve: Serve, tmp_path: Path) -> None:

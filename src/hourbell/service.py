@@ -83,7 +83,8 @@ class Service:
         self._signalled_at = 0.0
 
     async def run(self) -> None:
-        """Serve until a signal. Raises CannotListen, StoreUnavailable or MigrationError if it cannot start."""
+        """Serve until a signal. Raises CannotListen, StoreUnavailable, FunctionLoginRefused or MigrationError if
+        it cannot start."""
         listening = _listen(*self._settings.http_addr)
         self._handle_signals()
         stores = open_stores(self._settings)

@@ -12,7 +12,7 @@ from hourbell.library import trouble
 from hourbell.logs import configure_logs
 from hourbell.service import CannotListen, Service
 from hourbell.settings import Settings, SettingsError, load_settings
-from hourbell.store.base import StoreUnavailable
+from hourbell.store.base import FunctionLoginRefused, FunctionsOutOfReach, StoreUnavailable
 from hourbell.store.migrations import MigrationError
 
 if TYPE_CHECKING:
@@ -47,6 +47,10 @@ def serve(settings: Settings, scheduler: "Scheduler") -> int:
     try:
         with asyncio.Runner(loop_factory=_new_loop) as runner:
             runner.run(main())
+    except (FunctionsOutOfReach, FunctionLoginRefused) as error:
+        what, why, advice = trouble.with_functions(settings, error)
+        tell(f"{what}: {why}; {advice}")
+        return USAGE if isinstance(error, FunctionLoginRefused) else FAILED
     except StoreUnavailable as error:
         what, why, advice = trouble.with_database(settings, error)
         return failed(f"{what} ({settings.database}): {why}; {advice}")

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from hourbell.settings import DEFAULT, FILE, Settings
+from hourbell.settings import DEFAULT, FILE, Settings, masked
+from hourbell.store.base import FunctionLoginRefused
 
 _NO_DATABASE = "file is not a database"  # as SQLite says it
 
@@ -27,6 +28,16 @@ def with_database(settings: Settings, error: Exception) -> Trouble:
         )
     why, advice = _of_file(Path(settings.database.location), why)
     return Trouble("the database is out of reach", why, f"{advice}, or name another file in {place}")
+
+
+def with_functions(settings: Settings, error: Exception) -> Trouble:
+    """Why the login that functions have for themselves cannot be reached or used."""
+    place, shown = _place_of(settings, "sql_database_url"), masked(settings.sql_database_url or "")
+    if isinstance(error, FunctionLoginRefused):
+        why, _, advice = str(error).partition("; ")
+        return Trouble(f"{place} cannot be used ({shown})", why, advice)
+    advice = f"check that it can be reached from here and that the URL in {place} is right"
+    return Trouble(f"the login of functions is out of reach ({shown})", str(error), advice)
 
 
 def with_address(settings: Settings, error: Exception) -> Trouble:

@@ -31,6 +31,14 @@ class StoreUnavailable(Exception):
     """The database cannot be reached, or closed the connection."""
 
 
+class FunctionsOutOfReach(StoreUnavailable):
+    """The same of the login that functions have for themselves."""
+
+
+class FunctionLoginRefused(Exception):
+    """The login that functions have for themselves is of no use; the message says why and what to do."""
+
+
 class Conflict(Exception):
     """The change was refused; `code` says why, for programs."""
 
@@ -195,7 +203,10 @@ class TransactionStore(Protocol):
         """Commits at the end of the block; an exception rolls everything back."""
 
     async def check(self) -> None:
-        """Raise StoreUnavailable, with what to do, if it could not settle what it lends transactions for."""
+        """See that it can settle what it lends transactions for.
+
+        Raises FunctionsOutOfReach or FunctionLoginRefused if it is the login of functions that could not.
+        """
 
     async def close(self) -> None:
         """Give back every connection."""

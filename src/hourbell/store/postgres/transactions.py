@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from hourbell.store.base import Held, OpenTransaction, Settled, StoreUnavailable
+from hourbell.store.base import (
+    FunctionLoginRefused,
+    FunctionsOutOfReach,
+    Held,
+    OpenTransaction,
+    Settled,
+    StoreUnavailable,
+)
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.function_connections import ConnectionLost, FunctionConnections
 from hourbell.store.postgres.settling import write_settlements
@@ -50,15 +57,18 @@ class PostgresTransactionStore:
             return
         async with self._separate.engine.connection() as connection:
             ours = await connection.fetchval(_SQL["which_database"])
-        async with self._functions.transaction() as connection:
-            theirs = await connection.fetchval(_SQL["which_database"])
-            may_settle = theirs == ours and await connection.fetchval(_SQL["may_settle"])
+        try:
+            async with self._functions.transaction() as connection:
+                theirs = await connection.fetchval(_SQL["which_database"])
+                may_settle = theirs == ours and await connection.fetchval(_SQL["may_settle"])
+        except ConnectionLost as error:
+            raise FunctionsOutOfReach(str(error)) from error
         if theirs != ours:
-            raise StoreUnavailable("HOURBELL_SQL_DATABASE_URL names another database; it is for another login to ours")
+            raise FunctionLoginRefused("it names another database than the jobs are in; name that one, with this login")
         if not may_settle:
-            raise StoreUnavailable(
-                "the login of HOURBELL_SQL_DATABASE_URL may not settle runs; grant it usage on schema hourbell and "
-                "execute on function hourbell.settle_run"
+            raise FunctionLoginRefused(
+                "its login may not settle runs; grant it usage on schema hourbell and execute on function "
+                "hourbell.settle_run"
             )
 
     async def close(self) -> None:
