@@ -104,6 +104,18 @@ async def test_a_generated_secret_is_shown_once(api: Whole) -> None:
     assert [secret["field"] for secret in read.json()["secrets"]] == ["signing"]
 
 
+async def test_a_list_tells_which_secrets_jobs_have_if_it_is_asked(api: Whole) -> None:
+    await api.job(target={**HOOK, "secret": "generate"})
+    await api.job(name="unsigned")
+
+    asked = (await api.client.get(f"{JOBS}?secrets=true")).json()["items"]
+    plain = (await api.client.get(JOBS)).json()["items"]
+
+    assert asked == [(await api.client.get(f"{JOBS}/{name}")).json() for name in ("report", "unsigned")]
+    assert [[secret["field"] for secret in job["secrets"]] for job in asked] == [["signing"], []]
+    assert not any("secrets" in job for job in plain)
+
+
 async def test_rotating_shows_the_new_secret_and_keeps_the_old_for_a_while(api: Whole) -> None:
     await api.job(target={**HOOK, "secret": "generate"})
 

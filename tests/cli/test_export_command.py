@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from hourbell.cli.export import Export
 from hourbell.client import Job
+from hourbell.client.caller import Caller
 from hourbell.core.job import Definition
 from hourbell.core.job_body import job_to_body
 from hourbell.core.jobs_file import FORMATS, Format, read_jobs_file
@@ -69,6 +70,22 @@ def test_secrets_are_told_and_not_exported(node: Live) -> None:
     assert "not in the file: signed: secret" in as_json.stderr
     assert not any(word in exported.output + as_json.output for word in ("whsec_", "very-hidden"))
     assert node.ok("diff", "-f", "-", given=exported.stdout).splitlines()[-1] == "nothing to change"
+
+
+def test_jobs_are_asked_for_by_the_page(node: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3):
+        node.create(f"paged-{number}", "--tag", "paged")
+    asked = []
+    get = Caller.get
+
+    async def counted(caller: Caller, path: str, *rest: Any) -> Any:
+        asked.append(path)
+        return await get(caller, path, *rest)
+
+    monkeypatch.setattr(Caller, "get", counted)
+
+    assert "paged-2" in node.ok("export", "--tag", "paged")
+    assert asked == ["/api/v1/jobs"]
 
 
 def test_jobs_of_several_owners_have_no_source_and_say_whose_they_are(node: Live) -> None:

@@ -89,11 +89,23 @@ async def test_secrets_are_listed_without_what_they_say(control: ControlStore, d
     await put(database, sealed(job, b"old"))
     await put(database, sealed(job, b"new"), T0 + HOUR, keep=T0 + DAY)
 
-    rows = await database.secrets().list_secrets(job.id, T0 + 2 * HOUR)
+    rows = await database.secrets().list_secrets([job.id], T0 + 2 * HOUR)
     assert [(row.field, row.created_at, row.valid_until) for row in rows] == [
         ("signing", T0 + HOUR, None),
         ("signing", T0, T0 + DAY),
     ]
+
+
+async def test_secrets_of_many_jobs_are_listed_by_job(control: ControlStore, database: Database) -> None:
+    jobs = [await add_job(control, name) for name in ("first", "second", "without")]
+    for job in jobs[:2]:
+        await put(database, sealed(job, field="header:X-Key"))
+        await put(database, sealed(job))
+
+    rows = await database.secrets().list_secrets([job.id for job in jobs], T0)
+    expected = [(job.id, field) for job in jobs[:2] for field in ("header:X-Key", "signing")]
+    assert [(row.job_id, row.field) for row in rows] == sorted(expected)
+    assert await database.secrets().list_secrets([], T0) == []
 
 
 async def test_each_change_of_a_secret_is_audited_by_name_only(control: ControlStore, database: Database) -> None:

@@ -55,12 +55,18 @@ async def list_jobs(
     last_result: Annotated[RunState | None, Query(description="How the last run ended; listed by id.")] = None,
     next_before: Annotated[Instant | None, Query(description="Jobs that fire before then, the next first.")] = None,
     sort: JobSort | None = None,
+    secrets: Annotated[bool, Query(description="Tell which secrets each job has.")] = False,
 ) -> Response:
     """Jobs by name, or by when they fire next (`sort=next_at`, and always with `next_before`)."""
     del user
     order = sort or (JobSort.ID if last_result else JobSort.NEXT if next_before else JobSort.NAME)
     query = JobQuery(order, q, tag, state, target, managed_by, source, last_result, next_before)
-    return JSONResponse(render.page(await control.history.jobs(query, limit, cursor), render.job))
+    found = await control.history.jobs(query, limit, cursor)
+    if not secrets:
+        return JSONResponse(render.page(found, render.job))
+    ids = [view.job.id for view in found.items]
+    rows = {} if control.secrets is None else await control.secrets.list_by_job(ids, control.now())
+    return JSONResponse(render.page(found, lambda view: render.job_with_secrets(view, rows.get(view.job.id, ()))))
 
 
 @router.post(
@@ -86,8 +92,7 @@ async def get_job(control: ControlDep, user: Viewer, job: JobRef) -> Response:
     del user
     view = await control.jobs.get(job)
     rows = [] if control.secrets is None else await control.secrets.list(view.job.id, control.now())
-    body = {**render.job(view), "secrets": render.secrets(rows)}
-    return JSONResponse(body, headers=_etag(view.job.version))
+    return JSONResponse(render.job_with_secrets(view, rows), headers=_etag(view.job.version))
 
 
 @router.put(

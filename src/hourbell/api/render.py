@@ -90,10 +90,12 @@ def totals(found: JobTotals) -> Json:
     }
 
 
-def secrets(rows: Iterable[SecretRow]) -> list[Json]:
-    return [
+def job_with_secrets(view: JobView, rows: Iterable[SecretRow]) -> Json:
+    """A job, and which secrets it has."""
+    kept = [
         {"field": row.field, "created_at": time(row.created_at), "valid_until": time(row.valid_until)} for row in rows
     ]
+    return {**job(view), "secrets": kept}
 
 
 def intention(intended: Intended, before: Sequence[Upcoming], after: Sequence[Upcoming], warned: list[Json]) -> Json:

@@ -166,8 +166,12 @@ class Plan(Answer):
     deleted: list[DeletedJob]
 
 
+class JobListed(JobAnswer):
+    secrets: list[SecretAnswer] = Field(default=[], description="Which secrets it has; only if it was asked for.")
+
+
 class JobList(Answer):
-    items: list[JobAnswer]
+    items: list[JobListed]
     next_cursor: str | None
 
 

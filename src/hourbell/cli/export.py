@@ -110,10 +110,8 @@ def command(
         fail(f"{name} is there already", "name a new file, or redirect stdout: > FILE", exit_code=USAGE)
     found = Export()
     with Progress("reading", unit="jobs") as progress:
-        for job in client.jobs.list(tag=tag, managed_by=managed_by, source=source):
-            known = _with_secrets(client, job)
-            if known is not None:
-                found.add(known)
+        for job in client.jobs.list(tag=tag, managed_by=managed_by, source=source, secrets=True):
+            found.add(job)
             progress.add(1)
     form = form or format_of_name(name or "") or "toml"
     _write(found.text(form), name)
@@ -128,18 +126,6 @@ def command(
     if found.unwritten:
         complain("these jobs could not be written", *map(plain, found.unwritten))
         sys.exit(FAILED)
-
-
-def _with_secrets(client: "Client", job: "Job") -> "Job | None":
-    """The job with the names of its secrets, which lists leave out; None if it is gone by now."""
-    from hourbell.client import NotFound
-
-    if job.target.get("type") != "http":  # only webhooks have any
-        return job
-    try:
-        return client.jobs.get(job.id)
-    except NotFound:
-        return None
 
 
 def _words(secret: str) -> str:

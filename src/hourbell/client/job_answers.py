@@ -85,7 +85,7 @@ class Job(Answer):
     totals: Totals | None = None
     created_at: datetime | None = None
     updated_at: datetime | None = None
-    secrets: tuple[KeptSecret, ...] = ()  # told by `get`
+    secrets: tuple[KeptSecret, ...] = ()  # told by `get`, and by `list` if it is asked for
     warnings: tuple[Warned, ...] = ()  # told when it is defined
     generated_secret: str | None = field(default=None, repr=False)  # told when it is made, once
 

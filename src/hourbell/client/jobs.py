@@ -46,9 +46,13 @@ class Jobs:
         last_result: RunState | str | None = None,
         next_before: datetime | None = None,
         sort: str | None = None,
+        secrets: bool = False,
         limit: int | None = None,
     ) -> Pages[Job]:
-        """Jobs by name, or by when they fire next (`sort="next_at"`, and always with `next_before`)."""
+        """Jobs by name, or by when they fire next (`sort="next_at"`, and always with `next_before`).
+
+        With `secrets`, each says which secrets it has.
+        """
         query = {
             "q": q,
             "tag": tag,
@@ -59,6 +63,7 @@ class Jobs:
             "last_result": last_result,
             "next_before": next_before,
             "sort": sort,
+            "secrets": secrets or None,
         }
         return Pages(Job, lambda page: self._caller.get(_JOBS, page), query, limit)
 

@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -103,7 +103,14 @@ class Secrets:
 
     async def list(self, ref: str | UUID, now: datetime) -> list[SecretRow]:
         """Which secrets a job has, not what they say."""
-        return await self._secrets.list_secrets((await self._job(ref)).id, now)
+        return await self._secrets.list_secrets([(await self._job(ref)).id], now)
+
+    async def list_by_job(self, job_ids: Sequence[UUID], now: datetime) -> Mapping[UUID, Sequence[SecretRow]]:
+        """The same for many jobs at once; those that have none are not there."""
+        found: dict[UUID, list[SecretRow]] = {}
+        for row in await self._secrets.list_secrets(job_ids, now) if job_ids else ():
+            found.setdefault(row.job_id, []).append(row)
+        return found
 
     async def rotate_keys(self, now: datetime, by: str) -> int:
         """Seal everything with the newest key of the ring, in batches; how many there were."""

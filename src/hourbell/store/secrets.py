@@ -17,6 +17,7 @@ class SecretRow:
     """A secret as it may be shown: that there is one."""
 
     id: UUID
+    job_id: UUID
     field: str
     key_id: str
     created_at: datetime
@@ -54,8 +55,8 @@ class SecretStore(Protocol):
     ) -> bool:
         """Take the secrets of a field away at once. False if there was none."""
 
-    async def list_secrets(self, job_id: UUID, now: datetime) -> list[SecretRow]:
-        """The secrets of a job that are valid, the newest of each field first."""
+    async def list_secrets(self, job_ids: Sequence[UUID], now: datetime) -> list[SecretRow]:
+        """Which secrets of jobs are valid, by job, the newest of each field first."""
 
     async def sealed_secrets(self, job_ids: Sequence[UUID], now: datetime) -> list[Sealed]:
         """The secrets of jobs that are valid, the newest of each field first."""

@@ -36,7 +36,7 @@ class PostgresSecretStore:
             await act_once(connection, request, now)
             if await connection.fetchval(SQL["lock_job"], secret.job_id) is None:
                 raise Conflict("no_such_job", "there is no such job")
-            rows = await connection.fetch(SQL["list_secrets"], secret.job_id, now)
+            rows = await connection.fetch(SQL["list_secrets"], [secret.job_id], now)
             refuse_to_put(any(row["field"] == secret.field for row in rows), is_first)
             await connection.execute(SQL["end_secrets"], secret.job_id, secret.field, old_until)
             await connection.execute(SQL["delete_ended"], now)
@@ -57,12 +57,9 @@ class PostgresSecretStore:
             await audit(connection, now, by, "secret.remove", str(job_id), None, after, request)
             return True
 
-    async def list_secrets(self, job_id: UUID, now: datetime) -> list[SecretRow]:
+    async def list_secrets(self, job_ids: Sequence[UUID], now: datetime) -> list[SecretRow]:
         async with self._connections.connection() as connection:
-            rows = await connection.fetch(SQL["list_secrets"], job_id, now)
-        return [
-            SecretRow(row["id"], row["field"], row["key_id"], row["created_at"], row["valid_until"]) for row in rows
-        ]
+            return [SecretRow(**row) for row in await connection.fetch(SQL["list_secrets"], job_ids, now)]
 
     async def sealed_secrets(self, job_ids: Sequence[UUID], now: datetime) -> list[Sealed]:
         async with self._connections.connection() as connection:

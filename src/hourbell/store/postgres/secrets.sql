@@ -14,8 +14,8 @@ insert into hourbell.secrets (id, job_id, field, key_id, sealed, created_at) val
 -- name: list_secrets
 select s.id, s.job_id, s.field, s.key_id, s.created_at, s.valid_until
 from hourbell.secrets s
-where s.job_id = $1 and (s.valid_until is null or s.valid_until > $2)
-order by s.field, s.created_at desc, s.id
+where s.job_id = any($1::uuid[]) and (s.valid_until is null or s.valid_until > $2)
+order by s.job_id, s.field, s.created_at desc, s.id
 
 -- name: secrets_of_jobs
 select s.id, s.job_id, s.field, s.key_id, s.sealed

@@ -36,7 +36,7 @@ class SqliteSecretStore:
             act_once(session, request, now)
             if session.fetch_one(SQL["lock_job"], secret.job_id) is None:
                 raise Conflict("no_such_job", "there is no such job")
-            rows = session.fetch(SQL["list_secrets"], secret.job_id, now)
+            rows = session.fetch(SQL["list_secrets"], [secret.job_id], now)
             refuse_to_put(any(row["field"] == secret.field for row in rows), is_first)
             session.execute(SQL["end_secrets"], secret.job_id, secret.field, old_until)
             session.execute(SQL["delete_ended"], now)
@@ -60,11 +60,10 @@ class SqliteSecretStore:
 
         return await self._runner.write(remove)
 
-    async def list_secrets(self, job_id: UUID, now: datetime) -> list[SecretRow]:
-        rows = await self._runner.read(lambda session: session.fetch(SQL["list_secrets"], job_id, now))
-        return [
-            SecretRow(row["id"], row["field"], row["key_id"], row["created_at"], row["valid_until"]) for row in rows
-        ]
+    async def list_secrets(self, job_ids: Sequence[UUID], now: datetime) -> list[SecretRow]:
+        ids = list(job_ids)
+        rows = await self._runner.read(lambda session: session.fetch(SQL["list_secrets"], ids, now))
+        return [SecretRow(**row) for row in rows]
 
     async def sealed_secrets(self, job_ids: Sequence[UUID], now: datetime) -> list[Sealed]:
         ids = list(job_ids)

@@ -14,8 +14,8 @@ insert into hourbell_secrets (id, job_id, field, key_id, sealed, created_at) val
 -- name: list_secrets
 select id, job_id, field, key_id, created_at, valid_until
 from hourbell_secrets
-where job_id = ?1 and (valid_until is null or valid_until > ?2)
-order by field, created_at desc, id
+where job_id in (select unhex(value) from json_each(?1)) and (valid_until is null or valid_until > ?2)
+order by job_id, field, created_at desc, id
 
 -- name: secrets_of_jobs
 select id, job_id, field, key_id, sealed
