@@ -203,6 +203,15 @@ def test_statistics_and_explanations_are_told(node: Live) -> None:
     assert node.json("explain", "told", "2026-01-01")["verdict"] == "before_the_job"
 
 
+def test_a_time_before_now_is_no_option(node: Live) -> None:
+    node.create("before-now")
+
+    for time in ("-2h", "-1d12h", "-2w"):
+        assert "before-now at " in node.ok("explain", "before-now", time, "-z", "UTC")
+    assert "'-2x' is not a time" in node.run("explain", "before-now", "-2x").stderr
+    assert "No such option" in node.run("explain", "before-now", "-2h", "--timezon", "UTC").stderr
+
+
 @pytest.mark.parametrize("time", ["now", "2 hours ago", "2026-01-01T00:00:00Z", "2026-01-01T09:00:00+09:00"])
 def test_a_time_that_is_the_same_in_every_zone_is_read_in_none(node: Live, time: str) -> None:
     if node.run("job", "get", "in-tokyo").exit_code == 3:

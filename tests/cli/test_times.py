@@ -22,6 +22,8 @@ NOW = datetime(2026, 3, 8, 3, 0, tzinfo=UTC)  # still 7 March in New York
         ("yesterday 23:59", "UTC", datetime(2026, 3, 7, 23, 59, tzinfo=UTC)),
         ("2026-03-08T02:30", "America/New_York", datetime(2026, 3, 8, 7, tzinfo=UTC)),
         ("2026-03-08T02:30:00+05:30", "America/New_York", datetime(2026, 3, 7, 21, tzinfo=UTC)),
+        ("2026-03-08T02:30:00.5Z", "UTC", datetime(2026, 3, 8, 2, 30, 0, 500_000, tzinfo=UTC)),
+        ("2026-03-08T02:30:00.668586+05:30", "UTC", datetime(2026, 3, 7, 21, 0, 0, 668_586, tzinfo=UTC)),
         ("2026-03-08", "UTC", datetime(2026, 3, 8, tzinfo=UTC)),
         ("tomorrow 9am", "UTC", datetime(2026, 3, 9, 9, tzinfo=UTC)),
         ("Tomorrow  9:30 PM", "UTC", datetime(2026, 3, 9, 21, 30, tzinfo=UTC)),

@@ -1,8 +1,11 @@
 """Commands whose help starts with examples."""
 
+import re
 from textwrap import dedent, indent
 
 import click
+
+_AGO = re.compile(r"-\d", re.ASCII)
 
 
 class _WithExamples(click.Command):
@@ -20,6 +23,13 @@ class _WithExamples(click.Command):
 
 class ExampleCommand(_WithExamples):
     pass
+
+
+class TimeCommand(ExampleCommand):
+    """A command that takes a time by its place. One such as -2h comes with a space before it, which no option has."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [f" {each}" if _AGO.match(each) else each for each in args])
 
 
 class ExampleGroup(_WithExamples, click.Group):

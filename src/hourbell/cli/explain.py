@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hourbell import clock
-from hourbell.cli.command import ExampleCommand
+from hourbell.cli.command import TimeCommand
 from hourbell.cli.output import Output, View, note, output_options, plain
 from hourbell.cli.parameters import JOB, ZONE, instant
 from hourbell.cli.remote import as_flags, server_options
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    cls=ExampleCommand,
+    cls=TimeCommand,
     examples="""
     hourbell explain nightly-report 2026-11-01T08:00:00Z
+    hourbell explain nightly-report -2h
     hourbell explain nightly-report 'yesterday 03:00'
     hourbell explain nightly-report 'yesterday 03:00' --timezone America/New_York
     """,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 @server_options
 def command(client: "Client", job: str, time: str, zone: str | None, output: Output) -> None:
     """Say what became of an instant: it ran and how that ended, it waits, it was skipped and why, or it is none."""
+    time = time.strip()
     own = client.jobs.get(job).timezone if zone is None else zone
     at = instant(time, own, "TIME")
     assert at is not None

@@ -23,6 +23,7 @@ _CLOCK = re.compile(r"(\d{1,2})(?::(\d\d)(?::(\d\d))?)? ?(am|pm)?", re.ASCII)
 _UNIT = r"(s|m|h|d|w)|(sec|min|hr|week|day|hour|minute|second)s?"
 _LENGTH = re.compile(rf"(\d+) ?(?:{_UNIT})(?![a-z])[, ]*", re.ASCII)
 _LETTERS = {"sec": "s", "second": "s", "min": "m", "minute": "m", "hr": "h", "hour": "h", "day": "d", "week": "w"}
+_FRACTION = re.compile(r"(?<=\d:\d\d:\d\d)\.\d{1,9}(?!\d)", re.ASCII)  # of a second, as answers of the API have it
 _FAR_FROM_UTC = "Asia/Tokyo"
 _LONG_AGO = datetime(1969, 12, 30, tzinfo=UTC)
 _OFFERED = {
@@ -103,7 +104,10 @@ def _read(text: str, now: datetime, timezone: str, bare: Direction | None) -> da
 
 
 def _local(text: str, timezone: str) -> datetime | None:
-    return Schedule.parse(f"at {text}", timezone=timezone).next(_LONG_AGO)
+    whole = _FRACTION.sub("", text)
+    fraction = float(_FRACTION.findall(text)[0]) if whole != text else 0
+    instant = Schedule.parse(f"at {whole}", timezone=timezone).next(_LONG_AGO)
+    return None if instant is None else instant + timedelta(seconds=fraction)
 
 
 def _nearest(found: Iterable[datetime | None], now: datetime, bare: Direction | None) -> datetime | None:

@@ -97,6 +97,12 @@ def test_a_fault_in_a_field_says_where_what_and_what_to_write(
          "or with an offset as in 2026-12-24T18:00:00+01:00"),
         ("at 2026-02-30T18:00:00", "instant field, column 4: 2026-02-30T18:00:00 does not exist; check the day, the "
          "hour and the offset"),
+        ("at 2026-11-17T18:21:16.668586+00:00", "instant field, column 4: 2026-11-17T18:21:16.668586+00:00 is "
+         "not a whole second; leave out the fraction of a second: 2026-11-17T18:21:16+00:00"),
+        ("every 1h from 2026-01-01T00:00:00.5Z", "interval field, column 15: 2026-01-01T00:00:00.5Z is not a whole "
+         "second; leave out the fraction of a second: 2026-01-01T00:00:00Z"),
+        ("at 2026-12-24T18:00.5", "instant field, column 4: 2026-12-24T18:00.5 is not a date and time; write "
+         "2026-12-24T18:00:00 for local time, or with an offset as in 2026-12-24T18:00:00+01:00"),
         ("at 2200-01-01T00:00:00", "instant field, column 4: year 2200 is outside 1970-2199"),
         ("yearly 02-30 09:00", "yearly field, column 8: 02-30 09:00 does not exist in any year; write yearly 02-29 "
          "09:00, month before day"),

@@ -23,7 +23,7 @@ _UNITS = {"w": 7 * DAY, "d": DAY, "h": 3_600, "m": 60, "s": 1}
 _DURATION = re.compile(r"(?=\d)(?:\d{1,9}w)?(?:\d{1,9}d)?(?:\d{1,9}h)?(?:\d{1,9}m)?(?:\d{1,9}s)?", re.ASCII)
 _PART = re.compile(r"(\d+)([wdhms])", re.ASCII)
 _MOMENT = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d)(?::(\d\d))?([Zz]|[+-]\d\d:\d\d)?",
+    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d)(?::(\d\d)(\.\d{1,9})?)?([Zz]|[+-]\d\d:\d\d)?",
     re.ASCII,
 )
 _YEARLY = re.compile(r"(\d\d)-(\d\d) +(\d\d):(\d\d)(?::(\d\d))?(?: +(\S+))?", re.ASCII)
@@ -136,8 +136,11 @@ def parse_moment(text: str, start: int, field: str) -> Moment:
     found = _MOMENT.fullmatch(given)
     if found is None:
         raise ScheduleError(_fault(f"{echo(given) or 'nothing'} is not a date and time", text, start, hint, field))
+    if (fraction := found[7] or "").strip(".0"):
+        hint = f"leave out the fraction of a second: {given.replace(fraction, '')}"
+        raise ScheduleError(_fault(f"{echo(given)} is not a whole second", text, start, hint, field))
     year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
-    zone = (found[7] or "").upper()
+    zone = (found[8] or "").upper()
     try:
         local = datetime(year, month, day, hour, minute, second)  # noqa: DTZ001
         offset = _offset(zone) if zone else None
