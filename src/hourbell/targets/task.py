@@ -137,7 +137,7 @@ class TaskTarget:
                     result = await task.function(run, **arguments)
                 else:
                     result = await self._in_thread(task, run, desk, arguments)
-                if inspect.isawaitable(result):  # of a function around a coroutine, such as a decorator's
+                if result is not None and inspect.isawaitable(result):  # of a function around a coroutine
                     result = await result
             if limit.is_over:  # it did not let itself be cancelled
                 return _no_end(call)
