@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from hourbell.core.plan import plan
 from hourbell.core.settle import Failed
 from hourbell.sealing import Sealed
 from hourbell.store.base import AlreadyAsked, Conflict, EngineStore, Request
@@ -17,6 +18,7 @@ from tests.contract.steps import (
     BY,
     HOUR,
     MINUTE,
+    PASS,
     T0,
     a_job,
     a_waiting_job,
@@ -180,3 +182,70 @@ async def test_the_key_of_many_changes_is_taken_once(control: ControlStore, data
     await control.take_key(Request(), T0)
 
     assert (len(await database.rows("idempotency")), await database.rows("audit")) == (1, [])
+
+
+async def unasked(database: Database) -> list[tuple[str, str, str | None, str | None]]:
+    """What the audit says that nobody asked for: actor, action, and the descriptions before and after."""
+    rows = [row for row in await database.rows("audit") if row["actor"] in ("sql", "engine")]
+    return [(row["actor"], row["action"], described(row["before"]), described(row["after"])) for row in rows]
+
+
+def described(definition: Any) -> str | None:
+    return None if definition is None else f"{definition['description']} {definition['enabled']}"
+
+
+async def plan_now(store: EngineStore) -> None:
+    await store.plan_due(await store.sample_time(), PASS, plan)
+
+
+async def test_a_job_inserted_by_sql_has_a_line_when_it_is_adopted(store: EngineStore, database: Database) -> None:
+    insert = "insert into hourbell.jobs (name, schedule, target, description)"
+    await database.sql(f"""{insert} values ('job', '@daily', '{{"type": "task", "name": "a"}}', 'first')""")
+    await database.sql("update hourbell.jobs set description = 'second'")
+    await plan_now(store)
+    await plan_now(store)
+
+    assert await unasked(database) == [("sql", "job.create", None, "second True")]
+    [row], [job] = await database.rows("audit"), await database.rows("jobs")
+    assert row["subject"] == str(job["id"])
+
+
+@pytest.mark.parametrize("column", ["timezone = 'Asia/Tokyo'", "priority = 'high'"])
+async def test_a_job_updated_by_sql_has_a_line_when_it_is_adopted(
+    store: EngineStore, control: ControlStore, database: Database, column: str
+) -> None:
+    await add_job(control, description="first")
+    await plan_now(store)
+    await database.sql(f"update hourbell.jobs set description = 'second', {column}")
+    await store.plan_due(await store.sample_time() + HOUR, PASS, plan)
+
+    assert await unasked(database) == [("sql", "job.edit", "first True", "second True")]
+
+
+async def test_a_job_updated_by_sql_and_then_by_a_call_has_a_line_for_each(
+    control: ControlStore, database: Database
+) -> None:
+    job = await add_job(control, description="first")
+    await database.sql("update hourbell.jobs set description = 'second'")
+    await control.edit_job(job.id, lambda job: changed(job, description="third"), LATER, BY)
+
+    assert await unasked(database) == [("sql", "job.edit", "first True", "second True")]
+    assert [row["actor"] for row in await database.rows("audit")] == [BY, "sql", BY]
+
+
+async def test_a_pause_that_ends_by_itself_has_a_line(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_job(control, description="first")
+    await control.pause_job(job.id, T0, BY, note="", until=T0 + HOUR, cancel_waiting=False)
+    await store.plan_due(T0 + HOUR, PASS, plan)
+    await store.plan_due(T0 + 2 * HOUR, PASS, plan)
+
+    assert await unasked(database) == [("engine", "job.resume", "first False", "first True")]
+
+
+async def test_planning_alone_leaves_no_line(store: EngineStore, control: ControlStore, database: Database) -> None:
+    await add_job(control)
+    await store.plan_due(T0 + HOUR, PASS, plan)
+
+    assert await unasked(database) == []

@@ -57,6 +57,7 @@ STATEMENTS: dict[str, tuple[tuple[Any, ...] | None, set[str]]] = {
     "newest_local_times": ((BUSY_JOBS,), {"runs_once"}),
     "insert_skips": ((BUSY_JOBS, *each(T0, T0 + DAY, 1, "missed", T0)), {"skips_of_job", "jobs_pkey"}),
     "insert_versions": ((BUSY_JOBS, *each(2, "{}"), T0, "engine"), set()),
+    "audit_unasked": ((BUSY_JOBS, *each(2, "{}", "sql", "job"), T0), {"job_versions_pkey"}),
     "save_plans": (AS_PLANNED, {"jobs_pkey", "jobs_plan_at"}),
     "end_pauses": ((BUSY_JOBS,), {"jobs_pkey"}),
     "set_job_errors": ((BUSY_JOBS, *each("unreadable")), {"jobs_pkey"}),

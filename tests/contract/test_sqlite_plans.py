@@ -53,6 +53,7 @@ STATEMENTS: dict[str, tuple[tuple[Any, ...] | None, int, set[str]]] = {
     "insert_runs": (AS_PLANNED, BATCH, set()),
     "extend_skip": ((BUSY_JOBS[0], T0, T0 + DAY, 1, "missed", T0), 1, {"skips_of_job", "jobs by id"}),
     "insert_versions": (([(job, 2, "{}") for job in BUSY_JOBS], T0, "engine"), BATCH, set()),
+    "audit_unasked": (([(job, 2, "{}", "sql", str(job)) for job in BUSY_JOBS], T0), BATCH, {"key"}),
     "save_cursors": (AS_PLANNED, BATCH, {"jobs by id"}),
     "end_pauses": ((BUSY_JOBS,), BATCH, {"jobs by id"}),
     "set_job_errors": (([(job, "unreadable") for job in BUSY_JOBS],), BATCH, {"jobs by id"}),

@@ -395,6 +395,20 @@ class Batch:
             if plan.resumes or plan.job.id in unsaved
         ]
 
+    def unasked(self, unsaved: Collection[UUID]) -> list[tuple[UUID, int, str, str, str]]:
+        """The changes that came by no call, for the audit: by plain SQL, or by a pause that is over. Of each the id,
+        version and definition, who made it, and the id as text."""
+        by_sql = [
+            (plan.job.id, plan.job.version, definition_text(plan.job.definition), "sql", str(plan.job.id))
+            for plan in self.plans
+            if plan.job.id in unsaved
+        ]
+        return by_sql + [
+            (plan.job.id, plan.job.version + 1, definition_text(_as_planned(plan)), "engine", str(plan.job.id))
+            for plan in self.plans
+            if plan.resumes
+        ]
+
     @property
     def superseding(self) -> list[Plan]:
         return [plan for plan in self.plans if plan.cancels_others]

@@ -133,6 +133,21 @@ select g.job_id, g.version, g.definition::jsonb, $4, $5
 from unnest($1::uuid[], $2::int[], $3::text[]) as g(job_id, version, definition)
 on conflict do nothing
 
+-- name: audit_unasked
+-- Before each change is the newest version that was written down until then.
+insert into hourbell.audit (at, actor, action, subject, before, after)
+select $6, g.actor,
+       case when g.actor = 'engine' then 'job.resume' when b.definition is null then 'job.create' else 'job.edit' end,
+       g.subject, b.definition, g.definition::jsonb
+from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[])
+     as g(job_id, version, definition, actor, subject)
+left join lateral (
+    select v.definition from hourbell.job_versions v
+    where v.job_id = g.job_id and v.version < g.version
+    order by v.version desc
+    limit 1
+) b on true
+
 -- name: cancel_waiting_of_jobs
 with ended as (
     update hourbell.runs

@@ -137,6 +137,7 @@ async def write_batch(
     versions, runs, skips = batch.versions(unsaved), batch.runs, batch.skips
     if versions:
         await connection.execute(SQL["insert_versions"], *columns(versions, 3), now, by)
+        await connection.execute(SQL["audit_unasked"], *columns(batch.unasked(unsaved), 5), now)
     if superseding := [plan.job.id for plan in batch.superseding]:
         new = [row.run.id for row in runs]
         await connection.execute(SQL["ask_running_of_jobs_to_stop"], superseding, now)

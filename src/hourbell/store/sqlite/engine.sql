@@ -97,6 +97,20 @@ from json_each(?1)
 where true
 on conflict do nothing
 
+-- name: audit_unasked
+-- Before each change is the newest version that was written down until then.
+insert into hourbell_audit (at, actor, action, subject, before, after)
+select ?2, actor, case when actor = 'engine' then 'job.resume' when before is null then 'job.create' else 'job.edit' end,
+       subject, before, after
+from (
+    select value ->> 2 as after, value ->> 3 as actor, value ->> 4 as subject,
+           (select v.definition from hourbell_job_versions v
+            where v.job_id = unhex(value ->> 0) and v.version < value ->> 1
+            order by v.version desc
+            limit 1) as before
+    from json_each(?1)
+)
+
 -- name: cancel_waiting_of_jobs
 update hourbell_runs indexed by hourbell_runs_waiting
 set state = 'cancelled', finished_at = ?2

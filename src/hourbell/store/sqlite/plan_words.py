@@ -36,17 +36,21 @@ class Words:
     batch: Batch
     now: datetime
     versions: list[tuple[UUID, int, str]]
+    unasked: list[tuple[UUID, int, str, str, str]]
     runs: "list[_Inserted]"
     cursors: "list[_Advanced]"
 
     @classmethod
     def of(cls, batch: Batch, unsaved: Collection[UUID], now: datetime) -> "Words":
-        return cls(batch, now, batch.versions(unsaved), _inserted(batch.runs, now), _advanced(batch.plans))
+        versions = batch.versions(unsaved)
+        unasked = batch.unasked(unsaved) if versions else []
+        return cls(batch, now, versions, unasked, _inserted(batch.runs, now), _advanced(batch.plans))
 
     def write(self, session: Session, *, by: str, if_unchanged: bool = False) -> Counter[str]:
         """How many runs are new in each lane. With `if_unchanged`, `Changed` if a job is not what the plan is for."""
         if self.versions:
             session.execute(SQL["insert_versions"], self.versions, self.now, by)
+            session.execute(SQL["audit_unasked"], self.unasked, self.now)
         if superseding := [plan.job.id for plan in self.batch.superseding]:
             new = [run.id for plan in self.batch.plans for run in plan.runs]
             session.execute(SQL["ask_running_of_jobs_to_stop"], superseding, self.now)
