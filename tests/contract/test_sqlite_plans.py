@@ -85,6 +85,7 @@ STATEMENTS: dict[str, tuple[tuple[Any, ...] | None, int, set[str]]] = {
         {"runs_ended", "runs_once", "jobs by id"},
     ),
     "delete_attempts": ((ENDED,), BATCH, {"key"}),
+    "mark_pruned": ((ENDED,), BATCH, {"jobs by id", "runs by id"}),
     "delete_cancels": ((ENDED,), BATCH, {"key"}),
     "delete_runs": ((ENDED,), BATCH, {"runs by id"}),
     "delete_finished_jobs": (
