@@ -46,7 +46,7 @@ def short(results: list[ImportResult]) -> list[tuple[str, str, str | None]]:
 
 
 async def test_a_new_job_is_created_as_if_alone(control: ControlStore, database: Database) -> None:
-    definition = a_file_job(tags=('a "b"', "c\\d", "e,f", ""), payload={"n": [1, None]}, catch_up_window=DAY)
+    definition = a_file_job(tags=('a "b"', "c\\d", "{e f}", "null"), payload={"n": [1, None]}, catch_up_window=DAY)
     job_id = uuid4()
 
     [result] = await control.import_jobs([JobEntry(replace(definition, lane=""), job_id)], LATER, BY)
