@@ -62,6 +62,7 @@ class TimeLimit:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._limits.end(self)
+        self.on_overrun = None  # whoever it belongs to knows this limit: a cycle would be left to the garbage collector
         if self._timer is not None:
             self._timer.cancel()
         # Who else asked the task to end goes before the limit.

@@ -1,6 +1,7 @@
 """What a task gets: which run it is, somewhere to say what it does, and the word that it should end."""
 
 import asyncio
+import gc
 import threading
 from contextlib import suppress
 from datetime import timedelta
@@ -10,7 +11,9 @@ import pytest
 
 import hourbell
 from hourbell.core.settle import Failed, Outcome, Succeeded
+from hourbell.targets.task_desk import NodeDesk
 from hourbell.targets.task_run import MOST_RESULT, Run
+from hourbell.targets.time_limits import TimeLimit
 from tests.engine.virtual import VirtualTime, run_virtually
 from tests.targets.task import functions
 from tests.targets.task.steps import NOW, RUN, SECOND, Attempt
@@ -29,6 +32,18 @@ async def test_a_run_tells_which_one_it_is() -> None:
         return ["seen"]
 
     assert await Attempt(function).make() == Succeeded(["seen"])
+
+
+async def test_an_attempt_leaves_nothing_to_the_garbage_collector() -> None:
+    async def function(_: Run) -> None: ...
+
+    gc.collect()
+    gc.disable()
+    try:
+        await Attempt(function).make(times=10)
+        assert [each for each in gc.get_objects() if isinstance(each, (TimeLimit, NodeDesk))] == []
+    finally:
+        gc.enable()
 
 
 async def test_a_task_that_says_nothing_writes_nothing() -> None:
