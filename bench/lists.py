@@ -59,7 +59,7 @@ def run() -> Report:
             databases.append(Sqlite(folder))
         for database in databases:
             stack.callback(database.drop)
-            rows = uvloop.run(_measure(database, folder, jobs, runs, rounds))
+            rows = uvloop.run(measure(database, folder, jobs, runs, rounds))
             title = f"{database.name}: {jobs:,} jobs and {runs:,} runs, {rounds} rounds"
             columns = (Column("list"), Column("rows"), Column("bare", Kind.MILLISECONDS))
             ours = (Column("ours", Kind.MILLISECONDS), Column("beside bare", Kind.RATIO))
@@ -76,7 +76,8 @@ def _verdict(database: str, rows: list[tuple[Cell, ...]]) -> str:
     return f"{database}: median {middle:.2f} ×, {most}; {within} of {len(ratios)} within {_GOAL:g} ×"
 
 
-async def _measure(database: Database, folder: Path, jobs: int, runs: int, rounds: int) -> list[tuple[Cell, ...]]:
+async def measure(database: Database, folder: Path, jobs: int, runs: int, rounds: int) -> list[tuple[Cell, ...]]:
+    """Fill a database, and ask it for every list; a RuntimeError if one is not as long as by its bare query."""
     async with AsyncExitStack() as stack:
         if isinstance(database, Postgres):
             lists, bare = await _open_postgres(database, stack, jobs, runs)

@@ -37,12 +37,14 @@ class Peer:
 
     def stop(self) -> None:
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.close()
         try:
             self._process.wait(5)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._process.stdout.close()
 
     def end(self) -> None:
         """End a process that does not read."""

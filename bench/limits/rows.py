@@ -118,10 +118,9 @@ class Sqlite:
         rows: list[Sequence[Any]] = []
         for lane in self._lanes:
             values = (lane, _RANK, now, self._batch // len(self._lanes), _SUSPECT_AFTER)
-            [(_, line)] = connection.execute(self._sql["line"], values).fetchall()
+            [(_, line, places)] = connection.execute(self._sql["line"], values).fetchall()
+            connection.execute(self._sql["claim"], (places, _NODE.bytes, now + 60_000_000, now)).fetchall()
             rows += json.loads(line)
-        ids = json.dumps([row[:1] for row in rows])
-        connection.execute(self._sql["claim"], (ids, _NODE.bytes, now + 60_000_000, now)).fetchall()
         connection.execute("commit")
         return rows
 
