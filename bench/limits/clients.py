@@ -27,7 +27,7 @@ from hourbell.core.states import Kind, RunState
 from hourbell.sealing import SIGNING, KeyRing, Plain
 from hourbell.targets.base import Call
 from hourbell.targets.http.addresses import Guard, kept_for_a_minute, own_addresses
-from hourbell.targets.http.client import AiohttpTransport
+from hourbell.targets.http.client import WireTransport
 from hourbell.targets.http.dial import tls_context
 from hourbell.targets.http.resolver import Gate, OwnServers, SystemResolver
 from hourbell.targets.http.target import HttpTarget
@@ -67,7 +67,7 @@ async def _may_begin() -> bool:
     return True
 
 
-def _transport(tls: ssl.SSLContext) -> AiohttpTransport:
+def _transport(tls: ssl.SSLContext) -> WireTransport:
     """The transport as a node on loopback has it."""
     resolver = SystemResolver(timeout=10)
     servers = OwnServers([("127.0.0.1", 0)], resolver, elapsed=clock.elapsed)
@@ -76,7 +76,7 @@ def _transport(tls: ssl.SSLContext) -> AiohttpTransport:
         own_servers=servers,
         own_addresses=kept_for_a_minute(own_addresses, clock.elapsed),
     )
-    return AiohttpTransport(Gate(resolver, guard, servers), tls, elapsed=clock.elapsed)
+    return WireTransport(Gate(resolver, guard, servers), tls, elapsed=clock.elapsed)
 
 
 async def _send_all(requests: list[Request], at_once: int, send: Send) -> None:

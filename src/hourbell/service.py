@@ -169,6 +169,7 @@ def _server(app: ASGIApp) -> _Server:
     return _Server(
         uvicorn.Config(
             app,
+            http="h11",  # what else is installed must not change how requests are read
             log_config=None,
             access_log=False,
             lifespan="off",

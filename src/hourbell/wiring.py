@@ -351,7 +351,7 @@ def build_gate(settings: Settings, *, port: int) -> "Gate":
 
 
 def _http_target(settings: Settings, keys: KeyRing | None, gate: "Gate") -> Target:
-    from hourbell.targets.http.client import AiohttpTransport
+    from hourbell.targets.http.client import WireTransport
     from hourbell.targets.http.dial import tls_context
     from hourbell.targets.http.target import HttpTarget
 
@@ -362,7 +362,7 @@ def _http_target(settings: Settings, keys: KeyRing | None, gate: "Gate") -> Targ
         raise SettingsError(f"HOURBELL_CA_FILE is {str(settings.ca_file)!r}; {why}") from None
     contact = f" ({settings.contact})" if settings.contact else ""
     return HttpTarget(
-        AiohttpTransport(gate, tls, elapsed=clock.elapsed),
+        WireTransport(gate, tls, elapsed=clock.elapsed),
         keys=keys,
         user_agent=f"Hourbell/{__version__}{contact}",
         slots=settings.lane_slots,

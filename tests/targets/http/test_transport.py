@@ -1,5 +1,7 @@
 """What every transport sends, and how it gives back the answers of receivers that mean well."""
 
+from dataclasses import replace
+
 import pytest
 
 from hourbell.targets.http.transport import MOST_READ, Transport
@@ -23,6 +25,13 @@ ANSWERS = {
         200,
         b"ok",
     ),
+    "with_an_offer_to_upgrade": (
+        b"HTTP/1.1 200 OK\r\nConnection: Upgrade, Keep-Alive\r\nUpgrade: h2,h2c\r\nContent-Length: 2\r\n\r\nok",
+        200,
+        b"ok",
+    ),
+    "lines_without_carriage_returns": (b"HTTP/1.1 200 OK\nContent-Length: 2\n\nok", 200, b"ok"),
+    "without_a_phrase": (b"HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nok", 200, b"ok"),
     "not_modified": (b"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", 304, b""),
     "as_long_as_is_read": (
         b"HTTP/1.1 200 OK\r\nContent-Length: 65536\r\n\r\n" + b"x" * MOST_READ,
@@ -60,11 +69,17 @@ async def test_an_answer_may_end_with_its_connection(transport: Transport) -> No
 
 
 async def test_headers_keep_their_order_spelling_and_repetitions(transport: Transport) -> None:
-    lines = [b"X-One: 1", b"retry-after: 1000000000", b"X-One: \xe2\x82\xac\xff", b"Content-Length: 0"]
+    lines = [b"X-One: 1", b"retry-after: 1000000000\t ", b"X-One: \xe2\x82\xac\xff", b"Void:", b"Content-Length: 0"]
     async with receiving(answers(b"\r\n".join([b"HTTP/1.1 503 Busy", *lines, b"", b""]))) as receiver:
         response = await transport.send(a_request(receiver.port), yes)
 
-    expected = (("X-One", "1"), ("retry-after", "1000000000"), ("X-One", "€\ufffd"), ("Content-Length", "0"))
+    expected = (
+        ("X-One", "1"),
+        ("retry-after", "1000000000"),
+        ("X-One", "€\ufffd"),
+        ("Void", ""),
+        ("Content-Length", "0"),
+    )
     assert response.headers == expected
 
 
@@ -83,6 +98,16 @@ async def test_a_request_is_what_was_asked_and_what_http_needs(transport: Transp
         f"Host: hook.example:{receiver.port}",
     ]
     assert body == b"\x00body"
+
+
+async def test_what_http_needs_is_said_once(transport: Transport) -> None:
+    spelled = {"host": "other.example", "content-length": "1", "ACCEPT-ENCODING": "gzip"}
+    async with receiving(answers(OK)) as receiver:
+        await transport.send(replace(a_request(receiver.port, body=b"body"), headers=spelled), yes)
+
+    lines = receiver.requests[0].partition(b"\r\n\r\n")[0].decode().split("\r\n")[1:]
+    expected = ["Accept-Encoding: identity", "Content-Length: 4", f"Host: hook.example:{receiver.port}"]
+    assert sorted(lines) == expected
 
 
 async def test_an_answer_to_head_has_no_body(transport: Transport) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from hourbell.targets.http.addresses import Address
 from hourbell.targets.http.transport import NotBegun, Response, Transport, TransportError
-from tests.targets.http.receivers import OK, Receiver, answers, answers_and_hangs, receiving, until
+from tests.targets.http.receivers import OK, Receiver, Talk, answers, answers_and_hangs, receiving, until
 from tests.targets.http.transports import FakeGate, a_request, no, yes
 
 pytestmark = pytest.mark.anyio
@@ -65,9 +65,28 @@ async def test_what_begin_raises_comes_through_and_the_connection_is_closed(tran
     assert receiver.bytes_read == 0
 
 
-async def test_a_request_that_http_cannot_carry_is_not_sent(transport: Transport) -> None:
+async def test_a_new_connection_that_closes_while_leave_is_asked_for_has_carried_nothing(transport: Transport) -> None:
+    async def behave(talk: Talk) -> None:
+        """Hang up at once."""
+
+    async with receiving(behave) as receiver:
+
+        async def begin() -> bool:
+            await until(lambda: (receiver.connections, receiver.open) == (1, 0))
+            await asyncio.sleep(0.05)
+            return True
+
+        with pytest.raises(TransportError) as failed:
+            await transport.send(a_request(receiver.port), begin)
+
+    assert str(failed.value) == "the connection was closed before an answer came"
+    assert (failed.value.begun, receiver.bytes_read) == (False, 0)
+
+
+@pytest.mark.parametrize("value", ["s3cret\r\nX-Other: 1", "s3cret\nX-Other: 1", "a\rb", "a\0b", "half \ud800"])
+async def test_a_request_that_http_cannot_carry_is_not_sent(transport: Transport, value: str) -> None:
     async with receiving(answers(OK)) as receiver:
-        request = replace(a_request(receiver.port), headers={"X-Note": "s3cret\r\nX-Other: 1"})
+        request = replace(a_request(receiver.port), headers={"X-Note": value})
         with pytest.raises(TransportError) as failed:
             await transport.send(request, yes)
         await until(lambda: (receiver.connections, receiver.open) == (1, 0))

@@ -9,7 +9,7 @@ from pathlib import Path
 from hourbell import clock
 from hourbell.core.url import Url
 from hourbell.targets.http.addresses import Address
-from hourbell.targets.http.client import AiohttpTransport
+from hourbell.targets.http.client import WireTransport
 from hourbell.targets.http.dial import tls_context
 from hourbell.targets.http.transport import Request, Transport, TransportError
 
@@ -41,11 +41,11 @@ class FakeGate:
         return f"{address} port {port} is not allowed" if address in self.forbidden else None
 
 
-def an_aiohttp_transport(gate: FakeGate, tls: ssl.SSLContext) -> Transport:
-    return AiohttpTransport(gate, tls, elapsed=clock.elapsed)
+def a_wire_transport(gate: FakeGate, tls: ssl.SSLContext) -> Transport:
+    return WireTransport(gate, tls, elapsed=clock.elapsed)
 
 
-TRANSPORTS: dict[str, Callable[[FakeGate, ssl.SSLContext], Transport]] = {"aiohttp": an_aiohttp_transport}
+TRANSPORTS: dict[str, Callable[[FakeGate, ssl.SSLContext], Transport]] = {"wire": a_wire_transport}
 
 
 def make_transport(name: str, gate: FakeGate, ca_file: Path | None = None) -> Transport:

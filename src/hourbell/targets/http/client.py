@@ -1,8 +1,7 @@
-"""The transport on aiohttp's HTTP: one request, once, over a connection the gate allows, within one deadline.
+"""The transport on wires of our own: one request, once, over a connection the gate allows, within one deadline.
 
-aiohttp's writer and parser put the request on the wire and take the answer from it. Its session is not used: looking
-names up, following redirects, sending again on a new connection, cookies and proxies from the environment are what must
-never happen here, so there is no code for them on the way, nor anything to switch off.
+What a client's session does besides must never happen here: looking names up, following redirects, sending again on a
+new connection, cookies, proxies from the environment. So there is no code for it, nor anything to switch off.
 """
 
 import asyncio
@@ -10,23 +9,23 @@ import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from weakref import WeakSet
 
-from aiohttp import ClientError, EofStream
-from aiohttp.http import HttpProcessingError, RawResponseMessage, StreamWriter
-from multidict import CIMultiDict
-
 from hourbell.core.url import Url
 from hourbell.targets.http import failures
 from hourbell.targets.http.addresses import Address
 from hourbell.targets.http.dial import Dialler, Gate
 from hourbell.targets.http.idle import IdleWires
 from hourbell.targets.http.phases import Stopwatch
-from hourbell.targets.http.transport import MOST_HEADERS, MOST_READ, NotBegun, Request, Response, TransportError
+from hourbell.targets.http.transport import MOST_READ, NotBegun, Request, Response, TransportError
 from hourbell.targets.http.wire import Exchange, Wire
+from hourbell.targets.time_limits import TimeLimit, TimeLimits
 
 Begin = Callable[[], Awaitable[bool]]
 
+_IDENTITY = "Accept-Encoding: identity"
+_OWN_HEADERS = frozenset({"host", "accept-encoding", "content-length"})
 
-class AiohttpTransport:
+
+class WireTransport:
     """Needs no event loop until the first `send`; after `close` it sends nothing more."""
 
     def __init__(
@@ -42,37 +41,40 @@ class AiohttpTransport:
         self._dialler = Dialler(gate, tls)
         self._elapsed = elapsed
         self._idle = IdleWires(most_idle, most_idle_per_host)
+        self._limits = TimeLimits()
         self._wires: WeakSet[Wire] = WeakSet()  # all that are open
         self._is_closed = False
 
     async def send(self, request: Request, begin: Begin) -> Response:
         watch = Stopwatch(self._elapsed)
-        deadline = asyncio.timeout(request.timeout)
+        limit = TimeLimit(self._limits, request.timeout)
         wire: Wire | None = None
-        answer: RawResponseMessage | None = None
-        body: list[bytes] = []
-        is_whole = False
+        exchange: Exchange | None = None
         try:
-            async with deadline:
+            with limit:
                 wire = await self._reach(request, begin, watch)
                 watch.start("wait")
-                answer = await _ask(request, wire)
+                exchange = _asked(request, wire)
+                await wire.headers(exchange)
+                if not exchange.has_headers:
+                    raise TransportError(exchange.failure, begun=True)
                 watch.start("read")
-                is_whole = await _read(wire, body)
+                await wire.end(exchange)
         except TransportError as error:
             error.phases = watch.phases()
             raise
         except TimeoutError as error:
-            if not deadline.expired():
+            if not limit.is_over:
                 raise
-            if answer is None:
+            if exchange is None or not exchange.has_headers:
                 message = failures.of_deadline(watch.phase, request.timeout)
-                raise TransportError(message, begun=watch.phase == "wait", phases=watch.phases()) from error
+                raise TransportError(message, begun=exchange is not None, phases=watch.phases()) from error
         finally:
             if wire is not None:
-                self._end(wire, may_keep=is_whole)
-        headers = tuple((_text(name), _text(value)) for name, value in answer.raw_headers)
-        return Response(answer.code, headers, b"".join(body)[:MOST_READ], is_whole, watch.phases())
+                self._end(wire, may_keep=exchange is not None and exchange.is_whole)
+        headers = tuple((_text(name), _text(value)) for name, value in exchange.headers)
+        body = b"".join(exchange.body)[:MOST_READ]
+        return Response(exchange.status, headers, body, exchange.is_whole, watch.phases())
 
     async def close(self) -> None:
         self._is_closed = True
@@ -91,10 +93,11 @@ class AiohttpTransport:
         try:
             if not await begin():
                 raise NotBegun
-            if wire is kept and not wire.is_quiet():
-                # The receiver hung up meanwhile. Nothing has been sent, so a new connection does as well.
+            while wire is kept and not wire.is_quiet():
+                # The receiver has hung up. Nothing has been sent, so another connection does as well.
                 self._end(wire, may_keep=False)
-                wire = await self._opened(request, addresses, watch)
+                kept = self._kept(request.url, addresses)
+                wire = kept if kept is not None else await self._opened(request, addresses, watch)
         except BaseException:
             self._end(wire, may_keep=False)
             raise
@@ -123,59 +126,34 @@ class AiohttpTransport:
             raise TransportError(failures.STOPPED, begun=False)
 
     def _end(self, wire: Wire, *, may_keep: bool) -> None:
-        wire.exchange = Exchange()
-        if may_keep and not self._is_closed and wire.is_quiet():
+        wire.forget()
+        if may_keep and not self._is_closed and wire.may_be_kept():
             self._idle.keep(wire)
         else:
-            wire.abort()  # a polite end would wait for the receiver
+            wire.abort()
 
 
-async def _ask(request: Request, wire: Wire) -> RawResponseMessage:
-    """Send the request and wait for the last header of its answer."""
-    headers = CIMultiDict(request.headers)
-    headers["Host"] = request.url.authority
-    headers["Accept-Encoding"] = "identity"
+def _asked(request: Request, wire: Wire) -> Exchange:
+    """Send the request."""
+    exchange = wire.send(_head(request) + request.body, is_head=request.method == "HEAD")
+    if exchange is None:
+        raise TransportError(failures.CLOSED, begun=False)
+    return exchange
+
+
+def _head(request: Request) -> bytes:
+    """The request up to its body, or a TransportError: what breaks a line would be read as something else."""
+    lines = [f"{request.method} {request.url.path} HTTP/1.1", f"Host: {request.url.authority}", _IDENTITY]
+    lines += [f"{name}: {value}" for name, value in request.headers.items() if name.lower() not in _OWN_HEADERS]
     if request.body or request.method not in ("GET", "HEAD"):
-        headers["Content-Length"] = str(len(request.body))
-    wire.set_response_params(
-        skip_payload=request.method == "HEAD",
-        read_until_eof=True,
-        auto_decompress=False,
-        read_bufsize=MOST_READ,
-        max_line_size=MOST_HEADERS,
-        max_field_size=MOST_HEADERS,
-        max_headers=MOST_HEADERS,
-    )
-    writer = StreamWriter(wire, asyncio.get_running_loop())
+        lines.append(f"Content-Length: {len(request.body)}")
+    text = "\n".join(lines)
     try:
-        await writer.write_headers(f"{request.method} {request.url.path} HTTP/1.1", headers)
-    except ValueError as error:
-        raise TransportError(failures.UNSENDABLE, begun=False) from error
-    try:
-        await writer.write(request.body, drain=False)  # its answer may come before it is all sent
-        answer, _ = await wire.read()
-    except (HttpProcessingError, ClientError, EofStream, OSError) as error:
-        raise TransportError(failures.of_exchange(error, wire.exchange), begun=True) from error
-    if answer.code == 101:
-        raise TransportError(failures.SWITCHED, begun=True)
-    return answer
-
-
-async def _read(wire: Wire, body: list[bytes]) -> bool:
-    """Add what comes to the body until it is whole or longer than it may be; tell whether it is whole."""
-    content = wire.exchange.body
-    assert content is not None
-    size = 0
-    while size <= MOST_READ:
-        try:
-            block = await content.readany()
-        except (ClientError, OSError, RuntimeError):
-            return False
-        if not block:
-            return not wire.exchange.is_cut
-        body.append(block)
-        size += len(block)
-    return False
+        if text.count("\n") >= len(lines) or "\r" in text or "\0" in text:
+            raise ValueError
+        return f"{text}\n\n".replace("\n", "\r\n").encode()
+    except ValueError:  # also where a text is no text: half of a character
+        raise TransportError(failures.UNSENDABLE, begun=False) from None
 
 
 def _text(header: bytes) -> str:

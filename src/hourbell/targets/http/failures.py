@@ -8,12 +8,9 @@ import errno
 import ssl
 from collections.abc import Sequence
 
-from aiohttp.http import HttpProcessingError
-
 from hourbell.targets.http.addresses import Address
 from hourbell.targets.http.phases import Phase
 from hourbell.targets.http.transport import MOST_HEADERS
-from hourbell.targets.http.wire import Exchange
 
 CLOSED = "the connection was closed before an answer came"
 RESET = "the connection was reset before an answer came"
@@ -97,11 +94,3 @@ def of_handshake(error: OSError, seconds: float) -> str:
 
 def of_deadline(phase: Phase | None, seconds: float) -> str:
     return _DEADLINE[phase].format(seconds=seconds)
-
-
-def of_exchange(error: Exception, exchange: Exchange) -> str:
-    if exchange.is_too_long:
-        return TOO_LONG
-    if isinstance(error, HttpProcessingError):
-        return NOT_HTTP
-    return RESET if getattr(error, "errno", None) == errno.ECONNRESET else CLOSED

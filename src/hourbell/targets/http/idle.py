@@ -31,9 +31,9 @@ class IdleWires:
             self._timer = loop.call_later(MOMENT_SECONDS, self._tidy)
 
     def take(self, origin: str, addresses: Collection[Address]) -> Wire | None:
-        """The freshest wire to this origin at one of these addresses, if there is one that still works."""
+        """The freshest wire to this origin at one of these addresses, if there is one that may still work."""
         for wire in reversed(self._by_origin.get(origin, [])[:]):
-            if not wire.is_quiet():
+            if not wire.may_be_kept():
                 self._close(wire)
             elif wire.address in addresses:
                 self._remove(wire)

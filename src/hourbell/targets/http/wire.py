@@ -1,104 +1,207 @@
 """One connection to a checked address, and what may come over it.
 
-A wire takes one answer for each request: interim answers are dropped, further ones spoil it for reuse. It takes no more
-than MOST_HEADERS bytes until an answer's headers are complete and MOST_TAKEN in all, so that no receiver can fill the
-memory, and an answer whose headers have come stays an answer whatever is wrong with its body.
+A wire carries one exchange at a time: a request, and one answer to it. Interim answers are dropped; what comes beyond
+the answer, or unasked, spoils the wire for reuse. It takes no more than MOST_HEADERS bytes until an answer's headers
+are complete, MOST_TAKEN in all and little more than MOST_READ of the body, so that no receiver can fill the memory, and
+an answer whose headers have come stays an answer whatever is wrong with its body.
 """
 
 import asyncio
+import errno
 import select
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import cast
 
-from aiohttp import ClientPayloadError, StreamReader
-from aiohttp.client_proto import ResponseHandler
-from aiohttp.http import RawResponseMessage
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
+from hourbell.targets.http import failures
 from hourbell.targets.http.addresses import Address
 from hourbell.targets.http.transport import MOST_HEADERS, MOST_READ
 
 MOST_TAKEN = 16 * MOST_READ  # bytes of an answer as they come: chunk sizes, extensions and trailers count too
-_END_OF_HEADERS = b"\r\n\r\n"
+_SWITCHING = 101
+# What these let pass does no harm to somebody who reads one answer, and some receivers have always written it.
+_LENIENCIES = {"lenient_headers": True, "lenient_optional_cr_before_lf": True, "lenient_spaces_after_chunk_size": True}
 
 
 @dataclass(slots=True)
 class Exchange:
     """What has come of the answer to one request."""
 
-    taken: int = 0
-    body: StreamReader | None = None  # there from the answer's last header on
-    is_too_long: bool = False  # its headers, that is
-    is_cut: bool = False  # the connection broke inside the body
+    is_of_head: bool  # then the answer ends with its headers, whatever they say of a body
+    status: int = 0
+    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+    body: list[bytes] = field(default_factory=list)
+    has_headers: bool = False  # all of them, so that there is an answer
+    is_over: bool = False  # nothing of it comes any more
+    is_whole: bool = False
+    failure: str = ""  # why there is no answer, if it is over without one
+    taken: int = 0  # bytes, as those below
+    header_size: int = 0
+    body_size: int = 0
+
+    @property
+    def ends_with_connection(self) -> bool:
+        """Whether nothing but the end of the connection tells where the body ends."""
+        said = {name.lower(): value.lower() for name, value in self.headers}
+        return b"content-length" not in said and not said.get(b"transfer-encoding", b"").endswith(b"chunked")
 
 
-class Wire(ResponseHandler):
+_NONE = Exchange(is_of_head=False, is_over=True)
+
+
+class Wire(asyncio.Protocol):
+    """The parser calls what begins with `on_`."""
+
     def __init__(self, loop: asyncio.AbstractEventLoop, origin: str, address: Address) -> None:
-        super().__init__(loop)
         self.origin = origin
         self.address = address
-        self.exchange = Exchange()
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
         self._poll = select.poll()
+        self._exchange = _NONE
+        self._parser: HttpResponseParser | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._is_spoilt = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
+        self._transport = cast("asyncio.Transport", transport)
         self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
 
-    def is_quiet(self) -> bool:
-        """Whether the next request may go over it: it is open, all is sent, and nothing has come, not even its end."""
-        transport = self.transport
-        if transport is None or transport.is_closing() or self.should_close or transport.get_write_buffer_size():
-            return False
-        return not self._poll.poll(0)  # the event loop may not have seen yet what the receiver did
+    def may_be_kept(self) -> bool:
+        """Whether another request may go over it, as far as the event loop has seen: it is open, all is sent, and
+        nothing came unasked."""
+        transport = self._transport
+        return not (transport is None or transport.is_closing() or self._is_spoilt or transport.get_write_buffer_size())
 
-    def resume_reading(self, resume_parser: bool = True) -> None:
-        if self._reading_paused:  # readers ask after every block
-            super().resume_reading(resume_parser)
+    def is_quiet(self) -> bool:
+        """Whether the next request may go over it now: nothing has come, not even its end. The system is asked, because
+        the event loop may not have seen yet what the receiver did."""
+        return self.may_be_kept() and not self._poll.poll(0)
+
+    def send(self, request: bytes, *, is_head: bool) -> Exchange | None:
+        """Begin an exchange; None if the connection is gone, so that nothing is sent."""
+        if self._transport is None or self._transport.is_closing():
+            return None
+        self._exchange = exchange = Exchange(is_head)
+        self._parser = parser = HttpResponseParser(self)
+        parser.set_dangerous_leniencies(**_LENIENCIES)
+        self._transport.write(request)
+        return exchange
+
+    async def headers(self, exchange: Exchange) -> None:
+        """Wait for the last header of the answer, or for its end if there is none."""
+        while not (exchange.has_headers or exchange.is_over):
+            await self._more()
+
+    async def end(self, exchange: Exchange) -> None:
+        """Wait for the end of the answer."""
+        while not exchange.is_over:
+            await self._more()
+
+    def forget(self) -> None:
+        """Be done with the exchange. The answer may be large, and the parser knows this wire, which knows it."""
+        self._exchange = _NONE
+        self._parser = None
+
+    def abort(self) -> None:
+        """Close the connection now: a polite end would wait for the receiver."""
+        if self._transport is not None:
+            self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        # Headers are parsed apart from what follows them, for an error in the same piece would swallow them.
-        start = 0
-        while self.exchange.body is None and (end := data.find(_END_OF_HEADERS, start)) >= 0:
-            end += len(_END_OF_HEADERS)
-            if not self._take(data[start:end]):
-                return
-            start = end
-        if start < len(data) or not data:
-            self._take(data[start:])
-
-    def _take(self, data: bytes) -> bool:
-        exchange = self.exchange
-        exchange.taken += len(data)
-        super().data_received(data)
-        if exchange.body is None and exchange.taken > MOST_HEADERS:
-            exchange.is_too_long = True
-        if exchange.is_too_long or exchange.taken > MOST_TAKEN:
-            self._hang_up()
-        return self.transport is not None and not self.transport.is_closing()
-
-    def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
-        message, body = data
-        exchange = self.exchange
-        if 100 <= message.code < 200 and message.code != 101:
-            return
-        if exchange.body is not None:
-            self.force_close()
-            return
-        exchange.body = body
-        exchange.is_too_long = exchange.taken > MOST_HEADERS and _header_bytes(message) > MOST_HEADERS
-        if not exchange.is_too_long:
-            super().feed_data(data, size)
+        exchange = self._exchange
+        if exchange.is_over:
+            self._is_spoilt = True  # nobody asked for it
+        else:
+            exchange.taken += len(data)
+            self._parse(data, exchange)
+            if exchange.taken > (MOST_TAKEN if exchange.has_headers else MOST_HEADERS):
+                self._break_off(exchange, failures.TOO_LONG)
+        if self._is_spoilt:
+            self.abort()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        body = self.exchange.body
-        if body is not None and not body.is_eof():
-            self.exchange.is_cut = exc is not None
-        super().connection_lost(exc)
-        if body is not None and not body.is_eof() and body.exception() is None:
-            body.set_exception(ClientPayloadError())  # else a reader would wait until its deadline
+        self._transport = None
+        exchange = self._exchange
+        if not exchange.is_over:
+            exchange.is_whole = exc is None and exchange.has_headers and exchange.ends_with_connection
+            is_reset = getattr(exc, "errno", None) == errno.ECONNRESET
+            self._break_off(exchange, failures.RESET if is_reset else failures.CLOSED)
 
-    def _hang_up(self) -> None:
-        if self.transport is not None:
-            self.transport.abort()
+    def on_message_begin(self) -> None:
+        if self._exchange.is_over:
+            self._is_spoilt = True  # by a second answer
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        exchange = self._exchange
+        if not exchange.has_headers:  # else it is a trailer
+            exchange.headers.append((name, value.strip(b" \t")))
+            exchange.header_size += len(name) + len(value) + len(b": \r\n")
 
-def _header_bytes(message: RawResponseMessage) -> int:
-    return sum(len(name) + len(value) + len(b": \r\n") for name, value in message.raw_headers)
+    def on_headers_complete(self) -> None:
+        exchange, parser = self._exchange, self._parser
+        if exchange.is_over or parser is None:
+            return
+        exchange.status = parser.get_status_code()
+        if exchange.header_size > MOST_HEADERS:
+            self._break_off(exchange, failures.TOO_LONG)
+        elif exchange.status == _SWITCHING:
+            self._break_off(exchange, failures.SWITCHED)
+        elif exchange.status < 200:
+            exchange.headers.clear()
+        else:
+            exchange.has_headers = True
+            if exchange.is_of_head:
+                self._complete(exchange, parser)
+            else:
+                self._wake()
+
+    def on_body(self, data: bytes) -> None:
+        exchange = self._exchange
+        if exchange.is_over:
+            self._is_spoilt = True
+            return
+        exchange.body.append(data)
+        exchange.body_size += len(data)
+        if exchange.body_size > MOST_READ:
+            self._break_off(exchange)
+
+    def on_message_complete(self) -> None:
+        exchange, parser = self._exchange, self._parser
+        if exchange.has_headers and not exchange.is_over and parser is not None:
+            self._complete(exchange, parser)
+
+    def _parse(self, data: bytes, exchange: Exchange) -> None:
+        assert self._parser is not None  # as long as an exchange is not over
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade:
+            self._is_spoilt = True
+        except HttpParserError:
+            self._is_spoilt = True
+            self._break_off(exchange, failures.NOT_HTTP)
+
+    def _complete(self, exchange: Exchange, parser: HttpResponseParser) -> None:
+        exchange.is_over = exchange.is_whole = True
+        self._is_spoilt = not parser.should_keep_alive()
+        self._wake()
+
+    def _break_off(self, exchange: Exchange, failure: str = "") -> None:
+        """Take no more of an answer. If its headers have come, it is one all the same."""
+        if not exchange.is_over:
+            exchange.is_over = True
+            exchange.failure = failure
+            self._is_spoilt = True
+            self._wake()
+
+    async def _more(self) -> None:
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
