@@ -14,8 +14,9 @@ from hourbell.core.preview import rfc3339
 from hourbell.core.settle import Failed, Outcome, Settlement, Succeeded
 from hourbell.core.states import WAITING, RunState
 from hourbell.store.base import Conflict, Held, Mark, Settled, Tzdata
+from hourbell.store.batch import RunRow
 from hourbell.store.control import ControlStore, FailedRun
-from hourbell.store.rows import OUTCOMES, Row, RunRow, job_of, result_of
+from hourbell.store.rows import OUTCOMES, Row, job_of, result_of
 
 _NO_ANSWER = (None, None, None)
 NEWEST = Mark(datetime(9999, 1, 1, tzinfo=UTC), UUID(int=0))

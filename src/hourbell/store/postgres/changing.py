@@ -10,12 +10,13 @@ from uuid import UUID
 
 from hourbell.core.job import Definition, Job
 from hourbell.store.base import Conflict, Request
+from hourbell.store.batch import Batch
 from hourbell.store.changes import ChangedJob, NewJob, check_version, old_version
 from hourbell.store.postgres.auditing import audit
 from hourbell.store.postgres.planning import SQL as ENGINE_SQL
 from hourbell.store.postgres.planning import progress_of, write_batch
 from hourbell.store.queries import load_queries
-from hourbell.store.rows import Batch, columns, definition_text, error_in, job_of
+from hourbell.store.rows import columns, definition_text, error_in, job_of
 
 SQL = load_queries("hourbell.store.postgres", "control.sql")
 _JOB_COLUMNS = 27

@@ -15,6 +15,7 @@ from hourbell.core.run import Run
 from hourbell.core.schedule import Occurrence
 from hourbell.sealing import Sealed
 from hourbell.store.base import Conflict, Mark, Request, Wake
+from hourbell.store.batch import RunRow
 from hourbell.store.bundles import Applied, Bundle, ImportResult, JobEntry, NewSecret
 from hourbell.store.changes import (
     ChangedJob,
@@ -49,7 +50,7 @@ from hourbell.store.postgres.planning import SQL as ENGINE_SQL
 from hourbell.store.postgres.planning import insert_runs
 from hourbell.store.postgres.secrets import insert_secrets
 from hourbell.store.records import NEWEST, failed_run_of
-from hourbell.store.rows import RunRow, job_of, run_of
+from hourbell.store.rows import job_of, run_of
 
 _CHUNK = 1_000  # runs in one statement
 

@@ -35,6 +35,7 @@ from hourbell.store.base import (
     Wake,
     Want,
 )
+from hourbell.store.batch import Batch
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.control import PostgresControlStore
 from hourbell.store.postgres.planning import REFUSED, SQL, Write, plan_jobs, write_plans, write_together
@@ -50,7 +51,7 @@ from hourbell.store.records import (
     success_of,
 )
 from hourbell.store.records import held as held_by
-from hourbell.store.rows import Batch, claimed_runs_of, columns, run_of, secrets_of
+from hourbell.store.rows import claimed_runs_of, columns, run_of, secrets_of
 
 _FORGET = timedelta(days=1)
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)

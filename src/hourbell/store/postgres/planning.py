@@ -12,19 +12,11 @@ import asyncpg
 
 from hourbell.core.job import Job
 from hourbell.core.plan import Plan
+from hourbell.store.batch import Batch, RunRow
+from hourbell.store.due import Broken, Due
 from hourbell.store.queries import load_queries
 from hourbell.store.records import cursor_values, run_values, shared, skip_values
-from hourbell.store.rows import (
-    Batch,
-    Broken,
-    Due,
-    Progress,
-    Row,
-    RunRow,
-    columns,
-    progress_by_job,
-    without_cursor,
-)
+from hourbell.store.rows import Progress, Row, columns, progress_by_job, without_cursor
 
 SQL = load_queries("hourbell.store.postgres", "engine.sql")
 # What a statement says about the data it was given, as opposed to the state of the database.

@@ -9,9 +9,10 @@ from uuid import UUID
 
 from hourbell.core.job import Definition, Job
 from hourbell.store.base import Conflict, Request, Wake
+from hourbell.store.batch import Batch
 from hourbell.store.changes import ChangedJob, NewJob, check_version, old_version
 from hourbell.store.queries import load_queries
-from hourbell.store.rows import Batch, Row, definition_text, error_in, job_of
+from hourbell.store.rows import Row, definition_text, error_in, job_of
 from hourbell.store.sqlite.auditing import audit
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.plan_words import SQL as ENGINE_SQL

@@ -11,6 +11,7 @@ from hourbell.core.run import Run
 from hourbell.core.schedule import Occurrence
 from hourbell.sealing import Sealed
 from hourbell.store.base import Mark, Request, Wake
+from hourbell.store.batch import RunRow
 from hourbell.store.bundles import Applied, Bundle, ImportResult, JobEntry, NewSecret
 from hourbell.store.changes import (
     ChangedJob,
@@ -29,7 +30,7 @@ from hourbell.store.changes import (
 )
 from hourbell.store.control import FailedRun, any_job
 from hourbell.store.records import NEWEST, failed_run_of
-from hourbell.store.rows import RunRow, job_of, run_of
+from hourbell.store.rows import job_of, run_of
 from hourbell.store.sqlite.applying import apply_jobs
 from hourbell.store.sqlite.auditing import act_once, audit
 from hourbell.store.sqlite.changing import (

@@ -15,16 +15,10 @@ from hourbell.core.job import Definition, Job
 from hourbell.core.plan import Plan
 from hourbell.core.target import OWN_DATABASE, TargetError
 from hourbell.store.base import Planned, Refreshed
+from hourbell.store.batch import Batch
+from hourbell.store.due import Broken, Due
 from hourbell.store.records import refreshed
-from hourbell.store.rows import (
-    Batch,
-    Broken,
-    Due,
-    Progress,
-    Row,
-    progress_by_job,
-    without_cursor,
-)
+from hourbell.store.rows import Progress, Row, progress_by_job, without_cursor
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.plan_words import SQL, write_batch
 from hourbell.store.sqlite.values import instant_of

@@ -13,7 +13,8 @@ from datetime import datetime
 from hourbell.core.job import Job
 from hourbell.core.plan import Plan
 from hourbell.store.base import Planned
-from hourbell.store.rows import Batch, Due
+from hourbell.store.batch import Batch
+from hourbell.store.due import Due
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.plan_words import Changed, Words
 from hourbell.store.sqlite.planning import (

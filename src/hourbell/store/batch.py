@@ -1,0 +1,94 @@
+"""What the planner writes in one transaction: runs, skips and where their jobs stand now."""
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+from uuid import UUID
+
+from hourbell.core.job import Definition, Job
+from hourbell.core.plan import Plan, Skip
+from hourbell.core.policies import Delivery, Overlap
+from hourbell.core.run import NewRun
+from hourbell.store.rows import definition_text
+
+
+class RunRow(NamedTuple):
+    """A run to insert, with what it takes from its job."""
+
+    job_id: UUID
+    job_version: int
+    run: NewRun
+    lane: str
+    exclusive: bool
+    at_most_once: bool
+    payload: str | None = None
+
+    @classmethod
+    def of(cls, job: Job, run: NewRun, payload: object = None) -> "RunRow":
+        definition = job.definition
+        return cls(
+            job.id,
+            job.version,
+            run,
+            definition.lane,
+            definition.overlap is not Overlap.ALLOW,
+            definition.delivery is Delivery.AT_MOST_ONCE,
+            None if payload is None else json.dumps(payload),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The plans of one pass, sorted by what is to be written."""
+
+    plans: tuple[Plan, ...]
+
+    @property
+    def runs(self) -> list[RunRow]:
+        return [RunRow.of(plan.job, run) for plan in self.plans for run in plan.runs]
+
+    @property
+    def skips(self) -> list[tuple[UUID, Skip]]:
+        return [(plan.job.id, skip) for plan in self.plans for skip in plan.skips]
+
+    def versions(self, unsaved: Collection[UUID]) -> list[tuple[UUID, int, str]]:
+        """Id, version and definition of each job whose version is to be written down."""
+        return [
+            (plan.job.id, plan.job.version + plan.resumes, definition_text(_as_planned(plan)))
+            for plan in self.plans
+            if plan.resumes or plan.job.id in unsaved
+        ]
+
+    def unasked(self, unsaved: Collection[UUID]) -> list[tuple[UUID, int, str, str, str]]:
+        """The changes that came by no call, for the audit: by plain SQL, or by a pause that is over. Of each the id,
+        version and definition, who made it, and the id as text."""
+        by_sql = [
+            (plan.job.id, plan.job.version, definition_text(plan.job.definition), "sql", str(plan.job.id))
+            for plan in self.plans
+            if plan.job.id in unsaved
+        ]
+        return by_sql + [
+            (plan.job.id, plan.job.version + 1, definition_text(_as_planned(plan)), "engine", str(plan.job.id))
+            for plan in self.plans
+            if plan.resumes
+        ]
+
+    @property
+    def superseding(self) -> list[Plan]:
+        return [plan for plan in self.plans if plan.cancels_others]
+
+    @property
+    def skipped(self) -> dict[str, int]:
+        counts: dict[str, int] = {}
+        for _, skip in self.skips:
+            counts[skip.reason] = counts.get(skip.reason, 0) + skip.count
+        return counts
+
+    @property
+    def errors(self) -> tuple[tuple[str, str], ...]:
+        return tuple((plan.job.definition.name, plan.error) for plan in self.plans if plan.error)
+
+
+def _as_planned(plan: Plan) -> Definition:
+    return replace(plan.job.definition, enabled=True) if plan.resumes else plan.job.definition

@@ -1,0 +1,127 @@
+"""The due jobs of a pass as they are read: with what planning needs of them, and apart from those that make no sense."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+from uuid import UUID
+
+from hourbell.core.job import Definition, Job, Json
+from hourbell.core.plan import Plan
+from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority
+from hourbell.store.rows import UNREADABLE, Progress, Row, definition_of, error_in, job_with
+
+_NOT_READ: Json = MappingProxyType({})
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NO_PROGRESS = Progress()
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A job that cannot be planned."""
+
+    id: UUID
+    name: str
+    error: str
+
+    @classmethod
+    def of(cls, job_id: UUID, name: str, error: Exception) -> "Broken":
+        return cls(job_id, name, str(error) or type(error).__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """The due jobs of one pass: those that can be read, and what is wrong with the others."""
+
+    jobs: tuple[Job, ...]
+    broken: tuple[Broken, ...]
+    unsaved: frozenset[UUID]  # whose version nobody wrote down yet
+
+    @classmethod
+    def of(cls, rows: Iterable[Sequence[Any]], whole: Mapping[UUID, Row], progress: Mapping[UUID, Progress]) -> "Due":
+        """The jobs in rows of `due_jobs`, by their columns in their order, and the whole rows of those that are needed
+        whole: the version is to be written down, or may be if a pause ends. What one that is written down says of the
+        target was checked then."""
+        jobs, broken, unsaved = [], [], set()
+        for row in rows:
+            job_id, name, version = row[0], row[1], row[2]
+            standing = progress.get(job_id, _NO_PROGRESS)
+            try:
+                if job_id not in whole:
+                    jobs.append(_due_job(row, standing))
+                    continue
+                if whole[job_id]["saved_version"] != version:
+                    unsaved.add(job_id)
+                jobs.append(job_with(whole[job_id], definition_of(whole[job_id]), standing))
+            except UNREADABLE as error:
+                told = error_in(whole[job_id]) if job_id in whole else ""
+                broken.append(Broken(job_id, name, told) if told else Broken.of(job_id, name, error))
+        return cls(tuple(jobs), tuple(broken), frozenset(unsaved))
+
+    def __len__(self) -> int:
+        return len(self.jobs) + len(self.broken)
+
+    def decided(self, now: datetime, decide: Callable[[Job, datetime], Plan]) -> tuple[list[Plan], list[Broken]]:
+        """The plan of each job, and what is broken: a rule that fails for one job must spare the others."""
+        plans, broken = [], list(self.broken)
+        for job in self.jobs:
+            try:
+                plans.append(decide(job, now))
+            except Exception as error:
+                broken.append(Broken.of(job.id, job.definition.name, error))
+        return plans, broken
+
+
+def _due_job(row: Sequence[Any], progress: Progress) -> Job:
+    """A due job whose version is written down, so that it has no error and no pause, with what planning needs of it."""
+    job_id, name, version, cursor_at, next_at, plan_at, _, rules, *_ = row
+    return Job(
+        job_id,
+        version,
+        Definition(name, *_rules_of(rules)),
+        cursor_at,
+        next_at,
+        plan_at,
+        None,
+        None,
+        progress.waiting,
+        progress.unfinished,
+        progress.newest_at,
+    )
+
+
+@lru_cache(10_000)  # jobs that are due together are often alike, and each to itself the next time
+def _rules_of(text: str) -> tuple[Any, ...]:
+    """What planning needs of a definition whose version is written down, as the fields after the name."""
+    schedule, timezone, dst, catch_up, window, overlap, delivery, max_age, late_after, *rest = json.loads(text)
+    priority, jitter, starts_at, ends_at, lane = rest
+    rules = Definition(
+        name="",
+        schedule=schedule,
+        target=_NOT_READ,
+        timezone=timezone,
+        dst=dst,
+        catch_up=CatchUp(catch_up),
+        catch_up_window=_duration_of(window),
+        overlap=Overlap(overlap),
+        delivery=Delivery(delivery),
+        max_age=timedelta(microseconds=max_age),
+        late_after=timedelta(microseconds=late_after),
+        priority=Priority(priority),
+        jitter=timedelta(microseconds=jitter),
+        starts_at=_instant_of(starts_at),
+        ends_at=_instant_of(ends_at),
+        lane=lane,
+    )
+    return tuple(getattr(rules, each.name) for each in fields(rules))[1:]
+
+
+def _duration_of(microseconds: int | None) -> timedelta | None:
+    return None if microseconds is None else timedelta(microseconds=microseconds)
+
+
+def _instant_of(microseconds: int | None) -> datetime | None:
+    return None if microseconds is None else _EPOCH + timedelta(microseconds=microseconds)
