@@ -108,6 +108,17 @@ async def test_tags_in_sqlite_that_are_no_texts_are_the_error_of_their_job(case:
         await check_odd(database)
 
 
+async def test_what_is_wrong_with_several_tags_stands_on_one_line(database: Database) -> None:
+    tags = '{"a,b","",x,x}' if isinstance(database, PostgresDatabase) else '["a,b", "", "x", "x"]'
+    await database.sql(INSERT.format(tags, "{x}" if isinstance(database, PostgresDatabase) else '["x"]'))
+
+    planned = await database.engine().plan_due(await database.engine().sample_time(), PASS, plan)
+
+    [(_, error)] = planned.errors
+    assert [fault.split(":")[0] for fault in error.split("; /")] == ["/tags/0", "tags/1", "tags/3"]
+    assert "\n" not in error
+
+
 async def test_tags_that_an_update_by_sql_spoils_are_the_error_of_the_job(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:

@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from hourbell.core.body_reader import BodyError
 from hourbell.core.definition_json import definition_to_json, retry_from_json
 from hourbell.core.job import Definition, Job, Json
 from hourbell.core.policies import RETRY_PRESETS, CatchUp, Delivery, Overlap, Priority, RetryPolicy
@@ -64,7 +63,7 @@ def error_in(row: Row) -> str:
 
 def _check_tags(row: Row) -> None:
     if faults := list(tag_faults(row["tags"])):
-        raise BodyError(faults)
+        raise ValueError("; ".join(map(str, faults)))
 
 
 def _readable(text: str, otherwise: Any) -> Any:
