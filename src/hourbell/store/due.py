@@ -1,4 +1,4 @@
-"""The due jobs of a pass as they are read: with what planning needs of each, and apart from those that make no sense."""
+"""The due jobs of a pass as they are read, with what planning needs of each, and what is wrong with the others."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -25,6 +25,7 @@ ANSWERS = {
         200,
         b"ok",
     ),
+    "after_an_interim_one_with_a_body": (b"HTTP/1.1 104 X\r\nContent-Length: 5\r\n\r\nfirst" + OK, 200, b"ok"),
     "with_an_offer_to_upgrade": (
         b"HTTP/1.1 200 OK\r\nConnection: Upgrade, Keep-Alive\r\nUpgrade: h2,h2c\r\nContent-Length: 2\r\n\r\nok",
         200,
@@ -61,8 +62,9 @@ async def test_an_answer_may_come_a_byte_at_a_time(transport: Transport, said: b
     assert (response.status, response.body, response.is_whole) == (status, body, True)
 
 
-async def test_an_answer_may_end_with_its_connection(transport: Transport) -> None:
-    async with receiving(answers_and_closes(b"HTTP/1.0 200 OK\r\n\r\nuntil the end")) as receiver:
+@pytest.mark.parametrize("head", [b"HTTP/1.0 200 OK\r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: xchunked\r\n"])
+async def test_an_answer_may_end_with_its_connection(transport: Transport, head: bytes) -> None:
+    async with receiving(answers_and_closes(head + b"\r\nuntil the end")) as receiver:
         response = await transport.send(a_request(receiver.port), yes)
 
     assert (response.status, response.body, response.is_whole) == (200, b"until the end", True)
@@ -81,6 +83,14 @@ async def test_headers_keep_their_order_spelling_and_repetitions(transport: Tran
         ("Content-Length", "0"),
     )
     assert response.headers == expected
+
+
+async def test_headers_and_trailers_of_interim_answers_are_dropped(transport: Transport) -> None:
+    interim = b"HTTP/1.1 104 X\r\nX-A: b\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nX-C: d\r\n\r\n"
+    async with receiving(answers(interim + OK)) as receiver:
+        response = await transport.send(a_request(receiver.port), yes)
+
+    assert (response.headers, response.body) == ((("Content-Length", "2"),), b"ok")
 
 
 async def test_a_request_is_what_was_asked_and_what_http_needs(transport: Transport) -> None:

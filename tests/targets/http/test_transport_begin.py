@@ -83,6 +83,24 @@ async def test_a_new_connection_that_closes_while_leave_is_asked_for_has_carried
     assert (failed.value.begun, receiver.bytes_read) == (False, 0)
 
 
+async def test_a_receiver_that_speaks_before_it_is_asked_has_got_nothing(transport: Transport) -> None:
+    async def behave(talk: Talk) -> None:
+        await talk.say(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n")
+        await talk.hang_on()
+
+    async def begin() -> bool:
+        await asyncio.sleep(0.1)
+        return True
+
+    async with receiving(behave) as receiver:
+        with pytest.raises(TransportError) as failed:
+            await transport.send(a_request(receiver.port), begin)
+        await until(lambda: receiver.open == 0)
+
+    assert str(failed.value) == "the receiver spoke before it was asked"
+    assert (failed.value.begun, receiver.bytes_read) == (False, 0)
+
+
 @pytest.mark.parametrize("value", ["s3cret\r\nX-Other: 1", "s3cret\nX-Other: 1", "a\rb", "a\0b", "half \ud800"])
 async def test_a_request_that_http_cannot_carry_is_not_sent(transport: Transport, value: str) -> None:
     async with receiving(answers(OK)) as receiver:
@@ -132,6 +150,17 @@ async def test_closing_ends_what_is_idle_and_what_is_not(transport: Transport) -
             with pytest.raises(TransportError):
                 await sending
             await until(lambda: (good.open, mute.open) == (0, 0))
+
+
+async def test_closing_leaves_an_answer_that_would_end_with_its_connection_in_half(transport: Transport) -> None:
+    async with receiving(answers_and_hangs(b"HTTP/1.0 200 OK\r\n\r\nhalf")) as receiver:
+        sending = asyncio.ensure_future(transport.send(a_request(receiver.port), yes))
+        await until(lambda: len(receiver.requests) == 1)
+        await asyncio.sleep(0.1)
+        await transport.close()
+        response = await sending
+
+    assert (response.status, response.body, response.is_whole) == (200, b"half", False)
 
 
 async def test_nothing_is_sent_after_closing(transport: Transport) -> None:

@@ -46,6 +46,7 @@ WITHOUT_AN_ANSWER: dict[str, tuple[Behaviour, str]] = {
     "speaks_another_protocol": (answers_and_hangs(b"220 mail.example ESMTP\r\n\r\n"), NOT_HTTP),
     "speaks_binary": (answers_and_hangs(bytes(range(256))), NOT_HTTP),
     "status_is_no_number": (answers_and_hangs(b"HTTP/1.1 abc OK\r\n\r\n"), NOT_HTTP),
+    "status_below_100": (answers_and_hangs(b"HTTP/1.1 099 X\r\nContent-Length: 0\r\n\r\n"), NOT_HTTP),
     "header_without_a_colon": (answers_and_hangs(LINE + b"nonsense\r\n\r\n"), NOT_HTTP),
     "two_lengths": (answers_and_hangs(LINE + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n"), NOT_HTTP),
     "switches_protocols": (
@@ -57,6 +58,10 @@ WITHOUT_AN_ANSWER: dict[str, tuple[Behaviour, str]] = {
     "endless_header": (receivers.ENDLESS_HEADER, TOO_LONG),
     "endless_headers": (receivers.ENDLESS_HEADERS, TOO_LONG),
     "endless_status_line": (receivers.ENDLESS_STATUS, TOO_LONG),
+    "interim_answer_with_a_long_body": (
+        answers_and_hangs(b"HTTP/1.1 104 X\r\nContent-Length: 100000\r\n\r\n" + bytes(100_000)),
+        TOO_LONG,
+    ),
     "endless_interim_answers": (receivers.ENDLESS_INTERIM, TOO_LONG),
 }
 

@@ -9,7 +9,17 @@ import pytest
 
 from hourbell.targets.http.transport import Transport, TransportError
 from tests.targets.http.certificates import Authority, self_signed_server
-from tests.targets.http.receivers import OK, Behaviour, Receiver, Talk, answers, answers_and_closes, receiving, until
+from tests.targets.http.receivers import (
+    OK,
+    Behaviour,
+    Receiver,
+    Talk,
+    answers,
+    answers_and_closes,
+    answers_at_once_and_reads_nothing,
+    receiving,
+    until,
+)
 from tests.targets.http.transports import NAME, a_request, yes
 
 pytestmark = pytest.mark.anyio
@@ -32,6 +42,15 @@ async def test_a_trusted_receiver_gets_the_request(transport: Transport, authori
     assert (first.status, list(first.phases)) == (200, ["dns", "connect", "tls", "wait", "read"])
     assert (second.status, list(second.phases)) == (200, ["dns", "wait", "read"])
     assert receiver.connections == 1
+
+
+async def test_a_connection_with_half_a_request_on_it_is_not_kept(transport: Transport, authority: Authority) -> None:
+    async with receiving(answers_at_once_and_reads_nothing, tls=authority.server(NAME)) as receiver:
+        for _ in range(2):
+            response = await transport.send(a_request(receiver.port, scheme="https", body=bytes(16_777_216)), yes)
+            assert response.status == 413
+
+    assert receiver.connections == 2
 
 
 async def test_the_name_of_the_url_is_asked_for(transport: Transport, authority: Authority) -> None:

@@ -137,7 +137,7 @@ def _asked(request: Request, wire: Wire) -> Exchange:
     """Send the request."""
     exchange = wire.send(_head(request) + request.body, is_head=request.method == "HEAD")
     if exchange is None:
-        raise TransportError(failures.CLOSED, begun=False)
+        raise TransportError(wire.why_gone, begun=False)
     return exchange
 
 

@@ -62,7 +62,7 @@ class Transport(Protocol):
 
         `begin` is awaited once, when the connection is there and nothing has been sent yet; if it answers False,
         NotBegun is raised and nothing is sent. An answer that is not 1xx counts from its last header on: if its body
-        stalls or breaks off, what came of it is the answer. Cancelling closes the connection.
+        stalls or breaks off, what came of it is the answer. Cancelling closes the connection, unless all is over.
         """
 
     async def close(self) -> None:

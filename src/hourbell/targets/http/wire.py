@@ -12,13 +12,13 @@ import select
 from dataclasses import dataclass, field
 from typing import cast
 
-from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from hourbell.targets.http import failures
 from hourbell.targets.http.addresses import Address
 from hourbell.targets.http.transport import MOST_HEADERS, MOST_READ
 
-MOST_TAKEN = 16 * MOST_READ  # bytes of an answer as they come: chunk sizes, extensions and trailers count too
+MOST_TAKEN = 8 * MOST_READ  # bytes of an answer as they come; a body in chunks of one byte takes six for each
 _SWITCHING = 101
 # What these let pass does no harm to somebody who reads one answer, and some receivers have always written it.
 _LENIENCIES = {"lenient_headers": True, "lenient_optional_cr_before_lf": True, "lenient_spaces_after_chunk_size": True}
@@ -43,8 +43,15 @@ class Exchange:
     @property
     def ends_with_connection(self) -> bool:
         """Whether nothing but the end of the connection tells where the body ends."""
-        said = {name.lower(): value.lower() for name, value in self.headers}
-        return b"content-length" not in said and not said.get(b"transfer-encoding", b"").endswith(b"chunked")
+        return self._said(b"content-length") is None and not self.is_chunked
+
+    @property
+    def is_chunked(self) -> bool:
+        codings = self._said(b"transfer-encoding") or b""
+        return codings.rpartition(b",")[2].strip() == b"chunked"
+
+    def _said(self, header: bytes) -> bytes | None:
+        return next((value.lower() for name, value in reversed(self.headers) if name.lower() == header), None)
 
 
 _NONE = Exchange(is_of_head=False, is_over=True)
@@ -56,6 +63,7 @@ class Wire(asyncio.Protocol):
     def __init__(self, loop: asyncio.AbstractEventLoop, origin: str, address: Address) -> None:
         self.origin = origin
         self.address = address
+        self.why_gone = failures.CLOSED  # if it is
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._poll = select.poll()
@@ -66,7 +74,7 @@ class Wire(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
+        self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN | select.POLLOUT)
 
     def may_be_kept(self) -> bool:
         """Whether another request may go over it, as far as the event loop has seen: it is open, all is sent, and
@@ -75,9 +83,11 @@ class Wire(asyncio.Protocol):
         return not (transport is None or transport.is_closing() or self._is_spoilt or transport.get_write_buffer_size())
 
     def is_quiet(self) -> bool:
-        """Whether the next request may go over it now: nothing has come, not even its end. The system is asked, because
-        the event loop may not have seen yet what the receiver did."""
-        return self.may_be_kept() and not self._poll.poll(0)
+        """Whether the next request may go over it now: nothing has come, not even its end, and nothing is left to send.
+
+        The system is asked, because the event loop may not have seen yet what the receiver did, and because under TLS
+        the transport does not know what waits below it."""
+        return self.may_be_kept() and [event for _, event in self._poll.poll(0)] == [select.POLLOUT]
 
     def send(self, request: bytes, *, is_head: bool) -> Exchange | None:
         """Begin an exchange; None if the connection is gone, so that nothing is sent."""
@@ -106,13 +116,15 @@ class Wire(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close the connection now: a polite end would wait for the receiver."""
+        self._break_off(self._exchange, failures.CLOSED)
         if self._transport is not None:
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
         exchange = self._exchange
         if exchange.is_over:
-            self._is_spoilt = True  # nobody asked for it
+            self._is_spoilt = True
+            self.why_gone = failures.UNASKED
         else:
             exchange.taken += len(data)
             self._parse(data, exchange)
@@ -130,8 +142,12 @@ class Wire(asyncio.Protocol):
             self._break_off(exchange, failures.RESET if is_reset else failures.CLOSED)
 
     def on_message_begin(self) -> None:
-        if self._exchange.is_over:
+        exchange = self._exchange
+        if exchange.is_over:
             self._is_spoilt = True  # by a second answer
+        else:
+            exchange.headers.clear()  # those of an interim answer, and its trailers
+            exchange.header_size = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
         exchange = self._exchange
@@ -148,12 +164,13 @@ class Wire(asyncio.Protocol):
             self._break_off(exchange, failures.TOO_LONG)
         elif exchange.status == _SWITCHING:
             self._break_off(exchange, failures.SWITCHED)
-        elif exchange.status < 200:
-            exchange.headers.clear()
-        else:
+        elif exchange.status < 100:
+            self._break_off(exchange, failures.NOT_HTTP)
+        elif exchange.status >= 200:
             exchange.has_headers = True
             if exchange.is_of_head:
                 self._complete(exchange, parser)
+                self._is_spoilt |= exchange.is_chunked  # the parser would take what follows for chunks
             else:
                 self._wake()
 
@@ -162,6 +179,8 @@ class Wire(asyncio.Protocol):
         if exchange.is_over:
             self._is_spoilt = True
             return
+        if not exchange.has_headers:
+            return  # the body of an interim answer
         exchange.body.append(data)
         exchange.body_size += len(data)
         if exchange.body_size > MOST_READ:
@@ -178,6 +197,8 @@ class Wire(asyncio.Protocol):
             self._parser.feed_data(data)
         except HttpParserUpgrade:
             self._is_spoilt = True
+        except HttpParserCallbackError:
+            raise  # it is not the receiver's fault
         except HttpParserError:
             self._is_spoilt = True
             self._break_off(exchange, failures.NOT_HTTP)
@@ -191,7 +212,7 @@ class Wire(asyncio.Protocol):
         """Take no more of an answer. If its headers have come, it is one all the same."""
         if not exchange.is_over:
             exchange.is_over = True
-            exchange.failure = failure
+            exchange.failure = "" if exchange.has_headers else failure
             self._is_spoilt = True
             self._wake()
 
