@@ -55,11 +55,11 @@ class WireTransport:
                 wire = await self._reach(request, begin, watch)
                 watch.start("wait")
                 exchange = _asked(request, wire)
-                await wire.headers(exchange)
+                await wire.wait_for_headers(exchange)
                 if not exchange.has_headers:
                     raise TransportError(exchange.failure, begun=True)
                 watch.start("read")
-                await wire.end(exchange)
+                await wire.wait_for_end(exchange)
         except TransportError as error:
             error.phases = watch.phases()
             raise

@@ -99,12 +99,12 @@ class Wire(asyncio.Protocol):
         self._transport.write(request)
         return exchange
 
-    async def headers(self, exchange: Exchange) -> None:
+    async def wait_for_headers(self, exchange: Exchange) -> None:
         """Wait for the last header of the answer, or for its end if there is none."""
         while not (exchange.has_headers or exchange.is_over):
             await self._more()
 
-    async def end(self, exchange: Exchange) -> None:
+    async def wait_for_end(self, exchange: Exchange) -> None:
         """Wait for the end of the answer."""
         while not exchange.is_over:
             await self._more()
