@@ -130,6 +130,34 @@ def test_a_planner_asleep_is_woken_by_the_step(step: timedelta) -> None:
     test()
 
 
+@pytest.mark.parametrize("step", [61 * SECOND, 10 * MINUTE], ids=name_of)
+def test_a_pass_that_waits_does_not_decide_by_an_unconfirmed_step(step: timedelta) -> None:
+    @virtually
+    async def test(cluster: Cluster) -> None:
+        job = await cluster.add_job(schedule="every 5s", catch_up=CatchUp.ALL)
+        node = await cluster.start()
+
+        async def wait_through_a_step() -> None:
+            node.store.hooks.clear()
+            await cluster.advance(SECOND)
+            cluster.step(step)
+            while node.engine.clock.confirmations:
+                await cluster.advance(SECOND / 10)
+
+        await cluster.advance_to(START + 2 * SECOND)
+        node.before("plan_due", wait_through_a_step)
+        passes = node.counted("plan_due")
+        while node.counted("plan_due") == passes:
+            await cluster.advance(SECOND / 10)
+        await cluster.advance(SECOND / 100)
+
+        assert node.engine.clock.confirmations == 0
+        assert all(run["scheduled_at"] <= cluster.now() - step for run in await cluster.runs(job))
+        assert (await cluster.job_row(job))["cursor_at"] <= cluster.now() - step
+
+    test()
+
+
 @pytest.mark.parametrize("error", [DAY, -DAY], ids=name_of)
 def test_one_wrong_sample_fools_nobody(error: timedelta) -> None:
     @virtually

@@ -7,6 +7,7 @@ jobs, and the next ones as many as make a transaction that nobody has to wait fo
 import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from hourbell.core.job import Job
 from hourbell.core.plan import Plan, plan
@@ -29,19 +30,30 @@ _LONG = timedelta(seconds=1)  # to wait for the database
 _ALONE = timedelta(seconds=1)  # the longest sleep while hints from others do not arrive
 
 
-class _Decisions:
-    """Those of one pass, all by one time. A pass that had to wait for the database decides by the time it is then: of
-    what became due meanwhile, many jobs want a run only for the newest."""
+class _Asked(NamedTuple):
+    """When a pass was asked for: the database's time, and the elapsed seconds at that moment."""
 
-    def __init__(self, clock: DatabaseClock, asked_at: datetime) -> None:
-        self._clock = clock
-        self._asked_at = asked_at
+    at: datetime
+    elapsed: float
+
+
+class _Decisions:
+    """Decide a whole pass by one time: when it was asked for, or when the database let it begin, if that is much later.
+
+    A job that wants only the newest of its missed times must not get one run for each end of the wait. The wait is
+    measured in elapsed seconds: the clock may have stepped meanwhile, and no pass decides by a step that no second
+    sample has confirmed.
+    """
+
+    def __init__(self, asked: _Asked, elapsed: Callable[[], float]) -> None:
+        self._asked = asked
+        self._elapsed = elapsed
         self._at: datetime | None = None
 
     def __call__(self, job: Job, _: datetime) -> Plan:
         if self._at is None:
-            now = self._clock.now()
-            self._at = now if now - self._asked_at > _LONG else self._asked_at
+            waited = timedelta(seconds=self._elapsed() - self._asked.elapsed)
+            self._at = self._asked.at + waited if waited > _LONG else self._asked.at
         return plan(job, self._at)
 
 
@@ -71,10 +83,11 @@ class Planner:
         """Plan every due job; return seconds until the next one is due."""
         if self._clock.confirmations < 1:
             return 0.1  # time has stepped: wait for a sample that confirms it
-        now = await self._instant()
+        asked = await self._instant()
+        now = asked.at
         if not await self._zone_data.may_plan(now):
             return CHECK_EVERY.total_seconds()
-        passes = await self._passes(now)
+        passes = await self._passes(asked)
         least = min(passes, key=lambda planned: planned.jobs)
         is_full = least.jobs == self._limit
         self._limit = self._limit_after(least)
@@ -89,22 +102,22 @@ class Planner:
             return _LOCKED_ELSEWHERE
         return max(0.0, min(longest, next_plan_at - self._clock.now() - _EARLY).total_seconds())
 
-    async def _instant(self) -> datetime:
+    async def _instant(self) -> _Asked:
         """The time; but if the next job's turn is about to come, the time when it has: timers are late by 1 to 2 ms."""
         for _ in range(_MOST_MOMENTS):
             now = self._clock.now()
             if self._next_plan_at is None or not _NOTHING < self._next_plan_at - now <= _EARLY:
                 break
             await asyncio.sleep(_MOMENT)
-        return now
+        return _Asked(now, self._clock.elapsed())
 
-    async def _passes(self, now: datetime) -> list[Planned]:
+    async def _passes(self, asked: _Asked) -> list[Planned]:
         """One; or, while there is much to do, some lines of some: one decides while the database works for the others.
 
         The last of each line.
         """
         lines, length = (_LINES, _IN_A_ROW) if self._limit == MOST_JOBS else (1, 1)
-        ended = await asyncio.gather(*(self._line(now, length) for _ in range(lines)), return_exceptions=True)
+        ended = await asyncio.gather(*(self._line(asked, length) for _ in range(lines)), return_exceptions=True)
         passes = []
         for each in ended:
             if isinstance(each, BaseException):
@@ -112,17 +125,18 @@ class Planner:
             passes.append(each)
         return passes
 
-    async def _line(self, now: datetime, length: int) -> Planned:
+    async def _line(self, asked: _Asked, length: int) -> Planned:
         """Passes one after the other, while they are full."""
-        planned = await self._pass(now)
+        planned = await self._pass(asked)
         while length > 1 and planned.jobs == self._limit and planned.runs <= _MOST_RUNS:
             length -= 1
-            planned = await self._pass(now)
+            planned = await self._pass(asked)
         return planned
 
-    async def _pass(self, now: datetime) -> Planned:
-        planned = await self._store.plan_due(now, self._limit, _Decisions(self._clock, now))
-        self._events.planned(planned, now)
+    async def _pass(self, asked: _Asked) -> Planned:
+        decide = _Decisions(asked, self._clock.elapsed)
+        planned = await self._store.plan_due(asked.at, self._limit, decide)
+        self._events.planned(planned, asked.at)
         if planned.lanes:
             self._on_runs(planned.lanes)
         return planned

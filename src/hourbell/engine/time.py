@@ -14,7 +14,7 @@ class DatabaseClock:
     """
 
     def __init__(self, elapsed: Callable[[], float]) -> None:
-        self._elapsed = elapsed
+        self.elapsed = elapsed
         # One value, so that a thread never sees half of a new sample.
         self._sample: tuple[datetime, float] | None = None
         self._confirmations = 0
@@ -23,7 +23,7 @@ class DatabaseClock:
         if self._sample is None:
             raise RuntimeError("the clock was asked before its first sample")
         time, at = self._sample
-        return time + timedelta(0, self._elapsed() - at)  # days, seconds: by name it costs half as much again
+        return time + timedelta(0, self.elapsed() - at)  # days, seconds: by name it costs half as much again
 
     @property
     def has_time(self) -> bool:
