@@ -14,7 +14,8 @@ from uuid import UUID
 
 from tests.database import Database
 from tests.faults.accounts import Row, faults_of, unfinished, wrong_ids
-from tests.faults.fleet import LEASE, Cut, Fleet
+from tests.faults.fleet import LEASE, Cut, Fleet, Life, elapsed_at_epoch
+from tests.faults.liveness import Beginning, healthy_stretches, late_beginnings
 from tests.faults.receiver import Line
 from tests.faults.verdict import Verdict
 
@@ -33,6 +34,8 @@ class Books:
     lines: Sequence[Line]
     cuts: Sequence[Cut]
     members: Mapping[UUID, str]  # the process of each node
+    lives: Sequence[Life] = ()
+    elapsed_at_epoch: float = 0.0
 
     @classmethod
     async def read(cls, database: Database, fleet: Fleet) -> "Books":
@@ -44,6 +47,8 @@ class Books:
             fleet.lines(),
             fleet.cuts,
             {node: member.name for node, member in fleet.nodes().items()},
+            fleet.lives(),
+            elapsed_at_epoch(),
         )
 
     @cached_property
@@ -116,6 +121,25 @@ class Books:
             for cut in self.cuts
         )
 
+    def stuck(self) -> list[str]:
+        """Runs that waited too long to begin for the first time although a process was healthy.
+
+        Left out is what has a reason to wait: a run behind another of its job, and one under which several died.
+        """
+        free = {job["id"] for job in self.jobs if job["overlap"] == "allow"}
+        first_begun = {run_id: line.at for (run_id, number), line in sorted(self.begun.items(), reverse=True)}
+        end = max((life.ended_at for life in self.lives), default=0.0)
+        beginnings = [
+            Beginning(
+                run,
+                max(run["ready_at"], run["planned_at"]).timestamp() + self.elapsed_at_epoch,
+                first_begun.get(run["id"], end),
+            )
+            for run in self.runs
+            if run["job_id"] in free and run["crashes"] <= 1
+        ]
+        return late_beginnings(beginnings, healthy_stretches(self.lives, self.cuts))
+
     def recoveries(self, kind: str = "kill") -> list[float]:
         """Seconds from each fault of a kind until the runs it took from a process were delivered again.
 
@@ -157,6 +181,8 @@ def check_books(verdict: Verdict, books: Books) -> None:
     none_of(verdict, "attempts begun twice", books.begun_twice())
     none_of(verdict, "attempts lost by processes that no fault hit", books.lost_by_the_sound())
     none_of(verdict, "repeated deliveries that no fault explains", books.unexplained())
+    if books.lives:
+        none_of(verdict, "due runs that did not begin beside a healthy process", books.stuck())
     verdict.figures |= {
         "runs": len(books.runs),
         "skipped": books.skipped,

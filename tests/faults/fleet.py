@@ -6,8 +6,10 @@ it had begun. A delivery may happen twice only if the first one lies in such a s
 
 import asyncio
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from math import inf
 from pathlib import Path
 from types import TracebackType
@@ -37,12 +39,22 @@ class Cut:
     ended_at: float = inf
 
 
+@dataclass(frozen=True, slots=True)
+class Life:
+    """When a process served, in elapsed seconds."""
+
+    member: str
+    serving_at: float
+    ended_at: float
+
+
 @dataclass(slots=True)
 class Member:
     """One process of the fleet. Its name is in every line it leaves, and is never used again."""
 
     name: str
     server: Server
+    stopped_at: float = inf  # when it was asked to stop
 
     @property
     def node(self) -> UUID | None:
@@ -72,6 +84,13 @@ class Member:
             assert self.is_running, f"{self.name} ended:\n{self.server.log[-4_000:]}"
             assert elapsed() < end, f"no {event} of {self.name}:\n{self.server.log[-4_000:]}"
             await asyncio.sleep(0.02)
+
+    def logged_at(self, event: str) -> float | None:
+        """When its log first has this event, in seconds since the epoch."""
+        for found in self.server.events:
+            if found["event"] == event:
+                return datetime.fromisoformat(found["time"]).timestamp()
+        return None
 
     async def stopped(self, seconds: float = 5) -> None:
         """Once SIGSTOP has taken hold of it."""
@@ -149,6 +168,7 @@ class Fleet:
 
     def stop(self, member: Member) -> None:
         """SIGTERM: an orderly stop, which explains no repeated delivery."""
+        member.stopped_at = min(member.stopped_at, elapsed())
         member.server.signal(signal.SIGTERM)
 
     async def stop_all(self, seconds: float = 20) -> list[int | None]:
@@ -177,8 +197,22 @@ class Fleet:
         """Bytes received so far: an offset for `lines`."""
         return self.received.stat().st_size if self.received.exists() else 0
 
+    def lives(self) -> list[Life]:
+        """The time each process served, until its stop or until now; faults are not taken into account."""
+        now = elapsed()
+        return [
+            Life(member.name, serving_at + elapsed_at_epoch(), min(member.stopped_at, now))
+            for member in self.members
+            if (serving_at := member.logged_at("serving")) is not None
+        ]
+
     def nodes(self) -> dict[UUID, Member]:
         return {node: member for member in self.members if (node := member.node) is not None}
+
+
+def elapsed_at_epoch() -> float:
+    """What turns the time of a log line or a row, as seconds since the epoch, into elapsed seconds."""
+    return elapsed() - time.time()
 
 
 async def until(holds: Callable[[], bool], seconds: float, what: str) -> None:

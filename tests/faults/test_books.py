@@ -9,8 +9,9 @@ import pytest
 
 from hourbell.core.run import scheduled_run_id
 from tests.faults.books import SETTLING, Books, check_books, percentile
-from tests.faults.fleet import Cut
+from tests.faults.fleet import Cut, Life
 from tests.faults.history import History, Step
+from tests.faults.liveness import BEGIN_SECONDS
 from tests.faults.receiver import Line
 from tests.faults.verdict import Verdict
 
@@ -46,9 +47,11 @@ def good_books() -> Books:
         "timezone": "UTC",
         "created_at": T0,
         "cursor_at": T0 + 3 * SECOND,
+        "overlap": "allow",
     }
     members = {node: name for name, node in NODES.items()}
-    return Books([job], runs, [], attempts, lines, [Cut("kill", "a", 2.05)], members)
+    lives = [Life("a", -100.0, 7.0), Life("b", -100.0, 7.0)]
+    return Books([job], runs, [], attempts, lines, [Cut("kill", "a", 2.05)], members, lives, -T0.timestamp())
 
 
 def run_id(number: int) -> UUID:
@@ -57,7 +60,16 @@ def run_id(number: int) -> UUID:
 
 def a_run(number: int, *, attempt: int = 1) -> dict[str, object]:
     scheduled_at = T0 + number * SECOND
-    return {"id": run_id(number), "job_id": JOB, "scheduled_at": scheduled_at, "state": "succeeded", "attempt": attempt}
+    return {
+        "id": run_id(number),
+        "job_id": JOB,
+        "scheduled_at": scheduled_at,
+        "ready_at": scheduled_at,
+        "planned_at": scheduled_at,
+        "state": "succeeded",
+        "attempt": attempt,
+        "crashes": attempt - 1,
+    }
 
 
 def delivered(number: int, member: str, *, at: float, attempt: int = 1) -> list[Line]:
@@ -116,9 +128,16 @@ def with_the_first_delivery_settled(books: Books) -> Books:
     return replace(books, attempts={**books.attempts, (run_id(2), 1): settled})
 
 
+def with_a_late_beginning(books: Books) -> Books:
+    """Of the third run, long after it was due."""
+    late = [line._replace(at=line.at + 2 * BEGIN_SECONDS) if line.run_id == run_id(3) else line for line in books.lines]
+    return replace(books, lines=late, lives=[Life("b", -100.0, 100.0)])
+
+
 @pytest.mark.parametrize(
     ("wrong", "promise"),
     [
+        (with_a_late_beginning, "due runs that did not begin beside a healthy process"),
         (without_a_run, "instants without exactly one place"),
         (with_a_failed_run, "runs lost (failed, unfinished or without an effect)"),
         (with_no_effect, "runs lost (failed, unfinished or without an effect)"),
@@ -138,6 +157,20 @@ def test_what_is_wrong_is_seen(wrong: Callable[[Books], Books], promise: str) ->
 
 def test_good_books_are_good() -> None:
     assert broken(good_books()) == []
+
+
+@pytest.mark.parametrize(
+    "cuts",
+    [
+        [Cut("freeze", "b", 2.0, 2.0 + 2 * BEGIN_SECONDS)],
+        [Cut("outage", None, 2.0, 2.0 + 2 * BEGIN_SECONDS)],
+        [Cut("freeze", "b", 3.5, 20.0), Cut("freeze", "b", 20.5, 40.0)],
+    ],
+)
+def test_a_run_may_begin_late_while_no_process_is_healthy(cuts: list[Cut]) -> None:
+    books = replace(with_a_late_beginning(good_books()), cuts=cuts)
+
+    assert books.stuck() == []
 
 
 def test_a_recovery_lasts_from_the_kill_to_the_next_delivery() -> None:

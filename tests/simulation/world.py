@@ -22,6 +22,7 @@ from tests.engine.nodes import Cluster, Node, hang
 from tests.engine.virtual import START, VirtualTime
 from tests.simulation.changes import Changed, Changes
 from tests.simulation.ledger import ENDED, SECOND, Commit, Ledger, Violation
+from tests.simulation.liveness import LOOK_SECONDS, SETTLED_SECONDS, Liveness, NodeView
 from tests.simulation.loop import Standstill, run_seeded
 from tests.simulation.oracle import microseconds
 from tests.simulation.scenario import LEASE, TROUBLE, Act, JobSpec, Scenario
@@ -99,13 +100,16 @@ class World:
             poison_after=scenario.poison_after,
             has_excuse=self._has_excuse,
         )
+        self._liveness = Liveness(self._ledger, suspect_after=max(2, scenario.poison_after - 1))
+        self._troubled_until = 0.0  # by an outage or a standstill, for all nodes
+        self._started_at: dict[int, float] = {}  # elapsed seconds, by node number
         self._armed: list[_Armed] = []
         self._deliveries: list[tuple[Node, Act]] = []  # faults that wait for the next delivery of a node
         self._unwell: dict[UUID, float] = {}  # when a node was last known to be so
         self._stepped_at = self._stepped_forward_at = float("-inf")
         self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._is_calm = False
-        self._started: set[int] = set()
+        self._stopping: set[UUID] = set()
         self._later: list[asyncio.Task[None]] = []
         self._context = copy_context()  # of no node: what happens later happens whoever is dead by then
         cluster.watch = self
@@ -125,6 +129,36 @@ class World:
         )
 
     async def happen(self) -> None:
+        watching = asyncio.get_running_loop().create_task(self._watch_liveness(), context=self._context)
+        try:
+            await self._happen()
+        finally:
+            watching.cancel()
+
+    async def _watch_liveness(self) -> None:
+        """Look twice a second whether something is stuck that need not be."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            elapsed = self.cluster.time.elapsed()
+            if elapsed - self._stepped_at < SETTLED_SECONDS:
+                self._liveness.forget()
+                continue
+            try:
+                self._liveness.look(elapsed, self._now(), [self._view(node, elapsed) for node in self.cluster.alive])
+            except Violation as violation:
+                self._break_off(violation)
+
+    def _view(self, node: Node, elapsed: float) -> NodeView:
+        troubled_until = max(
+            self._troubled_until,
+            self._unwell.get(node.id, float("-inf")),
+            self._started_at.get(node.number, float("inf")),
+        )
+        is_up = not (node.is_frozen or node.is_cut_off or node.id in self._stopping or self.cluster.is_out)
+        is_healthy = is_up and elapsed - troubled_until > SETTLED_SECONDS
+        return NodeView(node.id.bytes, is_healthy, self._scenario.slots, free_places=1)
+
+    async def _happen(self) -> None:
         for number in range(self._scenario.nodes):
             await self._start()
             await self.cluster.advance(0.1 + 0.7 * number)
@@ -199,7 +233,7 @@ class World:
             "start": lambda _: self._start(),
             "outage": self._outage,
             "step": self._step,
-            "stand still": lambda act: self.cluster.time.block(act.seconds),
+            "stand still": self._stand_still,
             "cancel": self._cancel,
         }
         done: Any = None
@@ -232,10 +266,10 @@ class World:
         await self.cluster.advance(0)
 
     async def _run_up(self, node: Node) -> None:
-        while node.number not in self._started:
+        while node.number not in self._started_at:
             try:
                 await node.engine.start()
-                self._started.add(node.number)
+                self._started_at[node.number] = self.cluster.time.elapsed()
             except StoreUnavailable:
                 await asyncio.sleep(1.0)
 
@@ -249,9 +283,10 @@ class World:
             node.crash()
 
     async def _restart(self, node: Node, act: Act) -> None:
-        if node.number not in self._started:
+        if node.number not in self._started_at:
             return await self._crash(node, act)
         self._tell(f"node {node.number}", "stops")
+        self._stopping.add(node.id)
         self._unwell[node.id] = float("inf")  # nobody promises more than to try to hand back
         node.spawn(_stop(node))
         return self._do_later(act.seconds, self._start)
@@ -278,8 +313,13 @@ class World:
             return True
         return self._unwell.get(node.id, float("-inf")) > self.cluster.time.elapsed() - 2 * LEASE
 
+    def _stand_still(self, act: Act) -> None:
+        self.cluster.time.block(act.seconds)
+        self._troubled_until = max(self._troubled_until, self.cluster.time.elapsed())
+
     async def _outage(self, act: Act) -> None:
         self.cluster.is_out = True
+        self._troubled_until = max(self._troubled_until, self.cluster.time.elapsed() + act.seconds)
         self._do_later(act.seconds, lambda: setattr(self.cluster, "is_out", False))
 
     def _step(self, act: Act) -> None:
@@ -421,6 +461,8 @@ class World:
         act = waiting[1]
         fault, seconds = act.words[1], act.seconds
         self._tell(f"node {node.number}", f"{point} of {call.definition.name}: {fault}")
+        if point == "before begin":
+            self._liveness.excuse(call.run.id.bytes, call.run.attempt)
         if fault == "raise":
             raise RuntimeError("as the scenario says")
         if fault == "die":

@@ -1,0 +1,99 @@
+"""Every due run begins while a healthy node could begin it, and every due job is planned while any node is healthy.
+
+The checker looks twice a second. It believes nothing of the engine: which runs could begin follows from the ledger's
+copy of the rows, which nodes are healthy from what the scenario did to them, and what they hold from the leases in the
+rows. Whatever could have moved at every look for longer than its bound has been stuck while a healthy node was idle.
+"""
+
+from collections.abc import Collection, Hashable, Iterator
+from dataclasses import dataclass
+
+from tests.simulation.changes import Row
+from tests.simulation.ledger import ENDED, SECOND, Ledger, Violation
+from tests.simulation.scenario import LEASE
+
+LOOK_SECONDS = 0.5
+SETTLED_SECONDS = LEASE  # without trouble, after which a node is healthy: longer than any loop backs off
+BEGIN_SECONDS = 6.0  # a waiting run begins, a claimed one too, a due job is planned
+RECOVER_SECONDS = 1.5 * LEASE + 2.0 + BEGIN_SECONDS  # the lease, the reaper's warm-up and interval, then as above
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """A node as the scenario knows it."""
+
+    id: bytes
+    is_healthy: bool  # nothing has been wrong with it for a while
+    slots: int
+    free_places: int  # threads or connections that nobody uses; shared by all lanes
+
+
+class Liveness:
+    def __init__(self, ledger: Ledger, *, suspect_after: int) -> None:
+        self._ledger = ledger
+        self._suspect_after = suspect_after
+        self._excused: set[tuple[bytes, int]] = set()
+        self._movable_since: dict[Hashable, float] = {}  # what could have moved at every look since then
+
+    def look(self, elapsed: float, now: int, nodes: Collection[NodeView]) -> None:
+        """Hold everything that can move to its bound. `now` is the database's time in microseconds."""
+        movable = dict(self._movable_runs(now, nodes))
+        if any(node.is_healthy for node in nodes):
+            movable |= dict(self._due_jobs(now))
+        self._movable_since = {key: self._movable_since.get(key, elapsed) for key in movable}
+        for key, (seconds, story) in movable.items():
+            waited = elapsed - self._movable_since[key]
+            if waited > seconds:
+                raise Violation(f"liveness: {story}; a healthy node could have moved it for {waited:.1f} s")
+
+    def excuse(self, run_id: bytes, attempt: int) -> None:
+        """The scenario itself delays this attempt before it begins."""
+        self._excused.add((run_id, attempt))
+
+    def forget(self) -> None:
+        """Time has stepped, or nobody can do anything: every wait counts anew."""
+        self._movable_since.clear()
+
+    def _movable_runs(self, now: int, nodes: Collection[NodeView]) -> Iterator[tuple[Hashable, tuple[float, str]]]:
+        """Runs that have not begun although an idle node could begin them, each with its bound."""
+        held: dict[bytes, int] = {}
+        for run in self._ledger.runs.values():
+            if run["state"] == "running":
+                held[run["lease_owner"]] = held.get(run["lease_owner"], 0) + 1
+        idle = {
+            node.id for node in nodes if node.is_healthy and node.free_places > 0 and held.get(node.id, 0) < node.slots
+        }
+        if not idle:
+            return
+        healthy = {node.id for node in nodes if node.is_healthy}
+        for run in self._ledger.unfinished(now):
+            if run["crashes"] >= self._suspect_after:
+                continue  # a node holds one of these at a time
+            key = (run["id"], run["attempt"], run["state"])
+            if run["state"] == "running":
+                if key[:2] not in self._ledger.effects and key[:2] not in self._excused:
+                    seconds = BEGIN_SECONDS if run["lease_owner"] in healthy else RECOVER_SECONDS
+                    yield key, (seconds, f"claimed and not begun: {_described(run)}")
+            elif not self._is_blocked(run):
+                yield key, (BEGIN_SECONDS, f"waits: {_described(run)}")
+
+    def _is_blocked(self, run: Row) -> bool:
+        """Whether another run of its job goes first."""
+        if not run["exclusive"]:
+            return False
+        return any(
+            other["state"] == "running" or (other["scheduled_at"], other["id"]) < (run["scheduled_at"], run["id"])
+            for other in self._ledger.runs.values()
+            if other["job_id"] == run["job_id"] and other["id"] != run["id"] and other["state"] not in ENDED
+        )
+
+    def _due_jobs(self, now: int) -> Iterator[tuple[Hashable, tuple[float, str]]]:
+        for job in self._ledger.jobs.values():
+            is_active = job["enabled"] and job["deleted_at"] is None and job["plan_at"] is not None
+            if is_active and job["plan_at"] < now - SECOND // 10:
+                story = f"{job['name']} is due and not planned, its cursor is at {job['cursor_at']}"
+                yield (job["id"], job["plan_at"]), (BEGIN_SECONDS, story)
+
+
+def _described(run: Row) -> str:
+    return f"run {run['id'].hex()} at {run['scheduled_at']} attempt {run['attempt']}, {run['state']}"
