@@ -41,6 +41,8 @@ TAKEN_OVER = LEASE + REAP + SECOND  # by then a dead node's run runs again
 TZDATA = "2040a"
 BY = "test"
 ENDED = ("succeeded", "failed", "cancelled")
+_HEARTBEAT = frozenset({"sample_time", "heartbeat"})
+_UNLIMITED = 1_000_000
 
 Behaviour = Callable[["Node", Call], Awaitable[Outcome]]
 _NODE: ContextVar["Node | None"] = ContextVar("node", default=None)
@@ -94,11 +96,16 @@ def _make_task(loop: Any, coroutine: Any, context: Context | None = None) -> asy
 
 
 class _Store:
-    """The real store of one node, at the mercy of a test."""
+    """The real store of one node, at the mercy of a test.
+
+    Its verbs share the connections of a pool, if the cluster has a limit; those of the heartbeat have one of their own.
+    """
 
     def __init__(self, node: "Node", store: Any) -> None:
         self._node = node
         self._store = store
+        self._connections = asyncio.Semaphore(node.cluster.connections or _UNLIMITED)
+        self._of_heartbeat = asyncio.Semaphore(1)
         self.hooks: dict[tuple[str, str], Callable[[], Awaitable[None]]] = {}
 
     @property
@@ -109,7 +116,13 @@ class _Store:
         return self._store.wakes()
 
     def __getattr__(self, verb: str) -> Callable[..., Awaitable[Any]]:
+        pool = self._of_heartbeat if verb in _HEARTBEAT else self._connections
+
         async def call(*arguments: Any, **named: Any) -> Any:
+            async with pool:
+                return await perform(*arguments, **named)
+
+        async def perform(*arguments: Any, **named: Any) -> Any:
             cluster = self._node.cluster
             if cluster.latency:
                 await asyncio.sleep(cluster.latency)
@@ -290,6 +303,7 @@ class Cluster:
         self.lanes: tuple[str, ...] = ("task:*",)
         self.lane_slots: dict[str, int] = {}
         self.latency = 0.0  # seconds that each verb takes on its way
+        self.connections: int | None = None  # that the verbs of a node share; None for any number
         self.is_out = False  # the database answers nobody
         self.watch: Watch | None = None
         self.clock_of: Callable[[int], Callable[[], float]] = lambda number: time.elapsed  # noqa: ARG005

@@ -69,6 +69,7 @@ class Scenario:
     drifts: tuple[float, ...]  # of the nodes' own clocks, as a part
     jobs: tuple[JobSpec, ...]
     acts: tuple[Act, ...] = field(default=())
+    connections: int = 6  # that the loops and attempts of a node share
 
 
 def scenario_of(seed: int) -> Scenario:
@@ -88,6 +89,7 @@ def scenario_of(seed: int) -> Scenario:
         drifts=tuple(random.choice([0.0, 0.0005, -0.0005]) for _ in range(5)),
         jobs=jobs,
         acts=tuple(acts),
+        connections=random.choice([1, 2, 6]),
     )
 
 

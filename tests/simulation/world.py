@@ -114,6 +114,7 @@ class World:
         self._context = copy_context()  # of no node: what happens later happens whoever is dead by then
         cluster.watch = self
         cluster.latency = scenario.latency
+        cluster.connections = scenario.connections
         cluster.clock_of = self._clock_of
         cluster.before_begin.append(self._before_begin)
         cluster.script["*"] = self._deliver
