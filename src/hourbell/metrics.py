@@ -45,7 +45,10 @@ class Metrics:
         self.superseded = Counter("hourbell_writes_superseded", "Late writes that changed nothing", registry=registry)
         self.lost = Counter("hourbell_leases_lost", "Leases that ran out", registry=registry)
         self.lateness = Histogram(
-            "hourbell_lateness_seconds", "From the instant to the start", buckets=_LATENESS, registry=registry
+            "hourbell_lateness_seconds",
+            "From the instant to the start",
+            buckets=_LATENESS,
+            registry=registry,
         )
         self.dispatch = Histogram(
             "hourbell_dispatch_seconds", "From ready to the start", buckets=_LATENESS, registry=registry
@@ -55,6 +58,11 @@ class Metrics:
         )
         self.backlog = Gauge("hourbell_backlog", "Runs that are ready and wait", registry=registry)
         self.loop_age = Gauge("hourbell_loop_age_seconds", "Since a loop last did well", ["loop"], registry=registry)
+        self.pool_size = Gauge("hourbell_pool_size", "Places of a pool, such as threads", ["pool"], registry=registry)
+        self.pool_taken = Gauge("hourbell_pool_taken", "Places that attempts hold", ["pool"], registry=registry)
+        self.pool_overdue = Gauge(
+            "hourbell_pool_overdue", "Places held by attempts past their timeout", ["pool"], registry=registry
+        )
         self.by_job = (
             Counter("hourbell_job_runs", "Runs by job and final state", ["job", "state"], registry=registry)
             if with_job_names

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 
 from hourbell import __version__, clock
 from hourbell.api.app import build_app
-from hourbell.api.health import LoopAge, Readiness
+from hourbell.api.health import LoopAge, PoolUse, Readiness
 from hourbell.api.middleware import Edge
 from hourbell.control.access import Access, refuse_to_listen
 from hourbell.control.changes import Watch
@@ -221,13 +221,14 @@ async def _readiness(engine: Engine, stores: Stores) -> Readiness:
     if engine.is_stopping:
         return Readiness(database_reachable=True, loops=(), is_stopping=True)
     loops = tuple(LoopAge(loop.name, loop.age, loop.longest_age) for loop in engine.loops)
+    pools = tuple(PoolUse(pool.name, pool.size, pool.taken, dict(pool.overdue.most_common())) for pool in engine.pools)
     now = engine.clock.now()
     try:
         backlog = await stores.engine.backlog(now, engine.live_for)
     except StoreUnavailable:
-        return Readiness(database_reachable=False, loops=loops)
+        return Readiness(database_reachable=False, loops=loops, pools=pools)
     oldest = None if backlog.oldest_ready_at is None else (now - backlog.oldest_ready_at).total_seconds()
-    return Readiness(True, loops, backlog.waiting, oldest, backlog.unserved)
+    return Readiness(True, loops, backlog.waiting, oldest, backlog.unserved, pools=pools)
 
 
 def _listen(host: str, port: int) -> socket.socket:

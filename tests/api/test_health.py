@@ -7,7 +7,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from hourbell.api.health import LoopAge, Readiness, health_app
+from hourbell.api.health import LoopAge, PoolUse, Readiness, health_app
 from hourbell.metrics import Metrics
 
 pytestmark = pytest.mark.anyio
@@ -17,6 +17,7 @@ WELL = Readiness(
     loops=(LoopAge("planner", 0.4, 60), LoopAge("runner", 59.9994, 60)),
     waiting=3,
     oldest_seconds=1.25,
+    pools=(PoolUse("threads", 32, 2, {"slow": 1}),),
 )
 
 
@@ -65,6 +66,7 @@ async def test_a_node_that_does_its_work_is_ready() -> None:
     assert answer.status_code == 200
     assert answer.json() == {
         "status": "ready",
+        "reasons": [],
         "database": {"reachable": True},
         "loops": {
             "planner": {"age_seconds": 0.4, "limit_seconds": 60, "too_old": False},
@@ -72,6 +74,7 @@ async def test_a_node_that_does_its_work_is_ready() -> None:
         },
         "backlog": {"waiting": 3, "oldest_seconds": 1.25},
         "unserved_lanes": [],
+        "pools": {"threads": {"size": 32, "taken": 2, "overdue": {"slow": 1}}},
     }
 
 
@@ -98,6 +101,22 @@ async def test_a_node_whose_planner_has_died_is_not_ready() -> None:
     assert answer.json()["loops"]["runner"]["too_old"] is False
 
 
+async def test_a_node_whose_threads_are_all_overdue_is_not_ready_and_names_the_tasks() -> None:
+    pool = PoolUse("threads", 3, 3, {"report": 2, "import": 1})
+    answer = await get("/health/ready", answering(Readiness(True, WELL.loops, pools=(pool,))))
+
+    assert (answer.status_code, answer.json()["status"]) == (503, "not_ready")
+    [reason] = answer.json()["reasons"]
+    assert reason.startswith("all 3 threads are held by functions past their timeout: report (2), import (1)")
+
+
+async def test_a_node_with_a_thread_that_may_come_back_is_ready() -> None:
+    pool = PoolUse("threads", 3, 3, {"report": 2})
+    answer = await get("/health/ready", answering(Readiness(True, WELL.loops, pools=(pool,))))
+
+    assert answer.status_code == 200
+
+
 async def test_lanes_that_no_node_serves_are_told_and_leave_the_node_ready() -> None:
     readiness = Readiness(True, WELL.loops, waiting=900, oldest_seconds=7_200, unserved_lanes=("task:reports.weekly",))
     answer = await get("/health/ready", answering(readiness))
@@ -120,6 +139,12 @@ async def test_metrics_are_prometheus_text_with_ages_and_backlog_of_this_moment(
     [backlog] = families["hourbell_backlog"].samples
     ages = {sample.labels["loop"]: sample.value for sample in families["hourbell_loop_age_seconds"].samples}
     assert backlog.value == 3
+    pools = {name: families[f"hourbell_pool_{name}"].samples[0] for name in ("size", "taken", "overdue")}
+    assert {name: (each.labels, each.value) for name, each in pools.items()} == {
+        "size": ({"pool": "threads"}, 32),
+        "taken": ({"pool": "threads"}, 2),
+        "overdue": ({"pool": "threads"}, 1),
+    }
     assert ages == {"planner": 0.4, "runner": 59.9994}
 
 

@@ -28,6 +28,7 @@ from hourbell.metrics import Metrics
 from hourbell.store.base import Run, StoreUnavailable, Wake
 from hourbell.store.sqlite.control import SqliteControlStore
 from hourbell.targets.base import Call, Target
+from hourbell.targets.pool import Pool
 from tests.engine.virtual import VirtualTime, run_virtually
 from tests.sqlite_database import Row, SqliteDatabase
 
@@ -179,10 +180,12 @@ class ScriptedTarget:
 
     reads_secrets = False
 
-    def __init__(self, node: "Node", lanes: tuple[str, ...], slots: dict[str, int]) -> None:
+    def __init__(self, node: "Node", lanes: tuple[str, ...], slots: dict[str, int], pools: dict[str, Pool]) -> None:
         self._node = node
         self._lanes = lanes
         self._slots = slots
+        self._pools = pools
+        self.pools = tuple(dict.fromkeys(pools.values()))
 
     def lanes(self) -> tuple[str, ...]:
         return self._lanes
@@ -190,7 +193,22 @@ class ScriptedTarget:
     def slots(self, lane: str) -> int | None:
         return self._slots.get(lane)
 
+    def pool(self, lane: str) -> Pool | None:
+        return self._pools.get(lane)
+
     async def deliver(self, call: Call) -> Outcome:
+        pool = self.pool(call.run.lane)
+        if pool is None:
+            return await self._deliver(call)
+        if not pool.enter():
+            self._node.cluster.without_place.append(call.run.id)
+            return Unstarted()
+        try:
+            return await self._deliver(call)
+        finally:
+            pool.leave(call)
+
+    async def _deliver(self, call: Call) -> Outcome:
         node, cluster = self._node, self._node.cluster
         for prepare in cluster.before_begin:
             await prepare(node, call)
@@ -228,7 +246,7 @@ class Node:
         random = Random(number)
         self.engine = Engine(
             self.store,
-            targets if targets is not None else [ScriptedTarget(self, cluster.lanes, cluster.lane_slots)],
+            targets if targets is not None else [self.scripted(cluster)],
             settings,
             node_id=self.id,
             host="here",
@@ -237,6 +255,12 @@ class Node:
             elapsed=cluster.clock_of(number),
             luck=random.random,
         )
+
+    def scripted(self, cluster: "Cluster") -> ScriptedTarget:
+        """A target with pools of its own: what is limited is limited on each node."""
+        pools = {size: Pool(f"pool-{size}", size) for size in cluster.lane_pools.values()}
+        of_lanes = {lane: pools[size] for lane, size in cluster.lane_pools.items()}
+        return ScriptedTarget(self, cluster.lanes, cluster.lane_slots, of_lanes)
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Let the node do something, as a task of its own."""
@@ -302,6 +326,8 @@ class Cluster:
         self.settings = EngineSettings()
         self.lanes: tuple[str, ...] = ("task:*",)
         self.lane_slots: dict[str, int] = {}
+        self.lane_pools: dict[str, int] = {}  # places: lanes with the same number share them, on each node
+        self.without_place: list[UUID] = []  # runs that found none, although they were claimed
         self.latency = 0.0  # seconds that each verb takes on its way
         self.connections: int | None = None  # that the verbs of a node share; None for any number
         self.is_out = False  # the database answers nobody
@@ -508,6 +534,24 @@ def takes(duration: timedelta) -> Behaviour:
 
     async def behave(node: Node, call: Call) -> Outcome:  # noqa: ARG001
         await asyncio.sleep(duration.total_seconds())
+        return Succeeded()
+
+    return behave
+
+
+def keeps_on(duration: timedelta) -> Behaviour:
+    """Succeed after a while, and not before, whoever cancels it: as a function in a thread does."""
+
+    async def behave(node: Node, call: Call) -> Outcome:  # noqa: ARG001
+        working = asyncio.create_task(asyncio.sleep(duration.total_seconds()))
+        stopped: asyncio.CancelledError | None = None
+        while not working.done():
+            try:
+                await asyncio.wait([working])
+            except asyncio.CancelledError as error:
+                stopped = error
+        if stopped is not None:
+            raise stopped
         return Succeeded()
 
     return behave

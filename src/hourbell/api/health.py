@@ -1,13 +1,14 @@
 """What watches Hourbell asks: does the process live, can it do its work, and the metrics.
 
 `/health` says only that the process answers. `/health/ready` says whether it does its work: 503 while the database is
-out of reach or a loop has not done well for too long. A backlog or a lane that no node serves is told and changes no
+out of reach, a loop has not done well for too long, or every place of a pool is held by attempts past their timeout, so
+that the node can begin nothing more there. A backlog or a lane that no node serves is told and changes no
 status: taking this node out of use would not help.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
@@ -37,6 +38,29 @@ class LoopAge:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolUse:
+    """How many places of a pool, such as threads, are taken; and of how many the attempts are past their timeout."""
+
+    name: str
+    size: int
+    taken: int
+    overdue: Mapping[str, int] = field(default_factory=dict)  # by task
+
+    @property
+    def overdue_total(self) -> int:
+        return sum(self.overdue.values())
+
+    @property
+    def is_exhausted(self) -> bool:
+        return self.overdue_total >= self.size
+
+    @property
+    def reason(self) -> str:
+        tasks = ", ".join(f"{name} ({count})" for name, count in self.overdue.items())
+        return f"all {self.size} {self.name} are held by functions past their timeout: {tasks}; restart this node"
+
+
+@dataclass(frozen=True, slots=True)
 class Readiness:
     """The state of this node as it is told to others. What only the database knows is None or empty without it."""
 
@@ -46,14 +70,26 @@ class Readiness:
     oldest_seconds: float | None = None  # how long the first of the waiting runs has been ready
     unserved_lanes: tuple[str, ...] = ()
     is_stopping: bool = False  # it finishes what it has begun, and takes nothing new
+    pools: tuple[PoolUse, ...] = ()
 
     @property
     def is_ready(self) -> bool:
-        return self.database_reachable and not self.is_stopping and not any(loop.is_too_old for loop in self.loops)
+        return not self.reasons
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why it is not ready, for people."""
+        return [
+            *([] if self.database_reachable else ["the database is out of reach"]),
+            *(["the node is stopping"] if self.is_stopping else []),
+            *(f"the {loop.name} last succeeded {loop.seconds:.0f} s ago" for loop in self.loops if loop.is_too_old),
+            *(pool.reason for pool in self.pools if pool.is_exhausted),
+        ]
 
     def body(self) -> dict[str, object]:
         return {
             "status": "ready" if self.is_ready else "stopping" if self.is_stopping else "not_ready",
+            "reasons": self.reasons,
             "database": {"reachable": self.database_reachable},
             "loops": {
                 loop.name: {
@@ -68,6 +104,10 @@ class Readiness:
                 "oldest_seconds": None if self.oldest_seconds is None else round(self.oldest_seconds, 3),
             },
             "unserved_lanes": list(self.unserved_lanes),
+            "pools": {
+                pool.name: {"size": pool.size, "taken": pool.taken, "overdue": dict(pool.overdue)}
+                for pool in self.pools
+            },
         }
 
 
@@ -118,5 +158,9 @@ def health_app(
 def _refresh(metrics: Metrics, readiness: Readiness) -> None:
     for loop in readiness.loops:
         metrics.loop_age.labels(loop.name).set(loop.seconds)
+    for pool in readiness.pools:
+        metrics.pool_size.labels(pool.name).set(pool.size)
+        metrics.pool_taken.labels(pool.name).set(pool.taken)
+        metrics.pool_overdue.labels(pool.name).set(pool.overdue_total)
     if readiness.waiting is not None:
         metrics.backlog.set(readiness.waiting)

@@ -58,6 +58,7 @@ def _lines(url: str, found: _Found, zone: str) -> list[str]:
     return pairs(
         ("server", url),
         ("ready", "yes" if ready.is_ready else "no"),
+        ("because", "; ".join(ready.reasons)),
         ("database", None if ready.is_ready else json_line(dict(ready.database))),
         ("loops", None if ready.is_ready else json_line(dict(ready.loops))),
         ("unserved", ", ".join(ready.unserved_lanes)),

@@ -122,10 +122,12 @@ class Readiness(Answer):
     """Whether a node does its work, and what keeps it from that."""
 
     status: str
+    reasons: tuple[str, ...] = ()
     database: Mapping[str, Any] = field(default_factory=dict)
     loops: Mapping[str, Any] = field(default_factory=dict)
     backlog: Mapping[str, Any] = field(default_factory=dict)
     unserved_lanes: tuple[str, ...] = ()
+    pools: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_ready(self) -> bool:

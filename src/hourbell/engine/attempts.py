@@ -27,6 +27,7 @@ from hourbell.engine.settler import Settler
 from hourbell.engine.time import DatabaseClock
 from hourbell.store.base import EngineStore, Held, OpenTransaction, Settled, TransactionStore
 from hourbell.targets.base import Call, Target, Transaction
+from hourbell.targets.pool import Pool
 
 log = logging.getLogger("hourbell.engine")
 
@@ -41,15 +42,27 @@ class Attempting(Call):
     All that a call has is set here and not by its own constructor: there are too many of them for a second call each.
     """
 
-    __slots__ = ("_attempts", "begun", "held", "is_settled", "started", "stop", "target", "task", "trusted_until")
+    __slots__ = (
+        "_attempts",
+        "begun",
+        "held",
+        "is_settled",
+        "pool",
+        "started",
+        "stop",
+        "target",
+        "task",
+        "trusted_until",
+    )
 
     def __init__(self, attempts: "Attempts", run: Run, target: Target, now: datetime, trusted_until: float) -> None:
         self.run = run
         self.definition = NO_DEFINITION
-        self.now = now  # when it was claimed, and from its first step on when that was
+        self.now = now  # when it was claimed, and once it has begun when that was
         self.secrets = ()
         self.held = Held(run.id, run.attempt)
         self.target = target
+        self.pool: Pool | None = None
         self.trusted_until = trusted_until  # elapsed seconds
         self.task: asyncio.Task[None] | None = None
         self.stop: Outcome | None = None  # what to settle it as when it is stopped from outside
@@ -98,6 +111,7 @@ class Attempts:
         self._transactions = transactions
         self._held: dict[Held, Attempting] = {}
         self._in_lane: Counter[str] = Counter()  # without what is settled
+        self._in_pool: Counter[Pool] = Counter()  # likewise
         self._unwritten = 0  # settled, and not written yet
         self._accepts = True
 
@@ -118,6 +132,10 @@ class Attempts:
     def in_lane(self, lane: str) -> int:
         """How many of a lane take a slot."""
         return self._in_lane[lane]
+
+    def free_in(self, pool: Pool) -> int:
+        """How many more attempts can begin in a pool. One that is claimed will take a place before long."""
+        return pool.size - max(pool.taken, self._in_pool[pool])
 
     def holds_suspect(self, suspect_after: int) -> bool:
         return any(attempting.run.crashes >= suspect_after for attempting in self._held.values())
@@ -140,6 +158,12 @@ class Attempts:
         taken = [Attempting(self, run, targets[run.lane], now, trusted_until) for run in runs]
         self._held |= {attempting.held: attempting for attempting in taken}
         self._in_lane.update([attempting.run.lane for attempting in taken])
+        pools = {lane: pool for lane, target in targets.items() if (pool := target.pool(lane)) is not None}
+        if pools:
+            for attempting in taken:
+                attempting.pool = pool = pools.get(attempting.run.lane)
+                if pool is not None:
+                    self._in_pool[pool] += 1
         return taken
 
     def start(self, taken: Iterable[Attempting]) -> None:
@@ -273,6 +297,8 @@ class Attempts:
         attempting.is_settled = True
         self._unwritten += 1
         self._leave_lane(attempting.run.lane)
+        if attempting.pool is not None:
+            self._in_pool[attempting.pool] -= 1
 
     def _settled(self, attempting: Attempting, outcome: Outcome) -> Settled:
         """What an outcome makes of the run, with the attempt that is written down; none if nothing has begun."""

@@ -26,6 +26,7 @@ from hourbell.engine.time import DatabaseClock
 from hourbell.metrics import Metrics
 from hourbell.store.base import EngineStore, Node, StoreUnavailable, TransactionStore, Wake
 from hourbell.targets.base import Target
+from hourbell.targets.pool import Pool
 
 log = logging.getLogger("hourbell.engine")
 
@@ -164,6 +165,11 @@ class Engine:
     def live_for(self) -> timedelta:
         """How long after its last heartbeat a node counts as alive."""
         return self._leases.live_for
+
+    @property
+    def pools(self) -> tuple[Pool, ...]:
+        """The limited resources of its targets."""
+        return tuple(pool for target in self._targets for pool in target.pools)
 
     @property
     def loops(self) -> tuple[LoopRunner, ...]:

@@ -2,7 +2,8 @@
 
 1. `tick` learns which lanes have ready runs (a scan at most once a second, and hints in between).
 2. It claims at most as many as there are free slots, lane by lane and in portions, so that some are delivered while
-   others are claimed. The claim is committed before anything leaves.
+   others are claimed, and for lanes that share a pool no more than it has free places: what this node cannot begin is
+   left to others. The claim is committed before anything leaves.
 3. Each claimed run gets its definition and its secrets, and becomes an attempt (`attempts.py`).
 """
 
@@ -20,6 +21,7 @@ from hourbell.engine.time import DatabaseClock
 from hourbell.store.base import EngineStore, Want
 from hourbell.store.rows import UNREADABLE
 from hourbell.targets.base import Target
+from hourbell.targets.pool import Pool
 
 MOST_LANES = 200
 _GATHER = 0.005  # seconds for more slots to become free, where there are fewer than a portion
@@ -132,6 +134,7 @@ class Runner:
         """What to ask of these lanes for the free slots."""
         free = min(self._free, self._portion.size)
         wants: list[Want] = []
+        left: dict[Pool, int] = {}  # places that no lane was given yet
         share = self._portion.of_lane(len(lanes))
         for lane in lanes:
             target = self._served.target(lane)
@@ -141,9 +144,14 @@ class Runner:
                 continue
             most = target.slots(lane)
             take = min(free, share if most is None else min(share, most - self._attempts.in_lane(lane)))
+            pool = target.pool(lane)
+            if pool is not None:
+                take = min(take, _part_of(left.setdefault(pool, self._attempts.free_in(pool)), len(lanes)))
             if take > 0:
                 wants.append(Want(lane, take, self._oldest(take)))
                 free -= take
+                if pool is not None:
+                    left[pool] -= take
         return wants
 
     def _oldest(self, take: int) -> int:
@@ -223,3 +231,9 @@ class Runner:
             secrets = await self._store.secrets(jobs, self._clock.now())
             for attempting in readers:
                 attempting.secrets = secrets.get(attempting.run.job_id, ())
+
+
+def _part_of(places: int, lanes: int) -> int:
+    """What one of so many ready lanes gets of a pool's free places: at most half, so that one lane's long line does not
+    take them all at once. What is left goes out with the next claim, in which the lanes have changed turns."""
+    return places if lanes == 1 else -(-places // 2)

@@ -9,6 +9,7 @@ from hourbell.core.notes import Notes
 from hourbell.core.run import Run
 from hourbell.core.settle import Outcome
 from hourbell.sealing import Sealed
+from hourbell.targets.pool import Pool
 
 
 class Transaction(Protocol):
@@ -26,8 +27,9 @@ class Transaction(Protocol):
 class Call:
     """One attempt to make.
 
-    `now` is when it began, as the database's time; `secrets` are sealed. What is not overridden here lets an attempt
-    happen, lends it no transaction and keeps nothing of what it says: enough for a target that is tried by itself.
+    `now` is when it was claimed, and once it has begun when that was, as the database's time; `secrets` are sealed.
+    What is not overridden here lets an attempt happen, lends it no transaction and keeps nothing of what it says:
+    enough for a target that is tried by itself.
     """
 
     __slots__ = ("definition", "now", "run", "secrets")
@@ -67,12 +69,19 @@ class Call:
 
 class Target(Protocol):
     reads_secrets: bool  # whether its calls need the secrets of their jobs
+    pools: tuple[Pool, ...]  # the limited resources that its lanes share
 
     def lanes(self) -> tuple[str, ...]:
         """The lanes it serves: names, or prefixes that end in `*`."""
 
     def slots(self, lane: str) -> int | None:
         """How many attempts a node may make at once in a lane; None for as many as it has slots."""
+
+    def pool(self, lane: str) -> Pool | None:
+        """The one of `pools` in which each attempt of a lane takes a place; None if it needs none.
+
+        No more runs are claimed for the lanes of a pool than it has free places.
+        """
 
     async def deliver(self, call: Call) -> Outcome:
         """Make one attempt. Cancelling it stops the attempt as far as that is possible."""

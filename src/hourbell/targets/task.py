@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from hourbell.core.schedule.forms import parse_duration
 from hourbell.core.settle import Failed, Outcome, Succeeded, Unstarted
 from hourbell.targets.base import Call
+from hourbell.targets.pool import Pool
 from hourbell.targets.task_desk import NodeDesk
 from hourbell.targets.task_error import error_text
 from hourbell.targets.task_run import Run, kept
@@ -58,20 +60,23 @@ class TaskTarget:
 
     def __init__(self, tasks: Mapping[str, Task], *, threads: int = 32, transactions: int = 10) -> None:
         self._tasks = tasks
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="hourbell-task")
-        self._free_threads = asyncio.Semaphore(threads)
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="hourbell-task")
+        self._threads = Pool("threads", threads)
+        self.pools: tuple[Pool, ...] = (self._threads,)
         self._free_transactions = asyncio.Semaphore(transactions)
-        self._most_threads = threads
         self._limits = TimeLimits()
         self._told_late: set[str] = set()  # tasks
 
     def lanes(self) -> tuple[str, ...]:
         return tuple(f"task:{name}" for name in self._tasks)
 
-    def slots(self, lane: str) -> int | None:
-        """As many as there are threads for an ordinary function: more would only wait here instead of elsewhere."""
+    def slots(self, lane: str) -> int | None:  # noqa: ARG002
+        return None
+
+    def pool(self, lane: str) -> Pool | None:
+        """The threads, for an ordinary function. One with a process of its own has a thread that follows it."""
         task = self._tasks.get(lane.removeprefix("task:"))
-        return None if task is None or task.is_async else self._most_threads
+        return None if task is None or task.is_async else self._threads
 
     async def deliver(self, call: Call) -> Outcome:
         target = call.definition.target
@@ -87,20 +92,24 @@ class TaskTarget:
             return Failed("the target's timeout is not a duration such as 90s", retryable=False, begun=False)
         if task.is_async:
             return await self._call(task, call, arguments, seconds)
-        async with self._free_threads:  # what waits for a thread has not begun
+        if not self._threads.enter():
+            return Unstarted()
+        try:
             return await self._call(task, call, arguments, seconds)
+        finally:
+            self._threads.leave(call)
 
     async def close(self) -> None:
         self._limits.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._executor.shutdown(wait=False, cancel_futures=True)
 
     async def _call(self, task: Task, call: Call, arguments: Mapping[str, object], seconds: float) -> Outcome:
-        if not await call.begin():
-            return Unstarted()
         limit = TimeLimit(self._limits, seconds)
         desk = NodeDesk(call, limit, self._free_transactions if task.is_async else None)
-        if not task.isolate:
+        if task.is_async:
             limit.on_overrun = desk.tell_overrun
+        elif not task.isolate:
+            limit.on_overrun = partial(self._keep_thread, task, call, desk)
         try:
             outcome = await self._outcome(task, call, desk, arguments, limit)
         except asyncio.CancelledError:
@@ -118,6 +127,11 @@ class TaskTarget:
             self._tell_late_result(task.name)
         return desk.committed
 
+    def _keep_thread(self, task: Task, call: Call, desk: NodeDesk) -> None:
+        """A function whose time is over goes on, and keeps its thread."""
+        desk.tell_overrun()
+        self._threads.mark_overdue(call, task.name)
+
     def _tell_late_result(self, name: str) -> None:
         """The function is written so, so that once is enough."""
         if name not in self._told_late:
@@ -128,9 +142,12 @@ class TaskTarget:
     async def _outcome(
         self, task: Task, call: Call, desk: NodeDesk, arguments: Mapping[str, object], limit: TimeLimit
     ) -> Outcome:
-        run = run_of(call, desk)
         try:
-            with limit:
+            with limit:  # from here on, so that it also bounds the wait for the begin
+                if not await call.begin():
+                    return Unstarted()
+                desk.begin()
+                run = run_of(call, desk)
                 if task.isolate:
                     return await self._in_process(task, run, desk, arguments)
                 if task.is_async:
@@ -143,7 +160,9 @@ class TaskTarget:
                 return _no_end(call)
             return _SUCCEEDED if result is None else Succeeded(kept(result))
         except TimeoutError as error:
-            return _no_end(call) if limit.is_over else Failed(error_text(error))
+            if limit.is_over:
+                return _no_end(call) if desk.has_begun else Unstarted()
+            return Failed(error_text(error))
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # it ends its attempt, and not the node
@@ -173,7 +192,7 @@ class TaskTarget:
     async def _until_done(self, stop: Callable[[], None], function: Callable[..., Any], *arguments: object) -> Any:
         """What a function in a thread answers. It is waited for in any case, because a thread cannot be stopped; when
         the attempt is to end, `stop` is called, once."""
-        running = asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
+        running = asyncio.get_running_loop().run_in_executor(self._executor, function, *arguments)
         stopped: asyncio.CancelledError | None = None
         while not running.done():
             try:

@@ -25,10 +25,21 @@ class NodeDesk:
     """For one attempt, with its time limit, within which the function is called. `transactions` bounds how many are
     open at once; None for none."""
 
-    __slots__ = ("_call", "_has_opened", "_is_closed", "_is_stopped", "_limit", "_transactions", "_writer", "committed")
+    __slots__ = (
+        "_begun_after",
+        "_call",
+        "_has_opened",
+        "_is_closed",
+        "_is_stopped",
+        "_limit",
+        "_transactions",
+        "_writer",
+        "committed",
+    )
 
     def __init__(self, call: Call, limit: TimeLimit, transactions: asyncio.Semaphore | None) -> None:
         self.committed: Outcome | None = None
+        self._begun_after: float | None = None  # seconds of the time limit
         self._call = call
         self._limit = limit
         self._transactions = transactions
@@ -41,6 +52,14 @@ class NodeDesk:
     def is_cancelled(self) -> bool:
         """A timeout within the function cancels its coroutine too, so that whoever is asked must know of the others."""
         return self._is_stopped or self._call.is_stopped() or self._limit.is_over
+
+    def begin(self) -> None:
+        """The function is about to be called."""
+        self._begun_after = self._limit.elapsed
+
+    @property
+    def has_begun(self) -> bool:
+        return self._begun_after is not None
 
     def stop(self) -> None:
         """The attempt is to end, whatever for."""
@@ -56,7 +75,7 @@ class NodeDesk:
         self.log(f"its time is over, but {why}: it goes on until the function returns")
 
     def log(self, text: object) -> None:
-        at = self._call.now + timedelta(seconds=self._limit.elapsed)
+        at = self._call.now + timedelta(seconds=self._limit.elapsed - (self._begun_after or 0.0))
         self._opened_writer().add_line(at, text)
 
     def progress(self, fraction: float | None, message: object) -> None:

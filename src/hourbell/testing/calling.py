@@ -10,6 +10,7 @@ from typing import Any
 
 from hourbell.core.settle import Failed, Outcome
 from hourbell.targets.base import Call, Target
+from hourbell.targets.pool import Pool
 from hourbell.targets.task import Task
 from hourbell.testing.loop import is_housekeeping, outside_of_loops
 
@@ -22,12 +23,16 @@ class Apart:
     def __init__(self, target: Target) -> None:
         self._target = target
         self.reads_secrets = target.reads_secrets
+        self.pools = target.pools
 
     def lanes(self) -> tuple[str, ...]:
         return self._target.lanes()
 
     def slots(self, lane: str) -> int | None:
         return self._target.slots(lane)
+
+    def pool(self, lane: str) -> Pool | None:
+        return self._target.pool(lane)
 
     async def deliver(self, call: Call) -> Outcome:
         is_housekeeping.set(False)  # in the context of this attempt alone
@@ -42,12 +47,15 @@ class Unserved:
     """Everything that cannot be rehearsed fails at once, and says why."""
 
     reads_secrets = False
+    pools: tuple[Pool, ...] = ()
 
     def lanes(self) -> tuple[str, ...]:
         return "task:*", "sql:*", "queue:*"
 
     def slots(self, lane: str) -> int | None:  # noqa: ARG002
         return None
+
+    def pool(self, lane: str) -> None: ...
 
     async def deliver(self, call: Call) -> Outcome:
         target = call.definition.target

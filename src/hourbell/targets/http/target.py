@@ -23,6 +23,7 @@ from hourbell.targets.http.body import RunTexts, body_of, content_type_of
 from hourbell.targets.http.breaker import Breaker
 from hourbell.targets.http.outcome import outcome_of
 from hourbell.targets.http.transport import NotBegun, Refused, Request, Transport, TransportError
+from hourbell.targets.pool import Pool
 
 log = logging.getLogger("hourbell.targets")
 
@@ -31,6 +32,7 @@ _MOST_KEPT = 10_000
 
 class HttpTarget:
     reads_secrets = True
+    pools: tuple[Pool, ...] = ()
 
     def __init__(
         self,
@@ -54,6 +56,9 @@ class HttpTarget:
 
     def slots(self, lane: str) -> int:
         return self._breaker.slots(lane, self._slots)
+
+    def pool(self, lane: str) -> None:
+        """Lanes share nothing that is limited: each attempt has a connection of its own."""
 
     async def deliver(self, call: Call) -> Outcome:
         try:

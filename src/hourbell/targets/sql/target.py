@@ -11,6 +11,7 @@ import asyncpg
 from hourbell.core.settle import Failed, Outcome, Unstarted
 from hourbell.core.target import OWN_DATABASE, SqlCall, TargetError, parse_target
 from hourbell.targets.base import Call, Transaction
+from hourbell.targets.pool import Pool
 from hourbell.targets.sql.errors import failure_of
 from hourbell.targets.sql.invocation import Overdue, no_end_within, perform, prepare
 
@@ -41,6 +42,7 @@ class SqlTarget:
     """
 
     reads_secrets = False
+    pools: tuple[Pool, ...] = ()
 
     def __init__(
         self,
@@ -66,6 +68,9 @@ class SqlTarget:
         name = lane.removeprefix("sql:")
         is_resting = name == OWN_DATABASE and self._elapsed() < self._rests_until
         return 0 if is_resting else self._slots.get(name, 0)
+
+    def pool(self, lane: str) -> None:
+        """Lanes share no connections: each database has a lane of its own."""
 
     async def deliver(self, call: Call) -> Outcome:
         try:

@@ -1,0 +1,136 @@
+"""Lanes that share a limited resource, such as threads: a node claims only what it can begin."""
+
+from tests.engine.nodes import HOUR, MINUTE, SECOND, Cluster, Node, hang, keeps_on, takes, virtually
+from tests.engine.virtual import START
+
+
+def share(cluster: Cluster, places: int, *lanes: str) -> None:
+    cluster.lane_pools |= {f"task:{lane}": places for lane in lanes}
+
+
+def most_held(node: Node) -> list[int]:
+    """How many runs that have not ended a node holds, whenever it has claimed some."""
+    held: list[int] = []
+
+    async def count() -> None:
+        rows = await node.cluster.runs(lease_owner=node.id)
+        ended = {called.run_id for called in node.cluster.calls if called.ended_at is not None}
+        held.append(len([row for row in rows if row["id"] not in ended]))
+
+    node.after("claim", count)
+    return held
+
+
+@virtually
+async def test_an_idle_node_takes_at_once_what_another_has_no_place_for(cluster: Cluster) -> None:
+    share(cluster, 4, "slow", "quick")
+    for number in range(4):
+        cluster.script[f"slow-{number}"] = keeps_on(40 * SECOND)
+        await cluster.add_job(f"slow-{number}", "0 * * * *", lane="slow")
+    await cluster.advance_to(START + HOUR - 5 * SECOND)
+    busy = await cluster.start()
+    held = most_held(busy)
+    await cluster.advance_to(START + HOUR + SECOND)
+    assert sum(cluster.running.values()) == 4
+    await cluster.start()
+    for number in range(3):
+        await cluster.add_job(f"quick-{number}", "every 1s", lane="quick")
+    await cluster.advance(30 * SECOND)
+
+    quick = [called for called in cluster.calls if called.job.startswith("quick")]
+    assert len(quick) >= 3 * 28
+    assert max(called.lateness for called in quick) < SECOND / 2
+    assert {called.node for called in quick} == {2}
+    assert max(held) == 4
+    assert cluster.without_place == []
+
+
+@virtually
+async def test_one_claim_does_not_offer_a_free_place_to_several_lanes(cluster: Cluster) -> None:
+    lanes = [f"lane-{number}" for number in range(10)]
+    share(cluster, 5, *lanes)
+    cluster.script["*"] = takes(SECOND)
+    for lane in lanes:
+        for number in range(3):
+            await cluster.add_job(f"{lane}-{number}", lane=lane)
+    node = await cluster.start()
+    held = most_held(node)
+    await cluster.advance_to(START + MINUTE + 20 * SECOND)
+
+    assert len(cluster.calls) == 30
+    assert max(held) == 5
+    assert cluster.without_place == []
+    assert max(called.lateness for called in cluster.calls) < 6.5 * SECOND, "all five are used all the time"
+
+
+@virtually
+async def test_a_lane_that_needs_no_place_does_not_wait_for_one(cluster: Cluster) -> None:
+    share(cluster, 2, "stuck", "other")
+    cluster.script["stuck"] = hang
+    await cluster.add_job("stuck", "every 1s", lane="stuck")
+    await cluster.add_job("other", "every 1s", lane="other")
+    await cluster.start()
+    await cluster.advance(10 * SECOND)
+    await cluster.add_job("free", "every 1s", lane="free")
+    await cluster.advance(20 * SECOND)
+
+    free = cluster.calls_of("free")
+    assert len(free) >= 19
+    assert max(called.lateness for called in free) < SECOND / 2
+    assert sum(cluster.running.values()) == 2
+    assert cluster.without_place == []
+
+
+@virtually
+async def test_lanes_take_turns_at_the_places_they_share(cluster: Cluster) -> None:
+    """A lane with a long line does not keep another lane's single run waiting for longer than a place does."""
+    share(cluster, 2, "long", "short")
+    cluster.script["*"] = takes(10 * SECOND)
+    for number in range(20):
+        await cluster.add_job(f"long-{number}", lane="long", schedule="0 * * * *")
+    for number in range(3):
+        await cluster.add_job(f"short-{number}", lane="short", schedule="0 * * * *")
+    await cluster.advance_to(START + HOUR - SECOND)
+    await cluster.start()
+    await cluster.advance(HOUR / 6)
+
+    short = [called for called in cluster.calls if called.job.startswith("short")]
+    assert len(cluster.calls) == 23
+    assert max(called.lateness for called in short) < 35 * SECOND
+    assert cluster.without_place == []
+
+
+@virtually
+async def test_places_that_come_back_are_used_at_once(cluster: Cluster) -> None:
+    share(cluster, 1, "shared")
+    cluster.script["*"] = takes(3 * SECOND)
+    for number in range(5):
+        await cluster.add_job(f"job-{number}", lane="shared")
+    await cluster.start()
+    await cluster.advance_to(START + MINUTE + 30 * SECOND)
+
+    starts = sorted(called.started_at for called in cluster.calls)
+    assert len(starts) == 5
+    assert starts[-1] - starts[0] < 4 * 3.1 * SECOND
+
+
+@virtually
+async def test_a_suspect_is_not_claimed_without_a_place_for_it(cluster: Cluster) -> None:
+    share(cluster, 1, "busy", "suspect")
+    cluster.script["busy"] = takes(30 * SECOND)
+    await cluster.add_job("busy", "0 * * * *", lane="busy")
+    await cluster.advance_to(START + HOUR - 5 * SECOND)
+    node = await cluster.start()
+    await cluster.advance_to(START + HOUR + SECOND)
+    assert len(cluster.calls) == 1
+    suspect = await cluster.add_job("suspect", "every 5s", lane="suspect")
+    await cluster.advance(6 * SECOND)
+    await cluster.sql("update hourbell.runs set crashes = 2 where state = 'pending'")
+    claims = node.counted("claim")
+    await cluster.advance(3 * SECOND)
+    assert await cluster.states(suspect) == ["pending"]
+    assert node.counted("claim") == claims
+
+    await cluster.advance(30 * SECOND)
+    assert (await cluster.states(suspect))[0] == "succeeded"
+    assert cluster.without_place == []
