@@ -46,7 +46,7 @@ class Metrics:
         self.lost = Counter("hourbell_leases_lost", "Leases that ran out", registry=registry)
         self.lateness = Histogram(
             "hourbell_lateness_seconds",
-            "From the instant to the start",
+            "From the instant to the start of its first attempt",
             buckets=_LATENESS,
             registry=registry,
         )

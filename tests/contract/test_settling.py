@@ -62,7 +62,49 @@ async def test_a_failure_waits_and_is_claimed_again_when_ready(
     assert (row["state"], row["failures"], row["finished_at"]) == ("retrying", 1, None)
     assert await claim(store, now=row["ready_at"] - timedelta(microseconds=1)) == []
     [again] = await claim(store, now=row["ready_at"])
-    assert (again.attempt, again.failures, again.started_at) == (2, 1, run.started_at)
+    assert (again.attempt, again.failures, again.started_at) == (2, 1, T0 + HOUR)
+
+
+@pytest.mark.parametrize("outcome", [Succeeded(), Succeeded(3), Failed("HTTP 500"), Cancelled(), Interrupted()])
+async def test_a_run_started_when_its_first_attempt_did(
+    store: EngineStore, control: ControlStore, database: Database, outcome: Outcome
+) -> None:
+    """The claim was a minute earlier."""
+    [run] = await claimed(store, control)
+    begun_at = T0 + HOUR + MINUTE
+    settlement = settle(run, outcome, begun_at + MINUTE, a_job().retry)
+    await store.settle([Settled(settlement, NODE, begun_at)])
+
+    [row] = await database.rows("runs")
+    assert row["started_at"] == begun_at
+
+
+@pytest.mark.parametrize("outcome", [Succeeded(), Failed("HTTP 500", retryable=False)])
+async def test_a_later_attempt_does_not_move_the_start_of_its_run(
+    store: EngineStore, control: ControlStore, database: Database, outcome: Outcome
+) -> None:
+    [run] = await claimed(store, control)
+    await finish(store, [run], Failed("HTTP 500"), T0 + HOUR)
+    [again] = await claim(store, now=T0 + 2 * HOUR)
+    await finish(store, [again], outcome, T0 + 2 * HOUR)
+
+    [row] = await database.rows("runs")
+    assert (row["attempt"], row["started_at"]) == (2, T0 + HOUR)
+
+
+@pytest.mark.parametrize("outcome", [Succeeded(), Failed("HTTP 500", retryable=False)])
+async def test_a_run_that_was_handed_back_starts_with_the_attempt_that_is_made(
+    store: EngineStore, control: ControlStore, database: Database, outcome: Outcome
+) -> None:
+    [run] = await claimed(store, control)
+    await store.settle([Settled(settle(run, Unstarted(), T0 + HOUR, a_job().retry))])
+    [again] = await claim(store, now=T0 + 2 * HOUR)
+    assert (again.attempt, again.started_at) == (2, None)
+
+    begun_at = T0 + 2 * HOUR + MINUTE
+    await store.settle([Settled(settle(again, outcome, begun_at + MINUTE, a_job().retry), NODE, begun_at)])
+    [row] = await database.rows("runs")
+    assert row["started_at"] == begun_at
 
 
 async def test_a_permanent_failure_keeps_its_reason(

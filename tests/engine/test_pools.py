@@ -1,6 +1,13 @@
 """Lanes that share a limited resource, such as threads: a node claims only what it can begin."""
 
-from tests.engine.nodes import HOUR, MINUTE, SECOND, Cluster, Node, hang, keeps_on, takes, virtually
+import asyncio
+from uuid import UUID
+
+import pytest
+
+from hourbell.core.policies import RetryPolicy
+from hourbell.targets.base import Call
+from tests.engine.nodes import HOUR, MINUTE, SECOND, Cluster, Fails, Node, hang, keeps_on, kill, takes, virtually
 from tests.engine.virtual import START
 
 
@@ -134,3 +141,76 @@ async def test_a_suspect_is_not_claimed_without_a_place_for_it(cluster: Cluster)
     await cluster.advance(30 * SECOND)
     assert (await cluster.states(suspect))[0] == "succeeded"
     assert cluster.without_place == []
+
+
+@virtually
+async def test_a_run_is_as_late_as_its_work_begins_and_not_as_it_was_claimed(cluster: Cluster) -> None:
+    async def connect(node: Node, call: Call) -> None:  # noqa: ARG001
+        await asyncio.sleep(3)
+
+    cluster.before_begin.append(connect)
+    await cluster.add_job(schedule="0 * * * *")
+    await cluster.advance_to(START + HOUR - SECOND)
+    node = await cluster.start()
+    await cluster.advance(10 * SECOND)
+
+    [run] = await cluster.runs()
+    [attempt] = await cluster.attempts(run["id"])
+    [called] = cluster.calls
+    assert called.lateness >= 3 * SECOND
+    assert abs(run["started_at"] - called.started_at) < SECOND / 1000
+    assert attempt["started_at"] == run["started_at"]
+    assert lateness(node) == (1, pytest.approx(called.lateness.total_seconds(), abs=0.001))
+
+
+def lateness(node: Node) -> tuple[int, float]:
+    """How many runs the histogram counted, and their lateness together."""
+    [family] = node.metrics.lateness.collect()
+    values = {sample.name.removeprefix("hourbell_lateness_seconds"): sample.value for sample in family.samples}
+    return int(values["_count"]), values["_sum"]
+
+
+@virtually
+async def test_the_lateness_of_a_run_is_counted_once_however_often_it_is_tried(cluster: Cluster) -> None:
+    cluster.script["job"] = Fails(2)
+    await cluster.add_job(schedule="0 * * * *", retry=RetryPolicy(4, (30 * SECOND,)))
+    await cluster.advance_to(START + HOUR - SECOND)
+    node = await cluster.start()
+    await cluster.advance(2 * MINUTE)
+
+    assert len(cluster.calls) == 3
+    assert lateness(node) == (1, pytest.approx(0, abs=0.1))
+
+
+@virtually
+async def test_a_run_whose_first_attempt_fails_to_begin_is_counted_once_and_on_time(cluster: Cluster) -> None:
+    tried: list[UUID] = []
+
+    async def refuse_once(node: Node, call: Call) -> None:  # noqa: ARG001
+        tried.append(call.run.id)
+        if len(tried) == 1:
+            raise ConnectionRefusedError
+
+    await cluster.add_job(schedule="0 * * * *", retry=RetryPolicy(4, (30 * SECOND,)))
+    await cluster.advance_to(START + HOUR - SECOND)
+    cluster.before_begin.append(refuse_once)
+    node = await cluster.start()
+    await cluster.advance(2 * MINUTE)
+
+    assert (len(tried), len(cluster.calls)) == (2, 1)
+    assert lateness(node) == (1, pytest.approx(0, abs=0.1))
+
+
+@virtually
+async def test_a_run_taken_over_after_a_crash_is_not_counted_again(cluster: Cluster) -> None:
+    cluster.script["job"] = kill
+    await cluster.add_job(schedule="0 * * * *")
+    await cluster.advance_to(START + HOUR - SECOND)
+    first = await cluster.start()
+    await cluster.advance(2 * SECOND)
+    del cluster.script["job"]
+    second = await cluster.start()
+    await cluster.advance(3 * MINUTE)
+
+    assert [called.node for called in cluster.calls] == [1, 2]
+    assert (lateness(first)[0], lateness(second)[0]) == (1, 0)

@@ -77,7 +77,7 @@ class Run(NamedTuple):
     attempt: int
     failures: int
     crashes: int
-    started_at: datetime | None = None
+    started_at: datetime | None = None  # of its first attempt; None of a claimed run if this is the first
     at_most_once: bool = False
     begun: bool = False  # the effect of this attempt may have begun; noted only of at_most_once
     payload: object = None

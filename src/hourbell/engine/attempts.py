@@ -242,7 +242,8 @@ class Attempts:
                 return False
         attempting.begun = begun = self._may_begin(attempting)
         if begun:
-            self._events.started(attempting.run, attempting.definition, attempting.now)
+            attempting.now = now = self._clock.now()
+            self._events.started(attempting.run, attempting.definition, now)
         return begun
 
     @asynccontextmanager
@@ -271,7 +272,6 @@ class Attempts:
                 self._settle(attempting, outcome)  # its task never runs
 
     async def _attempt(self, attempting: Attempting) -> None:
-        attempting.now = self._clock.now()
         attempting.started = True
         try:
             if attempting.definition is NO_DEFINITION:
@@ -293,6 +293,8 @@ class Attempts:
         if attempting.is_settled:
             return
         settled = self._settled(attempting, outcome)
+        if isinstance(outcome, Failed) and not attempting.begun:
+            self._events.failed_to_begin(attempting.run, attempting.now)
         self._settler.add(settled, attempting.definition.name, attempting)
         attempting.is_settled = True
         self._unwritten += 1

@@ -47,8 +47,9 @@ class EngineEvents:
         if run.kind is not _SCHEDULED:
             return  # it is done again on purpose, however long after its instant
         lateness = now - run.scheduled_at
-        late = lateness.total_seconds()
-        metrics.lateness.observe(late if late > 0 else 0.0)
+        if run.started_at is None:  # its first attempt
+            late = lateness.total_seconds()
+            metrics.lateness.observe(late if late > 0 else 0.0)
         if run.failures > 0 or lateness <= definition.late_after:
             return  # a retry is late by its waits, and each failure was told
         was_down = was_planned_late(run, definition) or run.crashes > 0
@@ -63,6 +64,11 @@ class EngineEvents:
             log.warning("run_very_late", extra=facts)
         else:
             log.info("run_late", extra=facts)
+
+    def failed_to_begin(self, run: Run, now: datetime) -> None:
+        """An attempt failed before it began: a run's lateness is that of its first attempt all the same."""
+        if run.kind is _SCHEDULED and run.started_at is None:
+            self._metrics.lateness.observe(max(0.0, (now - run.scheduled_at).total_seconds()))
 
     def settled(self, settled: Sequence[tuple[Settled, str, object]], saved: Sequence[Saved]) -> None:
         """Settlements, each with the name of its job, and what became of them."""

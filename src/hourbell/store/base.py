@@ -251,10 +251,11 @@ class EngineStore(Protocol):
     ) -> list[Run]:
         """Take leases on ready runs, at most as many as wanted in each lane.
 
-        A claimed run is running, its attempt one higher, its lease the node's. Lower ranks come first, then the longest
-        ready. No run is claimed twice for one attempt, however many nodes ask. Unless its job allows overlap, a run is
-        claimed only if no run of its job is running and none older is unfinished. With `suspects`, just one run under
-        which `suspect_after` nodes died, or more, is taken; without, none such.
+        A claimed run is running, its attempt one higher, its lease the node's; it names no start if this is its first
+        attempt. Lower ranks come first, then the longest ready. No run is claimed twice for one attempt, however many
+        nodes ask. Unless its job allows overlap, a run is claimed only if no run of its job is running and none older
+        is unfinished. With `suspects`, just one run under which `suspect_after` nodes died, or more, is taken; without,
+        none such.
         """
 
     async def definitions(self, versions: Collection[tuple[UUID, int]]) -> dict[tuple[UUID, int], Definition]:
@@ -279,8 +280,9 @@ class EngineStore(Protocol):
     async def settle(self, settled: Sequence[Settled]) -> list[Saved]:
         """Write outcomes that arrived together, each only where its attempt is still the run's and the run is running.
 
-        The attempt is written down with it. Repeating a settlement changes nothing. One that was superseded changes no
-        run and is kept as the late outcome of its attempt. The statistics of the jobs follow.
+        The attempt is written down with it; the first attempt's start is the run's. Repeating a settlement changes
+        nothing. One that was superseded changes no run and is kept as the late outcome of its attempt. The statistics
+        of the jobs follow.
         """
 
     async def reap(self, now: datetime, limit: int, decide: Callable[[Run, datetime], Settlement]) -> list[Settlement]:

@@ -188,16 +188,16 @@ def run_of(row: Row) -> Run:
     )
 
 
-def claimed_runs_of(rows: Iterable[Sequence[Any]], now: datetime) -> list[Run]:
+def claimed_runs_of(rows: Iterable[Sequence[Any]]) -> list[Run]:
     """Runs that were just claimed, by their columns in their order: each is running, and its effect has not begun.
 
-    One that began with this claim names no start of its own. By their constructor they would take half as long again.
+    One whose first attempt this is names no start. By their constructor they would take half as long again.
     """
     make = tuple.__new__
     # fmt: off
     return [
         make(Run, (run_id, job_id, version, KINDS[kind], scheduled_at, ready_at, expires_at, _RUNNING, lane, attempt,
-                   failures, crashes, started_at or now, at_most_once, _NOT_BEGUN,
+                   failures, crashes, started_at, at_most_once, _NOT_BEGUN,
                    None if payload is None else payload_of(payload), payload is not None))
         for run_id, job_id, version, kind, scheduled_at, ready_at, expires_at, lane, attempt, failures, crashes,
             started_at, at_most_once, payload in rows

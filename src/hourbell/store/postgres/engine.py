@@ -148,7 +148,7 @@ class PostgresEngineStore:
                     rows = await connection.fetch(SQL["claim"], *arrays, now, node, lease_until, suspect_after)
             except asyncpg.UniqueViolationError:
                 return []  # another node was first with a run of the same job: a lost race
-        return claimed_runs_of(rows, now)
+        return claimed_runs_of(rows)
 
     async def definitions(self, versions: Collection[tuple[UUID, int]]) -> dict[tuple[UUID, int], Definition]:
         async with self._connections.connection() as connection:

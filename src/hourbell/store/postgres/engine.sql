@@ -198,7 +198,7 @@ where l.lane is not null and first.ready_at is not null
 
 -- name: claim
 -- Rows that are locked stay where they are, and are found again by their place instead of the key. A start that is this
--- claim's own is not told: whoever claims knows it, and to read instants is a third of reading a run.
+-- claim's own is not told, which says that this is the first attempt.
 with wants as (
     select * from unnest($1::text[], $2::int[], $3::int[]) as w(lane, free, oldest)
 ), taken as materialized (
@@ -288,7 +288,8 @@ returning id
 -- name: settle
 -- The state is compared by way of a column: as a constant it would make every partial index on unfinished runs a
 -- candidate, and before the table is analysed a whole such index looks cheaper than a thousand keys. A row tells
--- that something was written, and what only if it is not all.
+-- that something was written, and what only if it is not all. A run's start, which the claim set, becomes that of its
+-- first attempt.
 with given as materialized (
     select g.*, 'running' as held
     from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::timestamptz[], $6::int[], $7::int[],
@@ -300,7 +301,12 @@ with given as materialized (
     update hourbell.runs r
     set state = g.state, reason = g.reason, ready_at = coalesce(g.ready_at, r.ready_at), failures = g.failures,
         crashes = g.crashes, result = g.result::jsonb, lease_owner = null, lease_until = null,
-        started_at = case when g.state <> 'pending' then r.started_at end,
+        started_at = case
+            when g.state = 'pending' then null
+            when g.begun_at is null then r.started_at
+            when g.attempt = 1 or not exists (select 1 from hourbell.attempts a where a.run_id = g.run_id)
+                then g.begun_at
+            else r.started_at end,
         finished_at = case when g.state in ('succeeded', 'failed', 'cancelled') then g.at end
     from given g
     where r.id = g.run_id and r.id = any($1::uuid[]) and r.attempt = g.attempt and r.state = g.held
@@ -351,7 +357,12 @@ with given as materialized (
         as g(run_id, attempt, begun_at, at, result, status_code, excerpt, phases)
 ), changed as (
     update hourbell.runs r
-    set state = 'succeeded', result = g.result::jsonb, lease_owner = null, lease_until = null, finished_at = g.at
+    set state = 'succeeded', result = g.result::jsonb, lease_owner = null, lease_until = null, finished_at = g.at,
+        started_at = case
+            when g.begun_at is null then r.started_at
+            when g.attempt = 1 or not exists (select 1 from hourbell.attempts a where a.run_id = g.run_id)
+                then g.begun_at
+            else r.started_at end
     from given g
     where r.id = g.run_id and r.id = any($1::uuid[]) and r.attempt = g.attempt and r.state = g.held
     returning r.id, r.job_id, g.attempt, g.begun_at, g.at, g.status_code, g.excerpt, g.phases

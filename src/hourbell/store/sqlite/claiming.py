@@ -31,7 +31,7 @@ class Waiting(NamedTuple):
     attempt: int
     failures: int
     crashes: int
-    started_at: int
+    started_at: int | None
     at_most_once: int
     payload: str | None
     rank: int
@@ -51,7 +51,7 @@ class Waiting(NamedTuple):
             self.attempt,
             self.failures,
             self.crashes,
-            instant_of(self.started_at),
+            None if self.started_at is None else instant_of(self.started_at),
             bool(self.at_most_once),
             begun=False,
             payload=payload_of(self.payload),

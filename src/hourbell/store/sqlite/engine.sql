@@ -158,7 +158,7 @@ group by found.lane
 -- they are in the table, by which a claim finds them again.
 select count(*) as count, json_group_array(json_array(
     hex(id), hex(job_id), job_version, kind, scheduled_at, ready_at, expires_at, lane, attempt + 1, failures, crashes,
-    coalesce(started_at, ?3), at_most_once, payload, rank, place)) as runs,
+    started_at, at_most_once, payload, rank, place)) as runs,
     json_group_array(place) as places
 from (
 select r.*, rowid as place from hourbell_runs as r
@@ -175,7 +175,7 @@ limit ?4)
 -- name: suspect
 select count(*) as count, json_group_array(json_array(
     hex(id), hex(job_id), job_version, kind, scheduled_at, ready_at, expires_at, lane, attempt + 1, failures, crashes,
-    coalesce(started_at, ?2), at_most_once, payload, rank, place)) as runs,
+    started_at, at_most_once, payload, rank, place)) as runs,
     json_group_array(place) as places
 from (
 select r.*, rowid as place from hourbell_runs as r
@@ -214,15 +214,20 @@ where id = ? and attempt = ? and state = 'running' and begun_attempt is not atte
 returning id
 
 -- name: settle
+-- A run's start, which the claim set, becomes that of its first attempt.
 update hourbell_runs as r
 set state = g.state, reason = g.reason, ready_at = coalesce(g.ready_at, r.ready_at), failures = g.failures,
     crashes = g.crashes, result = g.result, lease_owner = null, lease_until = null,
-    started_at = case when g.state <> 'pending' then r.started_at end,
+    started_at = case
+        when g.state = 'pending' then null
+        when g.begun_at is null then r.started_at
+        when g.attempt = 1 or not exists (select 1 from hourbell_attempts a where a.run_id = g.run_id) then g.begun_at
+        else r.started_at end,
     finished_at = case when g.state in ('succeeded', 'failed', 'cancelled') then g.at end
 from (
     select unhex(value ->> 0) as run_id, value ->> 1 as attempt, value ->> 2 as state, value ->> 3 as reason,
            value ->> 4 as ready_at, value ->> 5 as failures, value ->> 6 as crashes, value ->> 7 as result,
-           value ->> 8 as at
+           value ->> 8 as at, value ->> 11 as begun_at
     from json_each(?)
 ) as g
 where r.id = g.run_id and r.attempt = g.attempt and r.state = 'running'
@@ -230,9 +235,14 @@ returning id, attempt
 
 -- name: settle_succeeded
 update hourbell_runs as r
-set state = 'succeeded', result = g.result, lease_owner = null, lease_until = null, finished_at = g.at
+set state = 'succeeded', result = g.result, lease_owner = null, lease_until = null, finished_at = g.at,
+    started_at = case
+        when g.begun_at is null then r.started_at
+        when g.attempt = 1 or not exists (select 1 from hourbell_attempts a where a.run_id = g.run_id) then g.begun_at
+        else r.started_at end
 from (
-    select unhex(value ->> 0) as run_id, value ->> 1 as attempt, value ->> 3 as at, value ->> 4 as result
+    select unhex(value ->> 0) as run_id, value ->> 1 as attempt, value ->> 2 as begun_at, value ->> 3 as at,
+           value ->> 4 as result
     from json_each(?)
 ) as g
 where r.id = g.run_id and r.attempt = g.attempt and r.state = 'running'
