@@ -321,7 +321,7 @@ def build_engine(settings: Settings, stores: Stores, targets: Sequence[Target], 
 def build_targets(settings: Settings, tasks: Mapping[str, Task], keys: KeyRing | None, gate: "Gate") -> list[Target]:
     """The targets of a node whose own server listens on this port."""
     own = TaskTarget(tasks, threads=settings.sync_threads, transactions=settings.sql_connections)
-    return [own, _http_target(settings, keys, gate), _sql_target(settings)]
+    return [own, _http_target(settings, keys, gate), _sql_target(settings, lambda: own.open_transactions)]
 
 
 def allowed_networks(settings: Settings) -> tuple[Network, ...]:
@@ -370,7 +370,7 @@ def _http_target(settings: Settings, keys: KeyRing | None, gate: "Gate") -> Targ
     )
 
 
-def _sql_target(settings: Settings) -> Target:
+def _sql_target(settings: Settings, lent_to_tasks: Callable[[], int]) -> Target:
     from hourbell.store.postgres.function_connections import FunctionConnections
     from hourbell.targets.sql.target import SqlTarget
 
@@ -381,6 +381,7 @@ def _sql_target(settings: Settings) -> Target:
     return SqlTarget(
         databases,
         own_slots=settings.sql_connections if lends else None,
+        lent_to_others=lent_to_tasks,
         allow=frozenset(settings.allow_functions),
         elapsed=clock.elapsed,
     )

@@ -15,7 +15,7 @@ from hourbell.core.schedule.forms import parse_duration
 from hourbell.core.settle import Failed, Outcome, Succeeded, Unstarted
 from hourbell.targets.base import Call
 from hourbell.targets.pool import Pool
-from hourbell.targets.task_desk import NodeDesk
+from hourbell.targets.task_desk import NodeDesk, TransactionLimit
 from hourbell.targets.task_error import error_text
 from hourbell.targets.task_run import Run, kept
 from hourbell.targets.time_limits import TimeLimit, TimeLimits
@@ -63,9 +63,14 @@ class TaskTarget:
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="hourbell-task")
         self._threads = Pool("threads", threads)
         self.pools: tuple[Pool, ...] = (self._threads,)
-        self._free_transactions = asyncio.Semaphore(transactions)
+        self._transactions = TransactionLimit(transactions)
         self._limits = TimeLimits()
         self._told_late: set[str] = set()  # tasks
+
+    @property
+    def open_transactions(self) -> int:
+        """How many connections of the node's own database its tasks hold, or are about to."""
+        return self._transactions.taken
 
     def lanes(self) -> tuple[str, ...]:
         return tuple(f"task:{name}" for name in self._tasks)
@@ -105,7 +110,7 @@ class TaskTarget:
 
     async def _call(self, task: Task, call: Call, arguments: Mapping[str, object], seconds: float) -> Outcome:
         limit = TimeLimit(self._limits, seconds)
-        desk = NodeDesk(call, limit, self._free_transactions if task.is_async else None)
+        desk = NodeDesk(call, limit, self._transactions if task.is_async else None)
         if task.is_async:
             limit.on_overrun = desk.tell_overrun
         elif not task.isolate:

@@ -21,6 +21,22 @@ log = logging.getLogger("hourbell.targets")
 _opening = Lock()  # of a writer: most attempts need none, and no lock of their own either
 
 
+class TransactionLimit:
+    """Bounds how many transactions are open at once."""
+
+    def __init__(self, size: int) -> None:
+        self.taken = 0  # open, or about to be opened
+        self._free = asyncio.Semaphore(size)
+
+    async def __aenter__(self) -> None:
+        await self._free.acquire()
+        self.taken += 1
+
+    async def __aexit__(self, *_: object) -> None:
+        self.taken -= 1
+        self._free.release()
+
+
 class NodeDesk:
     """For one attempt, with its time limit, within which the function is called. `transactions` bounds how many are
     open at once; None for none."""
@@ -37,7 +53,7 @@ class NodeDesk:
         "committed",
     )
 
-    def __init__(self, call: Call, limit: TimeLimit, transactions: asyncio.Semaphore | None) -> None:
+    def __init__(self, call: Call, limit: TimeLimit, transactions: TransactionLimit | None) -> None:
         self.committed: Outcome | None = None
         self._begun_after: float | None = None  # seconds of the time limit
         self._call = call
@@ -98,7 +114,7 @@ class NodeDesk:
         return writer
 
     @asynccontextmanager
-    async def _transaction(self, free: asyncio.Semaphore) -> AsyncIterator[Transaction]:
+    async def _transaction(self, free: TransactionLimit) -> AsyncIterator[Transaction]:
         async with free:
             async with self._call.transaction() as opened:
                 settling = _Settling(opened)

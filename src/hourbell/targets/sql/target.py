@@ -36,9 +36,9 @@ class Database(Protocol):
 class SqlTarget:
     """Calls functions of the node's own database, if it lends transactions, and of databases named in the settings.
 
-    `own_slots` is how many transactions the own database lends at once; None if it lends none. `allow` holds the exact
-    signatures that jobs made by the API or from files may call, as `public.run_daily_cleanup(integer)`; of another
-    database, as `reports:public.refresh()`.
+    `own_slots` is how many transactions the own database lends at once; None if it lends none. `lent_to_others` tells
+    how many of them are not to be had here at this moment. `allow` holds the exact signatures that jobs made by the API
+    or from files may call, as `public.run_daily_cleanup(integer)`; of another database, as `reports:public.refresh()`.
     """
 
     reads_secrets = False
@@ -49,6 +49,7 @@ class SqlTarget:
         databases: Mapping[str, Database],
         *,
         own_slots: int | None,
+        lent_to_others: Callable[[], int] = lambda: 0,
         allow: Collection[str] = frozenset(),
         elapsed: Callable[[], float],
     ) -> None:
@@ -56,6 +57,7 @@ class SqlTarget:
         self._slots = {name: database.size for name, database in databases.items()}
         if own_slots is not None:
             self._slots = {OWN_DATABASE: own_slots, **self._slots}
+        self._lent_to_others = lent_to_others
         self._allow = frozenset(allow)
         self._elapsed = elapsed
         self._rests_until = float("-inf")
@@ -66,8 +68,9 @@ class SqlTarget:
     def slots(self, lane: str) -> int | None:
         """As many as there are connections; none for a moment after one could not be had, else it would be in vain."""
         name = lane.removeprefix("sql:")
-        is_resting = name == OWN_DATABASE and self._elapsed() < self._rests_until
-        return 0 if is_resting else self._slots.get(name, 0)
+        if name != OWN_DATABASE or name not in self._slots:
+            return self._slots.get(name, 0)
+        return 0 if self._elapsed() < self._rests_until else self._slots[name] - self._lent_to_others()
 
     def pool(self, lane: str) -> None:
         """Lanes share no connections: each database has a lane of its own."""
