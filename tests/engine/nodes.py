@@ -16,7 +16,7 @@ from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from hourbell.core.job import Definition, Job
@@ -45,6 +45,7 @@ ENDED = ("succeeded", "failed", "cancelled")
 _HEARTBEAT = frozenset({"sample_time", "heartbeat"})
 _UNLIMITED = 1_000_000
 
+Answer = TypeVar("Answer")
 Behaviour = Callable[["Node", Call], Awaitable[Outcome]]
 _NODE: ContextVar["Node | None"] = ContextVar("node", default=None)
 
@@ -543,18 +544,24 @@ def keeps_on(duration: timedelta) -> Behaviour:
     """Succeed after a while, and not before, whoever cancels it: as a function in a thread does."""
 
     async def behave(node: Node, call: Call) -> Outcome:  # noqa: ARG001
-        working = asyncio.create_task(asyncio.sleep(duration.total_seconds()))
-        stopped: asyncio.CancelledError | None = None
-        while not working.done():
-            try:
-                await asyncio.wait([working])
-            except asyncio.CancelledError as error:
-                stopped = error
-        if stopped is not None:
-            raise stopped
+        await to_its_end(asyncio.sleep(duration.total_seconds()))
         return Succeeded()
 
     return behave
+
+
+async def to_its_end(work: Coroutine[Any, Any, Answer]) -> Answer:
+    """Await work that goes on whoever cancels this; a cancellation is raised when it has ended."""
+    working = asyncio.create_task(work)
+    stopped: asyncio.CancelledError | None = None
+    while not working.done():
+        try:
+            await asyncio.wait([working])
+        except asyncio.CancelledError as error:
+            stopped = error
+    if stopped is not None:
+        raise stopped
+    return working.result()
 
 
 async def hang(node: Node, call: Call) -> Outcome:  # noqa: ARG001

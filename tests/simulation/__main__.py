@@ -91,7 +91,7 @@ def _show(told: Told) -> int:
 
 def _describe(scenario: Scenario) -> None:
     away = f"{scenario.latency} s away from the database"
-    limits = f"{scenario.slots} slots and {scenario.connections} connections"
+    limits = f"{scenario.slots} slots, {scenario.threads} threads and {scenario.connections} connections"
     print(f"{scenario.moment:%Y-%m-%d %H:%M:%S}, {scenario.nodes} nodes with {limits}, {away}")
     for job in scenario.jobs:
         print(f"  {job}")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tests.simulation.changes import Row
 from tests.simulation.ledger import ENDED, SECOND, Ledger, Violation
-from tests.simulation.scenario import LEASE
+from tests.simulation.scenario import LEASE, THREADED
 
 LOOK_SECONDS = 0.5
 SETTLED_SECONDS = LEASE  # without trouble, after which a node is healthy: longer than any loop backs off
@@ -25,7 +25,7 @@ class NodeView:
     id: bytes
     is_healthy: bool  # nothing has been wrong with it for a while
     slots: int
-    free_places: int  # threads or connections that nobody uses; shared by all lanes
+    free_threads: int
 
 
 class Liveness:
@@ -60,15 +60,16 @@ class Liveness:
         for run in self._ledger.runs.values():
             if run["state"] == "running":
                 held[run["lease_owner"]] = held.get(run["lease_owner"], 0) + 1
-        idle = {
-            node.id for node in nodes if node.is_healthy and node.free_places > 0 and held.get(node.id, 0) < node.slots
-        }
+        idle = [node for node in nodes if node.is_healthy and held.get(node.id, 0) < node.slots]
+        has_idle_thread = any(node.free_threads > 0 for node in idle)
         if not idle:
             return
         healthy = {node.id for node in nodes if node.is_healthy}
         for run in self._ledger.unfinished(now):
             if run["crashes"] >= self._suspect_after:
                 continue  # a node holds one of these at a time
+            if run["lane"] in THREADED and not has_idle_thread:
+                continue
             key = (run["id"], run["attempt"], run["state"])
             if run["state"] == "running":
                 if key[:2] not in self._ledger.effects and key[:2] not in self._excused:

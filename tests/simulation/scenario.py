@@ -20,6 +20,7 @@ SCHEDULES = ("every 2s", "every 5s", "every 7s", "every 20s", "*/10 * * * * *", 
 LOCAL_SCHEDULES = (*SCHEDULES, "30 2 * * *", "0 2,3 * * *", "0-5 * * * *")
 LEASE = 12.0  # seconds: longer than the longest backoff, twice over, as the default is
 VERBS = ("sample_time", "heartbeat", "plan_due", "lanes", "claim", "definitions", "begin", "settle", "reap", "expire")
+THREADED = frozenset({"task:a", "task:b"})  # lanes whose functions run in threads and cannot be stopped
 TROUBLE = 40.0  # seconds in which everything happens
 
 
@@ -54,7 +55,7 @@ class JobSpec:
     window: float | None
     jitter: float
     max_age: float
-    behaviour: str  # quick, slow, fails, kills
+    behaviour: str  # quick, slow, fails, kills, hangs
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class Scenario:
     jobs: tuple[JobSpec, ...]
     acts: tuple[Act, ...] = field(default=())
     connections: int = 6  # that the loops and attempts of a node share
+    threads: int = 32  # that the runs in `THREADED` lanes share on each node
 
 
 def scenario_of(seed: int) -> Scenario:
@@ -90,6 +92,7 @@ def scenario_of(seed: int) -> Scenario:
         jobs=jobs,
         acts=tuple(acts),
         connections=random.choice([1, 2, 6]),
+        threads=random.choice([1, 3, 32]),
     )
 
 
@@ -110,7 +113,7 @@ def _job(random: Random, number: int, moment: datetime) -> JobSpec:
         window=random.choice([None, None, None, 30.0]),
         jitter=random.choice([0.0, 0.0, 3.0]),
         max_age=random.choice([45.0, 86_400.0, 86_400.0]),
-        behaviour="kills" if kills else random.choice(["quick", "slow", "slow", "fails"]),
+        behaviour="kills" if kills else random.choice(["quick", "slow", "slow", "fails", "hangs"]),
     )
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
@@ -18,14 +19,14 @@ from hourbell.core.target import lane_of
 from hourbell.engine.engine import EngineSettings
 from hourbell.store.base import StoreUnavailable
 from hourbell.targets.base import Call
-from tests.engine.nodes import Cluster, Node, hang
+from tests.engine.nodes import Cluster, Node, hang, to_its_end
 from tests.engine.virtual import START, VirtualTime
 from tests.simulation.changes import Changed, Changes
 from tests.simulation.ledger import ENDED, SECOND, Commit, Ledger, Violation
 from tests.simulation.liveness import LOOK_SECONDS, SETTLED_SECONDS, Liveness, NodeView
 from tests.simulation.loop import Standstill, run_seeded
 from tests.simulation.oracle import microseconds
-from tests.simulation.scenario import LEASE, TROUBLE, Act, JobSpec, Scenario
+from tests.simulation.scenario import LEASE, THREADED, TROUBLE, Act, JobSpec, Scenario
 from tests.sqlite_database import SqliteDatabase
 
 BY = "simulation"
@@ -101,6 +102,8 @@ class World:
             has_excuse=self._has_excuse,
         )
         self._liveness = Liveness(self._ledger, suspect_after=max(2, scenario.poison_after - 1))
+        self._threads_in_use: Counter[UUID] = Counter()
+        self._calm = asyncio.Event()
         self._troubled_until = 0.0  # by an outage or a standstill, for all nodes
         self._started_at: dict[int, float] = {}  # elapsed seconds, by node number
         self._armed: list[_Armed] = []
@@ -108,13 +111,13 @@ class World:
         self._unwell: dict[UUID, float] = {}  # when a node was last known to be so
         self._stepped_at = self._stepped_forward_at = float("-inf")
         self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._is_calm = False
         self._stopping: set[UUID] = set()
         self._later: list[asyncio.Task[None]] = []
         self._context = copy_context()  # of no node: what happens later happens whoever is dead by then
         cluster.watch = self
         cluster.latency = scenario.latency
         cluster.connections = scenario.connections
+        cluster.lane_pools = dict.fromkeys(THREADED, scenario.threads)
         cluster.clock_of = self._clock_of
         cluster.before_begin.append(self._before_begin)
         cluster.script["*"] = self._deliver
@@ -140,14 +143,18 @@ class World:
         """Look twice a second whether something is stuck that need not be."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            elapsed = self.cluster.time.elapsed()
-            if elapsed - self._stepped_at < SETTLED_SECONDS:
-                self._liveness.forget()
-                continue
             try:
-                self._liveness.look(elapsed, self._now(), [self._view(node, elapsed) for node in self.cluster.alive])
-            except Violation as violation:
-                self._break_off(violation)
+                self._look_for_stuck_runs(self.cluster.time.elapsed())
+            except Exception as error:  # a checker that broke must not look like a promise that holds
+                self._break_off(error if isinstance(error, Violation) else Violation(f"the checker broke: {error!r}"))
+
+    def _look_for_stuck_runs(self, elapsed: float) -> None:
+        if without_thread := self.cluster.without_place:
+            raise Violation(f"liveness: claimed on a node that has no thread for it: {without_thread[0]}")
+        if elapsed - self._stepped_at < SETTLED_SECONDS:
+            self._liveness.forget()
+            return
+        self._liveness.look(elapsed, self._now(), [self._view(node, elapsed) for node in self.cluster.alive])
 
     def _view(self, node: Node, elapsed: float) -> NodeView:
         troubled_until = max(
@@ -157,7 +164,8 @@ class World:
         )
         is_up = not (node.is_frozen or node.is_cut_off or node.id in self._stopping or self.cluster.is_out)
         is_healthy = is_up and elapsed - troubled_until > SETTLED_SECONDS
-        return NodeView(node.id.bytes, is_healthy, self._scenario.slots, free_places=1)
+        free_threads = self._scenario.threads - self._threads_in_use[node.id]
+        return NodeView(node.id.bytes, is_healthy, self._scenario.slots, free_threads)
 
     async def _happen(self) -> None:
         for number in range(self._scenario.nodes):
@@ -184,7 +192,7 @@ class World:
         self._tell("calm", "")
         self._armed.clear()
         self._deliveries.clear()
-        self._is_calm = True
+        self._calm.set()
         await asyncio.gather(*self._later)
         for node in self.cluster.alive:
             node.is_cut_off = False
@@ -427,7 +435,21 @@ class World:
     async def _before_begin(self, node: Node, call: Call) -> None:
         await self._meddle(node, call, "before begin")
 
+    @property
+    def _is_calm(self) -> bool:
+        return self._calm.is_set()
+
     async def _deliver(self, node: Node, call: Call) -> Outcome:
+        """Deliver in a thread, which goes on whoever cancels it, or on the event loop."""
+        if call.run.lane not in THREADED:
+            return await self._perform(node, call)
+        self._threads_in_use[node.id] += 1
+        try:
+            return await to_its_end(self._perform(node, call))
+        finally:
+            self._threads_in_use[node.id] -= 1
+
+    async def _perform(self, node: Node, call: Call) -> Outcome:
         """Leave the first byte, take a while, and end as the job's behaviour and the run's id say."""
         run, now = call.run, self.cluster.time.elapsed()
         self._tell(f"node {node.number}", f"delivers {call.definition.name} {run.scheduled_at:%H:%M:%S} #{run.attempt}")
@@ -444,6 +466,8 @@ class World:
         luck = _digest(self._scenario.seed, run.id, run.attempt)
         if not self._is_calm and (behaviour == "slow" or luck[0] < 32):
             await asyncio.sleep((0.1, 4.0, 8.0, 20.0)[luck[1] % 4])
+        if behaviour == "hangs" and luck[3] < 64:
+            await self._calm.wait()
         await self._meddle(node, call, "last byte")
         fails = behaviour == "fails" and luck[2] < 128 and not self._is_calm
         self._ledger.ended(run.id, run.attempt, well=not fails)
