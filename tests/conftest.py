@@ -12,6 +12,7 @@ from hourbell.store.control import ControlStore
 from hourbell.store.lists import ListStore
 from tests.database import BACKENDS, Database, PostgresDatabase
 from tests.server import PLACE, remove_server, reserve_place
+from tests.simulation.seeds import describe_seeds
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -24,6 +25,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput") and PLACE in os.environ:
         remove_server()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the seeds of the simulation if any were run, so that a result can be repeated."""
+    reports = [report for found in terminalreporter.stats.values() for report in found]
+    if any("test_every_promise_is_kept[" in getattr(report, "nodeid", "") for report in reports):
+        terminalreporter.write_line(describe_seeds())
 
 
 @pytest.fixture(scope="session")
