@@ -13,6 +13,9 @@ from hourbell.store.lists import ListStore
 from tests.database import BACKENDS, Database, PostgresDatabase
 from tests.server import PLACE, remove_server, reserve_place
 from tests.simulation.seeds import describe_seeds
+from tests.skips import pytest_make_collect_report, pytest_runtest_makereport
+
+__all__ = ["pytest_make_collect_report", "pytest_runtest_makereport"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -194,8 +194,8 @@ def test_a_restored_database_without_its_key_is_refused(tmp_path: Path) -> None:
         assert "restore the file ….key beside the database" in server.log
 
 
-@pytest.mark.skipif(shutil.which("sqlite3") is None, reason="there is no sqlite3 here")
 def test_the_shell_of_sqlite_makes_the_same_backup(tmp_path: Path) -> None:
+    assert shutil.which("sqlite3"), "install the sqlite3 shell; the page tells operators to use it"
     operator = Operator(tmp_path)
     operator.start()
     try:

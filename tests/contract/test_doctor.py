@@ -495,9 +495,8 @@ async def test_postgres_tells_unsafe_settings_triggers_and_indexes(postgres: Pos
     assert {"trigger_disabled", "index_invalid"} & set(await examined(postgres, START)) == set()
 
 
+@pytest.mark.parametrize("database", ["sqlite", "memory"], indirect=True)  # PostgreSQL looks after its files itself
 async def test_sqlite_tells_what_is_wrong_with_its_file(control: ControlStore, database: Database) -> None:
-    if isinstance(database, PostgresDatabase):
-        pytest.skip("PostgreSQL looks after its files itself")
     await add_job(control, now=START)
     await database.sql("pragma ignore_check_constraints = on; update hourbell.jobs set priority = 'odd'")
     found = await examined(database, START)

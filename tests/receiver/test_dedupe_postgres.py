@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import asyncpg
+import psycopg
 import pytest
 
 from hourbell.receiver import CREATE_TABLE, forget, forget_async, once, once_async
@@ -97,7 +98,7 @@ async def test_old_ids_are_forgotten(pair: tuple[Any, Any]) -> None:
 
 @pytest.fixture
 def connection(url: str) -> Iterator[Any]:
-    made = pytest.importorskip("psycopg").connect(url)
+    made = psycopg.connect(url)
     yield made
     made.close()
 

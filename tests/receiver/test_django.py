@@ -18,7 +18,7 @@ Site = Callable[..., Any]
 @pytest.fixture(scope="session")
 def django() -> None:
     """Django, set up for this process."""
-    module = pytest.importorskip("django")
+    import django as package
     from django.conf import settings
 
     settings.configure(
@@ -26,7 +26,7 @@ def django() -> None:
         MIDDLEWARE=["django.middleware.csrf.CsrfViewMiddleware"],
         USE_TZ=True,
     )
-    module.setup()
+    package.setup()
 
 
 @pytest.fixture
