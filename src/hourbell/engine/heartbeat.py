@@ -12,7 +12,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from hourbell.engine.leases import Leases
-from hourbell.engine.loop import LONGEST_BACKOFF
+from hourbell.engine.loop import LONGEST_BACKOFF, NotAsked
 from hourbell.engine.time import STEP, DatabaseClock
 from hourbell.store.base import EngineStore, Held, Node
 
@@ -95,7 +95,7 @@ class Heartbeat:
         if self._pulse.has_stalled:
             self._well = None
             log.error("event_loop_stalled", extra={"hint": "a task blocks the event loop; leases are not renewed"})
-            return self.interval / 4
+            return NotAsked(self.interval / 4)
         try:
             result = await self._beat()
         except BaseException:

@@ -3,6 +3,7 @@
 import logging
 from datetime import timedelta
 
+from hourbell.engine.loop import NotAsked
 from hourbell.engine.time import DatabaseClock
 from hourbell.metrics import Metrics
 from hourbell.store.base import EngineStore, Mark
@@ -41,7 +42,7 @@ class Janitor:
     async def tick(self) -> float:
         """Look at one batch of old runs; return the interval when there are no more."""
         if not self._clock.has_time:
-            return 1.0
+            return NotAsked(1.0)
         now = self._clock.now()
         pruned = await self._store.prune(now, self._retention, self._keep, BATCH, self._mark)
         self._mark = pruned.mark

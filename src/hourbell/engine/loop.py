@@ -11,15 +11,17 @@ log = logging.getLogger("hourbell.engine")
 
 LONGEST_BACKOFF = 5.0
 _PATIENCE = 15.0
-_PAUSE = 1.0  # of a loop that may not do anything
+
+
+class NotAsked(float):
+    """The delay of a tick that asked nothing of the database, and so is no evidence that the database is well."""
 
 
 class Loop(Protocol):
     name: str
 
-    async def tick(self) -> float | None:
-        """Do what is to do; return the seconds until there is more. None if it may not do anything now, and so has not
-        learned whether it could."""
+    async def tick(self) -> float:
+        """Do what is to do; return the seconds until there is more, as `NotAsked` if the database was not asked."""
 
 
 class Signal:
@@ -86,10 +88,9 @@ class LoopRunner:
         failures = 0
         while not self._stopping:
             try:
-                asked = await self._loop.tick()
-                delay = _PAUSE if asked is None else asked
+                delay = await self._loop.tick()
                 self._last_tick, self._last_delay = self._elapsed(), delay
-                if failures and asked is not None:
+                if failures and not isinstance(delay, NotAsked):
                     log.info("loop_recovered", extra={"loop": self.name, "failures": failures})
                     failures = 0
             except StoreUnavailable as error:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from hourbell.core.job import Job
 from hourbell.core.plan import Plan, plan
 from hourbell.engine.events import EngineEvents
+from hourbell.engine.loop import NotAsked
 from hourbell.engine.time import DatabaseClock
 from hourbell.engine.zone_data import CHECK_EVERY, ZoneData
 from hourbell.store.base import EngineStore, Planned
@@ -82,7 +83,7 @@ class Planner:
     async def tick(self) -> float:
         """Plan every due job; return seconds until the next one is due."""
         if self._clock.confirmations < 1:
-            return 0.1  # time has stepped: wait for a sample that confirms it
+            return NotAsked(0.1)  # time has stepped: wait for a sample that confirms it
         asked = await self._instant()
         now = asked.at
         if not await self._zone_data.may_plan(now):

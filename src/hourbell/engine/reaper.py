@@ -11,6 +11,7 @@ from uuid import UUID
 
 from hourbell.core.settle import Settlement, settle_lost
 from hourbell.engine.events import EngineEvents
+from hourbell.engine.loop import NotAsked
 from hourbell.engine.time import DatabaseClock
 from hourbell.store.base import EngineStore, StoreUnavailable
 from hourbell.store.rows import UNREADABLE
@@ -45,7 +46,7 @@ class Reaper:
     async def tick(self) -> float:
         """Settle expired leases as lost; return the interval, or nothing if there is more."""
         if not self._may_reap():
-            return self._interval / 4
+            return NotAsked(self._interval / 4)
         settlements = await self._store.reap(self._clock.now(), BATCH, self._decide)
         if settlements:
             self._on_runs(frozenset(settlement.run.lane for settlement in settlements))

@@ -17,6 +17,7 @@ from hourbell.engine.attempts import NO_DEFINITION, Attempting, Attempts
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.lanes import Lanes, Portion, Served
 from hourbell.engine.leases import Leases
+from hourbell.engine.loop import NotAsked
 from hourbell.engine.time import DatabaseClock
 from hourbell.store.base import EngineStore, Want
 from hourbell.store.rows import UNREADABLE
@@ -25,6 +26,7 @@ from hourbell.targets.pool import Pool
 
 MOST_LANES = 200
 _GATHER = 0.005  # seconds for more slots to become free, where there are fewer than a portion
+_PAUSE = 1.0  # seconds, while nothing may be claimed
 _ONE_IN = 8  # of so many slots, one goes to the oldest run whatever its rank
 _MOST_DEFINITIONS = 10_000
 
@@ -62,12 +64,12 @@ class Runner:
         self._definitions: dict[tuple[UUID, int], Definition] = {}
         self._claims = 0
 
-    async def tick(self) -> float | None:
-        """Claim for the free slots; return seconds until there may be more. None while nothing may be claimed."""
+    async def tick(self) -> float:
+        """Claim for the free slots; return seconds until there may be more."""
         if not self._attempts.accepts or not self._leases.is_renewing:
-            return None
+            return NotAsked(_PAUSE)
         if self._clock.confirmations < 1:
-            return 0.1  # time has stepped: wait for a sample that confirms it
+            return NotAsked(0.1)  # time has stepped: wait for a sample that confirms it
         looks = self._lanes.is_look_due(self._elapsed())
         if looks:
             await self._look_at_lanes()
@@ -83,7 +85,7 @@ class Runner:
             claimed = await self._claim_ready()  # while attempts of what was claimed before are made
         if self._lanes.is_stale and self._free > 0:  # else what is known is enough until a slot is free
             self.look_again()
-        return self._delay()
+        return self._delay() if looks or claimed is not None else NotAsked(self._delay())
 
     def hint(self, lanes: Iterable[str]) -> None:
         """Runs were added to these lanes, or may go on there."""
@@ -101,12 +103,12 @@ class Runner:
     def _free(self) -> int:
         return self._attempts.free(self._slots)
 
-    async def _claim_ready(self) -> int:
-        """Claim a portion of what is known to be ready; how many."""
+    async def _claim_ready(self) -> int | None:
+        """Claim a portion of what is known to be ready; how many, or None if nothing was asked for."""
         wants = self._wants(self._lanes.ready(self._clock.now()))
         self._lanes.begin_claim()
         if not wants:
-            return 0
+            return None
         claimed = await self._claim(wants)
         self._lanes.answered(wants, claimed)
         self._portion.learn(wants, claimed)
