@@ -9,11 +9,11 @@ import logging
 import threading
 from collections.abc import Sequence
 from datetime import datetime
-from uuid import uuid4
 
 from hourbell.control.programs import Program, Programs
 from hourbell.engine.engine import Engine
 from hourbell.engine.heartbeat import HeartbeatResult
+from hourbell.ids import new_id
 from hourbell.store.base import StoreUnavailable
 from hourbell.targets.base import Target
 from hourbell.wiring import Stores
@@ -74,7 +74,7 @@ class Node:
         self.engine = engine
         self._targets = targets
         self._program = program
-        self._programs = Programs(stores.control, now=engine.clock.now, new_id=uuid4)
+        self._programs = Programs(stores.control, now=engine.clock.now, new_id=new_id)
         self._heartbeat = HeartbeatThread(engine)
         self._keeping: asyncio.Task[None] | None = None
 

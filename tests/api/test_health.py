@@ -9,6 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from hourbell.api.health import LoopAge, PoolUse, Readiness, health_app
 from hourbell.metrics import Metrics
+from tests.api.whole import whole_api
+from tests.sqlite_database import SqliteDatabase
 
 pytestmark = pytest.mark.anyio
 
@@ -199,3 +201,13 @@ async def test_a_bug_is_a_problem_that_tells_nothing_of_the_inside() -> None:
 @pytest.mark.parametrize("path", ["/health", "/health/ready", "/metrics", "/nothing"])
 async def test_no_answer_is_kept_by_a_cache(path: str) -> None:
     assert (await get(path)).headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("path", ["/health", "/health/ready", "/metrics"])
+async def test_the_server_answers_head_as_get_without_a_body(path: str) -> None:
+    async with SqliteDatabase.in_memory() as database, whole_api(database) as api:
+        shown, answer, refused = [await api.client.request(method, path) for method in ("GET", "HEAD", "POST")]
+
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["content-type"] == shown.headers["content-type"]
+    assert set(refused.headers["allow"].split(", ")) == {"GET", "HEAD"}

@@ -135,6 +135,15 @@ async def test_a_paused_job_says_by_whom_and_until_when(api: Whole) -> None:
     assert (resumed.json()["state"], resumed.json()["paused"]) == ("active", None)
 
 
+@pytest.mark.parametrize("headers", [{}, {"Content-Type": "application/json"}], ids=["no-type", "json"])
+async def test_a_job_is_triggered_without_a_body(api: Whole, headers: dict[str, str]) -> None:
+    await api.job()
+
+    answer = await api.client.post(f"{JOBS}/report/trigger", content=b"", headers=headers)
+
+    assert answer.status_code == 201, answer.text
+
+
 async def test_a_triggered_run_carries_its_own_payload(api: Whole) -> None:
     await api.job(payload={"days": 30})
 
@@ -331,3 +340,25 @@ async def test_a_run_of_a_deleted_job_is_not_replayed_and_says_why(api: Whole) -
 
     assert (answer.status_code, answer.json()["code"]) == (409, "job_deleted")
     assert "discard" in answer.json()["detail"]
+
+
+async def test_an_id_that_follows_from_a_key_begins_with_the_time_of_the_key(api: Whole) -> None:
+    first, second = [{"Idempotency-Key": f"019cadc6-9a8{digit}-7000-8000-000000000000"} for digit in (0, 1)]
+    job = (await api.client.post(JOBS, json=a_job(), headers=first)).json()["id"]
+    run = (await api.client.post(f"{JOBS}/report/trigger", headers=second)).json()["run_id"]
+    other = (await api.client.post(f"{JOBS}/report/trigger", headers={"Idempotency-Key": "order-7"})).json()["run_id"]
+
+    assert (job[:15], run[:15]) == ("019cadc6-9a80-8", "019cadc6-9a81-8")
+    assert UUID(other).version == 5  # nothing is known of its time
+
+
+async def test_a_key_whose_record_is_forgotten_still_makes_one_run(api: Whole) -> None:
+    key = {"Idempotency-Key": "019cadc6-9a80-7000-8000-000000000000"}
+    await api.job()
+    made = await api.client.post(f"{JOBS}/report/trigger", headers=key)
+    await api.database.access().forget_kept(api.time.now() + DAY, 10)
+
+    again = await api.client.post(f"{JOBS}/report/trigger", headers=key)
+
+    assert (made.status_code, again.status_code, again.json()["code"]) == (201, 409, "idempotency_key_reused")
+    assert len(await api.database.rows("runs")) == 1

@@ -41,11 +41,17 @@ async def test_nothing_else_is(house: House, media_type: str) -> None:
 
 async def test_a_body_without_a_media_type_is_refused_and_nothing_at_all_is_fine_where_it_may_be(house: House) -> None:
     assert (await house.ask("POST", PATH, content=b"{}")).status_code == 415
-    assert (await house.ask("POST", PATH)).json() == {"body": None}
+    assert (await house.ask("POST", PATH)).json() == {"body": {}}
     assert (await house.ask("POST", "/api/v1/things")).status_code == 415
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"NaN", b'{"a": 1, "a": 2}', b"[" * 40 + b"]" * 40, b"\xff"])
+async def test_an_empty_body_may_have_a_json_media_type_where_none_is_needed(house: House) -> None:
+    assert (await house.ask("POST", PATH, content=b"", headers=JSON)).json() == {"body": {}}
+    assert (await house.ask("POST", PATH, content=b"", headers={"Content-Type": "text/plain"})).status_code == 415
+    assert (await house.ask("POST", "/api/v1/things", content=b"", headers=JSON)).status_code == 400
+
+
+@pytest.mark.parametrize("body", [b" ", b"{", b"NaN", b'{"a": 1, "a": 2}', b"[" * 40 + b"]" * 40, b"\xff"])
 async def test_what_is_not_strict_json_is_400(house: House, body: bytes) -> None:
     answer = await house.ask("POST", PATH, content=body, headers=JSON)
 

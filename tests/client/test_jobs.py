@@ -152,3 +152,15 @@ async def test_a_strange_name_reaches_no_other_place(server: Served) -> None:
         with pytest.raises((ValueError, NotFound)):
             await server.client.jobs.delete(ref)
     assert isinstance(await server.client.jobs.get("report"), Job)
+
+
+async def test_ids_of_what_the_client_makes_begin_with_the_time(server: Served) -> None:
+    before = datetime.now(UTC)
+    job = await server.client.jobs.create(a_job())
+    triggered = await server.client.jobs.trigger("report")
+    replayed = await server.client.runs.replay(triggered.run_id)
+    after = datetime.now(UTC)
+
+    for made in (job.id, triggered.run_id, replayed.run_id):
+        time = datetime.fromtimestamp((made.int >> 80) / 1_000, UTC)
+        assert before - timedelta(milliseconds=1) <= time <= after

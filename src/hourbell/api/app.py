@@ -63,6 +63,8 @@ def build_app(
     app.include_router(_api())
     for path, endpoint in health_endpoints(status, metrics).items():
         guards = [Depends(_off_loopback)] if path == "/metrics" else []
+        # This one answers; the next is what the description tells, which has no HEAD anywhere.
+        app.add_api_route(path, endpoint, methods=["GET", "HEAD"], include_in_schema=False, dependencies=guards)
         app.add_api_route(
             path,
             endpoint,

@@ -24,6 +24,7 @@ from starlette.responses import JSONResponse, Response
 from hourbell.api.access import Caller, Door, caller, door_of
 from hourbell.api.json_body import read_body
 from hourbell.api.problems import Problem, already_done
+from hourbell.core.ids import time_of_key
 from hourbell.store import base as store
 
 Handle = Callable[[Request], Awaitable[Response]]
@@ -39,8 +40,16 @@ _KEPT_HEADERS = ("content-type", "etag", "location")
 async def asked(request: Request) -> store.Request:
     """A dependency: the call behind a change, for the store. It has a key if the caller sent one."""
     found = await caller(request)
-    key, fingerprint, is_known = getattr(request.state, "idempotency", (None, b"", False))
-    return store.Request(found.request_id or None, found.token_id, found.ip or None, key, fingerprint, is_known)
+    key, fingerprint, milliseconds, is_known = getattr(request.state, "idempotency", (None, b"", None, False))
+    return store.Request(
+        id=found.request_id or None,
+        token_id=found.token_id,
+        ip=found.ip or None,
+        key=key,
+        fingerprint=fingerprint,
+        key_milliseconds=milliseconds,
+        is_known=is_known,
+    )
 
 
 class TellsSecret(JSONResponse):
@@ -73,7 +82,7 @@ async def _answer_once(request: Request, handle: Handle) -> Response:
     for is_known in (await door.store.kept(key) is not None, True):
         if is_known and (again := await _answer_again(door, key, fingerprint)) is not None:
             return again
-        request.state.idempotency = (key, fingerprint, is_known)
+        request.state.idempotency = (key, fingerprint, time_of_key(given[0]), is_known)
         try:
             response = await handle(request)
             break

@@ -19,12 +19,12 @@ async def json_body(request: Request) -> object:
 
 
 async def optional_json_body(request: Request) -> object:
-    """The value a request brings, or None if its body is empty and has no media type."""
-    body = await read_body(request)
-    if not body and "content-type" not in request.headers:
-        return None
-    _check_media_type(request)
-    return parse_json(body)
+    """The value a request brings, or an empty object if the body is empty, with or without JSON's media type."""
+    if await read_body(request):
+        return await json_body(request)
+    if "content-type" in request.headers:
+        _check_media_type(request)
+    return {}
 
 
 async def read_body(request: Request, *, most: int | None = None) -> bytes:

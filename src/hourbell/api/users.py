@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from hourbell.api.access import Caller, caller, needs
 from hourbell.api.faults import faults_of
 from hourbell.api.idempotency import asked
-from hourbell.api.json_body import json_body, read_body
+from hourbell.api.json_body import json_body, optional_json_body
 from hourbell.api.problems import Problem, invalid_parameter
 from hourbell.control.control import Control
 from hourbell.control.user import User
@@ -38,19 +38,13 @@ def _user(role: Role) -> Callable[..., Awaitable[User]]:
     return user
 
 
-async def body_if_any(request: Request) -> object:
-    """The value a request brings, or an object that says nothing if there is no body; `null` is one."""
-    is_there = await read_body(request) or "content-type" in request.headers
-    return await json_body(request) if is_there else {}
-
-
 ControlDep = Annotated[Control, Depends(control_of)]
 Viewer = Annotated[User, Depends(_user(Role.VIEWER))]
 Operator = Annotated[User, Depends(_user(Role.OPERATOR))]
 Editor = Annotated[User, Depends(_user(Role.EDITOR))]
 Admin = Annotated[User, Depends(_user(Role.ADMIN))]
 JsonBody = Annotated[object, Depends(json_body)]
-OptionalBody = Annotated[object, Depends(body_if_any)]
+OptionalBody = Annotated[object, Depends(optional_json_body)]
 
 
 def read(model: type[Model], body: object) -> Model:

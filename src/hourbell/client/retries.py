@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from hourbell import clock
+from hourbell.core.ids import timed_id
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0
 _MOST_RANDOM = 2**32 - 1
@@ -35,4 +36,5 @@ class Retries:
 
     def new_key(self) -> str:
         """An Idempotency-Key that nobody has used."""
-        return self.random_bytes(16).hex()
+        milliseconds = int(clock.now().timestamp() * 1_000)  # of what is made under this key, the id begins so
+        return str(timed_id(milliseconds, self.random_bytes(10), version=7))

@@ -8,11 +8,12 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from uuid import UUID, uuid5
+from uuid import UUID
 
 from hourbell.control.rules import Rules
 from hourbell.control.secrets import Secrets
 from hourbell.control.user import User
+from hourbell.core.ids import keyed_id
 from hourbell.core.job import Definition, Job
 from hourbell.core.job_body import GENERATE, READ_ONLY, BodyError, Fault, ParsedJob, job_to_body, merge_patch, parse_job
 from hourbell.core.roles import Role
@@ -262,8 +263,8 @@ class Jobs:
 
     def id_for(self, user: User) -> UUID:
         """A new id, or the one that belongs to the key of the call: repeating the call finds what it made."""
-        key = user.request.key
-        return self._new_id() if key is None else uuid5(_KEYS, key)
+        request = user.request
+        return self._new_id() if request.key is None else keyed_id(_KEYS, request.key, request.key_milliseconds)
 
     async def _find(self, ref: str | UUID) -> JobView | None:
         if isinstance(ref, UUID):

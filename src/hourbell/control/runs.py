@@ -4,12 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from uuid import UUID, uuid5
+from uuid import UUID
 
 from hourbell.control.jobs import key_used_before
 from hourbell.control.pages import MOST, BadCursor, Page, cursor_of, number_of, parts_of, place_of
 from hourbell.control.user import User
 from hourbell.control.waiting import waits_for
+from hourbell.core.ids import keyed_id
 from hourbell.core.roles import Role
 from hourbell.core.states import ENDS, WAITING, RunState
 from hourbell.store.base import LIVE_FOR, Conflict
@@ -102,7 +103,8 @@ class Runs:
     async def replay(self, run_id: UUID, user: User) -> UUID:
         """Run again what has ended or waits, with its payload and the job's target as it is now; the new run."""
         user.must_be(Role.OPERATOR, "to replay a run")
-        new_id = self._new_id() if user.request.key is None else uuid5(run_id, user.request.key)
+        key = user.request.key
+        new_id = self._new_id() if key is None else keyed_id(run_id, key, user.request.key_milliseconds)
         is_used = user.request.is_fresh and await self._lists.run(new_id) is not None
         with user.acting_once():
             try:

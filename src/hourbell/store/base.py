@@ -60,6 +60,7 @@ class Request:
     ip: str | None = None
     key: str | None = None  # of the caller and the place it calls, not of the caller's choice alone
     fingerprint: bytes = b""  # of what was asked for
+    key_milliseconds: int | None = None  # since the epoch: the time that the caller's key begins with, if it has one
     is_known: bool = False  # the same was asked for before under this key, and what was answered is lost
 
     @property
