@@ -73,13 +73,18 @@ def _start(place: Path) -> None:
 
 def make_data(place: Path, *options: str) -> None:
     """The data of a new server, in a folder that is there already."""
-    if os.geteuid() == 0:
-        place.chmod(0o755)
-        (place / "data").mkdir()
-        shutil.chown(place, "nobody")
-        shutil.chown(place / "data", "nobody")
+    make_place(place)
     how = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
     run_program(place, "initdb", "-D", place / "data", *how, *options)
+
+
+def make_place(place: Path) -> None:
+    """Let the user who runs the server have its folder, and in it an empty one for the data."""
+    (place / "data").mkdir(mode=0o700)
+    if os.geteuid() == 0:
+        place.chmod(0o755)
+        shutil.chown(place, "nobody")
+        shutil.chown(place / "data", "nobody")
 
 
 def start(place: Path, settings: Mapping[str, str]) -> None:

@@ -27,7 +27,7 @@ from hourbell.engine.engine import Engine
 from hourbell.metrics import Metrics
 from hourbell.node import Node, prepare
 from hourbell.settings import DEFAULT, Address, Settings, SettingsError
-from hourbell.store.base import StoreUnavailable
+from hourbell.store.base import StoreReadOnly, StoreUnavailable
 from hourbell.wiring import (
     Stores,
     allowed_networks,
@@ -225,6 +225,8 @@ async def _readiness(engine: Engine, stores: Stores) -> Readiness:
     now = engine.clock.now()
     try:
         backlog = await stores.engine.backlog(now, engine.live_for)
+    except StoreReadOnly as error:
+        return Readiness(database_reachable=True, loops=loops, database_problem=str(error))
     except StoreUnavailable:
         return Readiness(database_reachable=False, loops=loops, pools=pools)
     oldest = None if backlog.oldest_ready_at is None else (now - backlog.oldest_ready_at).total_seconds()

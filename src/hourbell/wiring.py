@@ -162,7 +162,7 @@ def open_doctor(settings: Settings) -> DoctorStore:
     from hourbell.store.postgres.connections import Connections
     from hourbell.store.postgres.doctor import PostgresDoctorStore
 
-    return PostgresDoctorStore(Connections(settings.database.location, size=1))
+    return PostgresDoctorStore(Connections(settings.database.location, size=1, writes=False))
 
 
 async def examine_database(settings: Settings) -> Examined:

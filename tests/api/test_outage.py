@@ -9,7 +9,9 @@ from uuid import uuid4
 import apsw
 import httpx
 import pytest
+from click.testing import CliRunner
 
+from hourbell.cli.main import hourbell
 from hourbell.clock import elapsed
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.sqlite.connection import Patience, open_connection
@@ -159,4 +161,39 @@ def test_postgresql_may_be_stopped_and_everything_resumes_unaided(tmp_path: Path
             assert elapsed() < end, "it does not become ready again"
         assert client.get("/api/v1/jobs/report").json()["description"] == ""
         assert client.post("/api/v1/jobs", json=a_job("other"), headers={"Idempotency-Key": "a key"}).is_success
+        assert "request_failed" not in server.names
+
+
+def test_a_read_only_postgresql_is_named_by_every_instrument_and_everything_resumes_unaided(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        cluster = stack.enter_context(Cluster())
+        server = stack.enter_context(Server(tmp_path, DATABASE_URL=cluster.url)).wait_until_serving()
+        client = stack.enter_context(httpx.Client(base_url=server.url, timeout=LONG, trust_env=False))
+        assert client.post("/api/v1/jobs", json=a_job(target={"type": "task", "name": "x"})).status_code == 201
+        for path in READS:  # so that sessions of the API's pool are open
+            client.get(path)
+        cluster.configure(default_transaction_read_only="on")
+
+        ready = client.get("/health/ready")
+        assert (ready.status_code, ready.json()["database"]["reachable"]) == (503, True)
+        assert ready.json()["database"]["problem"].startswith(
+            "the database is read-only: default_transaction_read_only "
+        )
+        for method, path, body in [*CHANGES, *(("GET", path, None) for path in READS)]:
+            answer = client.request(method, path, json=body)
+            assert_unavailable(answer)
+            assert answer.json()["detail"].startswith("The database is read-only; ")
+        status = CliRunner().invoke(hourbell, ["status", "--server", server.url])
+        assert (status.exit_code, "the database is read-only: " in status.output) == (1, True), status.output
+        doctor = CliRunner().invoke(hourbell, ["doctor", "--database-url", cluster.url])
+        assert (doctor.exit_code, "error database_read_only (1): " in doctor.output) == (1, True), doctor.output
+        second = stack.enter_context(Server(tmp_path, name="second", DATABASE_URL=cluster.url))
+        assert second.wait(LONG) == 1
+        assert "error: the database is read-only (" in second.log
+
+        cluster.configure(default_transaction_read_only="off")
+        end = elapsed() + LONG
+        while client.get("/health/ready").status_code != 200:
+            assert elapsed() < end, "it does not become ready again"
+        assert client.post("/api/v1/jobs", json=a_job("other")).status_code == 201
         assert "request_failed" not in server.names

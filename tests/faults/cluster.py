@@ -1,9 +1,13 @@
-"""A PostgreSQL server of its own, which keeps what it has acknowledged, and may be crashed, copied and put back."""
+"""A PostgreSQL server of its own, which keeps what it has acknowledged, and may be crashed, copied and put back.
+
+Two of them can be a primary and its standby, which change roles.
+"""
 
 import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,9 +15,10 @@ from types import TracebackType
 from typing import Self
 
 import asyncpg
+import psycopg
 
 from tests.database import PostgresDatabase
-from tests.server import crash, make_data, run_program, start, watch
+from tests.server import crash, make_data, make_place, run_program, start, watch
 
 # What a durable database has, said aloud: a crash must find everything that was committed.
 _DURABLE = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on"}
@@ -32,16 +37,24 @@ class ClusterDatabase(PostgresDatabase):
 class Cluster:
     """Runs while its context is open. It ends and its folder goes then, also if this process is killed."""
 
-    def __init__(self, **settings: str) -> None:
+    def __init__(self, *, copy_of: "Cluster | None" = None, **settings: str) -> None:
+        """With `copy_of`, a standby of that one; else an empty primary."""
         self._settings = _DURABLE | _SMALL | settings
+        self._copied = copy_of
         self._place = Path(tempfile.mkdtemp(prefix="hourbell-cluster-"))
         (self._place / "pytest").write_text(str(os.getpid()))
 
     def __enter__(self) -> Self:
         try:
-            make_data(self._place, "--wal-segsize=1")
-            watch(self._place)
-            self.start()
+            if self._copied is None:
+                make_data(self._place, "--wal-segsize=1")
+                watch(self._place)
+                self.start()
+            else:
+                make_place(self._place)
+                watch(self._place)
+                self._copied.copy_to(self._data)
+                self.start_as_standby_of(self._copied)
         except BaseException:
             self._remove()
             raise
@@ -55,6 +68,11 @@ class Cluster:
     @property
     def url(self) -> str:
         return f"postgresql://postgres@/postgres?host={self._place}"
+
+    @property
+    def host(self) -> Path:
+        """The folder of its socket."""
+        return self._place
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[ClusterDatabase]:
@@ -79,15 +97,49 @@ class Cluster:
         """Accepts connections when this returns: what a crash left half done is repaired by then."""
         start(self._place, self._settings)
 
+    def start_as_standby_of(self, primary: "Cluster") -> None:
+        """Start read-only, and follow this one; accepts connections when this returns."""
+        signal = self._data / "standby.signal"
+        signal.touch()
+        shutil.chown(signal, self._place.owner())
+        start(self._place, self._settings | {"primary_conninfo": f"host={primary.host} user=postgres"})
+
+    def configure(self, **settings: str) -> None:
+        """Change settings of the running server; every session has them from its next statement on.
+
+        A value is written as `show` shows it.
+        """
+        with (self._data / "postgresql.auto.conf").open("a") as file:
+            file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
+        run_program(self._place, "pg_ctl", "-D", self._data, "reload")
+        while any(self._shown(name) != value for name, value in settings.items()):
+            time.sleep(0.01)
+
+    def _shown(self, name: str) -> str:
+        with psycopg.connect(host=str(self._place), user="postgres") as connection:
+            row = connection.execute("select current_setting(%s)", [name]).fetchone()
+            assert row is not None
+            return str(row[0])
+
+    def promote(self) -> None:
+        """Make a standby a primary: it accepts writes when this returns."""
+        run_program(self._place, "pg_ctl", "-D", self._data, "-w", "promote")
+
+    def stop(self) -> None:
+        """End every session and stop in order: a standby that follows has all there is."""
+        run_program(self._place, "pg_ctl", "-D", self._data, "-m", "fast", "-w", "stop")
+
     def crash(self) -> None:
         """Every session ends at once, and nothing more is written."""
         crash(self._place)
 
     def back_up(self, name: str) -> None:
         """Copy the database as it is at this moment, while it is at work."""
-        copy = self._place / name
+        self.copy_to(self._place / name)
+
+    def copy_to(self, folder: Path) -> None:
         how = ("--checkpoint=fast", "--wal-method=stream", "--no-sync")
-        run_program(self._place, "pg_basebackup", "-h", self._place, "-U", "postgres", "-D", copy, *how)
+        run_program(self._place, "pg_basebackup", "-h", self._place, "-U", "postgres", "-D", folder, *how)
 
     def restore(self, name: str) -> None:
         """Crash, and come back as the copy was: what was committed since has never happened. The copy is used up."""

@@ -1,9 +1,9 @@
 """What watches Hourbell asks: does the process live, can it do its work, and the metrics.
 
 `/health` says only that the process answers. `/health/ready` says whether it does its work: 503 while the database is
-out of reach, a loop has not done well for too long, or every place of a pool is held by attempts past their timeout, so
-that the node can begin nothing more there. A backlog or a lane that no node serves is told and changes no
-status: taking this node out of use would not help.
+out of reach or read-only, a loop has not done well for too long, or every place of a pool is held by attempts past
+their timeout, so that the node can begin nothing more there. A backlog or a lane that no node serves is told and
+changes no status: taking this node out of use would not help.
 """
 
 import asyncio
@@ -71,6 +71,7 @@ class Readiness:
     unserved_lanes: tuple[str, ...] = ()
     is_stopping: bool = False  # it finishes what it has begun, and takes nothing new
     pools: tuple[PoolUse, ...] = ()
+    database_problem: str | None = None  # what is wrong with a database that answers, and what to do
 
     @property
     def is_ready(self) -> bool:
@@ -81,16 +82,20 @@ class Readiness:
         """Why it is not ready, for people."""
         return [
             *([] if self.database_reachable else ["the database is out of reach"]),
+            *([] if self.database_problem is None else [self.database_problem]),
             *(["the node is stopping"] if self.is_stopping else []),
             *(f"the {loop.name} last succeeded {loop.seconds:.0f} s ago" for loop in self.loops if loop.is_too_old),
             *(pool.reason for pool in self.pools if pool.is_exhausted),
         ]
 
     def body(self) -> dict[str, object]:
+        database: dict[str, object] = {"reachable": self.database_reachable}
+        if self.database_problem is not None:
+            database["problem"] = self.database_problem
         return {
             "status": "ready" if self.is_ready else "stopping" if self.is_stopping else "not_ready",
             "reasons": self.reasons,
-            "database": {"reachable": self.database_reachable},
+            "database": database,
             "loops": {
                 loop.name: {
                     "age_seconds": round(loop.seconds, 3),

@@ -19,7 +19,7 @@ from hourbell.api.faults import faults_of
 from hourbell.control.user import NotAllowed
 from hourbell.core.body_reader import BodyError, Fault, RequestError
 from hourbell.core.strict_json import NotJson
-from hourbell.store.base import AlreadyAsked, Conflict, StoreUnavailable
+from hourbell.store.base import AlreadyAsked, Conflict, StoreReadOnly, StoreUnavailable
 
 MEDIA_TYPE = "application/problem+json"
 _FRESH = {"Cache-Control": "no-store"}
@@ -140,9 +140,8 @@ def _problem_of(request: Request, error: Exception) -> Problem:
         case StoreUnavailable():
             # By the request's id, so that those who were refused together do not come back together.
             seconds = 1 + zlib.crc32((_request_id(request) or "").encode()) % 5
-            detail = (
-                "The database is out of reach; repeat the request, with an Idempotency-Key if it changes something."
-            )
+            what = "read-only" if isinstance(error, StoreReadOnly) else "out of reach"
+            detail = f"The database is {what}; repeat the request, with an Idempotency-Key if it changes something."
             return Problem(503, "database_unavailable", detail, headers={"Retry-After": str(seconds)})
         case HTTPException():
             return _refused(request, error)

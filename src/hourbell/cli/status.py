@@ -34,7 +34,8 @@ def command(client: "Client", since: str | None, zone: str, output: Output) -> N
     Exit code 1 if it is not ready.
     """
     start = instant(since, zone, "--since", "ago")
-    found = _Found(client.ready(), client.whoami(), client.overview(since=start))
+    ready = client.ready()
+    found = _Found(ready) if ready.database_problem else _Found(ready, client.whoami(), client.overview(since=start))
     view = View((), tuple, lambda each: each.ready.status, lambda each: each.ready.status)
     output.one(found, view, _lines(client.url, found, zone))
     sys.exit(0 if found.ready.is_ready else FAILED)
@@ -42,17 +43,25 @@ def command(client: "Client", since: str | None, zone: str, output: Output) -> N
 
 @dataclass(frozen=True, slots=True)
 class _Found:
+    """The answers of a server. Without its database it knows neither sessions nor jobs."""
+
     ready: "Readiness"
-    session: "Identity"
-    stats: "Overview"
+    session: "Identity | None" = None
+    stats: "Overview | None" = None
 
     @property
     def raw(self) -> dict[str, Any]:
-        return {"ready": self.ready.raw, "session": self.session.raw, "stats": self.stats.raw}
+        return {
+            "ready": self.ready.raw,
+            "session": self.session and self.session.raw,
+            "stats": self.stats and self.stats.raw,
+        }
 
 
 def _lines(url: str, found: _Found, zone: str) -> list[str]:
     ready, session, stats = found.ready, found.session, found.stats
+    if session is None or stats is None:
+        return pairs(("server", url), ("ready", "no"), ("database", ready.database_problem))
     ended = ", ".join(f"{count} {state}" for state, count in stats.ended.items() if count) or "nothing"
     until = f" until {shown(session.expires_at, zone)} ({zone})" if session.expires_at else ""
     return pairs(

@@ -133,6 +133,14 @@ class Readiness(Answer):
     def is_ready(self) -> bool:
         return self.status == "ready"
 
+    @property
+    def database_problem(self) -> str | None:
+        """What is wrong with the database, or None; without it the server answers nothing else."""
+        if self.database.get("reachable") is False:
+            return "out of reach"
+        problem: str | None = self.database.get("problem")
+        return problem
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedJob(Answer):

@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hourbell.library.helpers import a_helper_is_forked, is_isolated_call
-from hourbell.store.base import StoreUnavailable
+from hourbell.store.base import StoreReadOnly, StoreUnavailable
 
 if TYPE_CHECKING:
     from hourbell.library.scheduler import Scheduler
@@ -182,7 +182,8 @@ class _Thread:
             try:
                 await self._scheduler.__aenter__()
             except StoreUnavailable as error:
-                self._reason = f"the database is out of reach: {error}"
+                is_read_only = isinstance(error, StoreReadOnly)
+                self._reason = str(error) if is_read_only else f"the database is out of reach: {error}"
                 log.warning("scheduler_waits", extra={"reason": str(error)})
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._stop.wait(), _TRY_AGAIN)

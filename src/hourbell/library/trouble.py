@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hourbell.settings import DEFAULT, FILE, Settings, masked
-from hourbell.store.base import FunctionLoginRefused
+from hourbell.store.base import FunctionLoginRefused, StoreReadOnly
 
 _NO_DATABASE = "file is not a database"  # as SQLite says it
 
@@ -18,6 +18,8 @@ class Trouble(NamedTuple):
 def with_database(settings: Settings, error: Exception) -> Trouble:
     """Why the database cannot be reached or used; which one it is, whoever tells it says beside."""
     place = _place_of(settings, "database_url")
+    if isinstance(error, StoreReadOnly):
+        return Trouble("the database is read-only", error.why, error.advice)
     why = str(error).removeprefix(f"{settings.database}: ")
     if settings.database.kind == "postgresql":
         advice = f"check that it can be reached from here and that the database URL in {place} is right"

@@ -31,6 +31,15 @@ class StoreUnavailable(Exception):
     """The database cannot be reached, or closed the connection."""
 
 
+class StoreReadOnly(StoreUnavailable):
+    """The database answers and refuses to write: why, and what to do."""
+
+    def __init__(self, why: str, advice: str) -> None:
+        super().__init__(f"the database is read-only: {why}; {advice}")
+        self.why = why
+        self.advice = advice
+
+
 class FunctionsOutOfReach(StoreUnavailable):
     """The same of the login that functions have for themselves."""
 

@@ -26,6 +26,7 @@ from hourbell.core.doctor.surroundings import (
     check_schema,
     check_settings,
     check_tzdata,
+    check_writable,
     knows_zones,
     lives_since,
     objects_of,
@@ -115,6 +116,7 @@ async def examine(store: DoctorStore, now: datetime, expected: Expectations) -> 
     schema = await store.schema()
     objects = objects_of(migration.sql for migration in expected.migrations)
     found.add(check_migrations(schema.applied, {each.number: each.checksum for each in expected.migrations}))
+    found.add(check_writable(schema))
     found.add(check_settings(schema))
     found.add(check_damage(await store.damage()))
     if any(finding.check.name.startswith(("migration_", "schema_")) for finding in found):

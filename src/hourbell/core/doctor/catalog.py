@@ -49,6 +49,12 @@ DATABASE_DAMAGED = _error(
     "Stop every node, copy the file with its -wal and -shm files to a safe place, and restore the last good backup. "
     "Without one, the sqlite3 program's `.recover` saves what can be read.",
 )
+DATABASE_READ_ONLY = _error(
+    "database_read_only",
+    "the database refuses writes: nothing is planned and nothing runs",
+    "Name the primary in DATABASE_URL, or all hosts with commas between them: the one that accepts writes is taken. If "
+    "the setting below is on, turn it off for the server, the database and the role. Nodes resume by themselves.",
+)
 JOURNAL_MODE = _warning(
     "journal_mode",
     "the file is not in WAL mode, so that readers and writers wait for each other",

@@ -114,3 +114,4 @@ class Schema:
     invalid_indexes: tuple[str, ...] = ()
     disabled_triggers: tuple[tuple[str, str], ...] = ()  # table and name
     settings: Mapping[str, str] | None = None  # of the database, those that bear on safety
+    read_only: str | None = None  # why the database refuses writes; None if it accepts them

@@ -46,6 +46,11 @@ def check_schema(schema: Schema, expected: frozenset[tuple[str, str]]) -> Iterat
         yield Fault(catalog.TRIGGER_DISABLED, f"trigger {name} of {table}", (sql,))
 
 
+def check_writable(schema: Schema) -> Iterator[Fault]:
+    if schema.read_only is not None:
+        yield Fault(catalog.DATABASE_READ_ONLY, schema.read_only)
+
+
 def check_settings(schema: Schema) -> Iterator[Fault]:
     for name, value in (schema.settings or {}).items():
         if name == "journal_mode":

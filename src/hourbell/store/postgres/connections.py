@@ -1,13 +1,18 @@
-"""Connections to PostgreSQL: one pool, every statement bounded in time, and one error for "out of reach"."""
+"""Connections to PostgreSQL: one pool, every statement bounded in time, and one error for "out of reach".
+
+A server that refuses writes is left: no new connection to it is trusted, and open ones are replaced.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any
 
 import asyncpg
 
-from hourbell.store.base import StoreUnavailable
+from hourbell.store.base import StoreReadOnly, StoreUnavailable
+from hourbell.store.postgres.hosts import check_writable, connect, reports_read_only
 
 _STATEMENT_TIMEOUT = 30  # seconds
 _PATIENCE = 10  # seconds to wait for a connection
@@ -20,7 +25,6 @@ _OUT_OF_REACH = (
     asyncpg.exceptions.InsufficientResourcesError,
     asyncpg.exceptions.InternalClientError,
     asyncpg.exceptions.InvalidCachedStatementError,  # another node migrated; the next call prepares it anew
-    asyncpg.exceptions.ReadOnlySQLTransactionError,  # a standby that is about to take over
     asyncpg.exceptions.InvalidAuthorizationSpecificationError,
     asyncpg.exceptions.InvalidCatalogNameError,
     asyncpg.exceptions.DeadlockDetectedError,
@@ -47,6 +51,8 @@ class Connections:
     to end: two statements lock rows in the order of their ids, and never wait for each other, only if both find them
     by the key. And a statement is planned once: for a claim, a plan for each call costs as much again as the call.
     Connections and plans are kept however long nothing is due, and `warm_up` is what is done with a new one.
+
+    Without `writes`, a read-only server will do: for whoever looks for what is wrong.
     """
 
     def __init__(
@@ -57,17 +63,20 @@ class Connections:
         timeout: float = _STATEMENT_TIMEOUT,
         by_key: bool = False,
         warm_up: Callable[[Any], Awaitable[None]] | None = None,
+        writes: bool = True,
     ) -> None:
         self._url = url
         self._settings = _POOL_SETTINGS | (_BY_KEY if by_key else {})
         self._lifetimes = _LIFETIMES if by_key else {}
         self._warm_up = warm_up
+        self._writes = writes
         self._size = size
         self._timeout = timeout
         self._patience = min(_PATIENCE, 2 * timeout)
         self._pool: Any = None
         self._opening = asyncio.Lock()
         self._pids: set[int] = set()
+        self._dedicated: set[Any] = set()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Any]:
@@ -78,7 +87,12 @@ class Connections:
                 connection = await pool.acquire()
             try:
                 yield connection
+            except (asyncpg.ReadOnlySQLTransactionError, StoreReadOnly):
+                await self._leave(pool)
+                raise
             finally:
+                if self._writes and reports_read_only(connection):
+                    await self._leave(pool)
                 await pool.release(connection)
 
     @asynccontextmanager
@@ -87,15 +101,20 @@ class Connections:
             yield connection
 
     @asynccontextmanager
-    async def dedicated(self) -> AsyncIterator[Any]:
-        """A connection of its own, outside the pool, without limits on time."""
+    async def dedicated(self, *, writes: bool = True) -> AsyncIterator[Any]:
+        """A connection of its own, outside the pool, without limits on time. It ends when the pool leaves a server."""
         with _reaching():
-            connection = await asyncpg.connect(self._url, timeout=_PATIENCE, server_settings=_SETTINGS)
+            connection = await connect(self._url, timeout=_PATIENCE, writes=writes, server_settings=_SETTINGS)
+            self._dedicated.add(connection)
             try:
+                if writes:
+                    await check_writable(connection)
                 yield connection
             except BaseException:
                 connection.terminate()
                 raise
+            finally:
+                self._dedicated.discard(connection)
             await connection.close(timeout=5)
 
     def has(self, pid: int) -> bool:
@@ -122,12 +141,21 @@ class Connections:
                     server_settings=self._settings,
                     reset=_leave_as_it_is,
                     init=self._begin,
+                    connect=partial(connect, writes=self._writes),
                     **self._lifetimes,
                 )
             return self._pool
 
+    async def _leave(self, pool: Any) -> None:
+        """Replace every connection before it is used again: the server has become read-only."""
+        await pool.expire_connections()
+        for connection in list(self._dedicated):
+            connection.terminate()
+
     async def _begin(self, connection: Any) -> None:
         """Know a new connection of the pool, and get it ready."""
+        if self._writes:
+            await check_writable(connection)
         pid = connection.get_server_pid()
         self._pids.add(pid)
         connection.add_termination_listener(lambda _: self._pids.discard(pid))
@@ -137,9 +165,11 @@ class Connections:
 
 @contextmanager
 def _reaching() -> Iterator[None]:
-    """Whatever says that the database is out of reach becomes StoreUnavailable."""
+    """Whatever says that the database is out of reach or read-only becomes StoreUnavailable."""
     try:
         yield
+    except asyncpg.ReadOnlySQLTransactionError as error:
+        raise StoreReadOnly(str(error), "see that the server is the primary and accepts writes") from error
     except _OUT_OF_REACH as error:
         raise StoreUnavailable(str(error) or type(error).__name__) from error
 

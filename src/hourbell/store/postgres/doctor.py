@@ -11,6 +11,7 @@ from hourbell.core.doctor.facts import Cluster, HeldRun, JobFacts, LaneFacts, No
 from hourbell.core.doctor.repairs import Dialect
 from hourbell.store.doctor import JOBS_AT_ONCE, LOOK_BACK, RUNS_AT_ONCE, groups_of, job_facts
 from hourbell.store.postgres.connections import Connections
+from hourbell.store.postgres.hosts import why_read_only
 from hourbell.store.queries import load_queries
 
 SQL = load_queries("hourbell.store.postgres", "doctor.sql")
@@ -29,6 +30,8 @@ class PostgresDoctorStore:
             return time
 
     async def schema(self) -> Schema:
+        async with self._connections.connection() as connection:
+            read_only = await why_read_only(connection)
         async with self._reading() as connection:
             has_migrations = await connection.fetchval("select to_regclass('hourbell.migrations')") is not None
             return Schema(
@@ -37,6 +40,7 @@ class PostgresDoctorStore:
                 invalid_indexes=tuple(row[0] for row in await connection.fetch(SQL["invalid_indexes"])),
                 disabled_triggers=tuple(tuple(row) for row in await connection.fetch(SQL["disabled_triggers"])),
                 settings=dict(await connection.fetch(SQL["settings"])),
+                read_only=read_only,
             )
 
     async def damage(self) -> list[str]:

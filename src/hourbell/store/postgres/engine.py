@@ -38,6 +38,7 @@ from hourbell.store.base import (
 from hourbell.store.batch import Batch
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.control import PostgresControlStore
+from hourbell.store.postgres.hosts import check_writable
 from hourbell.store.postgres.planning import REFUSED, SQL, Write, plan_jobs, write_plans, write_together
 from hourbell.store.postgres.settling import note_late, write_settlements, write_successes
 from hourbell.store.records import (
@@ -235,6 +236,7 @@ class PostgresEngineStore:
 
     async def backlog(self, now: datetime, live_for: timedelta = LIVE_FOR) -> Backlog:
         async with self._connections.connection() as connection:
+            await check_writable(connection)  # reading alone would go well on a server that nothing can be done on
             row = await connection.fetchrow(SQL["backlog"], now)
             lanes = [work["lane"] for work in await connection.fetch(SQL["lanes"])]
             served = [node["served"] for node in await connection.fetch(SQL["served_lanes"], now - live_for)]
@@ -299,7 +301,8 @@ class PostgresEngineStore:
                     async with asyncio.timeout(_SILENCE):  # wait_for may lose a cancellation
                         hint = await heard.get()
                 except TimeoutError:
-                    await connection.execute("select 1", timeout=_SILENCE)
+                    async with asyncio.timeout(_SILENCE):
+                        await check_writable(connection)
                 else:
                     if hint is None:
                         raise StoreUnavailable("the connection for notifications was closed")

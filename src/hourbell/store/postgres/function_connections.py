@@ -12,7 +12,8 @@ from typing import Any
 
 import asyncpg
 
-from hourbell.store.base import StoreUnavailable
+from hourbell.store.base import StoreReadOnly, StoreUnavailable
+from hourbell.store.postgres.hosts import connect, hosts_of, reports_read_only
 
 _PATIENCE = 10  # seconds to wait for a connection
 _HOUSEKEEPING = 30  # seconds for a statement of ours
@@ -50,11 +51,16 @@ class ConnectionLost(StoreUnavailable, ConnectionError):
 
 
 class FunctionConnections:
-    """A pool that is opened when it is first used and never shared between event loops."""
+    """A pool that is opened when it is first used and never shared between event loops.
+
+    A standby is left, and of several hosts every one that refuses writes. Alone, a server or role that is read-only by
+    default will do: functions are called in a transaction that says it may write.
+    """
 
     def __init__(self, url: str, *, size: int = 10) -> None:
         self.size = size
         self._url = url
+        self._has_choice = len(hosts_of(url)) > 1
         self._pool: Any = None
         self._opening = asyncio.Lock()
 
@@ -67,7 +73,7 @@ class FunctionConnections:
         with _reaching():
             pool, connection = await self._acquire()
             try:
-                await connection.execute("begin isolation level read committed read write")
+                await self._begin(pool, connection)
                 yield connection
                 await _commit(connection)
             except BaseException:
@@ -88,7 +94,7 @@ class FunctionConnections:
         try:
             pool = self._pool or await self._open()
             return pool, await pool.acquire(timeout=_PATIENCE)
-        except asyncpg.PostgresError as error:  # no such role or database, too many connections
+        except (asyncpg.PostgresError, StoreReadOnly) as error:  # no such role or database, too many connections
             raise ConnectionLost(str(error)) from error
 
     async def _open(self) -> Any:
@@ -103,8 +109,22 @@ class FunctionConnections:
                     server_settings=_SETTINGS,
                     statement_cache_size=0,  # every statement is unnamed
                     reset=_leave_as_it_is,
+                    connect=connect,
                 )
             return self._pool
+
+    async def _begin(self, pool: Any, connection: Any) -> None:
+        """Begin a transaction; a session that cannot, or whose server has become read-only, is of no use any more."""
+        try:
+            await connection.execute("begin isolation level read committed read write")
+        except asyncpg.PostgresError as error:  # a standby refuses
+            why = str(error)
+        else:
+            if not (self._has_choice and reports_read_only(connection)):
+                return
+            why = "the server has become read-only"
+        await pool.expire_connections()
+        raise ConnectionLost(why)
 
     async def _roll_back(self, connection: Any) -> None:
         """Undo the transaction. A statement still at work has been asked to stop; if it does not, its session ends."""
@@ -123,7 +143,7 @@ class FunctionConnections:
         try:
             with suppress(*_LOST, asyncpg.PostgresError):
                 async with asyncio.timeout(_PATIENCE):
-                    other = await asyncpg.connect(self._url, server_settings=_SETTINGS)
+                    other = await connect(self._url, timeout=_PATIENCE, server_settings=_SETTINGS)
                     try:
                         await other.fetchval(_TERMINATE, connection.get_server_pid())
                     finally:

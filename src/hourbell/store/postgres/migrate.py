@@ -37,7 +37,7 @@ async def migrate(connections: Connections) -> list[Migration]:
 
 async def status(connections: Connections) -> list[tuple[Migration, bool]]:
     """Every migration, and whether it was run."""
-    async with connections.dedicated() as connection:
+    async with connections.dedicated(writes=False) as connection:
         missing = pending(load_migrations(PACKAGE), await _applied(connection) or {})
     return [(migration, migration not in missing) for migration in load_migrations(PACKAGE)]
 

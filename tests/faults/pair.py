@@ -1,0 +1,34 @@
+"""A primary and its standby under one URL with two hosts, which change roles."""
+
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+from tests.faults.cluster import Cluster
+
+
+class Pair:
+    """Two servers while its context is open. The URL names the first primary first, whoever is the primary now."""
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self.primary = stack.enter_context(Cluster())
+            self.standby = stack.enter_context(Cluster(copy_of=self.primary))
+            self.url = f"postgresql://postgres@/postgres?host={self.primary.host},{self.standby.host}"
+            self._running = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._running.__exit__(kind, error, trace)
+
+    def fail_over(self) -> None:
+        """Stop the primary and promote the standby. Nothing that was committed is lost."""
+        self.primary.stop()
+        self.standby.promote()
+        self.primary, self.standby = self.standby, self.primary
+
+    def return_old(self) -> None:
+        """Start the old primary again as a standby of the new one."""
+        self.standby.start_as_standby_of(self.primary)
