@@ -13,7 +13,7 @@ from datetime import datetime
 from math import inf
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from uuid import UUID
 
 from hourbell.clock import elapsed
@@ -213,6 +213,25 @@ class Fleet:
 def elapsed_at_epoch() -> float:
     """What turns the time of a log line or a row, as seconds since the epoch, into elapsed seconds."""
     return elapsed() - time.time()
+
+
+async def all_deliver(fleet: Fleet, nodes: int, after: float, seconds: float) -> float:
+    """Seconds from that moment until so many nodes have delivered."""
+
+    def found() -> dict[str, float]:
+        lines = [line for line in fleet.lines() if line.what == "begun" and line.at > after]
+        return {line.member: line.at - after for line in reversed(lines)}
+
+    await until(lambda: len(found()) == nodes, seconds, "a delivery of every node")
+    return max(found().values())
+
+
+async def end_sessions(boss: Any) -> None:
+    """End every session of the nodes on the server of this connection."""
+    await boss.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity "
+        "where application_name like 'hourbell%' and pid <> pg_backend_pid()"
+    )
 
 
 async def until(holds: Callable[[], bool], seconds: float, what: str) -> None:

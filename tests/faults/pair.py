@@ -1,10 +1,15 @@
 """A primary and its standby under one URL with two hosts, which change roles."""
 
+import time
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
+import psycopg
+
 from tests.faults.cluster import Cluster
+
+_FOLLOWED = "select count(*) from pg_stat_replication where state = 'streaming'"
 
 
 class Pair:
@@ -16,6 +21,7 @@ class Pair:
             self.standby = stack.enter_context(Cluster(copy_of=self.primary))
             self.url = f"postgresql://postgres@/postgres?host={self.primary.host},{self.standby.host}"
             self._running = stack.pop_all()
+        self._wait_until_followed()
         return self
 
     def __exit__(
@@ -30,5 +36,12 @@ class Pair:
         self.primary, self.standby = self.standby, self.primary
 
     def return_old(self) -> None:
-        """Start the old primary again as a standby of the new one."""
+        """Start the old primary again as a standby of the new one, which it follows when this returns."""
         self.standby.start_as_standby_of(self.primary)
+        self._wait_until_followed()
+
+    def _wait_until_followed(self) -> None:
+        """Wait for the standby: a primary that stops sends what is missing only to one that is connected."""
+        with psycopg.connect(host=str(self.primary.host), user="postgres", autocommit=True) as connection:
+            while connection.execute(_FOLLOWED).fetchone() == (0,):
+                time.sleep(0.02)

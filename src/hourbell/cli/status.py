@@ -61,7 +61,7 @@ class _Found:
 def _lines(url: str, found: _Found, zone: str) -> list[str]:
     ready, session, stats = found.ready, found.session, found.stats
     if session is None or stats is None:
-        return pairs(("server", url), ("ready", "no"), ("database", ready.database_problem))
+        return pairs(("server", url), ("ready", "no"), ("because", "; ".join(ready.reasons)))
     ended = ", ".join(f"{count} {state}" for state, count in stats.ended.items() if count) or "nothing"
     until = f" until {shown(session.expires_at, zone)} ({zone})" if session.expires_at else ""
     return pairs(

@@ -17,7 +17,7 @@ from tests.faults.accounts import Row
 from tests.faults.books import Books, check_books, none_of
 from tests.faults.cluster import Cluster
 from tests.faults.databases import come_to_rest
-from tests.faults.fleet import LEASE, REAP, Cut, Fleet, until
+from tests.faults.fleet import LEASE, REAP, Fleet, all_deliver, until
 from tests.faults.receiver import Load
 from tests.faults.verdict import Setting, Verdict
 
@@ -50,7 +50,7 @@ async def run(setting: Setting) -> Verdict:
         async with _Hoard(cluster):
             ended += await _end_sessions(boss, luck, max(2, long * BOTH))
         endings.ended_at = elapsed()
-        resumed = await _all_deliver(fleet, endings)
+        resumed = await all_deliver(fleet, NODES, endings.ended_at, 3 * RESUMED)
         await boss.close()
         async with cluster.opened() as database:
             left = await come_to_rest(database, 6 * LEASE + REAP + 10)
@@ -107,17 +107,6 @@ async def _end_sessions(boss: Any, luck: Random, seconds: float) -> int:
         ended += len(await boss.fetch(_ENDING))
         await asyncio.sleep(luck.uniform(*ENDINGS))
     return ended
-
-
-async def _all_deliver(fleet: Fleet, endings: Cut) -> float:
-    """Seconds from the end of the endings until every node has delivered again."""
-
-    def nodes() -> dict[str, float]:
-        lines = [line for line in fleet.lines() if line.what == "begun" and line.at > endings.ended_at]
-        return {line.member: line.at - endings.ended_at for line in reversed(lines)}
-
-    await until(lambda: len(nodes()) == NODES, 3 * RESUMED, "a delivery of every node")
-    return max(nodes().values())
 
 
 def _lost_between(books: Books, began_at: datetime, ended_at: datetime) -> list[Row]:
