@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hourbell.targets.sql.signature import Function, Parameter, Shape
+from hourbell.targets.sql.signature import PAYLOAD, Function, Parameter, Shape
 
 Bound = str | list[object] | None
 
@@ -20,6 +20,17 @@ class Arguments:
     named: tuple[str, ...]
     plain: tuple[str, ...]
     values: tuple[Bound, ...]
+
+
+def add_payload(function: Function, args: Mapping[str, object], payload: object) -> Mapping[str, object]:
+    """Add the run's payload to the args if the function has a parameter for it that the args leave out.
+
+    Without a payload the parameter keeps its default, or is null if it has none.
+    """
+    parameter = function.payload_parameter
+    if parameter is None or PAYLOAD in args or (payload is None and parameter.has_default):
+        return args
+    return {**args, PAYLOAD: payload}
 
 
 def bind(function: Function, args: Mapping[str, object]) -> Arguments:

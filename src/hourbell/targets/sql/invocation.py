@@ -16,11 +16,12 @@ from typing import Any
 
 import asyncpg
 
+from hourbell.core.run import trigger_of
 from hourbell.core.settle import Failed, Outcome, Succeeded
 from hourbell.core.target import SqlCall
 from hourbell.targets.base import Call
 from hourbell.targets.sql.answer import LARGEST, read_answer
-from hourbell.targets.sql.arguments import Arguments, BadArgument, bind
+from hourbell.targets.sql.arguments import Arguments, BadArgument, add_payload, bind
 from hourbell.targets.sql.errors import failure_of
 from hourbell.targets.sql.signature import Function, NoSuchFunction, find_function
 
@@ -30,8 +31,10 @@ _FACTS = """
 select pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
        pg_catalog.set_config('hourbell.run_id', $1, true),
        pg_catalog.set_config('hourbell.job_name', $2, true),
+       pg_catalog.set_config('hourbell.job', $2, true),
        pg_catalog.set_config('hourbell.scheduled_at', $3, true),
-       pg_catalog.set_config('hourbell.attempt', $4, true)
+       pg_catalog.set_config('hourbell.attempt', $4, true),
+       pg_catalog.set_config('hourbell.trigger', $5, true)
 """
 _PATH = """
 select pg_catalog.set_config('search_path', (
@@ -70,10 +73,11 @@ async def prepare(connection: Any, target: SqlCall, call: Call, allowed: Collect
     """Find the function and try the arguments, or say for good what is wrong with them."""
     run = call.run
     scheduled_at = run.scheduled_at.isoformat()
-    await connection.execute(_FACTS, str(run.id), call.definition.name, scheduled_at, str(run.attempt))
+    trigger = trigger_of(run, call.definition)
+    await connection.execute(_FACTS, str(run.id), call.definition.name, scheduled_at, str(run.attempt), trigger)
     try:
         function = await find_function(connection, target.schema, target.function, target.args, allowed)
-        arguments = bind(function, target.args)
+        arguments = bind(function, add_payload(function, target.args, call.payload))
     except (NoSuchFunction, BadArgument) as error:
         return Failed(str(error), retryable=False, begun=False)
     await connection.execute(_SAVEPOINT)

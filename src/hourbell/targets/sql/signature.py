@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+PAYLOAD = "payload"  # the name of the parameter that gets the run's payload, if it is JSON
 _SHOWN = 10  # candidates in a message
 _MOST_TEXT = 200  # characters of each
 _KINDS = {"p": "a procedure", "a": "an aggregate", "w": "a window function"}
@@ -94,6 +95,15 @@ class Function:
         return needed <= set(names) <= known
 
     @property
+    def payload_parameter(self) -> Parameter | None:
+        """The JSON parameter named `payload`, if there is one."""
+        return next((each for each in self.parameters if each.name == PAYLOAD and each.shape is Shape.JSON), None)
+
+    def takes_with_payload(self, names: Collection[str]) -> bool:
+        """Whether it takes these names once the payload is among them."""
+        return self.payload_parameter is not None and self.takes({*names, PAYLOAD})
+
+    @property
     def takes_all_in_one(self) -> bool:
         """Whether its one parameter is JSON without a name."""
         return [(parameter.name, parameter.shape) for parameter in self.parameters] == [("", Shape.JSON)]
@@ -113,8 +123,10 @@ async def find_function(
 
 
 def choose(functions: Sequence[Function], args: Collection[str]) -> Function:
-    """The one function whose parameters fit the names given; one that takes all of them as JSON, if no other does."""
+    """The one function whose parameters fit the names given; if none does, one that fits together with the payload,
+    and then one that takes all args as JSON."""
     fitting = [function for function in functions if function.takes(args)]
+    fitting = fitting or [function for function in functions if function.takes_with_payload(args)]
     fitting = fitting or [function for function in functions if function.takes_all_in_one]
     if not fitting:
         given = ", ".join(sorted(args)) or "none"
