@@ -36,7 +36,7 @@ pytestmark = pytest.mark.anyio
 MOST_ROWS = 10 * BATCH  # that a statement may look at, of a hundred thousand
 FILLED = ("jobs", "job_versions", "job_stats", "skips", "secrets", "runs", "attempts", "cancels", "run_notes")
 SMALL = {"nodes", "cancels"}  # by their nature
-FOR_ONE = {"begin", "job_by_name", "next_plan_at"}
+FOR_ONE = {"begin", "last_success", "job_by_name", "next_plan_at"}
 SQL = ENGINE_SQL | CONTROL_SQL
 
 
@@ -74,6 +74,7 @@ STATEMENTS: dict[str, tuple[tuple[Any, ...] | None, set[str]]] = {
     ),
     "definitions": ((BUSY_JOBS, *each(1)), {"job_versions_pkey"}),
     "secrets_of_jobs": ((BUSY_JOBS, T0), {"secrets_of_job"}),
+    "last_success": ((BUSY_JOBS[0], T0 + DAY), {"runs_once"}),
     "begin": ((RUNNING[0], 1), {"runs_pkey"}),
     "write_notes": ((RUNNING, *each(1, 0.5, "half", "[]", T0)), {"runs_pkey"}),
     "settle": (

@@ -65,6 +65,7 @@ STATEMENTS: dict[str, tuple[tuple[Any, ...] | None, int, set[str]]] = {
     "claim": ((list(range(41, RUNS + 1, 100)), NODE, T0 + HOUR, T0), BATCH, {"place"}),
     "definitions": (([(job, 1) for job in BUSY_JOBS],), BATCH, {"key"}),
     "secrets_of_jobs": ((BUSY_JOBS, T0), BATCH, {"secrets_of_job"}),
+    "last_success": ((BUSY_JOBS[0], T0 + DAY), 1, {"runs_once"}),
     "begin": ((RUNNING[0], 1), 1, {"runs by id"}),
     "write_notes": (([(run, 1, 0.5, "half", "[]", T0) for run in RUNNING],), BATCH, {"runs by id"}),
     "settle": ((SETTLED,), BATCH, {"runs by id"}),

@@ -23,12 +23,14 @@ class ToldCall(Call):
         secrets: tuple[Sealed, ...] = (),
         note: Callable[[Notes], Awaitable[None]] | None = None,
         is_stopped: Callable[[], bool] | None = None,
+        last_success: Callable[[], Awaitable[datetime | None]] | None = None,
     ) -> None:
         super().__init__(run, definition, now, secrets)
         self._begin = begin or super().begin
         self._transaction = transaction or super().transaction
         self._note = note or super().note
         self._is_stopped = is_stopped or super().is_stopped
+        self._last_success = last_success or super().last_success
 
     async def begin(self) -> bool:
         return await self._begin()
@@ -41,3 +43,6 @@ class ToldCall(Call):
 
     def is_stopped(self) -> bool:
         return self._is_stopped()
+
+    async def last_success(self) -> datetime | None:
+        return await self._last_success()

@@ -295,3 +295,32 @@ def test_mistakes_are_told_in_words(hourbell: Rehearsal) -> None:
         hourbell.outage("2027-01-01", "2026-06-01")
     with pytest.raises(ValueError, match="ten years"):
         hourbell.advance("4000d")
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_task_sees_why_it_runs_and_what_was_before_it(hourbell: Rehearsal, is_async: bool) -> None:
+    seen = []
+
+    def see(run: Any) -> None:
+        seen.append((run.kind, run.trigger, run.previous_at, run.previous_success_at))
+        if run.scheduled_at.day == 2:
+            raise ValueError("not today")
+
+    async def see_async(run: Any) -> None:
+        assert run.previous_success_at in (None, *days)
+        see(run)
+
+    days = [datetime(2026, 1, day, 9, tzinfo=UTC) for day in range(1, 5)]
+    hourbell.at("2025-12-31T10:00")
+    hourbell.load(program("0 9 * * *", see_async if is_async else see, retry="none"))
+    hourbell.advance("3d")
+    hourbell.trigger("job")
+    hourbell.advance("1m")
+
+    new_year = days[0] - timedelta(days=1)
+    assert seen == [
+        ("scheduled", "schedule:0 9 * * *", new_year, None),
+        ("scheduled", "schedule:0 9 * * *", days[0], days[0]),
+        ("scheduled", "schedule:0 9 * * *", days[1], days[0]),
+        ("manual", "manual", days[2], days[2]),
+    ]

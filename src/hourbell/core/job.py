@@ -9,6 +9,8 @@ from hourbell.core.policies import RETRY_PRESETS, CatchUp, Delivery, Overlap, Pr
 from hourbell.core.schedule import Schedule
 from hourbell.core.schedule.forms import Instant, Yearly
 
+_MICROSECOND = timedelta(microseconds=1)
+
 Json = Mapping[str, object]
 
 
@@ -43,6 +45,14 @@ class Definition:
     def parsed(self) -> Schedule:
         """The schedule, or a ScheduleError."""
         return Schedule.parse(self.schedule, self.timezone, self.dst, self.name)  # type: ignore[arg-type]
+
+    def previous_instant(self, before: datetime) -> datetime | None:
+        """The newest instant strictly before that the schedule names, within starts_at and ends_at."""
+        if self.ends_at is not None:
+            before = min(before, self.ends_at + _MICROSECOND)
+        instant = self.parsed().previous(before)
+        is_too_early = instant is not None and self.starts_at is not None and instant < self.starts_at
+        return None if is_too_early else instant
 
 
 @dataclass(slots=True)  # likewise

@@ -84,6 +84,9 @@ class Attempting(Call):
     def note(self, notes: Notes) -> Coroutine[Any, Any, None]:
         return self._attempts.note(notes)
 
+    def last_success(self) -> Coroutine[Any, Any, datetime | None]:
+        return self._attempts.last_success(self.run)
+
     def is_stopped(self) -> bool:
         return self.stop is not None
 
@@ -257,6 +260,10 @@ class Attempts:
     async def note(self, notes: Notes) -> None:
         """Keep what an attempt says."""
         await self._store.write_notes([notes], self._clock.now())
+
+    async def last_success(self, run: Run) -> datetime | None:
+        """The scheduled time of the newest successful run of the same job before this one."""
+        return await self._store.last_success(run.job_id, run.scheduled_at)
 
     def _under_way(self) -> list[Attempting]:
         return [attempting for attempting in self._held.values() if attempting.is_under_way]

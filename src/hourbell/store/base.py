@@ -274,6 +274,9 @@ class EngineStore(Protocol):
     async def secrets(self, jobs: Collection[UUID], now: datetime) -> dict[UUID, tuple[Sealed, ...]]:
         """The sealed secrets of jobs that are valid now, the newest of each field first."""
 
+    async def last_success(self, job_id: UUID, before: datetime) -> datetime | None:
+        """The scheduled time of the job's newest successful run, of any kind, scheduled strictly before then."""
+
     async def pause_gone(self, job_id: UUID, version: int, now: datetime, note: str) -> bool:
         """Pause a job whose receiver is gone, if it is still at that version. What is due is planned first."""
 

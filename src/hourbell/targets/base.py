@@ -53,6 +53,10 @@ class Call:
     async def note(self, notes: Notes) -> None:
         """Keep what the attempt says on its way."""
 
+    async def last_success(self) -> datetime | None:
+        """The scheduled time of the newest successful run of the job before this one."""
+        return None
+
     def is_stopped(self) -> bool:
         """Whether its node has asked it to end. May be asked from any thread."""
         return False

@@ -14,12 +14,13 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from threading import Lock
+from types import EllipsisType
 from typing import Any
 
 from hourbell.core.definition_json import definition_to_json
 from hourbell.core.settle import Failed, Outcome, Succeeded
 from hourbell.targets.isolated_child import main
-from hourbell.targets.task_run import ISOLATED, Run
+from hourbell.targets.task_run import ISOLATED, LastSuccess, Run
 
 _SPAWN = get_context("spawn")
 _TO_END = 5.0  # seconds
@@ -29,10 +30,15 @@ _STARTING = Lock()  # starting a process looks after all the others, which two t
 class Isolated:
     """One call. `perform` lasts as long as the process does; `stop` may be called meanwhile from another thread."""
 
-    def __init__(self, function: Callable[..., Any], run: Run, arguments: Mapping[str, object]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], run: Run, arguments: Mapping[str, object], last_success: LastSuccess
+    ) -> None:
         self._run = run
         self._place = (function.__module__, function.__qualname__)
-        self._request = json.dumps({"run": _facts(run), "arguments": dict(arguments)})
+        request: dict[str, object] = {"run": _facts(run), "arguments": dict(arguments)}
+        if not isinstance(last_success, EllipsisType):
+            request["last_success"] = None if last_success is None else last_success.isoformat()
+        self._request = json.dumps(request)
         self._stopped, self._stopping = _SPAWN.Pipe(duplex=False)
 
     def stop(self) -> None:
@@ -122,6 +128,8 @@ def _facts(run: Run) -> dict[str, object]:
         "attempt": run.attempt,
         "lateness": run.lateness.total_seconds(),
         "payload": run.payload,
+        "kind": run.kind,
+        "expires_at": run.expires_at.isoformat(),
         "definition": definition_to_json(run.definition),
     }
 

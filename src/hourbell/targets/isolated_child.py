@@ -21,9 +21,10 @@ from uuid import UUID
 
 from hourbell.core.definition_json import definition_from_json
 from hourbell.core.notes import fraction_of
+from hourbell.core.states import Kind
 from hourbell.targets.base import Transaction
 from hourbell.targets.task_error import error_text
-from hourbell.targets.task_run import Run, kept
+from hourbell.targets.task_run import LastSuccess, Run, kept
 
 _TO_END = 5.0  # seconds
 
@@ -33,6 +34,7 @@ class _Desk:
 
     def __init__(self, sending: Connection) -> None:
         self.is_cancelled = False
+        self.last_success: LastSuccess = ...
         self._sending = sending
         self._lock = Lock()
 
@@ -57,6 +59,8 @@ def main(sending: Connection, module: str, name: str, request: str) -> None:
     _end_when_told(desk)
     Thread(target=_end_with_parent, name="hourbell-parent", daemon=True).start()
     wanted = json.loads(request)
+    if "last_success" in wanted:
+        desk.last_success = wanted["last_success"] and datetime.fromisoformat(wanted["last_success"])
     try:
         result = _found(module, name)(_run(wanted["run"], desk), **wanted["arguments"])
         if inspect.isawaitable(result):
@@ -79,6 +83,8 @@ def _run(facts: dict[str, Any], desk: _Desk) -> Run:
         "id": UUID(facts["id"]),
         "job_id": UUID(facts["job_id"]),
         "scheduled_at": datetime.fromisoformat(facts["scheduled_at"]),
+        "kind": Kind(facts["kind"]),
+        "expires_at": datetime.fromisoformat(facts["expires_at"]),
         "lateness": timedelta(seconds=facts["lateness"]),
         "definition": definition_from_json(facts["definition"]),
     }

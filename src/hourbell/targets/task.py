@@ -15,9 +15,10 @@ from hourbell.core.schedule.forms import parse_duration
 from hourbell.core.settle import Failed, Outcome, Succeeded, Unstarted
 from hourbell.targets.base import Call
 from hourbell.targets.pool import Pool
+from hourbell.targets.task_code import names
 from hourbell.targets.task_desk import NodeDesk, TransactionLimit
 from hourbell.targets.task_error import error_text
-from hourbell.targets.task_run import Run, kept
+from hourbell.targets.task_run import LastSuccess, Run, kept
 from hourbell.targets.time_limits import TimeLimit, TimeLimits
 
 log = logging.getLogger("hourbell.targets")
@@ -38,9 +39,11 @@ class Task:
     function: Callable[..., Any]
     isolate: bool = False
     is_async: bool = field(init=False, compare=False)
+    reads_last_success: bool = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.function))
+        object.__setattr__(self, "reads_last_success", names(self.function, "previous_success_at"))
         if not self.isolate:
             return
         if self.is_async:
@@ -109,8 +112,16 @@ class TaskTarget:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     async def _call(self, task: Task, call: Call, arguments: Mapping[str, object], seconds: float) -> Outcome:
+        last_success: LastSuccess = ...
+        if task.reads_last_success:
+            try:
+                last_success = await call.last_success()
+            except Exception as error:  # nothing has begun, so it can be handed back
+                facts = {"run": str(call.run.id), "job": call.definition.name, "error": str(error)}
+                log.warning("last_success_unreadable", extra=facts)
+                return Unstarted()
         limit = TimeLimit(self._limits, seconds)
-        desk = NodeDesk(call, limit, self._transactions if task.is_async else None)
+        desk = NodeDesk(call, limit, self._transactions if task.is_async else None, last_success)
         if task.is_async:
             limit.on_overrun = desk.tell_overrun
         elif not task.isolate:
@@ -182,7 +193,7 @@ class TaskTarget:
     async def _in_process(self, task: Task, run: Run, desk: NodeDesk, arguments: Mapping[str, object]) -> Outcome:
         from hourbell.targets.isolated import Isolated  # only programs that use it load it
 
-        isolated = Isolated(task.function, run, arguments)
+        isolated = Isolated(task.function, run, arguments, desk.last_success)
 
         def stop() -> None:
             desk.stop()
@@ -228,6 +239,8 @@ def run_of(call: Call, desk: NodeDesk) -> Run:
         run.attempt,
         late if late > _NONE else _NONE,
         call.payload,
+        run.kind,
+        run.expires_at,
         definition,
         desk,
     )

@@ -14,6 +14,7 @@ from typing import Any
 from hourbell.core.settle import Outcome
 from hourbell.targets.base import Call, Transaction
 from hourbell.targets.task_notes import NoteWriter
+from hourbell.targets.task_run import LastSuccess
 from hourbell.targets.time_limits import TimeLimit
 
 log = logging.getLogger("hourbell.targets")
@@ -51,10 +52,14 @@ class NodeDesk:
         "_transactions",
         "_writer",
         "committed",
+        "last_success",
     )
 
-    def __init__(self, call: Call, limit: TimeLimit, transactions: TransactionLimit | None) -> None:
+    def __init__(
+        self, call: Call, limit: TimeLimit, transactions: TransactionLimit | None, last_success: LastSuccess = ...
+    ) -> None:
         self.committed: Outcome | None = None
+        self.last_success = last_success
         self._begun_after: float | None = None  # seconds of the time limit
         self._call = call
         self._limit = limit

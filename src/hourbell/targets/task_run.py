@@ -6,17 +6,22 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from types import EllipsisType
 from typing import Any, Protocol
 from uuid import UUID
 
 from hourbell.core.job import Definition
+from hourbell.core.run import trigger_of
 from hourbell.core.settle import Succeeded
+from hourbell.core.states import Kind
 from hourbell.core.storable import storable, storable_json
 from hourbell.targets.base import Transaction
 
 ISOLATED = "hourbell-isolated:"  # how the names of processes begin that are made for one call
 MOST_ERROR = 4_000  # characters
 MOST_RESULT = 65_536  # bytes of JSON
+
+LastSuccess = datetime | None | EllipsisType  # `...` if nobody has read it
 
 
 class Superseded(Exception):
@@ -25,6 +30,10 @@ class Superseded(Exception):
 
 class Desk(Protocol):
     """The side of a run that faces its node."""
+
+    @property
+    def last_success(self) -> LastSuccess:
+        """The scheduled time of the job's newest successful run before this one."""
 
     @property
     def is_cancelled(self) -> bool:
@@ -45,7 +54,7 @@ class Run:
     """One attempt at a run of a job.
 
     `scheduled_at` is the instant the schedule names, `lateness` how long after it this attempt began, `attempt` its
-    number from 1. `result` is what a transaction settles the run with.
+    number from 1, `kind` why the run exists. `result` is what a transaction settles the run with.
     """
 
     id: UUID
@@ -56,9 +65,38 @@ class Run:
     attempt: int
     lateness: timedelta
     payload: Any
+    kind: Kind
+    expires_at: datetime
     definition: Definition = field(repr=False)
     _desk: Desk = field(repr=False)
     result: object = field(default=None, repr=False)
+
+    @property
+    def trigger(self) -> str:
+        """Why the run exists, for people: `schedule:0 3 * * *`, `catch_up:0 3 * * *` if planned late, or its kind."""
+        return trigger_of(self, self.definition)
+
+    @property
+    def previous_at(self) -> datetime | None:
+        """The time before `scheduled_at` that the schedule names, whether or not there was a run for it.
+
+        None if the schedule names none within the job's `starts_at` and `ends_at`.
+        """
+        return self.definition.previous_instant(self.scheduled_at)
+
+    @property
+    def previous_success_at(self) -> datetime | None:
+        """The scheduled time of the job's newest successful run before this one; None if there is none on record.
+
+        It is read just before the call, and only for functions in whose own code the name occurs: a query for every
+        run would be a high price for what few tasks need. A RuntimeError says so in others.
+        """
+        if isinstance(last_success := self._desk.last_success, EllipsisType):
+            raise RuntimeError(
+                "run.previous_success_at is read only for functions that name it; name it in the task's own function "
+                "and pass the value on"
+            )
+        return last_success
 
     def log(self, text: object) -> None:
         """Keep a line with this attempt: at most 1,000 lines and 64 KiB of them, the newest, each of 2,000 characters.

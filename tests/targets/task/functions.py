@@ -24,6 +24,27 @@ def tell(run: Run, number: int) -> dict[str, object]:
     }
 
 
+def facts(run: Run) -> dict[str, object]:
+    assert run.previous_at is not None
+    assert run.previous_success_at is not None
+    return {
+        "kind": run.kind,
+        "trigger": run.trigger,
+        "payload": run.payload,
+        "expires_at": run.expires_at.isoformat(),
+        "previous_at": run.previous_at.isoformat(),
+        "previous_success_at": run.previous_success_at.isoformat(),
+    }
+
+
+def ask_helper(run: Run) -> object:
+    return _helper(run)
+
+
+def _helper(run: Run) -> object:
+    return run.previous_success_at
+
+
 def answer_object(_: Run) -> object:
     return Path("/not/json")
 

@@ -70,6 +70,10 @@ class Attempt:
     written: list[Notes] = field(default_factory=list)
     fails_to_write: bool = False
     is_stopped: bool = False
+    previous_success_at: datetime | None = None
+    fails_to_read: bool = False
+    asked_for_success: int = 0
+    begins: int = 0
 
     async def make(self, times: int = 1) -> Outcome:
         """What the last of so many attempts of one node came to."""
@@ -110,4 +114,23 @@ class Attempt:
         def transaction() -> AbstractAsyncContextManager[Transaction]:
             return self.transaction.opened()
 
-        return ToldCall(RUN, definition, NOW, transaction=transaction, note=note, is_stopped=lambda: self.is_stopped)
+        async def begin() -> bool:
+            self.begins += 1
+            return True
+
+        async def last_success() -> datetime | None:
+            self.asked_for_success += 1
+            if self.fails_to_read:
+                raise ConnectionError("out of reach")
+            return self.previous_success_at
+
+        return ToldCall(
+            RUN,
+            definition,
+            NOW,
+            begin=begin,
+            transaction=transaction,
+            note=note,
+            is_stopped=lambda: self.is_stopped,
+            last_success=last_success,
+        )

@@ -3,14 +3,18 @@
 import asyncio
 import gc
 import threading
+from collections.abc import Callable
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 
 import hourbell
-from hourbell.core.settle import Failed, Outcome, Succeeded
+from hourbell.core.job import Definition
+from hourbell.core.settle import Failed, Outcome, Succeeded, Unstarted
+from hourbell.targets.task import Task
 from hourbell.targets.task_desk import NodeDesk
 from hourbell.targets.task_run import MOST_RESULT, Run
 from hourbell.targets.time_limits import TimeLimit
@@ -19,6 +23,7 @@ from tests.targets.task import functions
 from tests.targets.task.steps import NOW, RUN, SECOND, Attempt
 
 pytestmark = pytest.mark.anyio
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 
 
 async def test_a_run_tells_which_one_it_is() -> None:
@@ -32,6 +37,104 @@ async def test_a_run_tells_which_one_it_is() -> None:
         return ["seen"]
 
     assert await Attempt(function).make() == Succeeded(["seen"])
+
+
+@pytest.mark.parametrize("isolate", [False, True])
+async def test_a_run_tells_why_it_exists_and_what_was_before_it(isolate: bool) -> None:
+    attempt = Attempt(functions.facts, isolate=isolate, previous_success_at=NOW - HOUR)
+
+    assert await attempt.make() == Succeeded(
+        {
+            "kind": "scheduled",
+            "trigger": "schedule:* * * * *",
+            "payload": {"days": 3},
+            "expires_at": (NOW + timedelta(1)).isoformat(),
+            "previous_at": (NOW - MINUTE).isoformat(),
+            "previous_success_at": (NOW - HOUR).isoformat(),
+        }
+    )
+
+
+async def test_a_job_without_a_success_has_no_previous_one() -> None:
+    async def function(run: Run) -> list[object]:
+        return [run.previous_success_at]
+
+    assert await Attempt(function).make() == Succeeded([None])
+
+
+@pytest.mark.parametrize(
+    ("definition", "scheduled_at", "previous_at"),
+    [
+        (Definition("job", "0 9 * * *", {}), NOW, NOW - DAY),
+        (Definition("job", "0 9 * * *", {}), NOW + SECOND, NOW),  # a run by hand
+        (Definition("job", "0 9 * * *", {}, starts_at=NOW - DAY), NOW, NOW - DAY),
+        (Definition("job", "0 9 * * *", {}, starts_at=NOW - DAY + SECOND), NOW, None),
+        (Definition("job", "0 9 * * *", {}, ends_at=NOW), NOW + 7 * DAY, NOW),
+        (Definition("job", "0 9 * * *", {}, ends_at=NOW - SECOND), NOW + 7 * DAY, NOW - DAY),
+        (Definition("job", "at 2026-03-02T09:00Z", {}), NOW, None),
+        (Definition("job", "0 9 * * *", {}, "Europe/Paris"), datetime(2026, 3, 29, 7, tzinfo=UTC),
+         datetime(2026, 3, 28, 8, tzinfo=UTC)),
+    ],
+)  # fmt: skip
+def test_the_time_before_is_the_one_the_schedule_names(
+    definition: Definition, scheduled_at: datetime, previous_at: datetime | None
+) -> None:
+    assert definition.previous_instant(scheduled_at) == previous_at
+
+
+@pytest.mark.parametrize("isolate", [False, True])
+async def test_the_last_success_is_read_only_for_functions_that_name_it(isolate: bool) -> None:
+    attempt = Attempt(functions.ask_helper, isolate=isolate)
+
+    assert "run.previous_success_at is read only for functions that name it" in await attempt.error()
+    assert attempt.asked_for_success == 0
+
+
+def _bare(run: Run) -> object:
+    return run.previous_success_at
+
+
+def _wrapped(run: Run) -> object:
+    return _bare(run)
+
+
+_wrapped.__wrapped__ = _bare  # type: ignore[attr-defined]
+
+
+class _Callable:
+    def __call__(self, run: Run) -> object:
+        return (lambda: run.previous_success_at)()
+
+    def method(self, run: Run) -> object:
+        return getattr(run, "previous_success_at")  # noqa: B009
+
+
+@pytest.mark.parametrize(
+    ("function", "names_it"),
+    [
+        (_bare, True),
+        (_wrapped, True),
+        (_Callable(), True),
+        (_Callable().method, True),
+        (partial(_bare), True),
+        (functions.ask_helper, False),
+        (functions.exaggerate, False),
+        (print, True),  # nobody can look into it
+    ],
+)
+def test_whether_a_function_names_it_is_seen_in_its_code(function: Callable[..., Any], names_it: bool) -> None:
+    assert Task("job", function).reads_last_success is names_it
+
+
+async def test_an_attempt_whose_last_success_cannot_be_read_has_not_begun() -> None:
+    begun = []
+
+    async def function(run: Run) -> None:
+        begun.append(run.previous_success_at)
+
+    attempt = Attempt(function, fails_to_read=True)
+
+    assert (await attempt.make(), begun, attempt.begins) == (Unstarted(), [], 0)
 
 
 async def test_an_attempt_leaves_nothing_to_the_garbage_collector() -> None:

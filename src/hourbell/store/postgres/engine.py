@@ -160,6 +160,11 @@ class PostgresEngineStore:
         async with self._connections.connection() as connection:
             return secrets_of(await connection.fetch(SQL["secrets_of_jobs"], list(jobs), now))
 
+    async def last_success(self, job_id: UUID, before: datetime) -> datetime | None:
+        async with self._connections.connection() as connection:
+            found: datetime | None = await connection.fetchval(SQL["last_success"], job_id, before)
+        return found
+
     async def pause_gone(self, job_id: UUID, version: int, now: datetime, note: str) -> bool:
         return await pause_if_unchanged(PostgresControlStore(self._connections), job_id, version, now, note)
 

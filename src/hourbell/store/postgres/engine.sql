@@ -278,6 +278,13 @@ from hourbell.secrets
 where job_id = any($1::uuid[]) and (valid_until is null or valid_until > $2)
 order by job_id, field, created_at desc, id
 
+-- name: last_success
+select scheduled_at
+from hourbell.runs
+where job_id = $1 and scheduled_at < $2 and state = 'succeeded'
+order by scheduled_at desc
+limit 1
+
 -- name: begin
 -- The state is compared as an expression: else all running runs may look cheaper than one key.
 update hourbell.runs

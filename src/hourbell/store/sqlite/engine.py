@@ -122,6 +122,10 @@ class SqliteEngineStore:
         wanted = list(jobs)
         return await self._runner.read(lambda session: secrets_of(session.fetch(SQL["secrets_of_jobs"], wanted, now)))
 
+    async def last_success(self, job_id: UUID, before: datetime) -> datetime | None:
+        row = await self._runner.read(lambda session: session.fetch_one(SQL["last_success"], job_id, before))
+        return None if row is None else row["scheduled_at"]
+
     async def pause_gone(self, job_id: UUID, version: int, now: datetime, note: str) -> bool:
         return await pause_if_unchanged(SqliteControlStore(self._runner), job_id, version, now, note)
 

@@ -207,6 +207,13 @@ from hourbell_secrets
 where job_id in (select unhex(value) from json_each(?1)) and (valid_until is null or valid_until > ?2)
 order by job_id, field, created_at desc, id
 
+-- name: last_success
+select scheduled_at
+from hourbell_runs
+where job_id = ? and scheduled_at < ? and state = 'succeeded'
+order by scheduled_at desc
+limit 1
+
 -- name: begin
 update hourbell_runs
 set begun_attempt = attempt
