@@ -51,7 +51,7 @@ class Metrics:
             registry=registry,
         )
         self.dispatch = Histogram(
-            "hourbell_dispatch_seconds", "From ready to the start", buckets=_LATENESS, registry=registry
+            "hourbell_dispatch_seconds", "From planned and ready to the start", buckets=_LATENESS, registry=registry
         )
         self.duration = Histogram(
             "hourbell_run_seconds", "From the start of an attempt to its end", buckets=_DURATION, registry=registry

@@ -224,11 +224,25 @@ async def test_stuck_runs_are_ready_since_before_and_come_by_expiry(
     store: EngineStore, control: ControlStore, lists: ListStore
 ) -> None:
     job = await add_job(control)
-    await put_runs(store, job, [new_run(job, number) for number in (2, 0, 1, 5)])
+    planned_at = T0 + MINUTE
+    numbers = (2, 0, 1, 5)
+    await put_runs(store, job, [new_run(job, number, ready_at=planned_at + number * SECOND) for number in numbers])
 
-    stuck = await lists.stuck_runs(T0 + 5 * SECOND, 10)
+    stuck = await lists.stuck_runs(planned_at + 5 * SECOND, 10)
     assert [run.scheduled_at for run in stuck] == [T0, T0 + SECOND, T0 + 2 * SECOND]
-    assert len(await lists.stuck_runs(T0 + 5 * SECOND, 2)) == 2
+    assert len(await lists.stuck_runs(planned_at + 5 * SECOND, 2)) == 2
+
+
+async def test_a_run_planned_after_an_outage_is_not_stuck_at_once(
+    store: EngineStore, control: ControlStore, lists: ListStore
+) -> None:
+    await add_job(control, schedule="30 9 * * *")
+    back_at = T0 + 5 * HOUR
+    await plan_all(store, back_at)
+
+    assert await lists.stuck_runs(back_at - HOUR, 10) == []
+    assert await lists.stuck_runs(back_at - HOUR, 10, untried=True) == []
+    assert len(await lists.stuck_runs(back_at + SECOND, 10)) == 1
 
 
 async def test_stuck_runs_may_be_those_never_tried(store: EngineStore, control: ControlStore, lists: ListStore) -> None:

@@ -9,6 +9,7 @@ from hourbell.store.base import Backlog, EngineStore, Held, Tzdata
 from hourbell.store.control import ControlStore
 from tests.contract.steps import (
     BY,
+    DAY,
     HOUR,
     MINUTE,
     NODE,
@@ -22,6 +23,7 @@ from tests.contract.steps import (
     finish,
     lose,
     new_run,
+    plan_all,
     put_runs,
 )
 from tests.database import Database
@@ -148,7 +150,15 @@ async def test_the_backlog_counts_what_is_ready(store: EngineStore, control: Con
     await put_runs(store, job, runs)
     await store.heartbeat(a_node("task:*"), NOW, NOW, [])
 
-    assert await store.backlog(NOW) == Backlog(2, T0 + SECOND, ())
+    assert await store.backlog(NOW) == Backlog(2, T0 + MINUTE, ())  # not before they were planned
+
+
+async def test_the_backlog_after_an_outage_is_as_old_as_its_plan(store: EngineStore, control: ControlStore) -> None:
+    await add_job(control, schedule="30 9 * * *")
+    await store.heartbeat(a_node("task:*"), NOW + DAY, NOW + DAY, [])
+    await plan_all(store, NOW + DAY)
+
+    assert await store.backlog(NOW + DAY) == Backlog(1, NOW + DAY, ())
 
 
 async def test_the_backlog_names_lanes_that_nobody_serves(store: EngineStore, control: ControlStore) -> None:

@@ -45,6 +45,21 @@ async def test_a_retry_that_fell_into_the_downtime_is_made_days_later(cluster: C
 
 
 @virtually
+async def test_dispatch_time_counts_from_the_plan_and_not_from_an_instant_in_the_downtime(cluster: Cluster) -> None:
+    await cluster.add_job(schedule=f"at {START + MINUTE:%Y-%m-%dT%H:%M:%S}")
+    await cluster.advance(3 * HOUR)
+    node = await cluster.start()
+    await cluster.advance(2 * MINUTE)
+
+    [dispatch] = node.metrics.dispatch.collect()
+    [lateness] = node.metrics.lateness.collect()
+    sums = {sample.name: sample.value for family in (dispatch, lateness) for sample in family.samples}
+    assert sums["hourbell_dispatch_seconds_count"] == sums["hourbell_lateness_seconds_count"] == 1
+    assert sums["hourbell_dispatch_seconds_sum"] < 60
+    assert sums["hourbell_lateness_seconds_sum"] > 2 * 3_600
+
+
+@virtually
 async def test_lateness_is_told_of_a_takeover_and_not_of_a_replay(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -51,14 +51,14 @@ async def list_late(control: ControlDep, user: Viewer, limit: Most = 100) -> Res
 
 @router.get("/stuck", summary="Runs that wait for long", responses=answers(shapes.Runs))
 async def list_stuck(control: ControlDep, user: Viewer, limit: Most = 100) -> Response:
-    """Runs that have been ready for an hour and still wait for a slot or for a node that can run them."""
+    """Runs that still wait an hour after they were planned and ready."""
     del user
     return JSONResponse({"items": [render.run(run) for run in await control.history.stuck(limit)]})
 
 
 @router.get("/orphans", summary="Runs that nobody has tried", responses=answers(shapes.Runs))
 async def list_orphans(control: ControlDep, user: Viewer, limit: Most = 100) -> Response:
-    """Runs that have been ready for a quarter of an hour without a single attempt."""
+    """Runs without a single attempt a quarter of an hour after they were planned and ready."""
     del user
     return JSONResponse({"items": [render.run(run) for run in await control.history.orphans(limit)]})
 

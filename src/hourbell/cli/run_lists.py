@@ -37,7 +37,7 @@ def late(client: "Client", number: int, zone: str, output: Output) -> None:
 @output_options
 @server_options
 def stuck(client: "Client", number: int, zone: str, output: Output) -> None:
-    """List runs that have been ready for an hour and still wait."""
+    """List runs that still wait an hour after they were planned and ready."""
     _show(client.runs.stuck(limit=number), zone, output)
 
 
@@ -47,7 +47,7 @@ def stuck(client: "Client", number: int, zone: str, output: Output) -> None:
 @output_options
 @server_options
 def orphans(client: "Client", number: int, zone: str, output: Output) -> None:
-    """List runs that have been ready for a quarter of an hour without a single attempt."""
+    """List runs without a single attempt a quarter of an hour after they were planned and ready."""
     _show(client.runs.orphans(limit=number), zone, output)
 
 

@@ -123,11 +123,11 @@ class History:
         return await self._lists.late_runs(self._now(), limit)
 
     async def stuck(self, limit: int) -> list[RunView]:
-        """Runs that have been ready for an hour, and still wait."""
+        """Runs that could have been taken for an hour, since they were planned and ready, and still wait."""
         return await self._lists.stuck_runs(self._now() - STUCK_AFTER, limit)
 
     async def orphans(self, limit: int) -> list[RunView]:
-        """Runs that have been ready for a quarter of an hour, and that nobody has tried."""
+        """Runs that could have been taken for a quarter of an hour, and that nobody has tried."""
         return await self._lists.stuck_runs(self._now() - ORPHAN_AFTER, limit, untried=True)
 
     async def nodes(self) -> list[NodeView]:

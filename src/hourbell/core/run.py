@@ -97,6 +97,12 @@ class Timed(Protocol):
     def expires_at(self) -> datetime: ...
 
 
+def takeable_since(run: Run, definition: Definition) -> datetime:
+    """Since when a node could have taken the run: ready, and planned. A run expires `max_age` after it was planned."""
+    planned_at = run.expires_at - definition.max_age
+    return run.ready_at if run.ready_at > planned_at else planned_at
+
+
 def trigger_of(run: Timed, definition: Definition) -> str:
     """Why a run exists, for people: `schedule:0 3 * * *`, `catch_up:0 3 * * *` if it was planned late, or its kind."""
     if run.kind is not Kind.SCHEDULED:

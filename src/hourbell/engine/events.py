@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from hourbell.core.job import Definition
-from hourbell.core.run import Run, was_planned_late
+from hourbell.core.run import Run, takeable_since, was_planned_late
 from hourbell.core.settle import Outcome, Settlement
 from hourbell.core.states import ENDS, Kind, RunState
 from hourbell.metrics import Metrics
@@ -40,7 +40,7 @@ class EngineEvents:
 
     def started(self, run: Run, definition: Definition, now: datetime) -> None:
         metrics = self._metrics
-        waited = (now - run.ready_at).total_seconds()
+        waited = (now - takeable_since(run, definition)).total_seconds()
         metrics.dispatch.observe(waited if waited > 0 else 0.0)
         if log.isEnabledFor(logging.DEBUG):
             log.debug("run_started", extra=_facts(run, definition.name))

@@ -190,7 +190,7 @@ class Backlog:
     """How much waits, for people and metrics."""
 
     waiting: int
-    oldest_ready_at: datetime | None
+    oldest_ready_at: datetime | None  # since when the oldest of them could have been taken: planned, and ready
     unserved: tuple[str, ...]  # lanes with work that no live node serves
 
 

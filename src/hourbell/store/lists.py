@@ -297,7 +297,7 @@ class ListStore(Protocol):
         """Of the last 10,000 runs to end, those begun later than their job's `late_after`, the latest begun first."""
 
     async def stuck_runs(self, ready_before: datetime, limit: int, *, untried: bool = False) -> list[RunView]:
-        """Waiting runs, ready since before then, by when they expire; only those never tried, if asked."""
+        """Waiting runs, planned and ready since before then, by when they expire; only those never tried, if asked."""
 
     async def skips(self, job_id: UUID, limit: int, before: tuple[datetime, int] | None = None) -> list[SkipView]:
         """A page of a job's skips by (last_at, id), newest first, before the one given."""

@@ -44,13 +44,12 @@ select id, host, started_at, beat_at, lanes, tzdata from hourbell.nodes order by
 select key, value from hourbell.meta where key in ('tzdata', 'planned_by_tzdata')
 
 -- name: lanes
--- A run that must not overlap could not be taken before the one ahead of it ended.
+-- A run could not be taken before it was planned, nor one that must not overlap before the one ahead of it ended.
 select lane, count(*) as waiting, min(ready_at) as oldest
 from (
     select r.lane,
-           case when r.exclusive
-                then greatest(r.ready_at, (select s.last_run_at from hourbell.job_stats s where s.job_id = r.job_id))
-                else r.ready_at end as ready_at
+           greatest(r.ready_at, r.planned_at, case when r.exclusive then
+               (select s.last_run_at from hourbell.job_stats s where s.job_id = r.job_id) end) as ready_at
     from hourbell.runs r
     where r.state in ('pending', 'retrying') and r.ready_at <= $1
       and (not r.exclusive

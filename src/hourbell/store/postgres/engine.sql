@@ -536,7 +536,8 @@ delete from hourbell.nodes where beat_at < $1
 
 -- name: backlog
 select count(*) as waiting, min(ready_at) as oldest
-from (select ready_at from hourbell.runs where state in ('pending', 'retrying') and ready_at <= $1 limit 100000) as line
+from (select greatest(ready_at, planned_at) as ready_at
+      from hourbell.runs where state in ('pending', 'retrying') and ready_at <= $1 limit 100000) as line
 
 -- name: served_lanes
 select distinct served from hourbell.nodes n, unnest(n.lanes) as served where n.beat_at > $1

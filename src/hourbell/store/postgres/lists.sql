@@ -302,7 +302,8 @@ order by r.started_at desc, r.id desc
 with page as materialized (
     select r.* from hourbell.runs r
     where r.state not in ('running', 'succeeded', 'failed', 'cancelled') and r.expires_at > '-infinity'
-      and r.ready_at < :ready_before and (r.attempt = 0 or not :untried)
+      and r.ready_at < :ready_before and r.planned_at < :ready_before
+      and (r.attempt = 0 or not :untried)
     order by r.expires_at, r.id
     limit :limit
 )

@@ -19,11 +19,11 @@ select id, host, started_at, beat_at, lanes, tzdata from hourbell_nodes order by
 select key, value from hourbell_meta where key in ('tzdata', 'planned_by_tzdata')
 
 -- name: lanes
--- A run that must not overlap could not be taken before the one ahead of it ended.
+-- A run could not be taken before it was planned, nor one that must not overlap before the one ahead of it ended.
 select lane, count(*), min(ready_at)
 from (
     select r.lane,
-           max(r.ready_at, case when r.exclusive then coalesce(
+           max(r.ready_at, r.planned_at, case when r.exclusive then coalesce(
                (select s.last_run_at from hourbell_job_stats s where s.job_id = r.job_id), 0) else 0 end) as ready_at
     from hourbell_runs r
     where r.state in ('pending', 'retrying') and r.ready_at <= ?

@@ -415,7 +415,7 @@ delete from hourbell_nodes where beat_at < ?
 -- name: backlog
 select count(*) as waiting, min(ready_at) as oldest_at
 from (
-    select ready_at from hourbell_runs indexed by hourbell_runs_line
+    select max(ready_at, planned_at) as ready_at from hourbell_runs indexed by hourbell_runs_line
     where state in ('pending', 'retrying') and ready_at <= ? limit 100000
 )
 

@@ -298,7 +298,8 @@ order by r.started_at desc, r.id desc
 -- name: stuck_runs
 with page as materialized (
     select r.*, r.rowid as place from hourbell_runs r
-    where r.state in ('pending', 'retrying') and r.ready_at < :ready_before and (r.attempt = 0 or not :untried)
+    where r.state in ('pending', 'retrying') and r.ready_at < :ready_before and r.planned_at < :ready_before
+      and (r.attempt = 0 or not :untried)
     order by r.expires_at, place
     limit :limit
 )
