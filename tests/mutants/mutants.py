@@ -141,7 +141,7 @@ MUTANTS = (
         (
             Change(
                 f"{_ENGINE}/time.py",
-                "return time + timedelta(0, self._elapsed() - at)",
+                "return time + timedelta(0, self.elapsed() - at)",
                 "from hourbell import clock\n        return clock.now()",
             ),
         ),
@@ -157,5 +157,32 @@ MUTANTS = (
             ),
         ),
         (SIMULATION, _scenario("older_backup", "postgres"), "tests/core/test_run_identity.py"),
+    ),
+    Mutant(
+        "a pass does not decide by an unconfirmed clock step",
+        (
+            Change(
+                f"{_ENGINE}/planner.py",
+                "_Decisions(asked, self._clock.elapsed)",
+                "(lambda job, _: plan(job, self._clock.now()))",
+            ),
+        ),
+        ("tests/engine/test_clock_steps.py",),
+    ),
+    Mutant(
+        "lanes are looked at once a second, whatever the hints say",
+        (Change(f"{_ENGINE}/lanes.py", "_LOOK_EVERY = 1.0", "_LOOK_EVERY = 1e9"),),
+        (SIMULATION,),
+    ),
+    Mutant(
+        "a node claims no more than it has threads for",
+        (
+            Change(
+                f"{_ENGINE}/attempts.py",
+                "return pool.size - max(pool.taken, self._in_pool[pool])",
+                "return pool.size",
+            ),
+        ),
+        (SIMULATION, "tests/engine/test_pools.py"),
     ),
 )
