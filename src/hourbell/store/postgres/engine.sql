@@ -296,7 +296,7 @@ returning id
 -- The state is compared by way of a column: as a constant it would make every partial index on unfinished runs a
 -- candidate, and before the table is analysed a whole such index looks cheaper than a thousand keys. A row tells
 -- that something was written, and what only if it is not all. A run's start, which the claim set, becomes that of its
--- first attempt.
+-- first attempt; whether there was an earlier one is not asked by `exists`, for which the whole table might be hashed.
 with given as materialized (
     select g.*, 'running' as held
     from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::timestamptz[], $6::int[], $7::int[],
@@ -311,7 +311,7 @@ with given as materialized (
         started_at = case
             when g.state = 'pending' then null
             when g.begun_at is null then r.started_at
-            when g.attempt = 1 or not exists (select 1 from hourbell.attempts a where a.run_id = g.run_id)
+            when g.attempt = 1 or (select 1 from hourbell.attempts a where a.run_id = g.run_id limit 1) is null
                 then g.begun_at
             else r.started_at end,
         finished_at = case when g.state in ('succeeded', 'failed', 'cancelled') then g.at end
@@ -367,7 +367,7 @@ with given as materialized (
     set state = 'succeeded', result = g.result::jsonb, lease_owner = null, lease_until = null, finished_at = g.at,
         started_at = case
             when g.begun_at is null then r.started_at
-            when g.attempt = 1 or not exists (select 1 from hourbell.attempts a where a.run_id = g.run_id)
+            when g.attempt = 1 or (select 1 from hourbell.attempts a where a.run_id = g.run_id limit 1) is null
                 then g.begun_at
             else r.started_at end
     from given g
