@@ -10,8 +10,9 @@ from hourbell.store.access import AccessStore
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
 from hourbell.store.lists import ListStore
+from tests.backends import EACH
 from tests.database import BACKENDS, Database, PostgresDatabase
-from tests.server import PLACE, remove_server, reserve_place
+from tests.server import PLACE, remove_server, reserve_place, use_memory_for_files
 from tests.simulation.seeds import describe_seeds
 from tests.skips import pytest_make_collect_report, pytest_runtest_makereport
 
@@ -22,6 +23,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell leaves it for what it runs in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)  # programs under test inherit it
     if not hasattr(config, "workerinput"):
+        use_memory_for_files()
         reserve_place()
 
 
@@ -42,14 +44,14 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=EACH)
 async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
-    """An empty database with the schema, on every backend in turn."""
+    """An empty database with the schema, on each backend in turn."""
     async with BACKENDS[request.param]() as made:
         yield made
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=EACH)
 async def empty_database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
     """A database that has never seen Hourbell."""
     async with BACKENDS[request.param](migrated=False) as made:

@@ -22,15 +22,30 @@ _SETTINGS = {
     "full_page_writes": "off",
     "listen_addresses": "",
     "max_connections": "300",
-    "max_wal_size": "2GB",
+    "max_wal_size": "1GB",
     "synchronous_commit": "off",
 }
+_ROOM = 6 * 2**30  # bytes; a whole run needs about 2 GB
 # Outlives pytest by two seconds at most, whatever ends it.
 _WATCHER = """(
 while kill -0 "$(cat "$0/pytest")"; do sleep 2; done
 kill -QUIT "$(head -1 "$0/data/postmaster.pid")"
 rm -rf "$0"
 ) &"""
+
+
+def use_memory_for_files(folder: Path = Path("/dev/shm")) -> None:
+    """Keep temporary files in memory where there is room: to create a database there takes a quarter of the time.
+
+    No test depends on a disk: kills leave what was written, and power cuts are simulated.
+    """
+    if "TMPDIR" in os.environ or not folder.is_dir():
+        return
+    system = os.statvfs(folder)
+    is_executable, free = not system.f_flag & os.ST_NOEXEC, system.f_bavail * system.f_frsize
+    if is_executable and free >= _ROOM and os.access(folder, os.W_OK):
+        os.environ["TMPDIR"] = str(folder)
+        tempfile.tempdir = None  # it is found anew
 
 
 def reserve_place() -> None:

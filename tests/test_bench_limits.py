@@ -15,6 +15,8 @@ from bench.planning import plan_once
 
 from tests.server import server_url
 
+pytestmark = pytest.mark.full
+
 LANE = LANES.replace("%", "0")
 RUNS = 30
 

@@ -25,6 +25,8 @@ from tests.database import PostgresDatabase
 from tests.examples.processes import until
 from tests.faults.process import Server
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "operating.md"
 BIN = Path(sys.executable).parent

@@ -118,6 +118,7 @@ def test_the_log_of_the_first_minute_says_nothing_more(serve: Serve) -> None:
     ]
 
 
+@pytest.mark.full
 def test_an_idle_node_is_idle(serve: Serve) -> None:
     server = serve().wait_until_serving()
     before = _cpu_seconds(server)
@@ -135,6 +136,7 @@ def test_the_jobs_of_an_app_run(serve: Serve, tmp_path: Path) -> None:
     assert len(set(ids)) == len(ids)
 
 
+@pytest.mark.full
 def test_a_second_start_finds_its_jobs_and_changes_none(serve: Serve, tmp_path: Path) -> None:
     first = serve(app=TICKING).wait_until_serving()
     assert "job_created" in first.names
@@ -167,7 +169,7 @@ def test_sigterm_drains_and_the_http_server_closes_last(serve: Serve, tmp_path: 
         server.get("/health")
 
 
-@pytest.mark.parametrize("app", [SLOW, pytest.param(SLOW_IN_A_THREAD, id="thread")])
+@pytest.mark.parametrize("app", [SLOW, pytest.param(SLOW_IN_A_THREAD, id="thread", marks=pytest.mark.full)])
 def test_at_the_drain_limit_an_attempt_is_handed_back_uncharged(serve: Serve, tmp_path: Path, app: str) -> None:
     server = serve(app=app, SLOW="60", HOURBELL_DRAIN_TIMEOUT="1s").wait_until_serving()
     _wait_for(tmp_path / "begun")
@@ -250,6 +252,7 @@ def test_what_cannot_start_says_why_in_one_line(
     assert "hunter2" not in server.log
 
 
+@pytest.mark.full
 @pytest.mark.anyio
 async def test_what_postgresql_refuses_is_told_in_one_line(serve: Serve, postgres: PostgresDatabase) -> None:
     for url, told in (
@@ -261,6 +264,7 @@ async def test_what_postgresql_refuses_is_told_in_one_line(serve: Serve, postgre
         assert told in _complaint(server)
 
 
+@pytest.mark.full
 @pytest.mark.anyio
 async def test_a_wrong_login_of_functions_is_told_by_its_own_setting(serve: Serve, postgres: PostgresDatabase) -> None:
     await postgres.sql("create role functions_without_rights login password 'hunter2'")
@@ -382,6 +386,7 @@ def own_postgres(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         remove_server()
 
 
+@pytest.mark.full
 def test_postgresql_may_crash_and_come_back(serve: Serve, tmp_path: Path, own_postgres: Path) -> None:
     server = serve(app=TICKING, DATABASE_URL=server_url()).wait_until_serving()
     before = len(_lines_of(tmp_path / "ticks", at_least=2))

@@ -113,6 +113,7 @@ def test_what_a_task_says_is_shown_while_it_runs_and_kept_afterwards(
     assert "went on" in shown(server[0], run_id)
 
 
+@pytest.mark.full
 def test_a_cancelled_run_ends_its_process(client: Client, server: tuple[Server, Path]) -> None:
     run_id = client.jobs.trigger("spin").run_id
     pid = int(until(lambda: (server[1] / "pid").exists() and (server[1] / "pid").read_text()) or 0)
@@ -130,6 +131,7 @@ def test_a_process_that_dies_harms_nobody(client: Client) -> None:
     assert ended(client, client.jobs.trigger("effect").run_id).state == "succeeded"
 
 
+@pytest.mark.full
 def test_a_function_that_overruns_its_time_says_so(client: Client, server: tuple[Server, Path]) -> None:
     run = ended(client, client.jobs.trigger("overrun").run_id)
 

@@ -22,16 +22,20 @@ Transaction = dict[str, Any]
 
 @pytest.fixture(
     params=[
-        ("postgres", "psycopg"),
-        ("postgres", "psycopg-by-position"),
-        ("postgres", "asyncpg"),
-        ("postgres", "sqlalchemy"),
-        ("postgres", "django"),
-        ("sqlite", "sqlite3"),
-        ("sqlite", "sqlalchemy"),
-        ("sqlite", "django"),
+        pytest.param(("postgres", "psycopg"), id="postgres-psycopg"),
+        pytest.param(("sqlite", "sqlite3"), id="sqlite-sqlite3"),
+        *(
+            pytest.param((backend, driver), id=f"{backend}-{driver}", marks=pytest.mark.full)
+            for backend, driver in [
+                ("postgres", "psycopg-by-position"),
+                ("postgres", "asyncpg"),
+                ("postgres", "sqlalchemy"),
+                ("postgres", "django"),
+                ("sqlite", "sqlalchemy"),
+                ("sqlite", "django"),
+            ]
+        ),
     ],
-    ids="-".join,
 )
 async def user(request: pytest.FixtureRequest) -> AsyncIterator["User"]:
     backend, driver = request.param

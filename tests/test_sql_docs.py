@@ -54,6 +54,7 @@ def run(program: str, url: str, folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.full
 async def test_the_programs_for_postgresql_do_what_the_page_says(postgres: PostgresDatabase, tmp_path: Path) -> None:
     restock = await add_job(postgres.control(), "restock", schedule="@yearly")
     await postgres.sql(ORDERS)

@@ -121,6 +121,7 @@ def test_an_expired_token_keeps_a_server_closed_to_everybody(serve: Serve, tmp_p
     assert server.get("/health").status_code == 200
 
 
+@pytest.mark.full
 def test_a_first_token_and_a_revoked_one_count_everywhere_within_five_seconds(serve: Serve, tmp_path: Path) -> None:
     servers = [serve("127.0.0.1:0", f"server-{number}").wait_until_serving() for number in range(2)]
     assert [status(server, None) for server in servers] == [200, 200]

@@ -3,8 +3,12 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from hourbell.client import Client
 from tests.faults.process import Server
+
+pytestmark = pytest.mark.full
 
 PAGE = Path(__file__).parents[1] / "docs" / "tasks.md"
 RESULTS = {

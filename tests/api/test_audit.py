@@ -13,6 +13,7 @@ from hourbell.core.roles import Role
 from tests.api.document import CHANGES, distinct_operations
 from tests.api.failing import fail_waiting_runs
 from tests.api.whole import Whole, a_job, whole_api
+from tests.backends import ONE_IN_A_FILE
 from tests.database import BACKENDS, Database, PostgresDatabase, Row
 
 pytestmark = pytest.mark.anyio
@@ -103,7 +104,7 @@ def lines(name: str, number: int) -> bytes:
     return b"\n".join(json.dumps(a_job(f"{name}-{each}")).encode() for each in range(number))
 
 
-@pytest.fixture(scope="module", params=["postgres", "sqlite"])
+@pytest.fixture(scope="module", params=ONE_IN_A_FILE)
 async def api(request: pytest.FixtureRequest) -> AsyncIterator[Whole]:
     async with BACKENDS[request.param]() as database, whole_api(database) as made:
         yield made

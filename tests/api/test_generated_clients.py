@@ -25,6 +25,8 @@ import hourbell_client
 from hourbell_client.api.jobs import create_job
 from hourbell_client.models import HttpTarget, JobBody, JobDefined
 
+pytestmark = pytest.mark.full
+
 for module in pkgutil.walk_packages(hourbell_client.__path__, "hourbell_client."):
     importlib.import_module(module.name)
 target = HttpTarget(type_="http", url="https://example.com/hook")

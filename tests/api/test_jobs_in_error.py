@@ -7,6 +7,7 @@ import pytest
 
 from hourbell.core.plan import plan
 from tests.api.whole import T0, Whole, whole_api
+from tests.backends import ONE
 from tests.database import BACKENDS
 
 pytestmark = pytest.mark.anyio
@@ -15,7 +16,7 @@ RANGE = {"from": "2026-03-01T00:00:00Z", "to": "2026-03-02T00:00:00Z"}
 SCHEDULE, URL = "minute field, column 1: 61 is outside 0-59", "url: a URL begins with https:// or http://"
 
 
-@pytest.fixture(params=["postgres", "memory"])
+@pytest.fixture(params=ONE)
 async def api(request: pytest.FixtureRequest) -> AsyncIterator[Whole]:
     """With a job whose schedule and address are wrong, as only plain SQL can write it."""
     async with BACKENDS[request.param]() as database, whole_api(database) as made:

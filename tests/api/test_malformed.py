@@ -12,6 +12,7 @@ import pytest
 from hourbell.core.roles import Role
 from tests.api.document import Operation, distinct_operations, document
 from tests.api.whole import HOOK, Whole, a_job, whole_api
+from tests.backends import ONE
 from tests.database import BACKENDS
 
 pytestmark = pytest.mark.anyio
@@ -62,7 +63,7 @@ VALID = {
 }
 
 
-@pytest.fixture(scope="module", params=["postgres", "memory"])
+@pytest.fixture(scope="module", params=ONE)
 async def api(request: pytest.FixtureRequest) -> AsyncIterator[Whole]:
     async with BACKENDS[request.param]() as database, whole_api(database) as made:
         made.client.headers["Authorization"] = f"Bearer {await made.token(Role.ADMIN)}"

@@ -11,7 +11,8 @@ import pytest
 from tests.api.whole import HOOK, Whole, a_job, whole_api
 from tests.database import Database
 
-pytestmark = pytest.mark.anyio
+# On both, although control is between: who wins at the same moment, the database says.
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("database", ["postgres", "sqlite"], indirect=True)]
 
 JOBS = "/api/v1/jobs"
 NDJSON = {"Content-Type": "application/x-ndjson"}

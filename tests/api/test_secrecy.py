@@ -15,6 +15,7 @@ from hourbell.core.roles import Role
 from hourbell.sealing import Plain
 from tests.api.document import distinct_operations
 from tests.api.whole import HOOK, Whole, a_job, whole_api
+from tests.backends import ONE_IN_A_FILE
 from tests.database import BACKENDS, Database, PostgresDatabase
 from tests.sqlite_database import SqliteDatabase
 
@@ -140,7 +141,7 @@ def forms(secret: str) -> list[str]:
     return found
 
 
-@pytest.fixture(params=["postgres", "sqlite"])
+@pytest.fixture(params=ONE_IN_A_FILE)
 async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
     async with BACKENDS[request.param]() as made:
         yield made

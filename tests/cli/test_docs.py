@@ -17,6 +17,7 @@ PATIENCE = 15.0  # seconds for what the page shows to come true
 EXIT_CODE = re.compile(r"exit code (\d+)")
 
 
+@pytest.mark.full
 def test_every_command_of_the_page_prints_what_it_shows(tmp_path: Path) -> None:
     with live(tmp_path) as node:
         for step in steps_of(PAGE):

@@ -52,7 +52,7 @@ def examples() -> Iterator[str]:
     yield from found
 
 
-@pytest.mark.parametrize("way", [piped, on_a_terminal])
+@pytest.mark.parametrize("way", [piped, pytest.param(on_a_terminal, marks=pytest.mark.full)])
 def test_every_example_runs(way: Way, tmp_path: Path) -> None:
     environment = {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",

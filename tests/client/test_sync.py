@@ -191,6 +191,7 @@ def test_the_import_is_cheap() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "\n"
 
 
+@pytest.mark.full
 def test_the_types_of_the_front_are_known(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
 

@@ -23,7 +23,7 @@ from tests.contract.steps import DAY, HOUR, NODE, SECOND, T0
 from tests.database import PostgresDatabase
 from tests.sqlite_database import SqliteDatabase
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.full]
 JOBS = RUNS = 100_000
 LIMIT = 50
 MOST_ROWS = 20 * LIMIT  # that a page may look at, of a hundred thousand

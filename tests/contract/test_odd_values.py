@@ -56,8 +56,9 @@ async def test_postgresql_says_which_instants_there_are(postgres: PostgresDataba
 @pytest.mark.parametrize("column", TEXTS)
 async def test_text_that_is_not_utf_8_blocks_nobody_on_sqlite(column: str, count: int) -> None:
     async with SqliteDatabase.in_file() as database:
+        control = database.control()
         for number in range(count):
-            await add_job(database.control(), f"job-{number:03}")
+            await add_job(control, f"job-{number:03}")
         latin = f"update hourbell_jobs set {column} = cast(x'436166e9' as text), version = version + 1"
         await database.sql(f"{latin} where name = 'job-001'")
 

@@ -34,13 +34,13 @@ async def runs_and_errors(database: Database) -> tuple[int, dict[str, str]]:
 async def test_a_job_in_error_among_many_spares_the_others(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
-    await add_many(control, 1_000)
+    await add_many(control, 600)
     await database.sql("update hourbell.jobs set schedule = '61 * * * *', version = version + 1 where name = 'odd'")
 
     planned = await store.plan_due(T0 + MINUTE, PASS, plan)
 
     runs, errors = await runs_and_errors(database)
-    assert (runs, list(errors), planned.runs) == (999, ["odd"], 999)
+    assert (runs, list(errors), planned.runs) == (599, ["odd"], 599)
     assert [name for name, _ in planned.errors] == ["odd"]
     assert "minute" in errors["odd"]
 

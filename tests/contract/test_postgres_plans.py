@@ -32,7 +32,7 @@ from tests.contract.plans import MODES, analyse_as_if_idle, explained
 from tests.contract.steps import DAY, HOUR, MINUTE, NODE, T0
 from tests.database import PostgresDatabase
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.full]
 MOST_ROWS = 10 * BATCH  # that a statement may look at, of a hundred thousand
 FILLED = ("jobs", "job_versions", "job_stats", "skips", "secrets", "runs", "attempts", "cancels", "run_notes")
 SMALL = {"nodes", "cancels"}  # by their nature

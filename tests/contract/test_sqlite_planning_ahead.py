@@ -114,8 +114,9 @@ async def test_a_backlog_that_another_node_planned_meanwhile_is_accounted_for_on
 async def test_batches_under_way_at_once_have_no_job_in_common(
     database: SqliteDatabase, store: SqliteEngineStore
 ) -> None:
+    control = database.control()
     for number in range(2 * HALF + 20):
-        await add_job(database.control(), f"job-{number}")
+        await add_job(control, f"job-{number}")
     decide = Meanwhile(lambda: None)
 
     results = await asyncio.gather(*(store.plan_due(T0 + MINUTE, HALF, decide) for _ in range(3)))

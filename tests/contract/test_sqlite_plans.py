@@ -30,7 +30,7 @@ from tests.contract.crowd import (
 from tests.contract.steps import DAY, HOUR, MINUTE, NODE, T0
 from tests.sqlite_database import SqliteDatabase
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.full]
 MOST_STEPS = 400  # of SQLite's machine for each row of a batch, of which a row that is only looked at costs about ten
 SMALL = {"n", "found", "ranks", "(subquery"}  # nodes, and what a statement has gathered itself
 STEP = re.compile(r"(SCAN|SEARCH) ([(\w]+)(?: USING (?:COVERING )?(?:INDEX )?(PRIMARY KEY|\w+))?")

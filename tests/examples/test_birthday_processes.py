@@ -17,7 +17,7 @@ from tests.examples.processes import EXAMPLES, Line, Receiver, free_port, run
 from tests.faults.process import Server
 from tests.sqlite_database import SqliteDatabase
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.full]
 
 PEOPLE = 40
 LOAD, RECEIVER = EXAMPLES / "birthdays" / "load.py", EXAMPLES / "birthdays" / "receiver.py"

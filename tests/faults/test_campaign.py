@@ -1,6 +1,6 @@
 """Every scenario of the campaign at a small size. `make campaign` runs them at theirs.
 
-The tests take those that hurt most, each on one database; `make sweep` runs all the others.
+`make test` takes the shortest, `make test-all` those that hurt most, each on one database, and `make sweep` the others.
 """
 
 from typing import Any
@@ -12,10 +12,10 @@ from tests.faults.verdict import Backend
 
 SCALE = 0.06
 SEED = 1
-ALWAYS = {
+ALWAYS = {("edits", "sqlite")}
+HURTS_MOST = {
     ("kills", "postgres"),
     ("frozen", "sqlite"),
-    ("edits", "sqlite"),
     ("disk_full", "sqlite"),
     ("database_crashes", "postgres"),
     ("outages", "postgres"),
@@ -25,11 +25,17 @@ ALWAYS = {
 
 
 def scenarios() -> list[Any]:
-    return [pytest.param(*each, marks=[] if each in ALWAYS else [pytest.mark.sweep]) for each in chosen()]
+    return [pytest.param(*each, marks=tier_of(each)) for each in chosen()]
 
 
-def test_those_that_are_always_run_are_there() -> None:
-    assert set(chosen()) >= ALWAYS
+def tier_of(scenario: tuple[str, Backend]) -> list[pytest.MarkDecorator]:
+    if scenario in ALWAYS:
+        return []
+    return [pytest.mark.full if scenario in HURTS_MOST else pytest.mark.sweep]
+
+
+def test_those_that_have_a_tier_are_there() -> None:
+    assert set(chosen()) >= ALWAYS | HURTS_MOST
 
 
 @pytest.mark.parametrize(("name", "backend"), scenarios())

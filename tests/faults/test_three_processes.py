@@ -68,7 +68,7 @@ class Kill:
     node: UUID
 
 
-@pytest.fixture(params=["postgres", "sqlite"])
+@pytest.fixture(params=["postgres", pytest.param("sqlite", marks=pytest.mark.full)])
 async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
     """A database that has never seen Hourbell: the three processes start on it at once."""
     made: AbstractAsyncContextManager[Database] = (

@@ -65,7 +65,7 @@ async def work(run):
 """
 
 
-@pytest.fixture(params=["postgres", "sqlite"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.full)])
 async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
     async with PostgresDatabase.made() if request.param == "postgres" else SqliteDatabase.in_file() as opened:
         await opened.sql("create table effects (run_id text, attempt integer)")

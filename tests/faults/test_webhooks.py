@@ -29,7 +29,7 @@ ALWAYS = 1_000
 FIRST, SECOND = "node-000", "node-001"
 
 
-@pytest.fixture(params=["postgres", "sqlite"])
+@pytest.fixture(params=["postgres", pytest.param("sqlite", marks=pytest.mark.full)])
 async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
     backend: Backend = request.param
     async with database_for(backend) as made:
@@ -105,6 +105,7 @@ async def test_a_webhook_that_outlasts_the_drain_goes_out_again_at_once(database
     assert [each.member for each in requests["once"]] == [FIRST]
 
 
+@pytest.mark.full
 async def test_a_mute_receiver_costs_the_others_little_on_sqlite(tmp_path: Path) -> None:
     verdict = await isolation.run(Setting("sqlite", tmp_path, Random(1), scale=0.06))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hourbell import Scheduler
+from tests.backends import ONE_IN_A_FILE
 from tests.database import PostgresDatabase
 from tests.servers.ledger import Ledger
 
@@ -21,7 +22,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     return tmp_path
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=ONE_IN_A_FILE)
 async def ledger(request: pytest.FixtureRequest, home: Path) -> AsyncIterator[Ledger]:
     """A look at the tables of a database that has never seen Hourbell."""
     if request.param == "sqlite":

@@ -93,6 +93,7 @@ def checked(folder: Path, program: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.full
 def test_a_function_stays_what_it_is(tmp_path: Path) -> None:
     said = checked(tmp_path, GOOD)
 
@@ -102,6 +103,7 @@ def test_a_function_stays_what_it_is(tmp_path: Path) -> None:
     assert [text.replace("builtins.", "") for text in short] == REVEALED
 
 
+@pytest.mark.full
 def test_a_wrong_word_is_an_error_where_it_stands(tmp_path: Path) -> None:
     wrong = {int(line.split(":")[1]) for line in checked(tmp_path, BAD) if "error:" in line}
 

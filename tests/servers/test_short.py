@@ -21,10 +21,10 @@ pytestmark = pytest.mark.anyio
     ("kind", "ledger"),
     [
         ("fastapi-gunicorn", "sqlite"),
-        ("fastapi-uvicorn", "postgres"),
-        ("flask", "postgres"),
-        ("flask-preload", "sqlite"),
-        ("django", "postgres"),
+        pytest.param("fastapi-uvicorn", "postgres", marks=pytest.mark.full),
+        pytest.param("flask", "postgres", marks=pytest.mark.full),
+        pytest.param("flask-preload", "sqlite", marks=pytest.mark.full),
+        pytest.param("django", "postgres", marks=pytest.mark.full),
     ],
     indirect=["ledger"],
 )
@@ -43,6 +43,7 @@ async def test_four_workers_run_each_instant_once(tmp_path: Path, kind: str, led
     assert await ledger.rows("select id from hourbell.nodes") == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("kind", "ledger"), [("fastapi-gunicorn", "postgres"), ("flask", "sqlite")], indirect=["ledger"]
 )
@@ -60,6 +61,7 @@ async def test_a_worker_that_is_killed_is_missed_by_nobody(tmp_path: Path, kind:
     assert len(await ledger.runs()) - len({each.instant for each in ledger.effects()}) <= 1  # what it had just begun
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("ledger", ["sqlite"], indirect=True)
 async def test_manage_py_runs_the_scheduler_of_a_django_project(tmp_path: Path, ledger: Ledger) -> None:
     write_django(tmp_path)

@@ -45,6 +45,7 @@ def test_the_file_to_copy_and_the_examples_of_the_page_pass(tmp_path: Path) -> N
     assert f"{count} passed" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.full
 def test_two_processes_no_event_loop_plugin_and_a_fixture_of_the_same_name_will_do(tmp_path: Path) -> None:
     (tmp_path / "test_one.py").write_text(
         "import pytest\n\n"

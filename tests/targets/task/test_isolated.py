@@ -171,6 +171,7 @@ def test_a_function_of_the_main_file_can_be_isolated(tmp_path: Path) -> None:
     assert output[-1] == "Succeeded(result='done', answer=None)"
 
 
+@pytest.mark.full
 def test_a_program_without_a_guard_runs_once(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(
         "from hourbell import Scheduler\n"
