@@ -54,6 +54,19 @@ def test_warnings_alone_exit_with_0(folder: Path) -> None:
     assert result.stderr == f"0 errors, 1 warning in {folder}/hourbell.db; looked at 0 jobs and 0 runs\n"
 
 
+def test_overdue_jobs_without_a_node_exit_with_1() -> None:
+    migrate()
+    sql("""insert into hourbell_jobs (name, schedule, target, version, saved_version, plan_at)
+           values ('due', '0 3 * * *', '{"type":"task","name":"a"}', 1, 1, 1700000000000000)""")
+    result = run("--json")
+
+    assert result.exit_code == 1
+    assert [(found["check"], found["severity"]) for found in json.loads(result.stdout)["findings"]] == [
+        ("job_unattended", "error"),
+        ("no_live_node", "warning"),
+    ]
+
+
 def test_the_page_shows_what_is_printed_and_an_error_exits_with_1(folder: Path) -> None:
     migrate()
     sql(BROKEN_JOB.format("hourbell_"))

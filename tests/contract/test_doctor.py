@@ -349,6 +349,24 @@ async def test_lanes_are_judged_by_who_is_alive(store: EngineStore, control: Con
     assert stuck["runs_stuck"].count > 15
 
 
+async def test_overdue_work_is_an_error_while_no_node_is_alive(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    now = await a_history(store, control)
+    await add_job(control, "once", now=now, schedule=f"at {(now + MINUTE).isoformat()}", lane="d")
+    await plan_all(store, now + MINUTE)
+    soon = await examined(database, now + 3 * MINUTE)
+    gone = await examined(database, now + HOUR)
+    await beat(store, now + HOUR, started_at=now + HOUR, id=OTHER_NODE)
+    back = await examined(database, now + HOUR)
+
+    assert {"no_live_node", "job_unattended", "runs_unattended"} & set(soon) == {"no_live_node"}
+    assert (gone["job_unattended"].is_error, gone["runs_unattended"].is_error) == (True, True)
+    assert [row[:13] for row in gone["runs_unattended"].rows if "task:d" in row] == ["lane task:d: "]
+    assert gone["job_unattended"].count == 3
+    assert {"job_unattended", "runs_unattended", "job_overdue"} & set(back) == set()
+
+
 async def test_a_run_behind_another_of_its_job_is_not_stuck(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:

@@ -11,7 +11,7 @@ from hourbell.core.doctor import catalog
 from hourbell.core.doctor.facts import Cluster, JobFacts, LaneFacts, NodeFacts, RunFacts, RunMark, Schema, SkipMark
 from hourbell.core.doctor.findings import SHOWN, Fault, Findings, Severity
 from hourbell.core.doctor.instants import check_instants
-from hourbell.core.doctor.jobs import check_job
+from hourbell.core.doctor.jobs import Planners, check_job
 from hourbell.core.doctor.repairs import Dialect
 from hourbell.core.doctor.runs import check_run
 from hourbell.core.doctor.surroundings import (
@@ -258,9 +258,13 @@ def test_the_place_of_a_job_in_time(more: dict[str, Any], names: list[str]) -> N
     facts = job_facts(**more)
     now = T0 + 9 * HOUR + 10 * MINUTE
 
-    assert [fault.check.name for fault in check_job(facts, now, SQL, is_planned=True, knows_zones=True)] == names
-    unplanned = [fault.check.name for fault in check_job(facts, now, SQL, is_planned=False, knows_zones=True)]
+    assert [
+        fault.check.name for fault in check_job(facts, now, SQL, planners=Planners.SETTLED, knows_zones=True)
+    ] == names
+    unplanned = [fault.check.name for fault in check_job(facts, now, SQL, planners=Planners.NEW, knows_zones=True)]
     assert unplanned == [name for name in names if name != "job_overdue"]
+    alone = [fault.check.name for fault in check_job(facts, now, SQL, planners=Planners.NONE, knows_zones=True)]
+    assert alone == [name.replace("job_overdue", "job_unattended") for name in names]
 
 
 def test_a_cursor_ahead_of_time_is_told_unless_time_zone_data_put_it_there() -> None:
@@ -269,7 +273,7 @@ def test_a_cursor_ahead_of_time_is_told_unless_time_zone_data_put_it_there() -> 
     now = T0 + 8 * HOUR
 
     names = [
-        [fault.check.name for fault in check_job(facts, now, SQL, is_planned=True, knows_zones=True)]
+        [fault.check.name for fault in check_job(facts, now, SQL, planners=Planners.SETTLED, knows_zones=True)]
         for facts in (ahead, moved)
     ]
     assert names == [["cursor_ahead"], []]
@@ -366,7 +370,14 @@ def test_lanes(lanes: list[str], waits: timedelta, names: list[str]) -> None:
     faults = list(check_lanes(waiting, [a_node(*lanes)], T0, 10 * MINUTE))
 
     assert [(fault.check.name, fault.count) for fault in faults] == [(name, 7) for name in names]
-    assert list(check_lanes(waiting, [], T0, 10 * MINUTE)) == []
+
+
+@pytest.mark.parametrize(("waits", "names"), [(HOUR, ["runs_unattended"]), (MINUTE, [])])
+def test_lanes_while_no_node_is_alive(waits: timedelta, names: list[str]) -> None:
+    faults = list(check_lanes([LaneFacts("task:a", 7, T0 - waits)], [], T0, 10 * MINUTE))
+
+    assert [(fault.check.name, fault.count) for fault in faults] == [(name, 7) for name in names]
+    assert all(fault.check.severity is Severity.ERROR for fault in faults)
 
 
 def test_findings_keep_the_first_few_and_count_all_with_errors_first() -> None:

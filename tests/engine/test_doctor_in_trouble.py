@@ -20,7 +20,8 @@ EXPECTED = Expectations(
 )
 
 
-STANDSTILL = {"job_overdue", "lease_expired"}  # true while nodes are frozen, or time has just stepped
+# True while nodes are frozen or dead, or time has just stepped.
+STANDSTILL = {"job_overdue", "lease_expired", "job_unattended", "runs_unattended"}
 
 
 async def errors(cluster: Cluster) -> list[Finding]:

@@ -10,10 +10,20 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
-from hourbell.core.doctor.facts import Cluster, HeldRun, JobFacts, LaneFacts, RunFacts, RunMark, Schema, SkipMark
+from hourbell.core.doctor.facts import (
+    Cluster,
+    HeldRun,
+    JobFacts,
+    LaneFacts,
+    NodeFacts,
+    RunFacts,
+    RunMark,
+    Schema,
+    SkipMark,
+)
 from hourbell.core.doctor.findings import Fault, Findings
 from hourbell.core.doctor.instants import check_instants
-from hourbell.core.doctor.jobs import OVERDUE, check_job
+from hourbell.core.doctor.jobs import OVERDUE, Planners, check_job
 from hourbell.core.doctor.repairs import Dialect
 from hourbell.core.doctor.runs import check_overlapping, check_run
 from hourbell.core.doctor.surroundings import (
@@ -142,13 +152,19 @@ async def _examine_work(store: DoctorStore, now: datetime, expected: Expectation
         examined.runs += len(runs)
         for run in runs:
             found.add(check_run(run, store.dialect))
-    zones, is_planned = knows_zones(cluster, expected.tzdata), lives_since(alive, now - OVERDUE)
+    zones, planners = knows_zones(cluster, expected.tzdata), _planners(alive, now)
     now = max(now, await store.sample_time())  # many runs take their time to look at
     async for jobs in store.histories():
         examined.jobs += len(jobs)
         for facts in jobs:
-            found.add(check_job(facts, now, store.dialect, is_planned=is_planned, knows_zones=zones))
+            found.add(check_job(facts, now, store.dialect, planners=planners, knows_zones=zones))
             found.add(check_instants(facts, now, expected.retention, store.dialect, knows_zones=zones))
+
+
+def _planners(alive: Sequence[NodeFacts], now: datetime) -> Planners:
+    if not alive:
+        return Planners.NONE
+    return Planners.SETTLED if lives_since(alive, now - OVERDUE) else Planners.NEW
 
 
 def groups_of(weights: Iterable[tuple[UUID, int]]) -> Iterator[list[UUID]]:

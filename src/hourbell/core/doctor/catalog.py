@@ -121,6 +121,11 @@ JOB_OVERDUE = _error(
     "Look for `tick_failed` and `tzdata_outdated` in the log of the nodes, then restart them one by one. If the "
     "database's clock was put forward a moment ago, run the doctor again in a minute.",
 )
+JOB_UNATTENDED = _error(
+    "job_unattended",
+    "a job is overdue and no node is running",
+    "Start a node: hourbell serve. What fell due meanwhile follows the job's catch-up policy.",
+)
 JOB_NEVER_PLANNED = _error(
     "job_never_planned",
     "the planner never looks at an enabled job again, though its schedule goes on",
@@ -226,6 +231,12 @@ LEASE_EXPIRED = _error(
     "a lease ran out, nodes are running, and none takes the run over",
     "Look for `tick_failed` in the log of the nodes, then restart them one by one. If the database's clock was put "
     "forward a moment ago, run the doctor again in a minute.",
+)
+RUNS_UNATTENDED = _error(
+    "runs_unattended",
+    "runs are overdue and no node is running",
+    "Start a node: hourbell serve, with --app module:scheduler if it is to run your functions. Runs that nobody serves "
+    "fail as expired when they are older than their job's max_age.",
 )
 LANE_UNSERVED = _warning(
     "lane_unserved",

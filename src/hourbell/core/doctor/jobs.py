@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from enum import Enum, auto
 
 from hourbell.core.doctor import catalog
 from hourbell.core.doctor.facts import JobFacts
@@ -16,16 +17,27 @@ OVERDUE = timedelta(minutes=5)
 AHEAD = timedelta(minutes=1)
 
 
+class Planners(Enum):
+    """Which nodes could have planned what is overdue."""
+
+    NONE = auto()  # no node is alive
+    NEW = auto()  # some are, but not for long enough
+    SETTLED = auto()
+
+
+_OVERDUE = {Planners.NONE: catalog.JOB_UNATTENDED, Planners.SETTLED: catalog.JOB_OVERDUE}
+
+
 def check_job(
-    facts: JobFacts, now: datetime, dialect: Dialect, *, is_planned: bool, knows_zones: bool
+    facts: JobFacts, now: datetime, dialect: Dialect, *, planners: Planners, knows_zones: bool
 ) -> Iterator[Fault]:
-    """`is_planned` tells whether a node has been alive for long enough to plan whatever is overdue."""
+    """Check one job; who could have planned it decides what being overdue means."""
     job = facts.job
     definition, row = job.definition, f"job {job.definition.name}"
     if job.error is not None and definition.enabled:
         yield Fault(catalog.JOB_IN_ERROR, f"{row}: {job.error}")
-    if job.error is None and job.plan_at is not None and is_planned and job.plan_at < now - OVERDUE:
-        yield Fault(catalog.JOB_OVERDUE, f"{row}, since {job.plan_at.isoformat()}")
+    if job.error is None and job.plan_at is not None and job.plan_at < now - OVERDUE and planners in _OVERDUE:
+        yield Fault(_OVERDUE[planners], f"{row}, since {job.plan_at.isoformat()}")
     if job.error is None and job.plan_at is None and definition.enabled and _goes_on(facts, knows_zones=knows_zones):
         yield Fault(catalog.JOB_NEVER_PLANNED, row, (dialect.plan_now(job.id),))
     if job.cursor_at is not None and job.cursor_at > now + AHEAD and not _was_moved_there(facts, job.cursor_at):

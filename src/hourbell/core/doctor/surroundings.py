@@ -10,6 +10,7 @@ from hourbell.core.doctor.findings import Fault
 
 LARGEST_OFFSET = timedelta(seconds=5)
 UNSERVED = timedelta(minutes=1)
+UNATTENDED = timedelta(minutes=5)
 _MADE = re.compile(
     r"^create (?:unique )?(table|index|trigger) (?:concurrently )?(?:if not exists )?(?:hourbell\.)?(\w+)", re.M
 )
@@ -107,12 +108,13 @@ def check_tzdata(cluster: Cluster, alive: Sequence[NodeFacts], here: str) -> Ite
 def check_lanes(
     lanes: Iterable[LaneFacts], alive: Sequence[NodeFacts], now: datetime, stuck_after: timedelta
 ) -> Iterator[Fault]:
-    """Runs that wait for a node. Where no node is alive at all, that is told once, elsewhere."""
-    if not alive:
-        return
+    """Check runs that wait for a node."""
     for lane in lanes:
         row = f"lane {lane.lane}: {lane.waiting}, the oldest since {lane.oldest_ready_at.isoformat()}"
-        if not any(_serves(node, lane.lane) for node in alive):
+        if not alive:
+            if lane.oldest_ready_at < now - UNATTENDED:
+                yield Fault(catalog.RUNS_UNATTENDED, row, count=lane.waiting)
+        elif not any(_serves(node, lane.lane) for node in alive):
             if lane.oldest_ready_at < now - UNSERVED:
                 yield Fault(catalog.LANE_UNSERVED, row, count=lane.waiting)
         elif lane.oldest_ready_at < now - stuck_after:
