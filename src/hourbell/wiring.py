@@ -32,7 +32,7 @@ from hourbell.metrics import Metrics
 from hourbell.sealing import KeyRing, make_key_file, parse_keys
 from hourbell.settings import DEFAULT, Settings, SettingsError, servers_of
 from hourbell.store.access import AccessStore
-from hourbell.store.base import EngineStore, StoreUnavailable, TransactionStore
+from hourbell.store.base import LIVE_FOR, EngineStore, StoreUnavailable, TransactionStore
 from hourbell.store.control import ControlStore
 from hourbell.store.doctor import DoctorStore, Examined, Expectations, compare_clocks, examine
 from hourbell.store.lists import ListStore
@@ -258,10 +258,11 @@ def build_control(
     if keys is not None:
         secrets = Secrets(stores.secrets, stores.control, keys, new_id=new_id, random_bytes=os.urandom)
     jobs = Jobs(stores.control, stores.lists, rules=rules, secrets=secrets, now=now, new_id=new_id)
+    live_for = max(LIVE_FOR, settings.lease)
     return Control(
         jobs=jobs,
-        runs=Runs(stores.control, stores.lists, now=now, new_id=new_id),
-        history=History(jobs, stores.lists, now=now),
+        runs=Runs(stores.control, stores.lists, now=now, new_id=new_id, live_for=live_for),
+        history=History(jobs, stores.lists, now=now, live_for=live_for),
         backfills=Backfills(stores.control, stores.lists, jobs, now=now),
         applying=Applying(stores.control, jobs, secrets=secrets, now=now, new_id=new_id),
         imports=Imports(stores.control, rules=rules, now=now, new_id=new_id),

@@ -7,8 +7,11 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.store.base import Node
+from hourbell.core.roles import Role
+from hourbell.core.settle import Failed, settle
+from hourbell.store.base import Node, Settled, Want
 from tests.api.whole import HOOK, T0, Whole, a_job, whole_api
+from tests.contract.steps import a_job as a_definition
 from tests.contract.steps import plan_all, run_and_finish
 from tests.core.values import DAY, HOUR
 from tests.database import Database
@@ -319,7 +322,7 @@ async def test_a_run_says_what_it_waits_for(api: Whole) -> None:
     node = Node(UUID(int=7), "host", now, ("task:*",), "2026a")
     await api.database.engine().heartbeat(node, now, now, ())
     found = (await api.client.get(f"/api/v1/runs/{run['id']}")).json()
-    assert found["waits_for"] == "a free place, or the end of the run before it"
+    assert found["waits_for"] == "a free slot in the lane task:reports.weekly"
 
     await api.client.post(f"/api/v1/runs/{run['id']}/cancel")
     assert (await api.client.get(f"/api/v1/runs/{run['id']}")).json()["waits_for"] is None
@@ -362,3 +365,109 @@ async def test_a_key_whose_record_is_forgotten_still_makes_one_run(api: Whole) -
 
     assert (made.status_code, again.status_code, again.json()["code"]) == (201, 409, "idempotency_key_reused")
     assert len(await api.database.rows("runs")) == 1
+
+
+async def waits(api: Whole, **query: str) -> dict[str, str | None]:
+    """What the runs of a list wait for, by their id."""
+    listed = (await api.client.get("/api/v1/runs", params=query)).json()["items"]
+    return {run["id"]: run["waits_for"] for run in listed}
+
+
+async def test_a_list_of_runs_says_what_each_waits_for(api: Whole) -> None:
+    now, engine = api.time.now(), api.database.engine()
+    await engine.heartbeat(Node(UUID(int=7), "host", now, ("task:a",), "2026a"), now, now, ())
+    await api.job("queued", target={"type": "task", "name": "a"}, overlap="queue_all")
+    await api.job("unserved", target={"type": "task", "name": "b"})
+    first, second = [(await api.client.post(f"{JOBS}/queued/trigger")).json()["run_id"] for _ in range(2)]
+    if first > second:  # of two at one moment
+        first, second = second, first
+    other = (await api.client.post(f"{JOBS}/unserved/trigger")).json()["run_id"]
+
+    found = await waits(api)
+    assert found.pop(other, "").startswith("no node has the task b; it waits until one does")
+    assert found == {first: "a free slot in the lane task:a", second: f"run {first} of the same job to end"}
+    assert await waits(api, job="queued") == found
+    [run] = await engine.claim(UUID(int=7), now, now + HOUR, [Want("task:a", 1)])
+    assert (str(run.id), (await waits(api))[first]) == (first, None)
+    settlement = settle(run, Failed("no"), now, a_definition().retry)
+    await engine.settle([Settled(settlement, UUID(int=7), now)])
+    assert (await waits(api))[first] == "its next attempt, 2026-03-02T08:00:30Z"
+    assert (await waits(api, state="retrying")) == {first: "its next attempt, 2026-03-02T08:00:30Z"}
+
+
+async def test_a_dead_node_is_listed_as_stale(api: Whole) -> None:
+    now, engine = api.time.now(), api.database.engine()
+    for number, beat in ((1, now - timedelta(minutes=2)), (2, now), (3, now - 2 * DAY)):
+        await engine.heartbeat(Node(UUID(int=number), "host", now, ("task:*",), "2026a"), beat, beat, ())
+
+    listed = (await api.client.get("/api/v1/nodes")).json()["items"]
+    assert [(UUID(node["id"]).int, node["stale"]) for node in listed] == [(1, True), (2, False)]
+
+
+async def test_a_job_that_has_fired_for_the_last_time_is_done(api: Whole) -> None:
+    await api.job("once", schedule="at 2026-03-02T09:00:00", target={"type": "task", "name": "a"})
+    await api.job("daily")
+    before = (await api.client.get(f"{JOBS}/once")).json()["state"]
+    await plan_all(api.database.engine(), T0 + 2 * HOUR)
+    await run_and_finish(api.database.engine(), now=T0 + 2 * HOUR)
+
+    done = (await api.client.get(JOBS, params={"state": "done"})).json()["items"]
+    active = (await api.client.get(JOBS, params={"state": "active"})).json()["items"]
+    assert (before, [(job["name"], job["state"]) for job in done]) == ("active", [("once", "done")])
+    assert [job["name"] for job in active] == ["daily"]
+
+
+async def a_deleted_job(api: Whole) -> str:
+    """The id of a job that ran once, and was deleted."""
+    made = await api.job("report", target={"type": "task", "name": "a"})
+    await plan_all(api.database.engine(), T0 + 2 * HOUR)
+    await run_and_finish(api.database.engine(), now=T0 + 2 * HOUR)
+    await api.client.delete(f"{JOBS}/report")
+    api.advance(3 * HOUR)
+    return str(made["id"])
+
+
+async def test_the_history_of_a_deleted_job_is_read_by_its_id(api: Whole) -> None:
+    job = await a_deleted_job(api)
+
+    paths = [f"{JOBS}/{job}/{what}" for what in ("runs", "skips", "versions", "stats")]
+    answers = [await api.client.get(path) for path in (*paths, f"/api/v1/runs?job={job}")]
+    assert [answer.status_code for answer in answers] == [200] * 5
+    runs, _, versions, stats, listed = [answer.json() for answer in answers]
+    assert (len(runs["items"]), len(listed["items"]), len(versions["items"])) == (1, 1, 1)
+    assert (stats["job"], stats["total"], stats["totals"]["succeeded"]) == ("report", 1, 1)
+    by_name = [await api.client.get(path.replace(job, "report")) for path in paths]
+    assert [answer.status_code for answer in by_name] == [404] * 4
+    assert (await api.client.get(f"{JOBS}/{job}")).status_code == 404
+
+
+async def test_purging_a_deleted_job_removes_its_history(api: Whole) -> None:
+    job = await a_deleted_job(api)
+
+    purged = await api.client.delete(f"{JOBS}/{job}", params={"purge": "true"})
+    assert purged.status_code == 204
+    assert [(await api.client.get(f"{JOBS}/{job}/{what}")).status_code for what in ("runs", "stats")] == [404, 404]
+    audit = (await api.client.get("/api/v1/audit", params={"subject": job})).json()["items"]
+    assert [row["action"] for row in audit] == ["job.purge", "job.delete", "job.create"]
+
+
+async def test_a_job_with_a_run_under_way_is_neither_deleted_nor_purged(api: Whole) -> None:
+    await api.job("report", target={"type": "task", "name": "a"})
+    await api.client.post(f"{JOBS}/report/trigger")
+    now = api.time.now()
+    await api.database.engine().claim(UUID(int=7), now, now + HOUR, [Want("task:a", 1)])
+
+    refused = await api.client.delete(f"{JOBS}/report", params={"purge": "true"})
+    assert (refused.status_code, refused.json()["code"]) == (409, "runs_running")
+    assert (await api.client.get(f"{JOBS}/report")).status_code == 200
+
+
+async def test_purging_needs_an_admin(api: Whole) -> None:
+    await api.job("report")
+    editor, admin = [{"Authorization": f"Bearer {await api.token(role)}"} for role in (Role.EDITOR, Role.ADMIN)]
+
+    answers = [
+        await api.client.delete(f"{JOBS}/report", params={"purge": "true"}, headers=headers)
+        for headers in (editor, admin)
+    ]
+    assert [answer.status_code for answer in answers] == [403, 204]

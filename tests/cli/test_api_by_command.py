@@ -18,7 +18,7 @@ COMMANDS = {
     "get_job": "job get",
     "replace_job": "job create --replace --dry-run",
     "patch_job": "job edit --name --take-over --drop-backlog --dry-run",
-    "delete_job": "job delete --take-over",
+    "delete_job": "job delete --take-over --purge",
     "pause_job": "job pause --note --until --cancel-waiting",
     "resume_job": "job resume --catch-up",
     "trigger_job": "job trigger --payload --key",

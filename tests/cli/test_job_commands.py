@@ -364,3 +364,17 @@ def test_who_has_no_job_yet_is_told_how_to_begin(tmp_path: Path) -> None:
 def test_default_brings_a_default_back() -> None:
     given = {"catch_up": "default", "retry": "default", "starts_at": "default", "overlap": "skip"}
     assert definition_of(given) == {"catch_up": None, "overlap": "skip", "starts_at": None, "retry": "default"}
+
+
+def test_the_history_of_a_deleted_job_stays_until_it_is_purged(node: Live) -> None:
+    job = node.create("short-lived")
+    node.ok("job", "trigger", "short-lived", "--wait")
+    node.ok("job", "delete", "short-lived")
+    kept = node.ok("run", "list", "--job", job, "-q").split()
+    stats = node.json("job", "stats", job)
+    done = node.run("job", "delete", job, "--purge")
+
+    assert (len(kept), stats["totals"]["succeeded"]) == (1, 1)
+    assert (done.exit_code, done.stderr) == (0, f"purged {job}\n")
+    assert node.run("run", "list", "--job", job).exit_code == 3
+    assert node.run("run", "get", kept[0]).exit_code == 3

@@ -188,7 +188,7 @@ def test_what_is_tried_again_is_told_where_nothing_has_failed(node: Live) -> Non
     listed = node.ok("run", "list", "--state", "retrying", "--job", "hopeful")
 
     assert "1 is to be tried again: hourbell run list --state retrying --job hopeful" in nothing.stderr
-    assert re.search(r"next try 20\d\d-.*$", listed.splitlines()[1])
+    assert re.search(r"its next attempt, 20\d\d-.*Z$", listed.splitlines()[1])
 
 
 def test_the_beginning_of_an_id_is_enough(node: Live) -> None:

@@ -34,7 +34,8 @@ def test_status_tells_who_calls_whether_it_works_and_how_it_goes(node: Live) -> 
 def test_nodes_are_listed(node: Live) -> None:
     head, row = node.ok("nodes", "-z", "Asia/Tokyo").splitlines()
 
-    assert re.match(r"NODE +HOST +RUNNING +STARTED \(Asia/Tokyo\) +HEARD OF \(Asia/Tokyo\)", head)
+    assert re.match(r"NODE +HOST +STATE +RUNNING +STARTED \(Asia/Tokyo\) +LAST HEARTBEAT \(Asia/Tokyo\)", head)
+    assert row.split()[2] == "live"
     assert node.ok("nodes", "-q").strip() == row.split()[0]
     assert len(node.json("nodes")["items"]) == 1
 

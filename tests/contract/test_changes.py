@@ -1,5 +1,6 @@
 """What users may change: never a fire for the past, and no instant unaccounted for."""
 
+from collections.abc import Awaitable
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
@@ -21,11 +22,15 @@ from tests.contract.steps import (
     SECOND,
     T0,
     a_job,
+    a_waiting_job,
     add_backlog,
     add_job,
     changed,
+    claim,
+    finish,
     plan_all,
     refusal,
+    run_and_finish,
 )
 from tests.database import Database
 
@@ -404,3 +409,37 @@ async def test_an_id_that_is_taken_twice_is_not_called_a_name(control: ControlSt
         await control.create_job(a_job(), UUID(int=1), T0, BY, secrets=[sealed, sealed])
     assert not isinstance(caught.value, Conflict)
     assert await control.get_job("job") is None
+
+
+async def test_purging_a_deleted_job_leaves_nothing_of_it_but_the_audit(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_backlog(control, tags=("red",))
+    await plan_all(store, T0 + 5 * MINUTE)
+    await run_and_finish(store, count=3)
+    await control.delete_job(job.id, T0 + HOUR, BY)
+    other = await add_job(control, "other", now=T0 + HOUR)
+    answers = [await control.purge_job(job.id, T0 + HOUR, BY, limit=2) for _ in range(3)]
+
+    assert answers == [False, False, True]
+    for table in ("runs", "attempts", "cancels", "job_stats", "job_tags", "skips"):
+        assert await database.rows(table) == [], table
+    assert [row["id"] for row in await database.rows("jobs")] == [other.id]
+    assert [row["job_id"] for row in await database.rows("job_versions")] == [other.id]
+    last = (await database.rows("audit", "id"))[-1]
+    assert (last["action"], last["subject"], last["actor"]) == ("job.purge", str(job.id), BY)
+
+
+async def test_only_a_deleted_job_of_which_nothing_runs_is_purged(store: EngineStore, control: ControlStore) -> None:
+    job = await a_waiting_job(store, control)
+
+    def purge() -> Awaitable[bool]:
+        return control.purge_job(job.id, T0, BY, limit=10)
+
+    assert await refusal(purge()) == "job_not_deleted"
+    runs = await claim(store)
+    await control.delete_job(job.id, T0, BY)
+    assert await refusal(purge()) == "runs_running"
+    await finish(store, runs)
+    assert await purge()
+    assert await refusal(purge()) == "no_such_job"

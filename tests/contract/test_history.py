@@ -7,6 +7,8 @@ import pytest
 
 from hourbell.core.job import Definition, Job
 from hourbell.core.plan import Plan, Skip
+from hourbell.core.policies import Rank
+from hourbell.core.run import NewRun
 from hourbell.core.states import RunState, SkipReason
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
@@ -200,15 +202,34 @@ async def test_late_runs_are_those_begun_after_their_version_allows(
     assert [run.job_name for run in await lists.late_runs(T0 + HOUR, 10)] == ["strict"]
 
 
-async def test_the_latest_begun_come_first_of_late_runs(
-    store: EngineStore, control: ControlStore, lists: ListStore
-) -> None:
+async def test_late_runs_come_worst_first(store: EngineStore, control: ControlStore, lists: ListStore) -> None:
     await a_waiting_job(store, control, count=3)
     for hours in (1, 3, 2):
         await run_and_finish(store, now=T0 + hours * HOUR)
+    after = await add_job(control, "after", now=T0 + DAY, lane="b")
+    at = T0 + DAY + MINUTE
+    await put_runs(store, after, [NewRun(uuid4(), at, at.replace(tzinfo=None), at, at + DAY, Rank.NORMAL)])
+    begun_at = at + 90 * MINUTE
+    await finish(store, await claim(store, lane="b", now=begun_at), now=begun_at)
 
-    late = await lists.late_runs(T0 + DAY, 2)
-    assert [run.started_at for run in late] == [T0 + 3 * HOUR, T0 + 2 * HOUR]
+    late = await lists.late_runs(T0 + 2 * DAY, 4)
+    assert [run.started_at for run in late] == [T0 + 3 * HOUR, T0 + 2 * HOUR, begun_at, T0 + HOUR]
+    assert [run.id for run in await lists.late_runs(T0 + 2 * DAY, 2)] == [run.id for run in late[:2]]
+
+
+async def test_late_runs_are_found_however_many_ended_since(
+    store: EngineStore, control: ControlStore, lists: ListStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hourbell.store.list_reader.LATE_WINDOW", 3)
+    await a_waiting_job(store, control, "late")
+    await run_and_finish(store, now=T0 + HOUR)
+    punctual = await add_job(control, "punctual", now=T0 + DAY, lane="b")
+    for number in range(5):
+        at = T0 + DAY + MINUTE + number * SECOND
+        await control.trigger_job(punctual.id, uuid4(), at, None, BY)
+        await finish(store, await claim(store, lane="b", now=at), now=at)
+
+    assert [run.job_name for run in await lists.late_runs(T0 + 2 * DAY, 10)] == ["late"]
 
 
 async def test_a_replay_is_not_late(store: EngineStore, control: ControlStore, lists: ListStore) -> None:

@@ -30,11 +30,12 @@ MOST_ROWS = 20 * LIMIT  # that a page may look at, of a hundred thousand
 MOST_STEPS = 2_000 * LIMIT  # of SQLite's machine: a row costs about a hundred
 JOB, BUSY_JOB = UUID(int=50_000), UUID(int=7)
 
-# One job in ten has the same instant; one in a thousand is paused, or in error, and a few are owned by files.
+# One job in ten has the same instant; one in a thousand is paused, in error or done, and a few are owned by files. One
+# run in twenty began late. The runs of the busy job must not overlap.
 JOB_COLUMNS = """insert into hourbell.jobs (id, name, schedule, target, tags, lane, managed_by, source, enabled, error,
     version, saved_version, cursor_at, next_at, plan_at, created_at, updated_at)"""
 RUN_COLUMNS = """insert into hourbell.runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at,
-    planned_at, rank, lane, state, attempt, lease_owner, lease_until, started_at, finished_at, cleared_at)"""
+    planned_at, rank, lane, exclusive, state, attempt, lease_owner, lease_until, started_at, finished_at, cleared_at)"""
 STATE = """case when n % 1000 = 1 then 'running' when n % 100 < 5 then 'pending' when n % 100 = 6 then 'retrying'
            when n % 100 in (7, 8) then 'failed' when n % 100 = 9 then 'cancelled' else 'succeeded' end"""
 ENDED = "state in ('succeeded', 'failed', 'cancelled')"
@@ -59,18 +60,20 @@ select lpad(to_hex(n), 32, '0')::uuid, 'job-' || lpad(n::text, 6, '0'), '* * * *
        case when n % 500 = 5 then 'file' when n % 10 = 5 then 'code' else 'api' end,
        case when n % 10 = 5 then 'source-' || (n % 3) else '' end,
        n % 1000 <> 6, case when n % 1000 = 7 then 'unreadable' end, 1, 1, '{t0}',
-       case when n % 1000 not in (6, 7) then timestamptz '{t0}' + n / 10 * interval '1 second' end,
-       case when n % 1000 not in (6, 7) then timestamptz '{t0}' + n / 10 * interval '1 second' end, '{t0}', '{t0}'
+       case when n % 1000 not in (6, 7, 9) then timestamptz '{t0}' + n / 10 * interval '1 second' end,
+       case when n % 1000 not in (6, 7, 9) then timestamptz '{t0}' + n / 10 * interval '1 second' end, '{t0}', '{t0}'
 from generate_series(1, {jobs}) n;
 insert into hourbell.job_versions (job_id, version, definition, changed_at, changed_by)
 select id, 1, '{{"late_after": 300}}', created_at, 'somebody' from hourbell.jobs;
-insert into hourbell.job_stats (job_id, last_state)
-select lpad(to_hex(n), 32, '0')::uuid, case when n % 1000 = 8 then 'failed' else 'succeeded' end
+insert into hourbell.job_stats (job_id, last_run_id, last_state)
+select lpad(to_hex(n), 32, '0')::uuid, lpad(to_hex(n), 32, '0')::uuid,
+       case when n % 1000 = 8 then 'failed' else 'succeeded' end
 from generate_series(1, {jobs}) n;
 {run_columns}
 select lpad(to_hex(n), 32, '0')::uuid, lpad(to_hex(case when n % 10 = 0 then {busy} else n end), 32, '0')::uuid, 1,
-       'manual', at, at at time zone 'UTC', at, at + interval '1 day', at, 1, 'http', state, 1,
-       case when state = 'running' then '{node}'::uuid end, case when state = 'running' then at end, at,
+       'manual', at, at at time zone 'UTC', at, at + interval '1 day', at, 1, 'http', n % 10 = 0, state, 1,
+       case when state = 'running' then '{node}'::uuid end, case when state = 'running' then at end,
+       case when n % 20 = 3 then at + n * interval '1 second' else at end,
        case when {ended} then at end, case when state = 'failed' and n % 200 = 7 then at end
 from (select n, timestamptz '{t0}' + n * interval '1 second' as at, {state} as state
       from generate_series(1, {runs}) n) as made;
@@ -86,18 +89,20 @@ select unhex(printf('%032x', n)), printf('job-%06d', n), '* * * * *',
        case when n % 500 = 5 then 'file' when n % 10 = 5 then 'code' else 'api' end,
        case when n % 10 = 5 then 'source-' || (n % 3) else '' end,
        n % 1000 <> 6, case when n % 1000 = 7 then 'unreadable' end, 1, 1, {us},
-       case when n % 1000 not in (6, 7) then {us} + n / 10 * 1000000 end,
-       case when n % 1000 not in (6, 7) then {us} + n / 10 * 1000000 end, {us}, {us}
+       case when n % 1000 not in (6, 7, 9) then {us} + n / 10 * 1000000 end,
+       case when n % 1000 not in (6, 7, 9) then {us} + n / 10 * 1000000 end, {us}, {us}
 from numbers;
 insert into hourbell.job_versions (job_id, version, definition, changed_at, changed_by)
 select id, 1, '{{"late_after": 300}}', created_at, 'somebody' from hourbell.jobs;
-insert into hourbell.job_stats (job_id, last_state)
-select unhex(printf('%032x', n)), case when n % 1000 = 8 then 'failed' else 'succeeded' end from numbers;
+insert into hourbell.job_stats (job_id, last_run_id, last_state)
+select unhex(printf('%032x', n)), unhex(printf('%032x', n)),
+       case when n % 1000 = 8 then 'failed' else 'succeeded' end from numbers;
 {run_columns}
 select unhex(printf('%032x', n)), unhex(printf('%032x', case when n % 10 = 0 then {busy} else n end)), 1,
-       'manual', at, at, at, at + 86400000000, at, 1, 'http', state, 1,
+       'manual', at, at, at, at + 86400000000, at, 1, 'http', n % 10 = 0, state, 1,
        case when state = 'running' then '{node}' end, case when state = 'running' then at end,
-       at, case when {ended} then at end, case when state = 'failed' and n % 200 = 7 then at end
+       case when n % 20 = 3 then at + n * 1000000 else at end,
+       case when {ended} then at end, case when state = 'failed' and n % 200 = 7 then at end
 from (select n, {us} + n * 1000000 as at, {state} as state from numbers) as made;
 """.format(**SHAPE)
 
@@ -135,6 +140,7 @@ ASKED: dict[str, list[Ask]] = {
     "jobs of no such tag": jobs(BY_NAME, tag="none"),
     "jobs of a tag and a prefix": jobs(BY_NAME, tag="common", prefix="job-05"),
     "active jobs": jobs(BY_NAME, state=JobState.ACTIVE),
+    "done jobs": jobs(BY_NAME, state=JobState.DONE),
     "paused jobs": jobs(BY_NAME, state=JobState.PAUSED),
     "jobs in error": jobs(BY_NAME, state=JobState.ERROR),
     "http jobs": jobs(BY_NAME, target="http"),

@@ -10,10 +10,26 @@ from uuid import UUID, uuid4
 import pytest
 
 from hourbell.core.job import Job
+from hourbell.core.settle import Failed
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
 from hourbell.store.lists import JobQuery, JobSort, JobState, JobView, ListStore, Place
-from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, a_job, add_job, new_run, put_runs, run_and_finish
+from tests.contract.steps import (
+    BY,
+    DAY,
+    HOUR,
+    MINUTE,
+    T0,
+    a_job,
+    a_waiting_job,
+    add_job,
+    claim,
+    finish,
+    new_run,
+    plan_all,
+    put_runs,
+    run_and_finish,
+)
 from tests.database import Database
 
 pytestmark = pytest.mark.anyio
@@ -26,7 +42,11 @@ FILTERS: list[tuple[dict[str, Any], Callable[[JobView], bool]]] = [
     ({"prefix": "a_"}, lambda view: view.job.definition.name.startswith("a_")),
     ({"tag": "red"}, lambda view: "red" in view.job.definition.tags),
     ({"tag": "none"}, lambda _: False),
-    ({"state": JobState.ACTIVE}, lambda view: view.job.definition.enabled and view.job.error is None),
+    ({"state": JobState.ACTIVE}, lambda view: view.job.definition.enabled and view.job.error is None and goes_on(view)),
+    (
+        {"state": JobState.DONE},
+        lambda view: view.job.definition.enabled and view.job.error is None and not goes_on(view),
+    ),
     ({"state": JobState.PAUSED}, lambda view: not view.job.definition.enabled),
     ({"state": JobState.ERROR}, lambda view: view.job.error is not None),
     ({"target": "http"}, lambda view: view.job.definition.target["type"] == "http"),
@@ -42,6 +62,10 @@ SORT_KEYS: dict[JobSort, Callable[[JobView], Any]] = {
     JobSort.NEXT: lambda view: (view.job.plan_at, view.job.id.bytes),
     JobSort.ID: lambda view: view.job.id.bytes,
 }
+
+
+def goes_on(view: JobView) -> bool:
+    return view.job.next_at is not None or view.job.plan_at is not None or view.job.cursor_at is None
 
 
 def fires(view: JobView) -> bool:
@@ -225,3 +249,91 @@ async def test_a_place_beyond_all_numbers_is_one(control: ControlStore, lists: L
     assert await lists.versions(job.id, 10, before=-(10**30)) == []
     assert await lists.audit(10, before=-(10**30)) == []
     assert await lists.skips(job.id, 10, (T0, 10**30)) == []
+
+
+ONCE = "at 2026-03-02T09:30:00"
+NEVER = "0 0 30 2 *"
+
+
+async def state_of(lists: ListStore, name: str = "job") -> JobState:
+    """The state of a job, which the filters by state agree on."""
+    view = await lists.job(name)
+    assert view is not None
+    for state in JobState:
+        assert (name in await walked(lists, JobQuery(state=state))) == (state is view.state), state
+    return view.state
+
+
+async def test_a_one_shot_job_is_done_when_its_run_has_ended(
+    store: EngineStore, control: ControlStore, lists: ListStore
+) -> None:
+    await add_job(control, schedule=ONCE)
+    states = [await state_of(lists)]
+    await plan_all(store, T0 + HOUR)
+    states.append(await state_of(lists))
+    runs = await claim(store)
+    states.append(await state_of(lists))
+    await finish(store, runs)
+    states.append(await state_of(lists))
+
+    assert states == [JobState.ACTIVE, JobState.ACTIVE, JobState.ACTIVE, JobState.DONE]
+
+
+async def test_a_job_that_never_fires_is_done_unless_somebody_runs_it_or_pauses_it(
+    store: EngineStore, control: ControlStore, lists: ListStore
+) -> None:
+    job = await add_job(control, schedule=NEVER)
+    before = await state_of(lists)
+    await control.trigger_job(job.id, uuid4(), T0, None, BY)
+    waiting = await state_of(lists)
+    await finish(store, await claim(store))
+    after = await state_of(lists)
+    await control.pause_job(job.id, T0 + HOUR, BY, note="", until=None, cancel_waiting=False)
+
+    assert (before, waiting, after) == (JobState.DONE, JobState.ACTIVE, JobState.DONE)
+    assert await state_of(lists) is JobState.PAUSED
+
+
+async def test_a_job_that_plain_sql_made_is_active_until_it_is_adopted(lists: ListStore, database: Database) -> None:
+    await database.sql("""insert into hourbell.jobs (name, schedule, target)
+                          values ('job', '0 0 30 2 *', '{"type": "task", "name": "a"}')""")
+
+    assert await state_of(lists) is JobState.ACTIVE
+
+
+async def last_run(lists: ListStore) -> tuple[UUID | None, datetime | None, str | None, str | None]:
+    view = await lists.job("job")
+    assert view is not None
+    [listed] = await lists.jobs(JobQuery(), 10)
+    assert listed == view
+    totals = view.totals
+    return totals.last_run_id, totals.last_run_at, totals.last_state, totals.last_error
+
+
+async def test_the_last_run_of_a_job_counts_from_its_start(
+    store: EngineStore, control: ControlStore, lists: ListStore
+) -> None:
+    await a_waiting_job(store, control, count=2)
+    first, second = T0 + HOUR, T0 + 2 * HOUR
+    [run] = await claim(store, now=first)
+    assert await last_run(lists) == (run.id, first, "running", None)
+    await finish(store, [run], now=first + MINUTE)
+    assert await last_run(lists) == (run.id, first, "succeeded", None)
+
+    [run] = await claim(store, now=second)
+    assert await last_run(lists) == (run.id, second, "running", None)
+
+
+async def test_the_last_error_shows_while_a_run_is_retried(
+    store: EngineStore, control: ControlStore, lists: ListStore
+) -> None:
+    await a_waiting_job(store, control)
+    first, second = T0 + HOUR, T0 + 2 * HOUR
+    [run] = await claim(store, now=first)
+    await finish(store, [run], Failed("HTTP 503"), now=first + MINUTE)
+    assert await last_run(lists) == (run.id, first, "retrying", "HTTP 503")
+    [run] = await claim(store, now=second)
+    assert await last_run(lists) == (run.id, first, "running", "HTTP 503")
+
+    await finish(store, [run], now=second + MINUTE)
+    assert await last_run(lists) == (run.id, first, "succeeded", "HTTP 503")

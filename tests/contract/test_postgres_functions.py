@@ -7,6 +7,7 @@ import pytest
 
 from hourbell.core.plan import plan
 from hourbell.core.policies import Overlap, Priority
+from hourbell.core.schedule.zones import local_time_at
 from hourbell.core.settle import Cancelled, Failed, Succeeded
 from tests.contract.steps import HOUR, MINUTE, PASS, T0, a_waiting_job, add_job, claim, finish
 from tests.database import PostgresDatabase
@@ -47,6 +48,36 @@ async def test_a_job_not_adopted_yet_answers_so(postgres: PostgresDatabase) -> N
     assert (await trigger(postgres, "job"))["success"] is True
 
 
+@pytest.mark.parametrize("zone", ["Asia/Kolkata", "America/New_York", "UTC"])
+async def test_a_triggered_run_has_the_local_time_of_its_job(postgres: PostgresDatabase, zone: str) -> None:
+    job = await add_job(postgres.control(), timezone=zone)
+    await trigger(postgres, "job")
+    [by_sql] = await postgres.rows("runs")
+    at = by_sql["scheduled_at"]
+    await postgres.control().trigger_job(job.id, job.id, at, None, "me")
+
+    assert {row["local_at"] for row in await postgres.rows("runs")} == {local_time_at(zone, at)[0]}
+
+
+async def test_a_zone_that_postgresql_does_not_know_is_no_obstacle(postgres: PostgresDatabase) -> None:
+    await add_job(postgres.control())
+    await postgres.sql("update hourbell.jobs set timezone = 'Mars/Olympus', version = version")
+    await postgres.sql("update hourbell.jobs set saved_version = version, error = null, lane = 'task:a'")
+    made = await trigger(postgres, "job")
+
+    [run] = await postgres.rows("runs")
+    assert (made["success"], run["local_at"]) == (True, run["scheduled_at"].replace(tzinfo=None))
+
+
+async def test_the_status_of_a_job_tells_of_a_run_from_its_start(postgres: PostgresDatabase) -> None:
+    store, control = postgres.engine(), postgres.control()
+    await a_waiting_job(store, control)
+    await claim(store, now=T0 + HOUR)
+
+    [status] = await postgres.rows("job_status", "name")
+    assert (status["last_run_at"], status["last_run_success"]) == (T0 + HOUR, None)
+
+
 async def test_the_status_of_jobs_is_a_view(postgres: PostgresDatabase) -> None:
     store, control = postgres.engine(), postgres.control()
     await a_waiting_job(store, control, "ran", count=5)
@@ -58,7 +89,7 @@ async def test_the_status_of_jobs_is_a_view(postgres: PostgresDatabase) -> None:
 
     ran, waits = await postgres.rows("job_status", "name")
 
-    assert (ran["enabled"], ran["last_run_at"], ran["last_run_success"]) == (True, T0 + HOUR + MINUTE, True)
+    assert (ran["enabled"], ran["last_run_at"], ran["last_run_success"]) == (True, T0 + HOUR, True)  # from its start
     assert (ran["total_runs"], ran["success_rate_percent"]) == (4, Decimal("33.3"))
     assert (waits["total_runs"], waits["last_run_at"], waits["success_rate_percent"]) == (0, None, None)
     assert waits["next_at"] == T0 + HOUR + MINUTE

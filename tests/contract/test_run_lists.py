@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from hourbell.core.job import Job
+from hourbell.core.policies import Overlap
 from hourbell.core.settle import Failed, Outcome, Succeeded
 from hourbell.core.states import ENDS, WAITING, RunState
 from hourbell.store.base import EngineStore
@@ -227,3 +228,24 @@ async def test_a_version_that_is_gone_or_makes_no_sense_leaves_the_run(
         await database.sql(change)
         [run] = await lists.runs(RunQuery(RunList.WAITING), 10)
         assert (run.job_id, run.definition) == (job.id, None)
+
+
+async def test_a_run_that_must_not_overlap_names_the_run_it_waits_for(
+    store: EngineStore, control: ControlStore, lists: ListStore
+) -> None:
+    await a_waiting_job(store, control, count=3, overlap=Overlap.QUEUE_ALL)
+    await a_waiting_job(store, control, "free", count=2, lane="b")
+    first, second, third = [run.id for run in await lists.runs(RunQuery(RunList.WAITING), 10) if run.job_name == "job"]
+
+    async def blocked() -> dict[UUID, UUID | None]:
+        listed = {run.id: run.blocked_by for run in await lists.runs(RunQuery(RunList.WAITING), 10)}
+        stuck = {run.id: run.blocked_by for run in await lists.stuck_runs(END, 10)}
+        alone = [await lists.run(run_id) for run_id in listed]
+        assert listed == stuck == {run.id: run.blocked_by for run in alone if run is not None}
+        return {run_id: by for run_id, by in listed.items() if run_id in (first, second, third) or by is not None}
+
+    assert await blocked() == {first: None, second: first, third: first}
+    [running] = await claim(store)
+    assert (running.id, await blocked()) == (first, {second: first, third: first})
+    await finish(store, [running])
+    assert await blocked() == {second: None, third: second}

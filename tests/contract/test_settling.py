@@ -265,9 +265,20 @@ async def test_the_statistics_of_the_job_follow(store: EngineStore, control: Con
 
     [stats] = await database.rows("job_stats")
     assert (stats["succeeded"], stats["failed"], stats["cancelled"]) == (2, 1, 0)
-    assert (stats["last_run_id"], stats["last_state"]) == (runs[2].id, "failed")
-    assert (stats["last_run_at"], stats["last_success_at"]) == (T0 + HOUR + MINUTE, T0 + HOUR)
-    assert stats["last_error"] == "HTTP 404"
+    assert (stats["last_run_id"], stats["last_state"]) == (runs[3].id, "failed")  # the state of the last that ended
+    assert (stats["last_run_at"], stats["last_success_at"]) == (T0 + HOUR + 2 * MINUTE, T0 + HOUR)
+    assert stats["last_error"] == "HTTP 500"
+
+
+async def test_the_error_of_a_run_that_is_retried_is_the_last_of_its_job(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    runs = await claimed(store, control, count=2)
+    await store.settle([settled(runs[0], Failed("HTTP 500")), settled(runs[1], Succeeded())])
+
+    [stats] = await database.rows("job_stats")
+    assert (stats["last_error"], stats["last_state"]) == ("HTTP 500", "succeeded")
+    assert (stats["succeeded"], stats["failed"], stats["cancelled"]) == (1, 0, 0)
 
 
 async def test_an_effect_begins_once_for_an_attempt(store: EngineStore, control: ControlStore) -> None:

@@ -158,10 +158,19 @@ async def patch_job(
 
 @router.delete("/{job}", summary="Delete a job", status_code=204, responses=answers(None, 404, 409, 412, status=204))
 async def delete_job(
-    control: ControlDep, user: Editor, job: JobRef, version: Version, take_over: TakeOver = False
+    control: ControlDep,
+    user: Editor,
+    job: JobRef,
+    version: Version,
+    take_over: TakeOver = False,
+    purge: Annotated[bool, Query(description="Remove its history too. Needs the role admin.")] = False,
 ) -> Response:
-    """Remove a job from use. Its history stays, and its waiting runs are cancelled."""
-    await control.jobs.delete(job, user, expect_version=version, take_over=take_over)
+    """Remove a job from use and cancel its waiting runs. Its history stays readable by its id until retention takes it.
+
+    With `purge` its runs, attempts, skips, statistics and versions go at once; that also works by the id of a job that
+    was deleted before. It is refused while a run of the job is running.
+    """
+    await control.jobs.delete(job, user, expect_version=version, take_over=take_over, purge=purge)
     return Response(status_code=204)
 
 
@@ -212,7 +221,8 @@ async def trigger_job(control: ControlDep, user: Operator, job: JobRef, body: Op
     given = read(bodies.TriggerBody, body)
     run_id = await control.jobs.trigger(job, user, payload=given.payload, key=given.key)
     view, attempts = await control.runs.get(run_id)
-    run = render.run_with_attempts(view, attempts, await control.runs.waits_for(view))
+    waits_for = await control.runs.waits_for([view])
+    run = render.run_with_attempts(view, attempts, waits_for.get(run_id))
     return JSONResponse({"run_id": str(run_id), "run": run}, 201)
 
 
@@ -284,8 +294,10 @@ async def list_runs_of_job(
 ) -> Response:
     """Runs of a job by the instant they are for, newest first."""
     del user
-    wanted = RunFilter(state, (await control.jobs.get(job)).job.id, since, until)
-    return JSONResponse(render.page(await control.runs.page(wanted, limit, cursor), render.run))
+    wanted = RunFilter(state, (await control.jobs.get(job, deleted=True)).job.id, since, until)
+    page = await control.runs.page(wanted, limit, cursor)
+    waits_for = await control.runs.waits_for(page.items)
+    return JSONResponse({"items": render.runs(page.items, waits_for), "next_cursor": page.next_cursor})
 
 
 @router.get("/{job}/stats", summary="How the runs of a job ended", responses=answers(shapes.StatsAnswer, 404))

@@ -110,11 +110,15 @@ async def get_overview(control: ControlDep, user: Viewer, since: Instant | None 
     )
 
 
-@router.get("/nodes", summary="The nodes that are alive", responses=answers(shapes.NodeList))
+@router.get("/nodes", summary="The nodes", responses=answers(shapes.NodeList))
 async def list_nodes(control: ControlDep, user: Viewer) -> Response:
-    """Every running engine process, with what it can run and how many runs it holds."""
+    """Every engine process, with what it can run and how many runs it holds.
+
+    A node that stops properly leaves the list. One that died stays for a day and is `stale`.
+    """
     del user
-    return JSONResponse({"items": [render.node(node) for node in await control.history.nodes()]})
+    found = await control.history.nodes()
+    return JSONResponse({"items": [render.node(each.node, is_stale=each.is_stale) for each in found]})
 
 
 @router.get("/audit", summary="Who changed what", responses=answers(shapes.AuditList))

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from hourbell.control.jobs import Intended
 from hourbell.control.pages import Page
@@ -43,7 +44,7 @@ def job(view: JobView) -> Json:
         "id": str(stored.id),
         **job_to_body(definition),
         "version": stored.version,
-        "state": _state(view),
+        "state": view.state.value,
         "error": stored.error,
         "paused": _paused(view),
         "managed_by": definition.managed_by,
@@ -54,12 +55,6 @@ def job(view: JobView) -> Json:
         "created_at": time(view.created_at),
         "updated_at": time(view.updated_at),
     }
-
-
-def _state(view: JobView) -> str:
-    if view.job.error is not None:
-        return "error"
-    return "active" if view.job.definition.enabled else "paused"
 
 
 def _paused(view: JobView) -> Json | None:
@@ -121,7 +116,7 @@ def warnings(found: Iterable[ScheduleWarning]) -> list[Json]:
     return [{"code": each.code, "message": each.message, "at": [rfc3339(at) for at in each.instants]} for each in found]
 
 
-def run(view: RunView) -> Json:
+def run(view: RunView, waits_for: str | None = None) -> Json:
     definition = view.definition
     payload = view.payload if view.has_payload or definition is None else definition.payload
     return {
@@ -133,6 +128,7 @@ def run(view: RunView) -> Json:
         "trigger": view.kind.value if definition is None else trigger_of(view, definition),
         "state": view.state.value,
         "reason": view.reason,
+        "waits_for": waits_for,
         "scheduled_at": time(view.scheduled_at),
         "local_at": view.local_at.isoformat(),
         "planned_at": time(view.planned_at),
@@ -157,8 +153,11 @@ def run(view: RunView) -> Json:
 
 
 def run_with_attempts(view: RunView, attempts: Iterable[AttemptView], waits_for: str | None) -> Json:
-    said = {"waits_for": waits_for, "log": _log(view.log)}
-    return {**run(view), **said, "attempts": [_attempt(each) for each in attempts]}
+    return {**run(view, waits_for), "log": _log(view.log), "attempts": [_attempt(each) for each in attempts]}
+
+
+def runs(views: Iterable[RunView], waits_for: Mapping[UUID, str]) -> list[Json]:
+    return [run(view, waits_for.get(view.id)) for view in views]
 
 
 def _progress(found: Progress | None) -> Json | None:
@@ -231,10 +230,11 @@ def stats(view: JobView, summary: Summary, since: datetime, *, is_sampled: bool)
     }
 
 
-def node(view: NodeView) -> Json:
+def node(view: NodeView, *, is_stale: bool) -> Json:
     return {
         "id": str(view.id),
         "host": view.host,
+        "stale": is_stale,
         "started_at": time(view.started_at),
         "beat_at": time(view.beat_at),
         "lanes": list(view.lanes),

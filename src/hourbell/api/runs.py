@@ -39,28 +39,35 @@ async def list_runs(
     """
     del user
     wanted = await _filter(control, state, job, since, until)
-    return JSONResponse(render.page(await control.runs.page(wanted, limit, cursor), render.run))
+    page = await control.runs.page(wanted, limit, cursor)
+    waits_for = await control.runs.waits_for(page.items)
+    return JSONResponse({"items": render.runs(page.items, waits_for), "next_cursor": page.next_cursor})
 
 
 @router.get("/late", summary="Runs that began late", responses=answers(shapes.Runs))
 async def list_late(control: ControlDep, user: Viewer, limit: Most = 100) -> Response:
-    """Of the last 10,000 runs to end, those that began later than their job's `late_after`, the latest first."""
+    """Runs that ended and began later than their job's `late_after`, worst first, as long as they are kept.
+
+    Runs late by ten seconds or less are looked for among the last 5,000 to end.
+    """
     del user
-    return JSONResponse({"items": [render.run(run) for run in await control.history.late(limit)]})
+    return JSONResponse({"items": render.runs(await control.history.late(limit), {})})
 
 
 @router.get("/stuck", summary="Runs that wait for long", responses=answers(shapes.Runs))
 async def list_stuck(control: ControlDep, user: Viewer, limit: Most = 100) -> Response:
     """Runs that still wait an hour after they were planned and ready."""
     del user
-    return JSONResponse({"items": [render.run(run) for run in await control.history.stuck(limit)]})
+    found = await control.history.stuck(limit)
+    return JSONResponse({"items": render.runs(found, await control.runs.waits_for(found))})
 
 
 @router.get("/orphans", summary="Runs that nobody has tried", responses=answers(shapes.Runs))
 async def list_orphans(control: ControlDep, user: Viewer, limit: Most = 100) -> Response:
     """Runs without a single attempt a quarter of an hour after they were planned and ready."""
     del user
-    return JSONResponse({"items": [render.run(run) for run in await control.history.orphans(limit)]})
+    found = await control.history.orphans(limit)
+    return JSONResponse({"items": render.runs(found, await control.runs.waits_for(found))})
 
 
 @router.post(
@@ -102,7 +109,8 @@ async def get_run(control: ControlDep, user: Viewer, run: UUID) -> Response:
     """A run with its attempts."""
     del user
     view, attempts = await control.runs.get(run)
-    return JSONResponse(render.run_with_attempts(view, attempts, await control.runs.waits_for(view)))
+    waits_for = await control.runs.waits_for([view])
+    return JSONResponse(render.run_with_attempts(view, attempts, waits_for.get(run)))
 
 
 @router.post(
@@ -130,7 +138,7 @@ async def discard_run(control: ControlDep, user: Operator, run: UUID) -> Respons
 
 
 async def _filter(control: Control, state: RunState | None, job: str | None, since: object, until: object) -> RunFilter:
-    job_id = None if job is None else (await control.jobs.get(job)).job.id
+    job_id = None if job is None else (await control.jobs.get(job, deleted=True)).job.id
     return RunFilter(state, job_id, since, until)  # type: ignore[arg-type]
 
 

@@ -27,10 +27,10 @@ class Answer(BaseModel):
 
 
 class Totals(Answer):
-    last_run_id: UUID | None
-    last_run_at: Instant | None
-    last_state: RunState | None
-    last_error: str | None
+    last_run_id: UUID | None = Field(description="The run that began last, also while it is under way.")
+    last_run_at: Instant | None = Field(description="When it began; if it never did, when it ended.")
+    last_state: RunState | None = Field(description="Its state now.")
+    last_error: str | None = Field(description="Of the last attempt that failed, also while its run is retrying.")
     last_success_at: Instant | None
     succeeded: int
     failed: int
@@ -87,7 +87,7 @@ class JobAnswer(Answer):
     enabled: bool
     tags: list[str]
     version: int
-    state: Literal["active", "paused", "error"]
+    state: Literal["active", "done", "paused", "error"]
     error: str | None
     paused: Paused | None
     managed_by: Literal["api", "code", "sql", "file"]
@@ -214,6 +214,7 @@ class RunAnswer(Answer):
     trigger: str
     state: RunState
     reason: Reason | None
+    waits_for: str | None = Field(description="Why it has not begun, in words; null if it does not wait.")
     scheduled_at: Instant
     local_at: str
     planned_at: Instant
@@ -237,7 +238,6 @@ class RunAnswer(Answer):
 
 
 class RunDetail(RunAnswer):
-    waits_for: str | None = Field(description="Why it has not begun, in words; null if it does not wait.")
     log: list[LogLine] = Field(description="of the attempt under way")
     attempts: list[AttemptAnswer]
 
@@ -388,6 +388,9 @@ class OverviewAnswer(Answer):
 class NodeAnswer(Answer):
     id: UUID
     host: str
+    stale: bool = Field(
+        description="It has sent no heartbeat for a minute, or its lease if that is longer: it is dead."
+    )
     started_at: Instant
     beat_at: Instant
     lanes: list[str]

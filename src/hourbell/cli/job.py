@@ -47,7 +47,7 @@ for _action in (*job_actions.COMMANDS, *job_history.COMMANDS, *job_secrets.COMMA
 )
 @click.argument("start", required=False, metavar="[START]")
 @click.option("--tag", metavar="TAG", help="With this tag.")
-@click.option("--state", type=click.Choice(["active", "paused", "error"]), help="In this state.")
+@click.option("--state", type=click.Choice(["active", "done", "paused", "error"]), help="In this state.")
 @click.option("--target", metavar="TYPE", help="Of this type: http, sql, task or queue.")
 @click.option("--last", "last_result", metavar="STATE", help="Whose last run ended so: succeeded, failed, cancelled.")
 @click.option("--managed-by", metavar="OWNER", help="Of this owner: api, code, file or sql.")

@@ -17,6 +17,8 @@ from hourbell.cli.views import job_lines, job_view, run_lines, run_view
 from hourbell.cli.waiting import exit_code_of, follow, is_unserved
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from hourbell.client import Client, Job
 
 _FEW = 5
@@ -169,24 +171,26 @@ def trigger(
     examples="""
     hourbell job delete nightly-report
     hourbell job delete --tag trial --yes
+    hourbell job delete nightly-report --purge
     """,
 )
 @selection_options
 @click.option("--take-over", is_flag=True, help="Also if a file, a program or plain SQL owns it, and may put it back.")
+@click.option("--purge", is_flag=True, help="Remove the history too; by id also of a job deleted before. Needs admin.")
 @server_options
-def delete(client: "Client", selection: Selection, take_over: bool) -> None:
-    """Remove jobs from use. Their history stays, and what waits is cancelled."""
+def delete(client: "Client", selection: Selection, take_over: bool, purge: bool) -> None:
+    """Remove jobs from use and cancel what waits. Their history stays readable by the job's id, unless you purge it."""
 
     jobs = selection.jobs(client, "delete")
     gone = 0
 
     def remove(job: str) -> None:
         nonlocal gone
-        found = client.jobs.get(job)
-        client.jobs.delete(found.id, take_over=take_over)
+        ref, name = _deletable(client, job, purge=purge)
+        client.jobs.delete(ref, take_over=take_over, purge=purge)
         gone += 1
         if len(jobs) <= LONGEST_LIST:
-            click.echo(f"deleted {plain(found.name)}", err=True)
+            click.echo(f"{'purged' if purge else 'deleted'} {plain(name)}", err=True)
 
     try:
         _, status = act_on_each(client, jobs, remove, "deleted")
@@ -197,6 +201,19 @@ def delete(client: "Client", selection: Selection, take_over: bool) -> None:
 
 
 COMMANDS = (pause, resume, trigger, delete)
+
+
+def _deletable(client: "Client", job: str, *, purge: bool) -> "tuple[UUID | str, str]":
+    """The id and the name of a job. Only its id may be known of one that was deleted before and is to be purged."""
+    from hourbell.client import NotFound
+
+    try:
+        found = client.jobs.get(job)
+    except NotFound:
+        if not purge:
+            raise
+        return job, job
+    return found.id, found.name
 
 
 def _show_jobs(made: "list[Job]", selection: Selection, output: Output, zone: str, done: str) -> None:

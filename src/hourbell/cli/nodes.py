@@ -1,4 +1,4 @@
-"""`hourbell nodes`: the engine processes that run."""
+"""`hourbell nodes`: the engine processes, alive and stale."""
 
 from typing import TYPE_CHECKING
 
@@ -19,13 +19,17 @@ if TYPE_CHECKING:
 @output_options
 @server_options
 def command(client: "Client", zone: str, output: Output) -> None:
-    """List the nodes that run, how busy they are, and when they were last heard of."""
+    """List the nodes: their state, how many runs they hold, and their last heartbeat.
+
+    A node that stops properly leaves the list. One that died stays for a day and is stale.
+    """
     found = client.nodes()
     view = View(
-        ("NODE", "HOST", "RUNNING", f"STARTED ({zone})", f"HEARD OF ({zone})", "TZDATA", "LANES"),
+        ("NODE", "HOST", "STATE", "RUNNING", f"STARTED ({zone})", f"LAST HEARTBEAT ({zone})", "TZDATA", "LANES"),
         lambda node: (
             node.id,
             node.host,
+            "stale" if node.stale else "live",
             node.running,
             shown(node.started_at, zone),
             shown(node.beat_at, zone),
@@ -36,5 +40,5 @@ def command(client: "Client", zone: str, output: Output) -> None:
         lambda node: node.host,
     )
     output.items(found, view, found.raw)
-    if not found and output.is_for_people:
+    if all(node.stale for node in found) and output.is_for_people:
         note("no node runs; `hourbell serve` starts one")

@@ -21,6 +21,8 @@ _NARROWEST = 20
 _COLOURED = ("STATE", "LAST")
 _COLOURS = {
     "active": "green",
+    "live": "green",
+    "stale": "red",
     "paused": "yellow",
     "error": "red",
     "running": "cyan",

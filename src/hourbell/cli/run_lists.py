@@ -24,11 +24,11 @@ _number_option = click.option(
 @output_options
 @server_options
 def late(client: "Client", number: int, zone: str, output: Output) -> None:
-    """List the runs, of those that ended last, that began later than their job's --late-after, the latest first."""
+    """List runs that began later than their job's --late-after, worst first."""
     found = client.runs.late(limit=number)
     _show(found, zone, output)
     if found and output.is_for_people:
-        note(f"the latest began {milliseconds(found[0].lateness_ms)} after its instant")
+        note(f"the worst began {milliseconds(found[0].lateness_ms)} after its instant")
 
 
 @click.command(cls=ExampleCommand, examples="hourbell run stuck\nhourbell run stuck -q")

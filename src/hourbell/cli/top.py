@@ -94,8 +94,11 @@ class _Found:
         )
         comes = [(job.name, shown(job.next_at, zone), job.timezone) for job in self.next if job.next_at]
         lines += _section("next", ("JOB", f"NEXT ({zone})", "TIMEZONE"), comes)
-        nodes = [(node.host, node.running, shown(node.beat_at, zone), node.id) for node in self.nodes]
-        return lines + _section("nodes", ("HOST", "RUNNING", f"HEARD OF ({zone})", "NODE"), nodes)
+        nodes = [
+            (node.host, "stale" if node.stale else "live", node.running, shown(node.beat_at, zone), node.id)
+            for node in self.nodes
+        ]
+        return lines + _section("nodes", ("HOST", "STATE", "RUNNING", f"LAST HEARTBEAT ({zone})", "NODE"), nodes)
 
 
 def _running(run: "Run", zone: str) -> tuple[str, ...]:

@@ -44,7 +44,18 @@ def job_view(zone: str) -> View:
 
 def run_view(zone: str) -> View:
     return View(
-        ("RUN", "JOB", "STATE", "KIND", f"INSTANT ({zone})", f"ENDED ({zone})", "ATTEMPT", "TOOK", "REASON"),
+        (
+            "RUN",
+            "JOB",
+            "STATE",
+            "KIND",
+            f"INSTANT ({zone})",
+            f"ENDED ({zone})",
+            "ATTEMPT",
+            "TOOK",
+            "REASON",
+            "WAITS FOR",
+        ),
         lambda run: (
             run.id,
             run.job_name or "(deleted)",
@@ -54,7 +65,8 @@ def run_view(zone: str) -> View:
             shown(run.finished_at, zone),
             run.attempt,
             milliseconds(run.duration_ms),
-            ", ".join(filter(None, (run.reason, _next_try(run, zone)))),
+            run.reason,
+            run.waits_for,
         ),
         lambda run: run.id,
         lambda run: run.id,
@@ -174,10 +186,6 @@ def _attempt_lines(attempt: "Attempt", zone: str) -> list[str]:
     )
     excerpt = (attempt.excerpt or "")[:_LONGEST_EXCERPT].splitlines()
     return [*lines, *(f"  | {plain(line)}" for line in excerpt), *_log_lines(attempt.log, zone)]
-
-
-def _next_try(run: "Run", zone: str) -> str | None:
-    return f"next try {shown(run.ready_at, zone)}" if run.state == "retrying" and run.ready_at else None
 
 
 def _progress(run: "Run") -> str | None:

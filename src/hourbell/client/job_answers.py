@@ -58,7 +58,7 @@ class Job(Answer):
     schedule: str
     target: Mapping[str, Any]
     version: int
-    state: str  # active, paused or error
+    state: str  # active, done, paused or error
     timezone: str = "UTC"
     dst: str = "once"
     payload: Any = None

@@ -193,9 +193,12 @@ class Jobs:
         )
         return Intention.of(changed) if dry_run else Job.of(changed)
 
-    async def delete(self, job: Ref, *, expect_version: int | None = None, take_over: bool = False) -> None:
-        """Remove a job from use. Its history stays, and its waiting runs are cancelled."""
-        path = _path(job) + ("?take_over=true" if take_over else "")
+    async def delete(
+        self, job: Ref, *, expect_version: int | None = None, take_over: bool = False, purge: bool = False
+    ) -> None:
+        """Remove a job from use and cancel its waiting runs. Its history stays, or with `purge` goes too."""
+        flags = "&".join(f"{name}=true" for name in _how(take_over=take_over, purge=purge))
+        path = _path(job) + (f"?{flags}" if flags else "")
         # By name, a second try might meet a job that somebody has made since.
         await self._caller.delete(path, expect_version=expect_version, may_repeat=is_id(job))
 

@@ -63,7 +63,7 @@ class Overview(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node(Answer):
-    """A running engine process."""
+    """An engine process; a stale one has sent no heartbeat for too long and counts as dead."""
 
     id: UUID
     host: str
@@ -72,6 +72,7 @@ class Node(Answer):
     lanes: tuple[str, ...] = ()
     tzdata: str = ""
     running: int = 0
+    stale: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -148,7 +148,8 @@ class _Case:
                 return self._say(Verdict.SUCCEEDED, f"{ran}succeeded{_timing(run)}{self._replayed()}")
             case RunState.FAILED:
                 why = _FAILURES[Reason(run.reason)] if run.reason else "nobody noted why"
-                error = self.view.totals.last_error if self.view.totals.last_run_id == run.id else None
+                totals = self.view.totals
+                error = run.error or (totals.last_error if totals.last_run_id == run.id else None)
                 told = f" ({_short(error)})" if error else ""
                 return self._say(Verdict.FAILED, f"{ran}failed{_attempts(run)}: {why}{told}{self._what_now(run)}")
             case RunState.CANCELLED:

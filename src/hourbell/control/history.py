@@ -33,6 +33,7 @@ MOST_SAMPLED = 10_000
 MOST_SCHEDULES = 2_000
 STUCK_AFTER = timedelta(hours=1)
 ORPHAN_AFTER = timedelta(minutes=15)
+STALE_NODES_KEPT_FOR = timedelta(days=1)
 _ORDERED_BY_TIME = {JobSort.NEXT}
 
 
@@ -46,11 +47,22 @@ class Forecast:
     jobs_left_out: int
 
 
+@dataclass(frozen=True, slots=True)
+class ListedNode:
+    """A node on the list; a stale one has sent no heartbeat for too long and counts as dead."""
+
+    node: NodeView
+    is_stale: bool
+
+
 class History:
-    def __init__(self, jobs: Jobs, lists: ListStore, *, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, jobs: Jobs, lists: ListStore, *, now: Callable[[], datetime], live_for: timedelta = LIVE_FOR
+    ) -> None:
         self._jobs = jobs
         self._lists = lists
         self._now = now
+        self._live_for = live_for
 
     async def jobs(self, query: JobQuery, limit: int, cursor: str | None = None) -> Page[JobView]:
         """Jobs in the order of the query, which must be one that its filters have an index for."""
@@ -67,7 +79,7 @@ class History:
 
     async def skips(self, ref: str, limit: int, cursor: str | None = None) -> Page[SkipView]:
         """Instants of a job that got no run, newest first."""
-        job_id = (await self._jobs.get(ref)).job.id
+        job_id = (await self._jobs.get(ref, deleted=True)).job.id
         before = None
         if cursor is not None:
             at, number = parts_of("skips", cursor, 2)
@@ -78,7 +90,7 @@ class History:
 
     async def versions(self, ref: str, limit: int, cursor: str | None = None) -> Page[VersionView]:
         """The definitions a job has had, newest first."""
-        job_id = (await self._jobs.get(ref)).job.id
+        job_id = (await self._jobs.get(ref, deleted=True)).job.id
         before = None if cursor is None else number_of(parts_of("versions", cursor, 1)[0])
         found = await self._lists.versions(job_id, limit + 1, before)
         more = len(found) > limit
@@ -104,7 +116,7 @@ class History:
 
     async def stats(self, ref: str, since: datetime) -> tuple[JobView, Summary, bool]:
         """How the newest runs of a job ended, and whether there were more than are looked at."""
-        view = await self._jobs.get(ref)
+        view = await self._jobs.get(ref, deleted=True)
         ended = await self._lists.ended(view.job.id, since, MOST_SAMPLED)
         return view, summarize(ended), len(ended) == MOST_SAMPLED
 
@@ -119,7 +131,7 @@ class History:
         return Forecast(start, bucket, counts, left_out)
 
     async def late(self, limit: int) -> list[RunView]:
-        """Runs that began late, the latest first."""
+        """Runs that began late, worst first."""
         return await self._lists.late_runs(self._now(), limit)
 
     async def stuck(self, limit: int) -> list[RunView]:
@@ -130,9 +142,11 @@ class History:
         """Runs that could have been taken for a quarter of an hour, and that nobody has tried."""
         return await self._lists.stuck_runs(self._now() - ORPHAN_AFTER, limit, untried=True)
 
-    async def nodes(self) -> list[NodeView]:
-        """The nodes that are alive."""
-        return await self._lists.nodes(self._now() - LIVE_FOR)
+    async def nodes(self) -> list[ListedNode]:
+        """List nodes until they stop properly or a day after their last heartbeat, with whether they are stale."""
+        now = self._now()
+        found = await self._lists.nodes(now - STALE_NODES_KEPT_FOR)
+        return [ListedNode(node, is_stale=node.beat_at < now - self._live_for) for node in found]
 
     async def warnings(self, definition: Definition) -> list[ScheduleWarning]:
         """What may surprise about a job: its schedule, or that no node could run it."""
@@ -141,7 +155,8 @@ class History:
 
     async def warnings_of(self, definitions: Sequence[Definition]) -> list[list[ScheduleWarning]]:
         """The same for each of several jobs."""
-        now, nodes = self._now(), await self.nodes()
+        now = self._now()
+        nodes = await self._lists.nodes(now - self._live_for)
         served = {lane: is_served(lane, nodes) for lane in {job.lane for job in definitions}}
         return [_warnings(job, now, is_served=served[job.lane]) for job in definitions]
 

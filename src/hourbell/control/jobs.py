@@ -20,15 +20,19 @@ from hourbell.core.roles import Role
 from hourbell.core.run import manual_run_id
 from hourbell.core.same import same_definition
 from hourbell.core.schedule import ScheduleError
+from hourbell.core.states import RunState
 from hourbell.core.target import TargetError, parse_target
 from hourbell.sealing import HEADER, SIGNING, Plain, Sealed
 from hourbell.store.base import Conflict
+from hourbell.store.changes import runs_still_running
 from hourbell.store.control import ControlStore
-from hourbell.store.lists import JobView, ListStore
+from hourbell.store.lists import JobView, ListStore, RunList, RunQuery
 
 OWN = "api"
 _KEYS = UUID("0f6c0a5e-8a57-5c39-9a1e-5d1c7f6b2a40")  # the namespace of ids that come from a caller's key
 _LONGEST_NOTE = 1_000
+_PURGED_AT_ONCE = 1_000  # runs in one transaction
+_MOST_COUNTED = 1_000
 _MAKE_KEY = "set HOURBELL_SECRET_KEY to base64 of 32 random bytes, as `openssl rand -base64 32` makes"
 
 
@@ -71,9 +75,9 @@ class Jobs:
         self._now = now
         self._new_id = new_id
 
-    async def get(self, ref: str | UUID) -> JobView:
-        """A job by its id or its name; Conflict if there is none."""
-        found = await self._find(ref)
+    async def get(self, ref: str | UUID, *, deleted: bool = False) -> JobView:
+        """A job by its id or its name; by id also a deleted one, if asked for. Conflict if there is none."""
+        found = await self._find(ref, deleted=deleted)
         if found is None:
             raise no_such_job(ref)
         return found
@@ -163,9 +167,36 @@ class Jobs:
         except _Unchanged:
             return Intended(found.job.definition, found.job.definition)
 
-    async def delete(self, ref: str, user: User, *, expect_version: int | None = None, take_over: bool = False) -> None:
-        """Remove a job from use; its history stays and its waiting runs are cancelled."""
-        found = await self.get(ref)
+    async def delete(
+        self,
+        ref: str,
+        user: User,
+        *,
+        expect_version: int | None = None,
+        take_over: bool = False,
+        purge: bool = False,
+    ) -> None:
+        """Remove a job from use and cancel its waiting runs. Its history stays, unless an admin purges it.
+
+        By its id, a job that was deleted before may be purged too.
+        """
+        if purge:
+            user.must_be(Role.ADMIN, "to purge the history of a job")
+        found = await self.get(ref, deleted=purge)
+        if purge:
+            running = RunQuery(RunList.OF_JOB, RunState.RUNNING, found.job.id)
+            if under_way := await self._lists.runs(running, _MOST_COUNTED):
+                raise runs_still_running(len(under_way))
+        if found.deleted_at is None:
+            await self._delete(found, user, expect_version=expect_version, take_over=take_over)
+        if purge:
+            request = replace(user.request, key=None)
+            while not await self._store.purge_job(
+                found.job.id, self._now(), user.name, limit=_PURGED_AT_ONCE, request=request
+            ):
+                pass
+
+    async def _delete(self, found: JobView, user: User, *, expect_version: int | None, take_over: bool) -> None:
         self._may_change(found.job, user)
         if not take_over:
             _refuse_owned(found.job)
@@ -266,11 +297,11 @@ class Jobs:
         request = user.request
         return self._new_id() if request.key is None else keyed_id(_KEYS, request.key, request.key_milliseconds)
 
-    async def _find(self, ref: str | UUID) -> JobView | None:
+    async def _find(self, ref: str | UUID, *, deleted: bool = False) -> JobView | None:
         if isinstance(ref, UUID):
-            return await self._lists.job(ref)
+            return await self._lists.job(ref, deleted=deleted)
         try:
-            by_id = await self._lists.job(UUID(ref))
+            by_id = await self._lists.job(UUID(ref), deleted=deleted)
         except ValueError:
             by_id = None
         return by_id or await self._lists.job(ref)

@@ -56,12 +56,19 @@ class BulkResult:
 
 class Runs:
     def __init__(
-        self, store: ControlStore, lists: ListStore, *, now: Callable[[], datetime], new_id: Callable[[], UUID]
+        self,
+        store: ControlStore,
+        lists: ListStore,
+        *,
+        now: Callable[[], datetime],
+        new_id: Callable[[], UUID],
+        live_for: timedelta = LIVE_FOR,
     ) -> None:
         self._store = store
         self._lists = lists
         self._now = now
         self._new_id = new_id
+        self._live_for = live_for
 
     async def page(self, wanted: RunFilter, limit: int, cursor: str | None = None) -> Page[RunView]:
         """Runs of a job by instant, newest first; of all jobs what runs, then what waits, then what ended last."""
@@ -85,12 +92,14 @@ class Runs:
             raise Conflict("no_such_run", f"there is no run {run_id}; it may have been pruned")
         return found, await self._lists.attempts(run_id)
 
-    async def waits_for(self, run: RunView) -> str | None:
-        """Why a run has not begun; None if it does not wait."""
-        if run.state not in WAITING:
-            return None
+    async def waits_for(self, runs: Sequence[RunView]) -> dict[UUID, str]:
+        """Why those of the runs that wait have not begun, by the run's id."""
+        if not any(run.state in WAITING for run in runs):
+            return {}
         now = self._now()
-        return waits_for(run, now, await self._lists.nodes(now - LIVE_FOR))
+        nodes = await self._lists.nodes(now - self._live_for)
+        reasons = ((run.id, waits_for(run, now, nodes)) for run in runs)
+        return {run_id: reason for run_id, reason in reasons if reason is not None}
 
     async def cancel(self, run_id: UUID, user: User) -> bool:
         """Cancel a waiting run, or ask its node to stop it. True if it has ended by that."""

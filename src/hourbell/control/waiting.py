@@ -1,10 +1,11 @@
-"""What a run waits for, in words: its time, a node that could run it, or a free place."""
+"""Why a run waits: its time, a node that serves its lane, another run of its job, or a free slot."""
 
 from collections.abc import Iterable
 from datetime import datetime
 
 from hourbell.core.preview import rfc3339
-from hourbell.core.states import WAITING
+from hourbell.core.settle import SUSPECT_AFTER
+from hourbell.core.states import WAITING, RunState
 from hourbell.store.lists import NodeView, RunView
 from hourbell.store.records import serves
 
@@ -21,11 +22,20 @@ def nobody_serves(lane: str) -> str:
 
 
 def waits_for(run: RunView, now: datetime, nodes: Iterable[NodeView]) -> str | None:
-    """Why a run has not begun; None if it does not wait."""
+    """Explain why a run has not begun, given the nodes that are alive; None if it does not wait."""
     if run.state not in WAITING:
         return None
     if run.ready_at > now:
-        return f"its time, {rfc3339(run.ready_at)}"
+        what = "its next attempt" if run.state is RunState.RETRYING else "its time"
+        return f"{what}, {_second(run.ready_at)}"
     if not is_served(run.lane, nodes):
-        return f"{nobody_serves(run.lane)}; it waits until one does, at the longest until {rfc3339(run.expires_at)}"
-    return "a free place, or the end of the run before it"
+        return f"{nobody_serves(run.lane)}; it waits until one does, at the longest until {_second(run.expires_at)}"
+    if run.blocked_by is not None:
+        return f"run {run.blocked_by} of the same job to end"
+    if run.crashes >= SUSPECT_AFTER:
+        return f"its turn alone: {run.crashes} nodes died while they ran it"
+    return f"a free slot in the lane {run.lane}"
+
+
+def _second(instant: datetime) -> str:
+    return rfc3339(instant.replace(microsecond=0))

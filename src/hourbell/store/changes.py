@@ -29,6 +29,22 @@ def with_lane(definition: Definition) -> Definition:
     return definition if definition.lane == lane else replace(definition, lane=lane)
 
 
+def refuse_purge(row: Row | None, job_id: UUID, running: int) -> Row:
+    """Return the row of a job that may be purged, else raise a Conflict."""
+    if row is None:
+        raise Conflict("no_such_job", f"there is no job {str(job_id)!r}")
+    if row["deleted_at"] is None:
+        raise Conflict("job_not_deleted", "only a deleted job is purged; delete it first")
+    if running:
+        raise runs_still_running(running)
+    return row
+
+
+def runs_still_running(count: int) -> Conflict:
+    runs = "1 run of this job is" if count == 1 else f"{count} runs of this job are"
+    return Conflict("runs_running", f"{runs} running; cancel it or wait for its end, then purge again")
+
+
 def manual_run(job: Job, run_id: UUID, now: datetime) -> NewRun:
     """A run somebody asks for now."""
     return NewRun(

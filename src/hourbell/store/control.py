@@ -130,6 +130,15 @@ class ControlStore(Protocol):
     ) -> None:
         """Remove a job from use; its history stays and its waiting runs are cancelled."""
 
+    async def purge_job(
+        self, job_id: UUID, now: datetime, by: str, *, limit: int, request: Request | None = None
+    ) -> bool:
+        """Remove up to `limit` runs of a deleted job, and with the last of them the job and its whole history.
+
+        True if the job is gone. What still waits is cancelled first. `Conflict` if there is no such job, it is not
+        deleted, or one of its runs is running.
+        """
+
     async def trigger_job(
         self, job_id: UUID, run_id: UUID, now: datetime, payload: object, by: str, *, request: Request | None = None
     ) -> Run:

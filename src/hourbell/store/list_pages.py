@@ -23,6 +23,7 @@ _JOB_ORDERS = {
 }
 _JOB_STATES = {
     JobState.ACTIVE: "job_is_active",
+    JobState.DONE: "job_is_done",
     JobState.PAUSED: "job_is_paused",
     JobState.ERROR: "job_is_in_error",
 }

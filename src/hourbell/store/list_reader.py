@@ -44,7 +44,7 @@ from hourbell.store.views import (
     version_view,
 )
 
-LATE_WINDOW = 10_000  # of the runs that ended last
+LATE_WINDOW = 5_000  # of the runs that began the latest, and of those that ended last
 COUNTED = 100_000  # ended runs in an overview
 _SOURCES = 50  # up to so many sources of an owner are walked one by one
 _DELETED = "job.delete"

@@ -19,12 +19,12 @@ from hourbell.core.states import Kind, RunState, SkipReason
 
 @dataclass(frozen=True, slots=True)
 class JobTotals:
-    """How a job's runs ended, ever."""
+    """How a job's runs went, ever. The last run is the one that began last, also while it is under way."""
 
     last_run_id: UUID | None = None
-    last_run_at: datetime | None = None
+    last_run_at: datetime | None = None  # when it began; if it never did, when it ended
     last_state: str | None = None
-    last_error: str | None = None
+    last_error: str | None = None  # of the last attempt that failed
     last_success_at: datetime | None = None
     succeeded: int = 0
     failed: int = 0
@@ -43,6 +43,15 @@ class JobView:
     paused_by: str | None
     totals: JobTotals
     pruned_until: datetime | None  # an instant up to here without a run may have had one
+    is_done: bool = False  # it never fires again, and none of its runs is unfinished
+
+    @property
+    def state(self) -> "JobState":
+        if self.job.error is not None:
+            return JobState.ERROR
+        if not self.job.definition.enabled:
+            return JobState.PAUSED
+        return JobState.DONE if self.is_done else JobState.ACTIVE
 
 
 class JobSort(StrEnum):
@@ -52,7 +61,8 @@ class JobSort(StrEnum):
 
 
 class JobState(StrEnum):
-    ACTIVE = "active"  # enabled, and not in error
+    ACTIVE = "active"  # enabled, not in error, and not done
+    DONE = "done"  # enabled, but it never fires again and none of its runs is unfinished
     PAUSED = "paused"
     ERROR = "error"  # it cannot be planned
 
@@ -68,7 +78,7 @@ class JobQuery:
     target: str | None = None  # its type
     managed_by: str | None = None
     source: str | None = None
-    last_result: str | None = None  # the state in which its last run ended
+    last_result: str | None = None  # the state in which the last of its runs to end did
     next_before: datetime | None = None
 
 
@@ -120,6 +130,8 @@ class RunView:
     has_payload: bool  # a payload of its own goes before its job's
     result: object
     is_cancel_requested: bool = False
+    blocked_by: UUID | None = None  # while it waits: the run of its job that must end before it may begin
+    error: str | None = None  # of its last attempt, where an instant is asked for
     progress: Progress | None = None  # while it is running, if it says so
     log: Sequence[LogLine] = ()  # of the attempt under way, where the run is asked for alone
 
@@ -294,7 +306,10 @@ class ListStore(Protocol):
         """A page of runs. A place holds the instant that its list is sorted by."""
 
     async def late_runs(self, now: datetime, limit: int) -> list[RunView]:
-        """Of the last 10,000 runs to end, those begun later than their job's `late_after`, the latest begun first."""
+        """Ended runs that began later than their job's `late_after`, worst first, at most 5,000 looked at.
+
+        Those late by ten seconds or less are looked for among the last 5,000 runs to end.
+        """
 
     async def stuck_runs(self, ready_before: datetime, limit: int, *, untried: bool = False) -> list[RunView]:
         """Waiting runs, planned and ready since before then, by when they expire; only those never tried, if asked."""

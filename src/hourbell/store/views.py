@@ -40,7 +40,7 @@ _PLAIN_OF_RUN = tuple(
     field.name
     for field in fields(RunView)
     if field.name not in ("definition", "kind", "state", "payload", "has_payload", "result", "is_cancel_requested")
-    and field.name not in ("progress", "log")
+    and field.name not in ("progress", "log", "blocked_by", "error")
 )
 
 
@@ -56,6 +56,7 @@ def job_view(row: Row) -> JobView:
         paused_by=row["paused_by"],
         totals=JobTotals(*totals),
         pruned_until=row["pruned_until"],
+        is_done=bool(row["is_done"]),
     )
 
 
@@ -70,6 +71,8 @@ def run_view(row: Row) -> RunView:
         has_payload=row["payload"] is not None,
         result=_value(row["result"]),
         is_cancel_requested=bool(row["is_cancel_requested"]),
+        blocked_by=row.get("blocked_by"),
+        error=row.get("error"),
         progress=_progress(row),
         log=_log(row.get("progress_log")),
     )

@@ -28,6 +28,7 @@ from hourbell.store.changes import (
     manual_run,
     refuse_cancel,
     refuse_discard,
+    refuse_purge,
     refuse_replay,
     replay_values,
     with_lane,
@@ -167,6 +168,24 @@ class PostgresControlStore:
             job, _ = await lock_job(connection, job_id, expect_version)
             await delete_jobs(connection, [job_id], now)
             await audit_job(connection, now, by, "job.delete", job_id, job.definition, None, request)
+
+    async def purge_job(
+        self, job_id: UUID, now: datetime, by: str, *, limit: int, request: Request | None = None
+    ) -> bool:
+        async with self._writing(request, now) as connection:
+            found = await connection.fetchrow(SQL["lock_any_job"], job_id)
+            job = refuse_purge(found, job_id, await connection.fetchval(SQL["running_of_job"], job_id))
+            await connection.execute(ENGINE_SQL["cancel_waiting_of_jobs"], [job_id], now, True, [])
+            runs = [row["id"] for row in await connection.fetch(SQL["some_runs_of_job"], job_id, limit)]
+            for statement in ("delete_attempts", "delete_cancels", "delete_runs"):
+                await connection.execute(ENGINE_SQL[statement], runs)
+            if len(runs) == limit:
+                return False
+            await connection.execute("set local hourbell.prunes = 'on'")
+            await connection.execute(SQL["delete_job"], job_id)
+            name = json.dumps({"name": job["name"]})
+            await audit(connection, now, by, "job.purge", str(job_id), name, None, request)
+            return True
 
     async def trigger_job(
         self, job_id: UUID, run_id: UUID, now: datetime, payload: object, by: str, *, request: Request | None = None

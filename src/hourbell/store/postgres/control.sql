@@ -93,6 +93,20 @@ delete from hourbell.imports where id = $1 or started_at < $2
 -- name: mark_deleted
 update hourbell.jobs set deleted_at = $2, plan_at = null, updated_at = $2 where id = any($1::uuid[])
 
+-- name: lock_any_job
+-- Also a deleted one.
+select name, deleted_at from hourbell.jobs where id = $1 for update
+
+-- name: running_of_job
+select count(*) from hourbell.runs where job_id = $1 and state = 'running'
+
+-- name: some_runs_of_job
+select id from hourbell.runs where job_id = $1 order by scheduled_at limit $2
+
+-- name: delete_job
+-- What else there is of it goes with it, by the tables' own rules.
+delete from hourbell.jobs where id = $1
+
 -- name: run_by_id
 select id, job_id, job_version, kind, scheduled_at, ready_at, expires_at, state, lane, attempt, failures, crashes,
        started_at, at_most_once, begun_attempt, payload::text

@@ -332,20 +332,20 @@ with given as materialized (
     select job_id,
            (array_agg(id order by at desc))[1],
            max(at),
-           (array_agg(state order by at desc))[1],
-           (array_agg(error order by at desc) filter (where state = 'failed'))[1],
+           (array_agg(state order by at desc) filter (where state <> 'retrying'))[1],
+           (array_agg(error order by at desc) filter (where state in ('failed', 'retrying')))[1],
            max(at) filter (where state = 'succeeded'),
            count(*) filter (where state = 'succeeded'),
            count(*) filter (where state = 'failed'),
            count(*) filter (where state = 'cancelled')
     from changed
-    where state in ('succeeded', 'failed', 'cancelled')
+    where state in ('succeeded', 'failed', 'cancelled') or (state = 'retrying' and error is not null)
     group by job_id
     order by job_id
     on conflict (job_id) do update
     set last_run_id = excluded.last_run_id,
         last_run_at = excluded.last_run_at,
-        last_state = excluded.last_state,
+        last_state = coalesce(excluded.last_state, hourbell.job_stats.last_state),
         last_error = coalesce(excluded.last_error, hourbell.job_stats.last_error),
         last_success_at = coalesce(excluded.last_success_at, hourbell.job_stats.last_success_at),
         succeeded = hourbell.job_stats.succeeded + excluded.succeeded,

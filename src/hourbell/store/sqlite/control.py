@@ -24,6 +24,7 @@ from hourbell.store.changes import (
     manual_run,
     refuse_cancel,
     refuse_discard,
+    refuse_purge,
     refuse_replay,
     replay_values,
     with_lane,
@@ -45,6 +46,7 @@ from hourbell.store.sqlite.changing import (
 )
 from hourbell.store.sqlite.connection import Operation, Session, T
 from hourbell.store.sqlite.importing import import_jobs, prune_jobs
+from hourbell.store.sqlite.plan_words import SQL as ENGINE_SQL
 from hourbell.store.sqlite.plan_words import cancel_waiting as cancel_waiting_of
 from hourbell.store.sqlite.plan_words import insert_runs
 from hourbell.store.sqlite.planning import refuse_functions
@@ -173,6 +175,26 @@ class SqliteControlStore:
             audit_job(session, now, by, "job.delete", job_id, job.definition, None, request)
 
         await self._write(delete, request, now)
+
+    async def purge_job(
+        self, job_id: UUID, now: datetime, by: str, *, limit: int, request: Request | None = None
+    ) -> bool:
+        def purge(session: Session) -> bool:
+            [running] = session.fetch(SQL["running_of_job"], job_id)
+            job = refuse_purge(session.fetch_one(SQL["lock_any_job"], job_id), job_id, running["count"])
+            cancel_waiting_of(session, [job_id], now, every_kind=True)
+            runs = [row["id"] for row in session.fetch(SQL["some_runs_of_job"], job_id, limit)]
+            for statement in ("delete_attempts", "delete_cancels", "delete_runs"):
+                session.execute(ENGINE_SQL[statement], runs)
+            if len(runs) == limit:
+                return False
+            session.execute(ENGINE_SQL["begin_pruning"])
+            session.execute(SQL["delete_job"], job_id)
+            session.execute(ENGINE_SQL["end_pruning"])
+            audit(session, now, by, "job.purge", str(job_id), json.dumps({"name": job["name"]}), None, request)
+            return True
+
+        return await self._write(purge, request, now)
 
     async def trigger_job(
         self, job_id: UUID, run_id: UUID, now: datetime, payload: object, by: str, *, request: Request | None = None

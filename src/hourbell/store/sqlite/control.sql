@@ -83,6 +83,20 @@ update hourbell_jobs
 set deleted_at = ?2, plan_at = null, updated_at = ?2
 where id in (select unhex(value) from json_each(?1))
 
+-- name: lock_any_job
+-- Also a deleted one.
+select name, deleted_at from hourbell_jobs where id = ?
+
+-- name: running_of_job
+select count(*) as count from hourbell_runs where job_id = ? and state = 'running'
+
+-- name: some_runs_of_job
+select id from hourbell_runs where job_id = ?1 order by scheduled_at limit ?2
+
+-- name: delete_job
+-- What else there is of it goes with it, by the tables' own rules.
+delete from hourbell_jobs where id = ?
+
 -- name: run_by_id
 select id, job_id, job_version, kind, scheduled_at, ready_at, expires_at, state, lane, attempt, failures, crashes,
        started_at, at_most_once, begun_attempt, payload

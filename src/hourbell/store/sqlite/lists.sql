@@ -6,10 +6,20 @@
 with page as materialized (
     select j.* from {from} where {where} order by {order} limit :limit
 )
-select j.*, s.last_run_id, s.last_run_at, s.last_state, s.last_error, s.last_success_at, s.succeeded, s.failed,
-       s.cancelled, s.pruned_until
+select j.*, coalesce(u.id, s.last_run_id) as last_run_id,
+       coalesce(u.started_at, l.started_at, s.last_run_at) as last_run_at,
+       coalesce(u.state, l.state, s.last_state) as last_state,
+       s.last_error, s.last_success_at, s.succeeded, s.failed, s.cancelled, s.pruned_until,
+       j.enabled and j.error is null and j.next_at is null and j.plan_at is null and j.cursor_at is not null
+       and not (exists (select 1 from hourbell_runs r where r.job_id = j.id and r.state = 'running')
+                or exists (select 1 from hourbell_runs r where r.job_id = j.id and r.state in ('pending', 'retrying'))) as is_done
 from page j
 left join hourbell_job_stats s on s.job_id = j.id
+left join hourbell_runs l on l.id = s.last_run_id
+left join hourbell_runs u on u.rowid = (
+    select r.rowid from hourbell_runs r indexed by hourbell_runs_running
+    where r.job_id = j.id and r.state = 'running' and r.started_at >= coalesce(l.started_at, r.started_at)
+    order by r.started_at desc limit 1)
 order by {sort}
 
 -- name: jobs_by_name
@@ -77,6 +87,14 @@ exists (select 1 from hourbell_job_tags t where t.tag = :tag and t.name = j.name
 
 -- name: job_is_active
 j.enabled and j.error is null
+    and (j.next_at is not null or j.plan_at is not null or j.cursor_at is null
+         or exists (select 1 from hourbell_runs r where r.job_id = j.id and r.state = 'running')
+         or exists (select 1 from hourbell_runs r where r.job_id = j.id and r.state in ('pending', 'retrying')))
+
+-- name: job_is_done
+j.enabled and j.error is null and j.next_at is null and j.plan_at is null and j.cursor_at is not null
+    and not (exists (select 1 from hourbell_runs r where r.job_id = j.id and r.state = 'running')
+         or exists (select 1 from hourbell_runs r where r.job_id = j.id and r.state in ('pending', 'retrying')))
 
 -- name: job_is_paused
 not j.enabled
@@ -125,17 +143,37 @@ with recursive found as (
 select source from found where source is not null limit :limit
 
 -- name: job_by_id
-select j.*, s.last_run_id, s.last_run_at, s.last_state, s.last_error, s.last_success_at, s.succeeded, s.failed,
-       s.cancelled, s.pruned_until
+select j.*, coalesce(u.id, s.last_run_id) as last_run_id,
+       coalesce(u.started_at, l.started_at, s.last_run_at) as last_run_at,
+       coalesce(u.state, l.state, s.last_state) as last_state,
+       s.last_error, s.last_success_at, s.succeeded, s.failed, s.cancelled, s.pruned_until,
+       j.enabled and j.error is null and j.next_at is null and j.plan_at is null and j.cursor_at is not null
+       and not (exists (select 1 from hourbell_runs r where r.job_id = j.id and r.state = 'running')
+                or exists (select 1 from hourbell_runs r where r.job_id = j.id and r.state in ('pending', 'retrying'))) as is_done
 from hourbell_jobs j
 left join hourbell_job_stats s on s.job_id = j.id
+left join hourbell_runs l on l.id = s.last_run_id
+left join hourbell_runs u on u.rowid = (
+    select r.rowid from hourbell_runs r indexed by hourbell_runs_running
+    where r.job_id = j.id and r.state = 'running' and r.started_at >= coalesce(l.started_at, r.started_at)
+    order by r.started_at desc limit 1)
 where j.id = :ref
 
 -- name: job_by_name
-select j.*, s.last_run_id, s.last_run_at, s.last_state, s.last_error, s.last_success_at, s.succeeded, s.failed,
-       s.cancelled, s.pruned_until
+select j.*, coalesce(u.id, s.last_run_id) as last_run_id,
+       coalesce(u.started_at, l.started_at, s.last_run_at) as last_run_at,
+       coalesce(u.state, l.state, s.last_state) as last_state,
+       s.last_error, s.last_success_at, s.succeeded, s.failed, s.cancelled, s.pruned_until,
+       j.enabled and j.error is null and j.next_at is null and j.plan_at is null and j.cursor_at is not null
+       and not (exists (select 1 from hourbell_runs r where r.job_id = j.id and r.state = 'running')
+                or exists (select 1 from hourbell_runs r where r.job_id = j.id and r.state in ('pending', 'retrying'))) as is_done
 from hourbell_jobs j
 left join hourbell_job_stats s on s.job_id = j.id
+left join hourbell_runs l on l.id = s.last_run_id
+left join hourbell_runs u on u.rowid = (
+    select r.rowid from hourbell_runs r indexed by hourbell_runs_running
+    where r.job_id = j.id and r.state = 'running' and r.started_at >= coalesce(l.started_at, r.started_at)
+    order by r.started_at desc limit 1)
 where j.name = :ref and j.deleted_at is null
 
 -- name: runs_page
@@ -146,6 +184,12 @@ select r.*,
        (select j.name from hourbell_jobs j where j.id = r.job_id) as job_name,
        (select v.definition from hourbell_job_versions v
         where v.job_id = r.job_id and v.version = r.job_version) as definition,
+       case when r.exclusive and r.state in ('pending', 'retrying') then coalesce(
+           (select o.id from hourbell_runs o where o.job_id = r.job_id and o.state = 'running' limit 1),
+           (select o.id from hourbell_runs o
+            where o.job_id = r.job_id and o.state in ('pending', 'retrying')
+              and (o.scheduled_at, o.id) < (r.scheduled_at, r.id)
+            order by o.scheduled_at, o.id limit 1)) end as blocked_by,
        exists (select 1 from hourbell_cancels c where c.run_id = r.id) as is_cancel_requested,
        n.fraction as progress_fraction, n.message as progress_message, n.updated_at as progress_at
 from page r
@@ -253,6 +297,12 @@ select r.*,
        (select j.name from hourbell_jobs j where j.id = r.job_id) as job_name,
        (select v.definition from hourbell_job_versions v
         where v.job_id = r.job_id and v.version = r.job_version) as definition,
+       case when r.exclusive and r.state in ('pending', 'retrying') then coalesce(
+           (select o.id from hourbell_runs o where o.job_id = r.job_id and o.state = 'running' limit 1),
+           (select o.id from hourbell_runs o
+            where o.job_id = r.job_id and o.state in ('pending', 'retrying')
+              and (o.scheduled_at, o.id) < (r.scheduled_at, r.id)
+            order by o.scheduled_at, o.id limit 1)) end as blocked_by,
        exists (select 1 from hourbell_cancels c where c.run_id = r.id) as is_cancel_requested,
        n.fraction as progress_fraction, n.message as progress_message, n.updated_at as progress_at,
        n.log as progress_log
@@ -269,21 +319,32 @@ where a.run_id = :run_id
 order by a.number
 
 -- name: late_runs
-with ended as materialized (
-    select r.id, r.job_id, r.job_version, r.kind, r.scheduled_at, r.started_at
+-- Backfills and replays repeat the past on purpose and are never late. The index holds what began more than ten seconds
+-- late; a job may ask for less, which is looked for among the newest.
+with worst as materialized (
+    select r.id, r.job_id, r.job_version, r.started_at - r.scheduled_at as lateness
+    from hourbell_runs r
+    where r.finished_at is not null and r.kind in ('scheduled', 'manual')
+      and r.started_at - r.scheduled_at > 10000000
+    order by r.started_at - r.scheduled_at desc
+    limit :window
+), newest as materialized (
+    select r.id, r.job_id, r.job_version, r.kind, r.started_at - r.scheduled_at as lateness
     from hourbell_runs r
     where r.finished_at is not null
     order by r.finished_at desc, r.id desc
     limit :window
 ), late as materialized (
-    select e.id
-    from ended e
-    join hourbell_job_versions v on v.job_id = e.job_id and v.version = e.job_version
-    where e.kind in ('scheduled', 'manual')  -- the others repeat the past on purpose
-      and e.started_at - e.scheduled_at
+    select c.id, c.lateness
+    from (select id, job_id, job_version, lateness from worst
+          union all
+          select id, job_id, job_version, lateness from newest
+          where kind in ('scheduled', 'manual') and lateness <= 10000000) as c
+    join hourbell_job_versions v on v.job_id = c.job_id and v.version = c.job_version
+    where c.lateness
           > case when json_type(v.definition, '$.late_after') in ('integer', 'real')
                  then json_extract(v.definition, '$.late_after') * 1000000 end
-    order by e.started_at desc, e.id desc
+    order by c.lateness desc, c.id desc
     limit :limit
 )
 select r.*,
@@ -293,7 +354,7 @@ select r.*,
        exists (select 1 from hourbell_cancels c where c.run_id = r.id) as is_cancel_requested
 from late l
 join hourbell_runs r on r.id = l.id
-order by r.started_at desc, r.id desc
+order by l.lateness desc, l.id desc
 
 -- name: stuck_runs
 with page as materialized (
@@ -307,6 +368,12 @@ select r.*,
        (select j.name from hourbell_jobs j where j.id = r.job_id) as job_name,
        (select v.definition from hourbell_job_versions v
         where v.job_id = r.job_id and v.version = r.job_version) as definition,
+       case when r.exclusive and r.state in ('pending', 'retrying') then coalesce(
+           (select o.id from hourbell_runs o where o.job_id = r.job_id and o.state = 'running' limit 1),
+           (select o.id from hourbell_runs o
+            where o.job_id = r.job_id and o.state in ('pending', 'retrying')
+              and (o.scheduled_at, o.id) < (r.scheduled_at, r.id)
+            order by o.scheduled_at, o.id limit 1)) end as blocked_by,
        exists (select 1 from hourbell_cancels c where c.run_id = r.id) as is_cancel_requested
 from page r
 order by r.expires_at, r.place
@@ -344,6 +411,7 @@ select r.*,
        (select j.name from hourbell_jobs j where j.id = r.job_id) as job_name,
        (select v.definition from hourbell_job_versions v
         where v.job_id = r.job_id and v.version = r.job_version) as definition,
+       (select a.error from hourbell_attempts a where a.run_id = r.id and a.number = r.attempt) as error,
        exists (select 1 from hourbell_cancels c where c.run_id = r.id) as is_cancel_requested,
        n.fraction as progress_fraction, n.message as progress_message, n.updated_at as progress_at
 from hourbell_runs r

@@ -30,11 +30,11 @@ _SILENT = [None] * 4
 
 @dataclass(slots=True)
 class _Tally:
-    """What the ended runs of one job add to its statistics."""
+    """What settled runs of one job add to its statistics: those that ended, and those that failed and are retried."""
 
     run_id: UUID
     at: datetime
-    state: RunState
+    state: RunState | None  # of the last that ended; None if none did
     error: str | None = None
     success_at: datetime | None = None
     succeeded: int = 0
@@ -134,18 +134,25 @@ def count_expired(session: Session, runs: Iterable[tuple[UUID, UUID]], now: date
 
 
 def _tallies(settled: Iterable[Settled]) -> list[tuple[Any, ...]]:
-    """What ended runs add to the statistics, job by job."""
+    """What settled runs add to the statistics, job by job."""
     tallies: dict[UUID, _Tally] = {}
     for each in settled:
         settlement = each.settlement
         state, at, run = settlement.state, settlement.at, settlement.run
         if state not in ENDS:
+            if state is RunState.RETRYING and (error := error_of(each)) is not None:
+                retried = tallies.setdefault(run.job_id, _Tally(run.id, at, None))
+                retried.error = error
+                if at >= retried.at:
+                    retried.run_id, retried.at = run.id, at
             continue
         tally = tallies.get(run.job_id)
         if tally is None:
             tally = tallies[run.job_id] = _Tally(run.id, at, state)
         elif at >= tally.at:
             tally.run_id, tally.at, tally.state = run.id, at, state
+        elif tally.state is None:
+            tally.state = state
         if state is RunState.SUCCEEDED:
             tally.succeeded += 1
             tally.success_at = at if tally.success_at is None else max(at, tally.success_at)
