@@ -93,8 +93,8 @@ async def claim(
     return await store.claim(node, now, now + MINUTE, [Want(f"task:{lane}", free, oldest)])
 
 
-async def claim_suspect(store: EngineStore, *, now: datetime = T0 + HOUR) -> list[Run]:
-    return await store.claim(NODE, now, now + MINUTE, [Want("task:a", 10)], suspects=True)
+async def claim_suspect(store: EngineStore, *, node: UUID = NODE, now: datetime = T0 + HOUR) -> list[Run]:
+    return await store.claim(node, now, now + MINUTE, [Want("task:a", 10)], suspects=True)
 
 
 def settled(run: Run, outcome: Outcome | None = None, now: datetime = T0 + HOUR, node: UUID = NODE) -> Settled:

@@ -1,10 +1,13 @@
 """heartbeat, retire, backlog and check_tzdata: who is alive, what it holds and what waits."""
 
 import asyncio
+from typing import Any
 from uuid import UUID
 
 import pytest
 
+from hourbell.core.policies import Delivery
+from hourbell.core.settle import Failed
 from hourbell.store.base import Backlog, EngineStore, Held, Tzdata
 from hourbell.store.control import ControlStore
 from tests.contract.steps import (
@@ -129,6 +132,94 @@ async def test_a_heartbeat_learns_what_somebody_wants_stopped(store: EngineStore
     beat = await store.heartbeat(a_node(), NOW, NOW + MINUTE, [first, second])
 
     assert (beat.cancels, beat.lost) == ((first.run_id,), ())
+
+
+async def beat_with_orphans(store: EngineStore, runs: list[Held], **more: Any) -> tuple[Held, ...]:
+    """Beat a second after the claims of `held`, with none of them under way; what was handed back."""
+    orphaned_until = NOW + MINUTE + SECOND
+    beat = await store.heartbeat(a_node(), NOW, NOW + HOUR, runs, **({"orphaned_until": orphaned_until} | more))
+    return beat.handed_back
+
+
+async def test_a_lease_that_the_node_does_not_hold_is_handed_back(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    first, second = await held(store, control, count=2)
+
+    assert await beat_with_orphans(store, [first]) == (second,)
+
+    [row] = [row for row in await database.rows("runs") if row["id"] == second.run_id]
+    assert (row["state"], row["attempt"], row["failures"], row["crashes"]) == ("pending", 1, 0, 0)
+    assert (row["lease_owner"], row["lease_until"], row["started_at"]) == (None, None, None)
+    assert await database.rows("attempts") == []
+    [again] = await claim(store, node=OTHER_NODE, now=NOW)
+    assert (again.id, again.attempt) == (second.run_id, 2)
+
+
+async def test_a_run_that_had_failed_before_is_handed_back_to_its_retry(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await a_waiting_job(store, control)
+    await finish(store, await claim(store, now=T0 + MINUTE), Failed("no"), T0 + MINUTE)
+    [run] = await claim(store, now=NOW)
+
+    assert await beat_with_orphans(store, []) == (Held(run.id, 2),)
+    [row] = await database.rows("runs")
+    assert (row["state"], row["failures"], row["ready_at"]) == ("retrying", 1, run.ready_at)
+
+
+async def test_a_lease_that_a_claim_under_way_may_have_taken_is_left_alone(
+    store: EngineStore, control: ControlStore
+) -> None:
+    await held(store, control)
+
+    assert await beat_with_orphans(store, [], orphaned_until=NOW + MINUTE) == ()
+    assert await beat_with_orphans(store, [], orphaned_until=None) == ()
+
+
+async def test_a_lease_of_another_node_is_not_handed_back(store: EngineStore, control: ControlStore) -> None:
+    await a_waiting_job(store, control)
+    await claim(store, node=OTHER_NODE, now=NOW)
+
+    assert await beat_with_orphans(store, []) == ()
+
+
+async def test_a_later_attempt_of_a_run_that_is_held_is_handed_back(store: EngineStore, control: ControlStore) -> None:
+    [first] = await held(store, control)
+    await lose(store, NOW + 2 * MINUTE)
+    [second] = await claim(store, now=NOW + 2 * MINUTE)
+
+    orphaned_until = NOW + 3 * MINUTE + SECOND
+    assert await beat_with_orphans(store, [first], orphaned_until=orphaned_until) == (Held(second.id, 2),)
+
+
+async def test_an_attempt_at_most_once_that_has_begun_is_not_handed_back(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await a_waiting_job(store, control, count=2, delivery=Delivery.AT_MOST_ONCE)
+    begun, unbegun = [Held(run.id, run.attempt) for run in await claim(store, free=2, now=NOW)]
+    await store.begin(begun)
+
+    assert await beat_with_orphans(store, []) == (unbegun,)
+    await lose(store, NOW + 2 * MINUTE)
+    assert {row["state"]: row["reason"] for row in await database.rows("runs")} == {"failed": "lost", "pending": None}
+
+
+async def test_what_the_node_gave_up_is_not_handed_back(store: EngineStore, control: ControlStore) -> None:
+    given_up, orphan = await held(store, control, count=2)
+
+    assert await beat_with_orphans(store, [], given_up={given_up}) == (orphan,)
+
+
+async def test_a_run_somebody_wants_stopped_is_cancelled_when_it_is_handed_back(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    [orphan] = await held(store, control)
+    await control.cancel_run(orphan.run_id, NOW, BY)
+
+    assert await beat_with_orphans(store, []) == (orphan,)
+    [row] = await database.rows("runs")
+    assert (row["state"], row["finished_at"]) == ("cancelled", NOW)
 
 
 async def test_a_node_that_stops_leaves_the_list_and_keeps_its_leases(

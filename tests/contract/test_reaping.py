@@ -7,7 +7,7 @@ import pytest
 from hourbell.core.policies import Delivery, Overlap
 from hourbell.core.settle import Failed, Lost, Unstarted, settle, settle_lost
 from hourbell.core.states import Reason, RunState
-from hourbell.store.base import EngineStore, Held, Settled
+from hourbell.store.base import EngineStore, Held, Saved, Settled
 from hourbell.store.control import ControlStore
 from tests.contract.steps import (
     DAY,
@@ -21,10 +21,12 @@ from tests.contract.steps import (
     a_node,
     a_waiting_job,
     claim,
+    claim_suspect,
     crash,
     finish,
     lose,
     run_and_finish,
+    settled,
 )
 from tests.database import Database
 
@@ -102,6 +104,45 @@ async def test_the_third_death_is_poison(store: EngineStore, control: ControlSto
     [stats] = await database.rows("job_stats")
     assert (row["state"], row["reason"], row["crashes"]) == ("failed", Reason.POISON, 3)
     assert (stats["failed"], stats["last_run_at"]) == (1, now)
+
+
+async def test_a_node_that_beats_again_was_no_death(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await a_waiting_job(store, control)
+    now = await crash(store, times=2)
+    await store.heartbeat(a_node(), now + SECOND, now + MINUTE, [])
+    [third] = await claim_suspect(store, now=now, node=OTHER_NODE)
+
+    [settlement] = await lose(store, now + 2 * MINUTE)
+
+    assert (settlement.run.id, settlement.state, settlement.crashes) == (third.id, RunState.RETRYING, 1)
+    [row] = await database.rows("runs")
+    assert (row["state"], row["crashes"]) == ("retrying", 1)
+
+
+async def test_a_heartbeat_from_before_the_loss_does_not_undo_a_death(
+    store: EngineStore, control: ControlStore
+) -> None:
+    await a_waiting_job(store, control)
+    await store.heartbeat(a_node(), STARTED, STARTED + MINUTE, [])
+    now = await crash(store, times=2)
+    await claim_suspect(store, now=now)
+
+    [settlement] = await lose(store, now + 2 * MINUTE)
+
+    assert (settlement.reason, settlement.crashes) == (Reason.POISON, 3)
+
+
+async def test_an_outcome_that_came_late_was_no_death(store: EngineStore, control: ControlStore) -> None:
+    await a_waiting_job(store, control)
+    now = STARTED
+    for _ in range(3):
+        [run] = await claim(store, now=now)
+        now += 2 * MINUTE
+        [settlement] = await lose(store, now)
+        assert (settlement.state, settlement.crashes) == (RunState.RETRYING, 1)
+        assert await store.settle([settled(run, now=now)]) == [Saved.SUPERSEDED]
 
 
 async def test_at_most_so_many_are_reaped_the_longest_lost_first(store: EngineStore, control: ControlStore) -> None:

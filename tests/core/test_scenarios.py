@@ -95,7 +95,7 @@ class TestFailureRecovery:
         job = a_job()
         held = [claimed(plan(message(number, T0 + MINUTE), T0 + MINUTE).runs[0], job) for number in range(5)]
         done = [settle(run, Succeeded(), T0 + MINUTE, DEFAULT) for run in held[:2]]
-        lost = [settle_lost(run, T0 + 5 * MINUTE) for run in held[2:]]
+        lost = [settle_lost(run, T0 + 5 * MINUTE, deaths=0) for run in held[2:]]
 
         assert all(not MOVES[settlement.state] for settlement in done)
         assert [(each.state, each.ready_at) for each in lost] == [(RunState.RETRYING, T0 + 5 * MINUTE)] * 3

@@ -115,7 +115,7 @@ def test_what_must_happen_at_most_once_is_not_tried_again_once_it_may_have_begun
 
 
 def test_what_must_happen_at_most_once_and_was_lost_before_it_began_is_tried_again() -> None:
-    assert decided(settle(a_run(at_most_once=True), Lost(), NOW, DEFAULT)) == (RETRYING, None, timedelta(0), 0, 1)
+    assert decided(settle(a_run(at_most_once=True), Lost(), NOW, DEFAULT)) == (RETRYING, None, timedelta(0), 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -181,9 +181,32 @@ def test_luck_spreads_the_waits_of_the_exponential_preset(luck: float, wait: int
 
 @pytest.mark.parametrize("poison_after", [1, 2, 3, 5])
 def test_a_run_is_poison_after_as_many_deaths_as_the_operator_says(poison_after: int) -> None:
-    states = [settle_lost(a_run(crashes=crashes), NOW, poison_after).state for crashes in range(poison_after)]
+    lost = [settle_lost(a_run(crashes=deaths), NOW, deaths, poison_after) for deaths in range(poison_after)]
+    states = [settlement.state for settlement in lost]
 
     assert states == [RETRYING] * (poison_after - 1) + [FAILED]
+
+
+@pytest.mark.parametrize(
+    ("crashes", "deaths", "counted"),
+    [(2, 2, 3), (2, 1, 2), (2, 0, 1), (0, 2, 1)],
+    ids=["all are gone", "one was heard again", "all were heard again", "forgiven stays forgiven"],
+)
+def test_only_deaths_that_still_stand_count(crashes: int, deaths: int, counted: int) -> None:
+    settlement = settle_lost(a_run(crashes=crashes), NOW, deaths)
+
+    assert (settlement.crashes, settlement.reason) == (counted, Reason.POISON if counted == POISON_AFTER else None)
+
+
+@pytest.mark.parametrize(
+    ("begun", "state", "reason", "crashes"), [(True, FAILED, Reason.LOST, 1), (False, RETRYING, None, 0)]
+)
+def test_a_lost_attempt_at_most_once_counts_only_if_it_had_begun(
+    begun: bool, state: RunState, reason: Reason | None, crashes: int
+) -> None:
+    settlement = settle_lost(a_run(at_most_once=True, begun=begun), NOW, deaths=0)
+
+    assert (settlement.state, settlement.reason, settlement.crashes) == (state, reason, crashes)
 
 
 def test_a_run_is_a_suspect_before_it_is_poison() -> None:
@@ -244,7 +267,7 @@ def test_what_is_tried_again_is_within_its_bounds(run: Run, outcome: Outcome, re
         assert settlement.ready_at is not None
         assert settlement.ready_at >= NOW
         assert settlement.ready_at < run.expires_at or not isinstance(outcome, Failed)
-        assert settlement.crashes < POISON_AFTER or not isinstance(outcome, Lost)
+        assert settlement.crashes < POISON_AFTER or not isinstance(outcome, Lost) or run.at_most_once
         assert settlement.failures < retry.attempts or not isinstance(outcome, Failed)
     if tried and run.at_most_once:
         assert not run.begun if isinstance(outcome, Lost) else isinstance(outcome, Failed) and not outcome.begun

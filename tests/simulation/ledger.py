@@ -61,12 +61,23 @@ class Ledger:
         self._most_attempts: dict[tuple[bytes, int], int] = {}
         self._ended_well: dict[tuple[bytes, int], bool] = {}
         self._cancels: set[bytes] = set()  # runs that somebody wanted stopped
+        self._commits = 0
+        self._lost: defaultdict[bytes, dict[int, int]] = defaultdict(
+            dict
+        )  # attempts of a run, by the commit of a reaper
+        self._heard: dict[bytes, int] = {}  # nodes, by the commit of their last heartbeat
+        self._retired: set[bytes] = set()
         self._has_stepped_back = False
         self._instants: set[tuple[bytes, int]] = set()  # every one that ever got a run
         self._unfinished: defaultdict[bytes, dict[bytes, Row]] = defaultdict(dict)  # of each job
 
     def commit(self, commit: Commit) -> dict[str, list[Changed]] | None:
         """Look at what a commit changed, and hold it to every promise."""
+        self._commits += 1
+        if commit.node is not None and commit.verb == "heartbeat":
+            self._heard[commit.node.bytes] = self._commits
+        if commit.node is not None and commit.verb == "retire":
+            self._retired.add(commit.node.bytes)
         changes = self._changes.look()
         if changes is None:
             return None
@@ -160,7 +171,8 @@ class Ledger:
         if row["lease_until"] != was["lease_until"] and row["state"] == "running" and commit.knows_the_time:
             is_a_lease = row["lease_until"] <= commit.at + LONGEST_LEASE + SECOND
             _hold(is_a_lease, f"I3: a lease that lasts too long: {story}")
-        _hold(row["crashes"] >= was["crashes"] and row["failures"] >= was["failures"], f"I11: {story}")
+        _hold(row["failures"] >= was["failures"], f"I11: {story}")
+        _hold(commit.verb == "reap" or row["crashes"] == was["crashes"], f"I12: charged by no reaper: {story}")
 
     def _hold_end(self, was: Row, row: Row, most_attempts: int, commit: Commit, story: str) -> None:
         """A run ends for a reason that can be seen: a failed one that had attempts left would be lost."""
@@ -191,6 +203,8 @@ class Ledger:
             self._claimed(was, row, story)
             return
         _hold(row["attempt"] == was["attempt"], f"I5: the attempt changed without a claim: {story}")
+        if commit.verb == "heartbeat":
+            _hold((was["id"], was["attempt"]) not in self.effects, f"I10: handed back, though it had begun: {story}")
         if commit.verb == "reap":
             is_set_aside = row["crashes"] < self._poison_after or row["state"] == "failed"
             _hold(is_set_aside, f"I12: it is tried again although {row['crashes']} nodes died: {story}")
@@ -199,6 +213,31 @@ class Ledger:
             is_delivering = (was["id"], was["attempt"]) in self.effects  # else the answer to its claim may be lost
             is_excused = not is_delivering or self._has_excuse(was["lease_owner"])
             _hold(is_excused, f"I17: a lease was taken from a node that is well: {story}")
+            self._lost[was["id"]][was["attempt"]] = self._commits
+            self._hold_deaths(row, story)
+
+    def _hold_deaths(self, row: Row, story: str) -> None:
+        """Compare a run's crashes with the nodes that are gone: at least those known to be, at most those that may be.
+
+        A node that beat again, or whose outcome came late, is not gone. One that left the list may be. A clock that was
+        put back makes old heartbeats look new, and new ones old.
+        """
+        if row["at_most_once"]:
+            _hold(row["crashes"] <= (row["reason"] == "lost"), f"I12: a death without an effect is charged: {story}")
+            return
+        lost = self._lost[row["id"]]
+        silent = {number: owner for number in lost if (owner := self._owner_without_a_word(row["id"], number))}
+        gone = {number for number, owner in silent.items() if self._heard.get(owner, 0) <= lost[number]}
+        left = {number for number, owner in silent.items() if owner in self._retired}
+        begun = sum((row["id"], number) in self.effects for number in gone)
+        if not self._has_stepped_back:
+            _hold(row["crashes"] <= len(gone | left), f"I12: only {len(gone | left)} nodes are gone: {story}")
+            _hold(row["crashes"] >= begun, f"I12: {begun} nodes are gone: {story}")
+
+    def _owner_without_a_word(self, run_id: bytes, number: int) -> bytes | None:
+        """The node that lost an attempt, unless its outcome came late."""
+        attempt = self.attempts.get((run_id, number))
+        return None if attempt is not None and attempt["late_outcome"] else self.claims[run_id, number]
 
     def _claimed(self, was: Row, row: Row, story: str) -> None:
         if row["exclusive"]:

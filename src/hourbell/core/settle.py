@@ -97,13 +97,13 @@ def settle(run: Run, outcome: Outcome, now: datetime, retry: RetryPolicy, luck: 
         case Failed():
             return _retried(run, outcome, now, retry, luck)
         case Unstarted():
-            return Settlement(run, outcome, _waits_as(run), now, None, run.ready_at, run.failures, run.crashes)
+            return hand_back(run, now)
         case Interrupted() if run.at_most_once:
             return _ended(run, outcome, RunState.FAILED, now, Reason.LOST)
         case Interrupted():
             return _ready_at_once(run, outcome, now, run.crashes)
         case Lost():
-            return settle_lost(run, now)
+            return settle_lost(run, now, run.crashes)
         case _:
             assert_never(outcome)
 
@@ -120,14 +120,25 @@ def _retried(run: Run, outcome: Failed, now: datetime, retry: RetryPolicy, luck:
     return Settlement(run, outcome, RunState.RETRYING, now, None, now + wait, failures, run.crashes)
 
 
-def settle_lost(run: Run, now: datetime, poison_after: int = POISON_AFTER) -> Settlement:
+def hand_back(run: Run, now: datetime) -> Settlement:
+    """Return a run of which nothing has begun to where it waited, as if it had not been claimed."""
+    return Settlement(run, Unstarted(), _waits_as(run), now, None, run.ready_at, run.failures, run.crashes)
+
+
+def settle_lost(run: Run, now: datetime, deaths: int, poison_after: int = POISON_AFTER) -> Settlement:
     """Decide for a run whose lease ran out: charged to crashes, not to failures, and ready again at once.
 
-    One that may happen at most once is over if its effect may have begun.
+    `deaths` is the number of earlier attempts whose nodes are gone, as the tables say now. A node that was heard again,
+    or whose outcome came late, was not killed by the run. What was forgiven once stays forgiven. This attempt counts,
+    too, because its node was silent for a whole lease, unless it is known that nothing had begun.
+
+    A run that may happen at most once is over if its effect may have begun.
     """
-    crashes = run.crashes + 1
-    if run.at_most_once and run.begun:
-        return _ended(run, Lost(), RunState.FAILED, now, Reason.LOST, crashes=crashes)
+    if run.at_most_once:
+        if run.begun:
+            return _ended(run, Lost(), RunState.FAILED, now, Reason.LOST, crashes=run.crashes + 1)
+        return _ready_at_once(run, Lost(), now, run.crashes)
+    crashes = min(deaths, run.crashes) + 1
     if crashes >= poison_after:
         return _ended(run, Lost(), RunState.FAILED, now, Reason.POISON, crashes=crashes)
     return _ready_at_once(run, Lost(), now, crashes)

@@ -76,7 +76,7 @@ class Engine:
         self.clock = DatabaseClock(elapsed)
         self.pulse = Pulse(elapsed)
         self._leases = leases = Leases(settings.lease, elapsed)
-        events = EngineEvents(metrics)
+        self._events = events = EngineEvents(metrics)
         self.settler = Settler(store, events=events, on_slots=self._wake_runner, on_written=self._on_written)
         self.attempts = Attempts(
             store,
@@ -106,6 +106,7 @@ class Engine:
             node=self._node,
             leases=leases,
             held=self.attempts.held,
+            given_up=lambda: self.settler.given_up,
             pulse=self.pulse,
             on_beat=self.on_beat,
             elapsed=elapsed,
@@ -225,6 +226,10 @@ class Engine:
         self.attempts.trust(result.renewed, result.trusted_until)
         self.attempts.stop_lost(result.lost)
         self.attempts.stop_runs(result.cancels, Cancelled())
+        if result.handed_back:
+            self._events.handed_back(result.handed_back)
+            self.runner.look_again()
+            self._wake_runner()
         if abs(result.drift) > _NOTICED:
             self._planner.wake.set()  # it sleeps until an instant that may be due by now
 

@@ -11,12 +11,13 @@ from hourbell.core.run import Run, takeable_since, was_planned_late
 from hourbell.core.settle import Outcome, Settlement
 from hourbell.core.states import ENDS, Kind, RunState
 from hourbell.metrics import Metrics
-from hourbell.store.base import Planned, Saved, Settled
+from hourbell.store.base import Held, Planned, Saved, Settled
 from hourbell.store.rows import OUTCOMES
 
 log = logging.getLogger("hourbell.engine")
 
 VERY_LATE = timedelta(minutes=60)
+_NAMED = 20  # runs in one log line
 # Asking an enum for them costs ten times as much.
 _SCHEDULED, _SUCCEEDED, _SUPERSEDED = Kind.SCHEDULED, RunState.SUCCEEDED, Saved.SUPERSEDED
 
@@ -91,6 +92,11 @@ class EngineEvents:
         for outcome, count in outcomes.items():
             self._metrics.settled.labels(OUTCOMES[outcome]).inc(count)
         self._count_ended(ended)
+
+    def handed_back(self, handed_back: Sequence[Held]) -> None:
+        """Runs went back to where they waited, because the answer to their claim was lost."""
+        facts = {"count": len(handed_back), "runs": [str(each.run_id) for each in handed_back[:_NAMED]]}
+        log.warning("leases_handed_back", extra=facts | {"hint": "the answer to their claim was lost"})
 
     def reaped(self, settlements: Sequence[Settlement], names: Mapping[UUID, str]) -> None:
         """Settlements of leases that ran out, with the names of their jobs, as far as they are known."""

@@ -6,7 +6,7 @@ has stopped.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -45,6 +45,7 @@ class HeartbeatResult:
     trusted_until: float
     lost: tuple[Held, ...]
     cancels: tuple[UUID, ...]
+    handed_back: tuple[Held, ...]
 
 
 class Heartbeat:
@@ -58,6 +59,7 @@ class Heartbeat:
         node: Callable[[], Node],
         leases: Leases,
         held: Callable[[], Sequence[Held]],
+        given_up: Callable[[], Collection[Held]],
         pulse: Pulse,
         on_beat: Callable[[HeartbeatResult], None],
         elapsed: Callable[[], float],
@@ -67,6 +69,7 @@ class Heartbeat:
         self._node = node
         self._leases = leases
         self._held = held
+        self._given_up = given_up
         self._pulse = pulse
         self.on_beat = on_beat
         self._elapsed = elapsed
@@ -121,10 +124,14 @@ class Heartbeat:
         drift = self._clock.observe(sample, answered_at)
         if abs(drift) > STEP:
             log.warning("clock_stepped", extra={"seconds": drift.total_seconds()})
-        held = self._held()
         trusted_until = self._leases.trust_from_now()
         now = self._clock.now()
-        beat = await self._store.heartbeat(self._node(), now, now + self._leases.duration, held)
+        orphaned_until = self._leases.orphaned_until(now)
+        held, given_up = self._held(), self._given_up()
+        lease_until = now + self._leases.duration
+        beat = await self._store.heartbeat(
+            self._node(), now, lease_until, held, orphaned_until=orphaned_until, given_up=given_up
+        )
         lost = set(beat.lost)
         renewed = tuple(each for each in held if each not in lost)
-        return HeartbeatResult(drift, renewed, trusted_until, beat.lost, beat.cancels)
+        return HeartbeatResult(drift, renewed, trusted_until, beat.lost, beat.cancels, beat.handed_back)

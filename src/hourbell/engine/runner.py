@@ -172,18 +172,18 @@ class Runner:
     async def _claim(self, wants: list[Want], *, suspects: bool = False) -> Counter[str]:
         """Claim, and start an attempt of what was claimed; how many of each lane."""
         trusted_until = self._leases.trust_from_now()
-        now = self._clock.now()
-        until = now + self._leases.duration
-        runs = await self._store.claim(
-            self._node, now, until, wants, suspects=suspects, suspect_after=self._suspect_after
-        )
-        of_lanes = Counter([run.lane for run in runs])
-        if not runs:
-            return of_lanes
+        with self._leases.claiming(self._clock.now) as now:
+            until = now + self._leases.duration
+            runs = await self._store.claim(
+                self._node, now, until, wants, suspects=suspects, suspect_after=self._suspect_after
+            )
+            of_lanes = Counter([run.lane for run in runs])
+            if not runs:
+                return of_lanes
+            targets = {lane: self._serving(lane) for lane in of_lanes}
+            taken = self._attempts.take(runs, targets, now, trusted_until)
         self._lanes.is_stale = True
         self._events.claimed(runs)
-        targets = {lane: self._serving(lane) for lane in of_lanes}
-        taken = self._attempts.take(runs, targets, now, trusted_until)
         try:
             await self._define(taken)
             await self._give_secrets(taken)

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from hourbell.core.settle import Answer, Failed, Succeeded
 from hourbell.engine.events import EngineEvents
-from hourbell.store.base import EngineStore, Saved, Settled, StoreUnavailable
+from hourbell.store.base import EngineStore, Held, Saved, Settled, StoreUnavailable
 
 log = logging.getLogger("hourbell.engine")
 
@@ -54,6 +54,7 @@ class Settler:
         self._on_slots = on_slots
         self._on_written = on_written
         self._waiting: list[_Waiting] = []
+        self._given_up: set[Held] = set()
         self._gathered = False
 
     def add(self, settled: Settled, name: str, attempting: object) -> None:
@@ -65,6 +66,11 @@ class Settler:
     @property
     def is_idle(self) -> bool:
         return not self._waiting
+
+    @property
+    def given_up(self) -> frozenset[Held]:
+        """Attempts whose outcome could not be written. May be asked from another thread."""
+        return frozenset(self._given_up.copy())
 
     async def tick(self) -> float:
         """Write what waits; return at once if there is more."""
@@ -118,6 +124,7 @@ class Settler:
             raise
         except Exception:
             log.exception("outcome_given_up", extra={"run": str(settled.settlement.run.id)})
+            self._given_up.add(Held(settled.settlement.run.id, settled.settlement.attempt))
             return Saved.SUPERSEDED
 
 

@@ -109,6 +109,7 @@ class Beat:
 
     lost: tuple[Held, ...]  # held no longer: superseded, or ended by somebody else
     cancels: tuple[UUID, ...]  # runs somebody wants stopped
+    handed_back: tuple[Held, ...] = ()  # leases in the node's name that it did not hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,10 +229,24 @@ class EngineStore(Protocol):
     async def sample_time(self) -> datetime:
         """The database's own time."""
 
-    async def heartbeat(self, node: Node, now: datetime, lease_until: datetime, held: Sequence[Held]) -> Beat:
+    async def heartbeat(
+        self,
+        node: Node,
+        now: datetime,
+        lease_until: datetime,
+        held: Sequence[Held],
+        *,
+        orphaned_until: datetime | None = None,
+        given_up: Collection[Held] = (),
+    ) -> Beat:
         """Announce the node as alive and renew the leases it still holds.
 
         A lease is renewed only where owner and attempt are still the node's, and never after it was lost.
+
+        A lease in the node's name that is not among `held` and ends before `orphaned_until` is an orphan: the answer to
+        its claim was lost, so nothing has begun. Its run is handed back uncharged to where it waited, and is cancelled
+        if somebody wants it stopped. A run that may happen at most once and has begun is left to the reaper, and so are
+        those `given_up`, whose outcome the node could not write.
         """
 
     async def retire(self, node: UUID) -> None:
@@ -298,8 +313,14 @@ class EngineStore(Protocol):
         of the jobs follow.
         """
 
-    async def reap(self, now: datetime, limit: int, decide: Callable[[Run, datetime], Settlement]) -> list[Settlement]:
-        """Settle runs whose lease ran out by what `decide` says, writing the attempt as lost."""
+    async def reap(
+        self, now: datetime, limit: int, decide: Callable[[Run, datetime, int], Settlement]
+    ) -> list[Settlement]:
+        """Settle runs whose lease ran out by what `decide` says, writing the attempt as lost.
+
+        `decide` is handed the number of the run's earlier attempts whose nodes are gone: lost, without a late outcome,
+        and with no heartbeat of their node since.
+        """
 
     async def expire(self, now: datetime, limit: int, live_for: timedelta = LIVE_FOR) -> list[UUID]:
         """Fail waiting runs older than their max_age, but only while no live node serves their lane.

@@ -15,7 +15,7 @@ from hourbell.core.job import Definition, Job
 from hourbell.core.notes import Notes
 from hourbell.core.plan import Plan
 from hourbell.core.run import Run
-from hourbell.core.settle import SUSPECT_AFTER, Settlement
+from hourbell.core.settle import SUSPECT_AFTER, Settlement, hand_back
 from hourbell.sealing import Sealed
 from hourbell.store.base import (
     LIVE_FOR,
@@ -71,7 +71,16 @@ class PostgresEngineStore:
             time: datetime = await connection.fetchval(SQL["sample_time"])
             return time
 
-    async def heartbeat(self, node: Node, now: datetime, lease_until: datetime, held: Sequence[Held]) -> Beat:
+    async def heartbeat(
+        self,
+        node: Node,
+        now: datetime,
+        lease_until: datetime,
+        held: Sequence[Held],
+        *,
+        orphaned_until: datetime | None = None,
+        given_up: Collection[Held] = (),
+    ) -> Beat:
         ids = [each.run_id for each in held]
         async with self._connections.transaction() as connection:
             await connection.execute(
@@ -80,9 +89,17 @@ class PostgresEngineStore:
             attempts = [each.attempt for each in held]
             renewed = await connection.fetch(SQL["renew"], ids, attempts, lease_until, node.id) if held else []
             cancels = await connection.fetch(SQL["cancels_of"], ids) if held else []
+            orphans = []
+            if orphaned_until is not None:
+                known = columns([*held, *given_up], 2)
+                orphans = await connection.fetch(SQL["orphans"], node.id, orphaned_until, *known)
+            if orphans:
+                await write_settlements(connection, [Settled(hand_back(run_of(row), now)) for row in orphans])
+                await connection.execute(SQL["wake"], Wake.RUNS)
         kept = {Held(row["id"], row["attempt"]) for row in renewed}
         lost = tuple(each for each in held if each not in kept)
-        return Beat(lost, tuple(row["run_id"] for row in cancels))
+        handed_back = tuple(Held(row["id"], row["attempt"]) for row in orphans)
+        return Beat(lost, tuple(row["run_id"] for row in cancels), handed_back)
 
     async def retire(self, node: UUID) -> None:
         async with self._connections.connection() as connection:
@@ -205,13 +222,18 @@ class PostgresEngineStore:
         late = dict.fromkeys(unwritten, Saved.SUPERSEDED) | dict.fromkeys(repeated, Saved.REPEATED)
         return [late.get(held_by(each), Saved.SAVED) for each in settled]
 
-    async def reap(self, now: datetime, limit: int, decide: Callable[[Run, datetime], Settlement]) -> list[Settlement]:
+    async def reap(
+        self, now: datetime, limit: int, decide: Callable[[Run, datetime, int], Settlement]
+    ) -> list[Settlement]:
         async with self._connections.transaction() as connection:
             rows = await connection.fetch(SQL["expired_leases"], now, limit)
+            charged = [row["id"] for row in rows if row["crashes"]]
+            found = await connection.fetch(SQL["deaths"], charged) if charged else []
+            deaths = {row["run_id"]: row["deaths"] for row in found}
             lost = []
             for row in rows:
                 run = run_of(row)
-                lost.append(settled_lost(decide(run, now), row["lease_owner"]))
+                lost.append(settled_lost(decide(run, now, deaths.get(run.id, 0)), row["lease_owner"]))
             if lost:
                 await write_settlements(connection, lost)
                 await connection.execute(SQL["wake"], Wake.RUNS)

@@ -415,6 +415,15 @@ where r.state = 'running' and r.lease_until < $1
 limit $2
 for no key update skip locked
 
+-- name: deaths
+-- Earlier attempts that were lost with their nodes: nothing came late, and the node has not been heard since.
+select a.run_id, count(*) as deaths
+from hourbell.attempts a
+left join hourbell.nodes n on n.id = a.node
+where a.run_id = any($1::uuid[]) and a.outcome = 'lost' and a.late_outcome is null
+  and (n.beat_at is null or n.beat_at <= a.finished_at)
+group by a.run_id
+
 -- name: expire
 with dead as (
     select r.id
@@ -465,6 +474,17 @@ update hourbell.runs r
 set lease_until = greatest(r.lease_until, $3)
 where r.id = any(array(select id from mine)) and r.lease_owner = $4
 returning r.id, r.attempt
+
+-- name: orphans
+select r.id, r.job_id, r.job_version, r.kind, r.scheduled_at, r.ready_at, r.expires_at, r.state, r.lane, r.attempt,
+       r.failures, r.crashes, r.started_at, r.at_most_once, r.begun_attempt, r.payload::text
+from hourbell.runs r
+where r.state = 'running' and r.lease_owner = $1 and r.lease_until < $2
+  and ((r.id, r.attempt) in (select g.run_id, g.attempt from unnest($3::uuid[], $4::int[]) as g(run_id, attempt)))
+      is not true
+  and (r.at_most_once and r.begun_attempt = r.attempt) is not true
+order by r.id
+for no key update skip locked
 
 -- name: cancels_of
 select run_id from hourbell.cancels where run_id = any($1::uuid[])

@@ -11,7 +11,7 @@ from hourbell.core.job import Definition, Job
 from hourbell.core.notes import Notes
 from hourbell.core.plan import Plan
 from hourbell.core.run import Run
-from hourbell.core.settle import SUSPECT_AFTER, Settlement
+from hourbell.core.settle import SUSPECT_AFTER, Settlement, hand_back
 from hourbell.sealing import Sealed
 from hourbell.store.base import (
     LIVE_FOR,
@@ -65,16 +65,33 @@ class SqliteEngineStore:
         """By the machine's clock, which is SQLite's, too; but SQLite tells whole milliseconds."""
         return await self._runner.read(lambda _: clock.now())
 
-    async def heartbeat(self, node: Node, now: datetime, lease_until: datetime, held: Sequence[Held]) -> Beat:
+    async def heartbeat(
+        self,
+        node: Node,
+        now: datetime,
+        lease_until: datetime,
+        held: Sequence[Held],
+        *,
+        orphaned_until: datetime | None = None,
+        given_up: Collection[Held] = (),
+    ) -> Beat:
         def beat(session: Session) -> Beat:
             session.execute(SQL["beat"], node.id, node.host, node.started_at, now, node.lanes, node.tzdata)
+            handed_back: tuple[Held, ...] = ()
+            if orphaned_until is not None:
+                known = array([*held, *given_up])
+                orphans = [run_of(row) for row in session.fetch(SQL["orphans"], node.id, orphaned_until, known)]
+                handed_back = tuple(Held(run.id, run.attempt) for run in orphans)
+                if orphans:
+                    write_settlements(session, [Settled(hand_back(run, now)) for run in orphans])
+                    session.wakes.add(Wake.RUNS)
             if not held:
-                return Beat((), ())
+                return Beat((), (), handed_back)
             rows = session.fetch(SQL["renew"], [(each.run_id, each.attempt) for each in held], lease_until, node.id)
             kept = {Held(row["id"], row["attempt"]) for row in rows}
             cancels = session.fetch(SQL["cancels_of"], [each.run_id for each in held])
             lost = tuple(each for each in held if each not in kept)
-            return Beat(lost, tuple(row["run_id"] for row in cancels))
+            return Beat(lost, tuple(row["run_id"] for row in cancels), handed_back)
 
         return await self._runner.write(beat)
 
@@ -151,12 +168,17 @@ class SqliteEngineStore:
         late = await self._runner.write(settle)
         return [late.get(held_by(each), Saved.SAVED) for each in settled] if late else [Saved.SAVED] * len(settled)
 
-    async def reap(self, now: datetime, limit: int, decide: Callable[[Run, datetime], Settlement]) -> list[Settlement]:
+    async def reap(
+        self, now: datetime, limit: int, decide: Callable[[Run, datetime, int], Settlement]
+    ) -> list[Settlement]:
         def reap(session: Session) -> list[Settled]:
+            rows = session.fetch(SQL["expired_leases"], now, limit)
+            found = session.fetch(SQL["deaths"], [row["id"] for row in rows if row["crashes"]])
+            deaths = {row["run_id"]: row["deaths"] for row in found}
             lost = []
-            for row in session.fetch(SQL["expired_leases"], now, limit):
+            for row in rows:
                 run = run_of(row)
-                lost.append(settled_lost(decide(run, now), row["lease_owner"]))
+                lost.append(settled_lost(decide(run, now, deaths.get(run.id, 0)), row["lease_owner"]))
             if lost:
                 write_settlements(session, lost)
                 session.wakes.add(Wake.RUNS)

@@ -313,6 +313,15 @@ from hourbell_runs
 where state = 'running' and lease_until < ?
 limit ?
 
+-- name: deaths
+-- Earlier attempts that were lost with their nodes: nothing came late, and the node has not been heard since.
+select a.run_id, count(*) as deaths
+from hourbell_attempts a
+left join hourbell_nodes n on n.id = a.node
+where a.run_id in (select unhex(value) from json_each(?)) and a.outcome = 'lost' and a.late_outcome is null
+  and (n.beat_at is null or n.beat_at <= a.finished_at)
+group by a.run_id
+
 -- name: too_old
 select r.id, r.job_id
 from hourbell_runs r
@@ -342,6 +351,14 @@ set lease_until = max(r.lease_until, ?2)
 from (select unhex(value ->> 0) as run_id, value ->> 1 as attempt from json_each(?1)) as g
 where r.id = g.run_id and r.attempt = g.attempt and r.state = 'running' and r.lease_owner = ?3
 returning id, attempt
+
+-- name: orphans
+select id, job_id, job_version, kind, scheduled_at, ready_at, expires_at, state, lane, attempt, failures, crashes,
+       started_at, at_most_once, begun_attempt, payload
+from hourbell_runs
+where state = 'running' and lease_owner = ?1 and lease_until < ?2
+  and (id, attempt) not in (select unhex(value ->> 0), value ->> 1 from json_each(?3))
+  and not (at_most_once and begun_attempt is attempt)
 
 -- name: cancels_of
 select run_id from hourbell_cancels where run_id in (select unhex(value) from json_each(?))

@@ -1,0 +1,180 @@
+"""What counts as a node's death under a run: a node that is gone. A lost answer and a freeze are not deaths."""
+
+from datetime import timedelta
+
+import pytest
+
+from hourbell.core.policies import Delivery
+from hourbell.store.base import StoreUnavailable
+from tests.engine.nodes import (
+    HOUR,
+    LEASE,
+    MINUTE,
+    REAP,
+    SECOND,
+    TAKEN_OVER,
+    WARM_UP,
+    Cluster,
+    Node,
+    kill,
+    takes,
+    virtually,
+)
+from tests.engine.virtual import START
+
+HOURLY = "0 * * * *"
+BEAT = LEASE / 4
+
+
+def lose_claim_answers(node: Node, times: int) -> None:
+    """Lose the answers to the node's next claims, after they are committed."""
+    left = iter(range(times))
+
+    async def lose() -> None:
+        if next(left, None) is not None:
+            raise StoreUnavailable("the answer was lost")
+
+    node.after("claim", lose)
+
+
+def holder(cluster: Cluster) -> Node:
+    """The node that made the newest call."""
+    return next(node for node in cluster.alive if node.number == cluster.calls[-1].node)
+
+
+@virtually
+async def test_three_lost_claim_answers_are_no_deaths(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    job = await cluster.add_job(schedule=HOURLY)
+    await cluster.advance_to(START + HOUR - MINUTE)
+    node = await cluster.start()
+    lose_claim_answers(node, 3)
+    await cluster.advance_to(START + HOUR + 4 * BEAT)
+
+    [run] = await cluster.runs(job)
+    assert (run["state"], run["reason"], run["crashes"], run["attempt"]) == ("succeeded", None, 0, 4)
+    assert [attempt["number"] for attempt in await cluster.attempts(run["id"])] == [4]
+    told = [vars(record) for record in caplog.records if record.getMessage() == "leases_handed_back"]
+    assert [record["count"] for record in told] == [1, 1, 1]
+
+
+@virtually
+async def test_a_lease_whose_claim_answer_was_lost_is_handed_back_with_the_next_heartbeat(cluster: Cluster) -> None:
+    await cluster.add_job(schedule=HOURLY)
+    await cluster.advance_to(START + HOUR - MINUTE)
+    node = await cluster.start()
+    lose_claim_answers(node, 1)
+    await cluster.advance_to(START + HOUR + BEAT + 2 * SECOND)
+
+    [called] = cluster.calls
+    assert (called.attempt, called.lateness <= BEAT + SECOND) == (2, True)
+
+
+@virtually
+async def test_a_claim_whose_answer_is_slow_is_not_handed_back(cluster: Cluster) -> None:
+    await cluster.add_job(schedule=HOURLY)
+    await cluster.advance_to(START + HOUR - MINUTE)
+    node = await cluster.start()
+
+    async def be_slow() -> None:
+        await cluster.advance(2.5 * BEAT)
+
+    node.after("claim", be_slow)
+    await cluster.advance_to(START + HOUR + 2 * LEASE)
+
+    assert [called.attempt for called in cluster.calls] == [1]
+    [run] = await cluster.runs()
+    assert (run["state"], run["attempt"]) == ("succeeded", 1)
+
+
+@virtually
+async def test_lost_claim_answers_before_a_long_silence_are_no_deaths(cluster: Cluster) -> None:
+    """The network breaks in the middle of a claim, for longer than a lease, three times: another node reaps."""
+    job = await cluster.add_job(schedule=HOURLY)
+    await cluster.advance_to(START + HOUR - MINUTE)
+    claimer, reaper = await cluster.start_many(2)
+    reaper.engine.attempts.take_no_more()
+    await cluster.advance_to(START + HOUR - SECOND)
+
+    async def cut_off() -> None:
+        claimer.is_cut_off = True
+
+    claimer.after("claim", cut_off)
+    for _ in range(3):
+        await cluster.advance(BEAT)
+        assert claimer.is_cut_off
+        await cluster.advance(LEASE + 2 * REAP)
+        claimer.is_cut_off = False
+    claimer.store.hooks.clear()
+    await cluster.advance(LEASE)
+
+    [run] = await cluster.runs(job)
+    assert (run["state"], run["reason"], run["attempt"]) == ("succeeded", None, 4)
+    assert [called.attempt for called in cluster.calls] == [4]
+
+
+@pytest.mark.parametrize("duration", [10 * SECOND, 300 * SECOND], ids=["answered late", "stopped as lost"])
+def test_three_freezes_are_no_deaths(duration: timedelta) -> None:
+    @virtually
+    async def test(cluster: Cluster) -> None:
+        cluster.script["job"] = takes(duration)
+        job = await cluster.add_job(schedule=HOURLY)
+        await cluster.advance_to(START + HOUR - MINUTE)
+        await cluster.start_many(2)
+        await cluster.advance_to(START + HOUR + SECOND)
+        for attempt in (1, 2, 3):
+            frozen = holder(cluster)
+            frozen.freeze()
+            while cluster.calls[-1].attempt == attempt:
+                await cluster.advance(SECOND)
+            frozen.thaw()
+            await cluster.advance(SECOND)
+        await cluster.advance(2 * LEASE + duration)
+
+        [run] = await cluster.runs(job)
+        assert (run["state"], run["reason"], run["attempt"], run["crashes"]) == ("succeeded", None, 4, 1)
+
+    test()
+
+
+@virtually
+async def test_a_run_that_is_frozen_once_and_then_kills_is_poison_by_its_third_death(cluster: Cluster) -> None:
+    cluster.script["job"] = takes(10 * SECOND)
+    job = await cluster.add_job(schedule=HOURLY)
+    await cluster.advance_to(START + HOUR - MINUTE)
+    await cluster.start_many(2)
+    await cluster.advance_to(START + HOUR + SECOND)
+    frozen = holder(cluster)
+    frozen.freeze()
+    cluster.script["job"] = kill
+    await cluster.advance(TAKEN_OVER)
+    frozen.thaw()
+    deaths = 1
+    for _ in range(8):
+        if not cluster.alive:
+            await cluster.start()
+        await cluster.advance(TAKEN_OVER + WARM_UP)
+        deaths = len(cluster.calls) - 1
+
+    [run] = await cluster.runs(job)
+    assert (run["state"], run["reason"], run["crashes"], deaths) == ("failed", "poison", 3, 3)
+
+
+@virtually
+async def test_a_death_before_an_at_most_once_effect_is_not_charged(cluster: Cluster) -> None:
+    job = await cluster.add_job(schedule=HOURLY, delivery=Delivery.AT_MOST_ONCE)
+    await cluster.advance_to(START + HOUR - SECOND)
+
+    async def die(node: Node, _: object) -> None:
+        node.crash()
+        await cluster.advance(SECOND)
+
+    cluster.before_begin.append(die)
+    for _ in range(4):
+        await cluster.start()
+        await cluster.advance(TAKEN_OVER + WARM_UP)
+    cluster.before_begin.clear()
+    await cluster.start()
+    await cluster.advance(TAKEN_OVER + WARM_UP)
+
+    [run] = await cluster.runs(job)
+    assert (run["state"], run["crashes"], len(cluster.calls)) == ("succeeded", 0, 1)
