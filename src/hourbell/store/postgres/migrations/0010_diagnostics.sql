@@ -28,7 +28,8 @@ left join hourbell.job_stats s on s.job_id = j.id
 left join hourbell.runs l on l.id = s.last_run_id
 where j.deleted_at is null;
 
--- As before; the error of an attempt is the job's last error also while its run is retried.
+-- As before; the error of an attempt is the job's last error also while its run is retried, and a run's start, which the
+-- claim set, becomes that of its first attempt.
 create or replace function hourbell.settle_run(
     nonce bytea, run_id uuid, attempt integer, state text, reason text, ready_at timestamptz, failures integer,
     crashes integer, result text, at timestamptz, has_attempt boolean, node uuid, begun_at timestamptz, outcome text,
@@ -53,7 +54,11 @@ begin
     set state = settle_run.state, reason = settle_run.reason,
         ready_at = coalesce(settle_run.ready_at, r.ready_at), failures = settle_run.failures,
         crashes = settle_run.crashes, result = settle_run.result::jsonb, lease_owner = null, lease_until = null,
-        started_at = case when settle_run.state <> 'pending' then r.started_at end,
+        started_at = case
+            when settle_run.state = 'pending' then null
+            when settle_run.has_attempt and (settle_run.attempt = 1 or not exists (
+                select 1 from hourbell.attempts a where a.run_id = settle_run.run_id)) then settle_run.begun_at
+            else r.started_at end,
         finished_at = case when settle_run.state in ('succeeded', 'failed', 'cancelled') then settle_run.at end
     where r.id = settle_run.run_id and r.attempt = settle_run.attempt and r.state = 'running'
     returning r.job_id into job;
