@@ -1,12 +1,17 @@
 """Lanes that share a limited resource, such as threads: a node claims only what it can begin."""
 
 import asyncio
+from types import SimpleNamespace
+from typing import cast
 from uuid import UUID
 
 import pytest
 
+from hourbell.api.health import PoolUse
 from hourbell.core.policies import RetryPolicy
+from hourbell.service import _readiness
 from hourbell.targets.base import Call
+from hourbell.wiring import Stores
 from tests.engine.nodes import HOUR, MINUTE, SECOND, Cluster, Fails, Node, hang, keeps_on, kill, takes, virtually
 from tests.engine.virtual import START
 
@@ -141,6 +146,27 @@ async def test_a_suspect_is_not_claimed_without_a_place_for_it(cluster: Cluster)
     await cluster.advance(30 * SECOND)
     assert (await cluster.states(suspect))[0] == "succeeded"
     assert cluster.without_place == []
+
+
+@virtually
+async def test_a_node_is_not_ready_while_all_places_of_a_pool_are_overdue(cluster: Cluster) -> None:
+    share(cluster, 2, "stuck")
+    cluster.script["stuck"] = hang
+    await cluster.add_job("stuck", "every 1s", lane="stuck")
+    node = await cluster.start()
+    await cluster.advance(10 * SECOND)
+    stores = cast(Stores, SimpleNamespace(engine=node.store))
+    [pool] = node.engine.pools
+    pool.mark_overdue("first", "stuck")
+    assert (await _readiness(node.engine, stores)).is_ready
+
+    pool.mark_overdue("second", "stuck")
+    readiness = await _readiness(node.engine, stores)
+    assert (readiness.is_ready, readiness.pools) == (False, (PoolUse("pool-2", 2, 2, {"stuck": 2}),))
+    assert "stuck (2)" in readiness.reasons[0]
+
+    pool.leave("first")
+    assert (await _readiness(node.engine, stores)).is_ready
 
 
 @virtually
