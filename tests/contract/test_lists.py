@@ -109,6 +109,8 @@ async def a_mixture(control: ControlStore, database: Database) -> None:
             await pause(control, job)
         if number % 9 == 4:
             await database.sql(f"update hourbell.jobs set error = 'odd', plan_at = null where id = '{job.id}'")
+        if number % 8 == 6:
+            await database.sql(f"update hourbell.jobs set next_at = null, plan_at = null where id = '{job.id}'")
         if number == 20:
             await control.delete_job(job.id, T0, BY)
 
