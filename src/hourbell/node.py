@@ -21,7 +21,7 @@ from hourbell.wiring import Stores
 log = logging.getLogger("hourbell.service")
 
 _LOOK_AT_JOBS = 60.0  # seconds: how often a node looks which jobs are gone from the code
-_TRY_AGAIN = 5.0
+_TRY_AGAIN = 5.0  # seconds, while a job is refused or the database is out of reach
 _LAST_LOOK = 5.0  # seconds for a look that is under way when the node stops
 
 
@@ -51,6 +51,8 @@ class HeartbeatThread:
         self._thread.start()
 
     async def stop(self) -> None:
+        if self._thread.ident is None:
+            return
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # it has ended by itself
                 self._loop.call_soon_threadsafe(self._engine.heartbeat_loop.stop)
@@ -74,20 +76,26 @@ class Node:
         self.engine = engine
         self._targets = targets
         self._program = program
-        self._programs = Programs(stores.control, now=engine.clock.now, new_id=new_id)
+        self._programs = Programs(stores.control, now=engine.clock.now, new_id=new_id, live_for=engine.live_for)
         self._heartbeat = HeartbeatThread(engine)
         self._keeping: asyncio.Task[None] | None = None
 
     async def start(self, now: datetime) -> None:
         """Bring in the program's jobs and begin to work. `now` is the database's time."""
-        is_whole = await self._programs.sync(self._program, now)
-        self._heartbeat.start()
+        has_program = bool(self._program.jobs or self._program.tasks)
         try:
+            if has_program:
+                await self.engine.announce(now)
+                await self._programs.announce(self._program, self.engine.node_id)
+            is_whole = await self._programs.sync(self._program, now)
+            self._heartbeat.start()
             await self.engine.start(with_heartbeat=False)
         except BaseException:  # else a node that does nothing would count as alive
             await self._heartbeat.stop()
+            if has_program:
+                await self.engine.retire()
             raise
-        if self._program.jobs or self._program.tasks:
+        if has_program:
             self._keeping = asyncio.create_task(self._keep_jobs(is_whole=is_whole), name="hourbell-program")
 
     async def stop(self) -> None:
@@ -103,13 +111,20 @@ class Node:
 
     async def _keep_jobs(self, *, is_whole: bool) -> None:
         """Bring in what could not be brought in at once, and take out of use what is gone from the code."""
+        until_look = 0.0
         while True:
-            wait = _LOOK_AT_JOBS
+            wait = _TRY_AGAIN
             try:
                 is_whole = is_whole or await self._programs.sync(self._program, self.engine.clock.now())
-                await self._programs.retire_gone(self._program, self.engine.node_id)
+                if until_look <= 0:
+                    await self._programs.retire_gone(self._program, self.engine.node_id)
+                    until_look = _LOOK_AT_JOBS
+                if is_whole:
+                    wait = until_look
             except StoreUnavailable:
-                wait = _TRY_AGAIN
+                pass
             except Exception:
                 log.exception("program_not_kept")
+                wait = _LOOK_AT_JOBS
             await asyncio.sleep(wait)
+            until_look -= wait

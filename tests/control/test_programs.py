@@ -1,15 +1,17 @@
 """The jobs that programs define: brought in, left alone where others own them, and gone when no live node has them."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any, cast
 from uuid import UUID, uuid4
 
 import pytest
 
 from hourbell.control.programs import GONE_NOTE, Gone, Programs
 from hourbell.core.job import Definition
-from hourbell.store.base import EngineStore, Node
+from hourbell.store.base import EngineStore, Node, StoreUnavailable
 from hourbell.store.control import ControlStore
 from hourbell.targets.task import Task
 from tests.contract.steps import BY, HOUR, MINUTE, T0, a_job, add_job, plan_all
@@ -37,6 +39,7 @@ class Deployed:
 
     database: Database
     now: datetime = T0
+    is_out: bool = False
 
     @property
     def control(self) -> ControlStore:
@@ -44,20 +47,25 @@ class Deployed:
 
     async def start(self, program: AProgram) -> UUID:
         """Start a node of a program as a process does."""
+        return (await self.started(program)).node_id
+
+    async def started(self, program: AProgram) -> "Started":
         node_id = uuid4()
         programs = self.programs
-        await programs.sync(program, self.now)
-        await self.beat(node_id)
+        await self.beat(node_id, program)
+        await programs.announce(program, node_id)
+        started = Started(self, program, programs, node_id, await programs.sync(program, self.now))
         await programs.retire_gone(program, node_id)
-        return node_id
+        return started
 
-    async def beat(self, node_id: UUID) -> None:
+    async def beat(self, node_id: UUID, program: AProgram | None = None) -> None:
         engine: EngineStore = self.database.engine()
-        await engine.heartbeat(Node(node_id, "host", self.now, (), "2026a"), self.now, self.now + MINUTE, ())
+        lanes = tuple(f"task:{name}" for name in program.tasks) if program else ()
+        await engine.heartbeat(Node(node_id, "host", self.now, lanes, "2026a"), self.now, self.now + MINUTE, ())
 
     @property
     def programs(self) -> Programs:
-        return Programs(self.control, now=lambda: self.now, new_id=uuid4)
+        return Programs(cast(ControlStore, _Reached(self)), now=lambda: self.now, new_id=uuid4)
 
     async def states(self, *names: str) -> dict[str, str]:
         found = {name: await self.control.get_job(name) for name in names}
@@ -65,6 +73,39 @@ class Deployed:
             name: "none" if job is None else "active" if job.definition.enabled else "paused"
             for name, job in found.items()
         }
+
+
+class _Reached:
+    """The real store, while the database is in reach."""
+
+    def __init__(self, deployed: Deployed) -> None:
+        self._deployed = deployed
+        self._store = deployed.control
+
+    def __getattr__(self, verb: str) -> Any:
+        if self._deployed.is_out:
+            raise StoreUnavailable("out of reach")
+        return getattr(self._store, verb)
+
+
+@dataclass
+class Started:
+    """A node of a program that runs."""
+
+    deployed: Deployed
+    program: AProgram
+    programs: Programs
+    node_id: UUID
+    is_whole: bool
+
+    async def look_again(self) -> bool:
+        """Beat, and try again to bring in what was refused."""
+        await self.deployed.beat(self.node_id, self.program)
+        self.is_whole = self.is_whole or await self.programs.sync(self.program, self.deployed.now)
+        return self.is_whole
+
+    async def stop(self) -> None:
+        await self.deployed.database.engine().retire(self.node_id)
 
 
 @pytest.fixture
@@ -93,7 +134,7 @@ async def test_a_job_of_somebody_else_is_not_stolen_and_keeps_none_of_the_others
     assert theirs is not None
     assert theirs.definition.managed_by == "api"
     assert await deployed.states("ours") == {"ours": "active"}
-    assert "job_not_synced" in caplog.messages
+    assert "job_owned_by_another" in caplog.messages
 
 
 async def test_a_job_that_is_renamed_is_paused_under_its_old_name(deployed: Deployed) -> None:
@@ -230,3 +271,196 @@ async def test_a_node_that_was_frozen_does_not_pause_the_jobs_of_its_own_program
     await deployed.programs.retire_gone(a_program("a"), node)
 
     assert await deployed.states("a") == {"a": "active"}
+
+
+async def owner_of(deployed: Deployed, name: str) -> str:
+    job = await deployed.control.get_job(name)
+    assert job is not None
+    return f"{job.definition.managed_by}:{job.definition.source}"
+
+
+async def test_a_program_of_another_name_takes_over_what_no_live_node_defines(
+    deployed: Deployed, caplog: pytest.LogCaptureFixture
+) -> None:
+    old = await deployed.started(a_program("a", source="shop", schedule="* * * * *"))
+    before = await deployed.control.get_job("a")
+    deployed.now += MINUTE
+    await plan_all(deployed.database.engine(), deployed.now)
+    await old.stop()
+    deployed.now += 2 * MINUTE
+
+    new = await deployed.started(a_program("a", source="store", schedule="* * * * *"))
+
+    after = await deployed.control.get_job("a")
+    assert before is not None
+    assert after is not None
+    assert (new.is_whole, after.id, after.cursor_at) == (True, before.id, deployed.now)
+    assert (await owner_of(deployed, "a"), after.version) == ("code:store", before.version + 1)
+    assert len(await deployed.database.rows("runs")) == 2  # the one before, and the latest of what was missed
+    [taken] = [row for row in await deployed.database.rows("audit") if row["action"] == "job.take_over"]
+    assert (taken["actor"], taken["subject"]) == ("code:store", str(before.id))
+    [record] = [record for record in caplog.records if record.message == "job_taken_over"]
+    assert (record.__dict__["job"], record.__dict__["owner"]) == ("a", "code:shop")
+
+
+async def test_a_live_program_keeps_its_jobs_until_it_has_ended_and_then_loses_them_without_a_restart(
+    deployed: Deployed, caplog: pytest.LogCaptureFixture
+) -> None:
+    old = await deployed.started(a_program("a", source="shop"))
+    new = await deployed.started(a_program("a", "b", source="store"))
+    for _ in range(3):
+        assert not await new.look_again()
+    assert (await owner_of(deployed, "a"), await owner_of(deployed, "b")) == ("code:shop", "code:store")
+    [record] = [record for record in caplog.records if record.message == "job_owned_by_another"]
+    assert record.levelname == "ERROR"
+    assert (record.__dict__["job"], record.__dict__["owner"]) == ("a", "code:shop")
+    assert "hourbell job delete a --take-over" in record.__dict__["hint"]
+
+    await old.stop()
+
+    assert await new.look_again()
+    assert await owner_of(deployed, "a") == "code:store"
+
+
+async def test_a_node_that_was_killed_is_waited_for_before_its_jobs_are_taken_over(deployed: Deployed) -> None:
+    await deployed.started(a_program("a", source="shop"))
+    deployed.now += 10 * MINUTE  # it was killed, or the database was away: nobody can tell yet
+
+    new = await deployed.started(a_program("a", source="store"))
+    deployed.now += MINUTE / 2
+    assert not await new.look_again()
+
+    deployed.now += MINUTE / 2
+    assert await new.look_again()
+
+
+async def test_a_live_program_that_an_outage_silenced_keeps_its_jobs(deployed: Deployed) -> None:
+    old = await deployed.started(a_program("a", source="shop"))
+    deployed.now += 10 * MINUTE
+
+    new = await deployed.started(a_program("a", source="store"))
+    deployed.now += MINUTE / 2
+    await deployed.beat(old.node_id)
+    deployed.now += MINUTE / 2
+
+    assert not await new.look_again()
+    assert await owner_of(deployed, "a") == "code:shop"
+
+
+async def test_an_outage_begins_the_wait_anew(deployed: Deployed) -> None:
+    old = await deployed.started(a_program("a", source="shop"))
+    new = await deployed.started(a_program("a", source="store"))
+    deployed.now += 10 * MINUTE
+    deployed.is_out = True
+    with pytest.raises(StoreUnavailable):
+        await new.programs.sync(new.program, deployed.now)
+    deployed.is_out = False
+
+    assert not await new.look_again()
+    deployed.now += MINUTE / 2
+    await deployed.beat(old.node_id)
+    deployed.now += MINUTE / 2
+    assert not await new.look_again()
+
+
+async def test_of_two_programs_that_start_at_once_one_has_the_job_and_the_other_says_so(deployed: Deployed) -> None:
+    first, second = a_program("a", source="shop"), a_program("a", source="store")
+    await (await deployed.started(a_program("a", source="old"))).stop()
+    nodes = {each.source: uuid4() for each in (first, second)}
+    programs = {each.source: deployed.programs for each in (first, second)}
+    for each in (first, second):
+        await deployed.beat(nodes[each.source])
+        await programs[each.source].announce(each, nodes[each.source])
+
+    whole = await asyncio.gather(*(programs[each.source].sync(each, deployed.now) for each in (first, second)))
+
+    assert sorted(whole) == [False, True]
+    assert await owner_of(deployed, "a") == ("code:shop" if whole[0] else "code:store")
+
+
+async def test_the_pause_of_the_program_before_ends_and_an_operators_stays(deployed: Deployed) -> None:
+    old = await deployed.started(a_program("a", "b", source="shop"))
+    operators = await deployed.control.get_job("a")
+    assert operators is not None
+    await deployed.control.pause_job(operators.id, T0, BY, note="", until=None, cancel_waiting=False)
+    await old.stop()
+    await (await deployed.started(a_program(source="shop"))).stop()
+    again = await deployed.started(replace(a_program(source="shop"), tasks={"x": Task("x", print)}))
+    await again.stop()
+    assert await deployed.states("a", "b") == {"a": "paused", "b": "paused"}
+
+    await deployed.start(a_program("a", "b", source="store"))
+
+    assert await deployed.states("a", "b") == {"a": "paused", "b": "active"}
+
+
+@pytest.mark.parametrize("managed_by", ["api", "file", "sql"])
+async def test_a_job_that_is_not_of_a_program_is_never_taken_over(
+    deployed: Deployed, managed_by: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = await deployed.control.create_job(replace(a_job("a"), managed_by=managed_by, source="x"), uuid4(), T0, BY)
+    new = await deployed.started(a_program("a", source="store"))
+    deployed.now += HOUR
+    assert not await new.look_again()
+    [record] = [record for record in caplog.records if record.message == "job_owned_by_another"]
+    assert "hourbell job delete a --take-over" in record.__dict__["hint"]
+
+    await deployed.control.delete_job(job.id, deployed.now, BY)
+
+    assert await new.look_again()
+    assert await owner_of(deployed, "a") == "code:store"
+
+
+def calling(task: str, source: str = "shop", **more: Any) -> AProgram:
+    """A program whose one job calls a task by the dotted name of its function."""
+    target = {"type": "task", "name": task, "args": {}, "timeout": "10m"}
+    job = replace(a_job("a", "* * * * *", managed_by="code", source=source, **more), target=target, lane=f"task:{task}")
+    return AProgram({"a": job}, source, tasks={task: Task(task, print)})
+
+
+async def lanes_of_runs(deployed: Deployed) -> set[tuple[str, int]]:
+    return {(row["lane"], row["job_version"]) for row in await deployed.database.rows("runs")}
+
+
+@pytest.mark.parametrize("source", ["shop", "store"])
+async def test_runs_that_wait_for_a_function_of_a_renamed_module_wait_for_the_new_one(
+    deployed: Deployed, source: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    old = await deployed.started(calling("shop.jobs.a"))
+    deployed.now += MINUTE
+    await plan_all(deployed.database.engine(), deployed.now)
+    await old.stop()
+    deployed.now += MINUTE
+
+    await deployed.start(calling("store.jobs.a", source))
+
+    assert len(await deployed.database.rows("runs")) == 2  # the one before, and what was due at the start
+    assert await lanes_of_runs(deployed) == {("task:store.jobs.a", 2)}
+    assert "runs_moved" in caplog.messages
+
+
+async def test_runs_stay_while_a_live_node_has_their_function_and_go_when_it_has_stopped(deployed: Deployed) -> None:
+    old = await deployed.started(calling("shop.jobs.a"))
+    deployed.now += MINUTE
+    await plan_all(deployed.database.engine(), deployed.now)
+    await deployed.beat(old.node_id, old.program)
+    new = await deployed.started(calling("store.jobs.a"))
+    assert await lanes_of_runs(deployed) == {("task:shop.jobs.a", 1)}
+
+    await old.stop()
+    await new.programs.retire_gone(new.program, new.node_id)
+
+    assert await lanes_of_runs(deployed) == {("task:store.jobs.a", 2)}
+
+
+async def test_runs_of_another_schedule_or_another_owner_are_not_moved(deployed: Deployed) -> None:
+    old = await deployed.started(calling("shop.jobs.a"))
+    deployed.now += MINUTE
+    await plan_all(deployed.database.engine(), deployed.now)
+    await old.stop()
+
+    await deployed.start(calling("store.jobs.b", "other", timezone="Europe/Paris"))
+    await deployed.start(replace(calling("x"), jobs={}, source="shop"))
+
+    assert await lanes_of_runs(deployed) == {("task:shop.jobs.a", 1)}

@@ -148,7 +148,9 @@ async def test_a_job_of_somebody_else_is_told_once_for_each_start(
         for times in (1, 2):
             async with ours:
                 await asyncio.sleep(0.5)  # a second look at the jobs comes right after the start
-            assert len([text for text in caplog.messages if text.startswith("job_not_synced job=report")]) == times
+            assert (
+                len([text for text in caplog.messages if text.startswith("job_owned_by_another job=report")]) == times
+            )
 
 
 async def test_what_cannot_be_triggered_says_so(scheduler: Scheduler, seen: Seen) -> None:

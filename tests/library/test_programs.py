@@ -106,6 +106,28 @@ def test_a_module_that_is_run_has_its_own_name(tmp_path: Path) -> None:
     assert rows(tmp_path, "select source, lane from hourbell_jobs") == [("shop", "task:shop.jobs.tick")]
 
 
+def test_a_file_that_is_renamed_goes_on_with_the_same_job(tmp_path: Path) -> None:
+    with Script(tmp_path, "program.py", text=RUN) as script:
+        script.wait_for("tick")
+        script.interrupt()
+        assert script.wait() == 0
+    before = rows(tmp_path, "select id, source, created_at from hourbell_jobs")
+    (tmp_path / "program.py").rename(tmp_path / "renamed.py")
+
+    with Script(tmp_path, "renamed.py") as again:
+        again.wait_for("tick")
+        again.interrupt()
+        assert again.wait() == 0
+
+    [(job_id, source, created_at)] = before
+    assert source == "program"
+    assert rows(tmp_path, "select id, source, created_at from hourbell_jobs") == [(job_id, "renamed", created_at)]
+    waiting = rows(tmp_path, "select distinct lane from hourbell_runs where state in ('pending', 'retrying')")
+    assert ("task:program.tick",) not in waiting
+    assert rows(tmp_path, "select actor from hourbell_audit where action = 'job.take_over'") == [("code:renamed",)]
+    assert "job_taken_over" in again.log
+
+
 def test_a_program_that_runs_takes_no_further_jobs(tmp_path: Path) -> None:
     with Script(tmp_path, "program.py", text=GROWING) as script:
         script.wait_for("refused the scheduler runs already, and would not run 'late'")

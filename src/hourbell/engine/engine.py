@@ -213,6 +213,10 @@ class Engine:
             await asyncio.wait(self._tasks.values(), timeout=5)
         log.info("engine_stopped", extra={"node": str(self._node_id)})
 
+    async def announce(self, now: datetime) -> None:
+        """Put the node on the list before it begins to work. `now` is the database's time."""
+        await self._store.heartbeat(self._node(now), now, now + self._leases.duration, ())
+
     async def retire(self) -> None:
         """Take the node off the list, after its last heartbeat."""
         try:
@@ -233,9 +237,9 @@ class Engine:
         if abs(result.drift) > _NOTICED:
             self._planner.wake.set()  # it sleeps until an instant that may be due by now
 
-    def _node(self) -> Node:
+    def _node(self, now: datetime | None = None) -> Node:
         if self._started_at is None:
-            self._started_at = self.clock.now()
+            self._started_at = now or self.clock.now()
         lanes = tuple(lane for target in self._targets for lane in target.lanes())
         return Node(self._node_id, self._host, self._started_at, lanes, self._tzdata)
 

@@ -26,7 +26,7 @@ from hourbell.logs import readable_messages
 from hourbell.metrics import Metrics
 from hourbell.node import Node, prepare
 from hourbell.settings import load_settings
-from hourbell.store.base import Conflict
+from hourbell.store.base import LIVE_FOR, Conflict
 from hourbell.store.bundles import owner_text
 from hourbell.targets.task import TaskTarget
 from hourbell.wiring import Stores, build_engine, open_stores
@@ -87,7 +87,9 @@ class Embedded:
         else:
             ahead = now - clock.now()
             self._now = lambda: clock.now() + ahead
-            await Programs(stores.control, now=self._now, new_id=new_id).bring_in(self._scheduler, now)
+            live_for = max(LIVE_FOR, self._settings.lease)
+            programs = Programs(stores.control, now=self._now, new_id=new_id, live_for=live_for)
+            await programs.bring_in(self._scheduler, now)
         rules = Rules(forbids=lambda *_: None)
         self._jobs = Jobs(stores.control, stores.lists, rules=rules, secrets=None, now=self._now, new_id=new_id)
 

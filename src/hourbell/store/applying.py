@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
@@ -67,11 +67,19 @@ class Decision:
         """A row for each job and secret that is changed, as if each had been changed by itself."""
         created = [AuditEntry("job.create", job.job_id, None, job.change.definition) for job in self.new]
         changed = [
-            AuditEntry("job.edit", each.job.id, each.job.definition, each.change.definition) for each in self.changed
+            AuditEntry(_edit_action(each), each.job.id, each.job.definition, each.change.definition)
+            for each in self.changed
         ]
         gone = [AuditEntry("job.delete", job.id, job.definition, None) for job in self.applied.gone if self.deleted]
         put = [AuditEntry("secret.put", each.sealed.job_id, None, {"field": each.sealed.field}) for each in secrets]
         return [*created, *changed, *gone, *put]
+
+
+def of_other_programs(bundle: Bundle, rows: Iterable[Row]) -> list[UUID]:
+    """The jobs among these that the bundle may have if no live node defines them any more."""
+    if bundle.heard_since is None:
+        return []
+    return [row["id"] for row in rows if row["managed_by"] == bundle.managed_by and row["source"] != bundle.source]
 
 
 def compare(
@@ -81,6 +89,7 @@ def compare(
     expect: str | None,
     allowed: Callable[[Definition], Definition],
     may_change: Callable[[Definition], bool],
+    abandoned: Container[UUID] = (),
 ) -> Comparison:
     """`rows` are the jobs of the bundle's names, and if it prunes all of its owner."""
     state = _state_of(rows, secrets)
@@ -89,7 +98,7 @@ def compare(
     names = set(bundle.names)
     gone = [row for row in rows if row["name"] not in names]
     refuse_to_prune(gone, may_change)
-    entries = compared(bundle.entries, rows, allowed, may_change, take_over=bundle.take_over)
+    entries = compared(bundle.entries, rows, allowed, may_change, take_over=bundle.take_over, abandoned=abandoned)
     return Comparison(bundle, entries, {row["name"]: row for row in rows}, gone, state)
 
 
@@ -127,6 +136,11 @@ def _applied(step: Step, made: frozenset[UUID], found: Mapping[str, Row]) -> App
             return AppliedJob(result, step.job, step.after)
     before: Job | None = job_of(found[result.name]) if result.job_id is not None else None
     return AppliedJob(result, before, before)
+
+
+def _edit_action(step: ChangedJob) -> str:
+    old, new = step.job.definition, step.change.definition
+    return "job.edit" if (old.managed_by, old.source) == (new.managed_by, new.source) else "job.take_over"
 
 
 def _text(value: Definition | Mapping[str, str] | None) -> str | None:

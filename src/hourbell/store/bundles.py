@@ -38,6 +38,7 @@ class ImportResult:
     version: int | None = None
     code: str | None = None  # why it was refused, for programs
     message: str | None = None
+    owner: str | None = None  # who has it, if it was refused for that
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,8 @@ class Bundle:
     """The definitions have the owner already.
 
     With `prune`, jobs of the owner that are not in it are deleted. With `take_over`, jobs of these names that others
-    own become its own.
+    own become its own. With `heard_since`, so do those of other programs that no node defines which was heard of
+    since then.
     """
 
     entries: Sequence[JobEntry]
@@ -53,6 +55,7 @@ class Bundle:
     source: str
     prune: bool = False
     take_over: bool = False
+    heard_since: datetime | None = None
 
     @property
     def owner(self) -> str:

@@ -215,9 +215,11 @@ class ControlStore(Protocol):
     ) -> Applied:
         """Make the jobs of an owner those of the bundle, in one transaction, with a row in the audit for each change.
 
-        Jobs are told apart by name, and refused, as in an import; if one is refused, nothing is changed. An operator's
-        pause stays, and the owner's own ends when it says so. `secrets` are of jobs in the bundle. `Conflict` if the
-        state is not the expected one, or a job may not be deleted. In a dry run nothing is changed.
+        Jobs are told apart by name, and refused, as in an import; if one is refused, nothing is changed. With
+        `heard_since`, a job of another program becomes the owner's if no node defines it that was heard of since then,
+        which is decided in the same transaction. An operator's pause stays, and the owner's own ends when it says so.
+        `secrets` are of jobs in the bundle. `Conflict` if the state is not the expected one, or a job may not be
+        deleted. In a dry run nothing is changed.
         """
 
     async def note_program(self, node_id: UUID, source: str, jobs: Sequence[str]) -> None:
@@ -225,6 +227,13 @@ class ControlStore(Protocol):
 
     async def undefined_jobs(self, source: str, beat_after: datetime) -> list[Job]:
         """The jobs that programs of this source own and that none defines whose node was heard of since then."""
+
+    async def move_unserved_runs(self, source: str, heard_since: datetime) -> int:
+        """Let waiting runs of this source's jobs wait for the task that their job names now; how many.
+
+        Those are moved whose own task no node has that was heard of since then, and only if the job's schedule has
+        been the same since they were planned.
+        """
 
     async def failed_runs(self, limit: int, before: Mark | None = None) -> list[FailedRun]:
         """The dead letters that nobody has replayed or discarded, newest first, past the mark."""

@@ -3,7 +3,7 @@ its own, a pause stays, and what is the same is left alone."""
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
@@ -38,16 +38,25 @@ def compared(
     may_change: Callable[[Definition], bool],
     *,
     take_over: bool = False,
+    abandoned: Container[UUID] = (),
 ) -> list[ImportResult | Wanted]:
     """Each entry against the job of its name: what is refused or the same is settled, the others are wanted.
 
     `allowed` raises a TargetError for what this database cannot run. With `take_over`, a job of another owner is
-    wanted as any other.
+    wanted as any other, and so are those that are `abandoned`.
     """
     found = {row["name"]: row for row in rows}
     seen: set[str] = set()
     return [
-        _compared(entry, found.get(entry.definition.name), seen, allowed, may_change, take_over=take_over)
+        _compared(
+            entry,
+            found.get(entry.definition.name),
+            seen,
+            allowed,
+            may_change,
+            take_over=take_over,
+            abandoned=abandoned,
+        )
         for entry in entries
     ]
 
@@ -60,15 +69,18 @@ def _compared(
     may_change: Callable[[Definition], bool],
     *,
     take_over: bool,
+    abandoned: Container[UUID],
 ) -> ImportResult | Wanted:
     name = entry.definition.name
     owner = owner_text(entry.definition.managed_by, entry.definition.source)
     if name in seen:
         return _refused(name, "duplicate_name", "the import has another job of this name before this one")
     seen.add(name)
-    if row is not None and not take_over and owner_text(row["managed_by"], row["source"]) != owner:
-        theirs = owner_text(row["managed_by"], row["source"])
-        return _refused(name, "owned_by_another", f"the job belongs to {theirs}; delete it there, or take another name")
+    theirs = owner if row is None else owner_text(row["managed_by"], row["source"])
+    is_abandoned = row is not None and row["id"] in abandoned
+    if theirs != owner and not take_over and not is_abandoned:
+        message = f"the job belongs to {theirs}; delete it there, or take another name"
+        return ImportResult(name, Imported.REFUSED, code="owned_by_another", message=message, owner=theirs)
     try:
         definition = allowed(with_lane(entry.definition))
     except TargetError as error:
@@ -76,8 +88,9 @@ def _compared(
     if row is None:
         return Wanted(definition, entry.job_id, None)
     job = job_of(row)
-    if definition.enabled and not job.definition.enabled and row["paused_by"] != owner:  # somebody else's pause stays
-        definition = replace(definition, enabled=False)
+    own_pauses = (owner, theirs) if is_abandoned else (owner,)
+    if definition.enabled and not job.definition.enabled and row["paused_by"] not in own_pauses:
+        definition = replace(definition, enabled=False)  # somebody else's pause stays
     if job.error is None and same_definition(definition, job.definition):
         return ImportResult(name, Imported.UNCHANGED, job.id, job.version)
     if not may_change(job.definition):

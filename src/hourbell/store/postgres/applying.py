@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from hourbell.core.job import Definition
-from hourbell.store.applying import Decision, compare, decide
+from hourbell.store.applying import Decision, compare, decide, of_other_programs
 from hourbell.store.base import Conflict, Request
 from hourbell.store.bundles import Applied, Bundle, NewSecret
 from hourbell.store.postgres.auditing import audit
@@ -31,7 +32,11 @@ async def apply_jobs(
     else:
         rows = await connection.fetch(SQL["lock_jobs_of_bundle"], bundle.names, bundle.managed_by, bundle.source)
     ids = await secret_ids(connection, [row["id"] for row in rows], now)
-    comparison = compare(bundle, rows, ids, expect, lambda definition: definition, may_change)
+    abandoned: set[UUID] = set()
+    if others := of_other_programs(bundle, rows):
+        found = await connection.fetch(SQL["abandoned_jobs"], others, bundle.heard_since)
+        abandoned = {row["id"] for row in found}
+    comparison = compare(bundle, rows, ids, expect, lambda definition: definition, may_change, abandoned)
     decision = decide(comparison, await progress_of(connection, comparison.to_change), now)
     if not dry_run and not decision.applied.refused and (secrets or not decision.is_empty):
         await _write(connection, decision, bundle, now, by, secrets)

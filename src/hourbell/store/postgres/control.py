@@ -320,6 +320,11 @@ class PostgresControlStore:
         async with self._connections.connection() as connection:
             return [job_of(row) for row in await connection.fetch(SQL["undefined_jobs"], source, beat_after)]
 
+    async def move_unserved_runs(self, source: str, heard_since: datetime) -> int:
+        async with self._connections.connection() as connection:
+            moved: int = await connection.fetchval(SQL["move_unserved_runs"], source, heard_since)
+        return moved
+
     async def failed_runs(self, limit: int, before: Mark | None = None) -> list[FailedRun]:
         mark = before or NEWEST
         async with self._connections.connection() as connection:

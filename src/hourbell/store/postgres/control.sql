@@ -83,6 +83,47 @@ where j.managed_by = 'code' and j.managed_by <> 'api' and j.source = $1 and j.de
   and not exists (select 1 from hourbell.nodes n where n.beat_at > $2 and n.source = $1 and j.name = any(n.jobs))
 order by j.name collate "C"
 
+-- name: abandoned_jobs
+-- Of these jobs of programs, those that no program of their source defines whose node was heard of since then.
+select j.id
+from hourbell.jobs j
+where j.id = any($1::uuid[]) and j.managed_by = 'code'
+  and not exists (select 1 from hourbell.nodes n where n.beat_at > $2 and n.source = j.source and j.name = any(n.jobs))
+
+-- name: move_unserved_runs
+-- Few lanes have runs that wait, and of these most are served: so lanes are looked at first, one by one.
+with recursive lanes as (
+    (select lane from hourbell.runs where state in ('pending', 'retrying') order by lane limit 1)
+    union all
+    select (select r.lane from hourbell.runs r
+            where r.state in ('pending', 'retrying') and r.lane > l.lane order by r.lane limit 1)
+    from lanes l
+    where l.lane is not null
+), unserved as materialized (
+    select l.lane
+    from lanes l
+    where starts_with(l.lane, 'task:')
+      and not exists (
+          select 1 from hourbell.nodes n, unnest(n.lanes) as served
+          where n.beat_at > $2
+            and (served = l.lane or (right(served, 1) = '*' and starts_with(l.lane, left(served, -1)))))
+), moved as (
+    update hourbell.runs r
+    set job_version = j.version, lane = j.lane, exclusive = j.overlap <> 'allow',
+        at_most_once = j.delivery = 'at_most_once'
+    from unserved u, hourbell.jobs j
+    where r.lane = u.lane and r.state in ('pending', 'retrying')
+      and j.id = r.job_id and j.managed_by = 'code' and j.source = $1 and j.deleted_at is null
+      and j.lane <> r.lane and j.saved_version = j.version
+      and not exists (
+          select 1 from hourbell.job_versions v
+          where v.job_id = j.id and v.version between r.job_version and j.version
+            and (v.definition ->> 'schedule', v.definition ->> 'timezone', v.definition ->> 'dst')
+                is distinct from (j.schedule, j.timezone, j.dst))
+    returning r.id
+)
+select count(*) from moved
+
 -- name: note_imported
 insert into hourbell.imports (id, job_id, started_at) select $1, job_id, $3 from unnest($2::uuid[]) as job_id
 on conflict do nothing

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from uuid import UUID
 
 from hourbell.core.job import Definition
-from hourbell.store.applying import Decision, compare, decide
+from hourbell.store.applying import Decision, compare, decide, of_other_programs
 from hourbell.store.base import Conflict, Request
 from hourbell.store.bundles import Applied, Bundle, NewSecret
 from hourbell.store.sqlite.auditing import audit
@@ -32,7 +33,10 @@ def apply_jobs(
         owned = session.fetch(SQL["owned_jobs"], bundle.managed_by, bundle.source)
         rows += [row for row in owned if row["id"] not in named]
     ids = secret_ids(session, [row["id"] for row in rows], now)
-    comparison = compare(bundle, rows, ids, expect, refuse_functions, may_change)
+    abandoned: set[UUID] = set()
+    if others := of_other_programs(bundle, rows):
+        abandoned = {row["id"] for row in session.fetch(SQL["abandoned_jobs"], others, bundle.heard_since)}
+    comparison = compare(bundle, rows, ids, expect, refuse_functions, may_change, abandoned)
     decision = decide(comparison, progress_of(session, comparison.to_change), now)
     if not dry_run and not decision.applied.refused and (secrets or not decision.is_empty):
         _write(session, decision, bundle, now, by, secrets)

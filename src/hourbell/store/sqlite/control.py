@@ -317,6 +317,16 @@ class SqliteControlStore:
         rows = await self._runner.read(lambda session: session.fetch(SQL["undefined_jobs"], source, beat_after))
         return [job_of(row) for row in rows]
 
+    async def move_unserved_runs(self, source: str, heard_since: datetime) -> int:
+        def unserved(session: Session) -> list[str]:
+            return [row["lane"] for row in session.fetch(SQL["unserved_lanes"], heard_since)]
+
+        if not await self._runner.read(unserved):  # most of the time, and then nobody needs to wait for the writer
+            return 0
+        return await self._runner.write(
+            lambda session: len(session.fetch(SQL["move_unserved_runs"], source, unserved(session)))
+        )
+
     async def failed_runs(self, limit: int, before: Mark | None = None) -> list[FailedRun]:
         mark = before or NEWEST
         rows = await self._runner.read(

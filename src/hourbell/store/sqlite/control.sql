@@ -70,6 +70,47 @@ where j.managed_by = 'code' and j.managed_by <> 'api' and j.source = ?1 and j.de
       where n.beat_at > ?2 and n.source = ?1 and defined.value = j.name)
 order by j.name
 
+-- name: abandoned_jobs
+-- Of these jobs of programs, those that no program of their source defines whose node was heard of since then.
+select j.id
+from hourbell_jobs j
+where j.id in (select unhex(value) from json_each(?1)) and j.managed_by = 'code'
+  and not exists (
+      select 1 from hourbell_nodes n, json_each(n.jobs) as defined
+      where n.beat_at > ?2 and n.source = j.source and defined.value = j.name)
+
+-- name: unserved_lanes
+with recursive found as (
+    select min(lane) as lane from hourbell_runs where state in ('pending', 'retrying')
+    union all
+    select (select min(r.lane) from hourbell_runs r where r.state in ('pending', 'retrying') and r.lane > found.lane)
+    from found
+    where found.lane is not null
+)
+select found.lane
+from found
+where substr(found.lane, 1, 5) = 'task:'
+  and not exists (
+      select 1 from hourbell_nodes n, json_each(n.lanes) as served
+      where n.beat_at > ?1
+        and (served.value = found.lane
+             or (substr(served.value, -1) = '*'
+                 and substr(found.lane, 1, length(served.value) - 1) = substr(served.value, 1, length(served.value) - 1))))
+
+-- name: move_unserved_runs
+update hourbell_runs as r
+set job_version = j.version, lane = j.lane, exclusive = j.overlap <> 'allow', at_most_once = j.delivery = 'at_most_once'
+from hourbell_jobs j
+where r.lane in (select value from json_each(?2)) and r.state in ('pending', 'retrying')
+  and j.id = r.job_id and j.managed_by = 'code' and j.source = ?1 and j.deleted_at is null
+  and j.lane <> r.lane and j.saved_version = j.version
+  and not exists (
+      select 1 from hourbell_job_versions v
+      where v.job_id = j.id and v.version between r.job_version and j.version
+        and (v.definition ->> 'schedule', v.definition ->> 'timezone', v.definition ->> 'dst')
+            is not (j.schedule, j.timezone, j.dst))
+returning job_id
+
 -- name: note_imported
 insert into hourbell_imports (id, job_id, started_at) select ?1, unhex(value), ?3 from json_each(?2)
 where true
