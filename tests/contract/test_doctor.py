@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import uuid4
 
 import apsw
 import pytest
 
+from hourbell.core.conflicts import JobConflict
 from hourbell.core.doctor.facts import RunMark
 from hourbell.core.doctor.findings import Finding
 from hourbell.core.plan import plan
@@ -32,6 +34,7 @@ from tests.contract.steps import (
     PASS,
     SECOND,
     T0,
+    a_job,
     add_backlog,
     add_job,
     changed,
@@ -563,3 +566,25 @@ async def test_text_that_is_not_utf_8_does_not_stop_the_examination() -> None:
         await database.engine().plan_due(START + MINUTE, PASS, plan)
 
         assert "job_in_error" in await examined(database, START + MINUTE)
+
+
+async def test_a_job_that_a_program_defines_and_somebody_else_has_is_an_error(database: Database) -> None:
+    control = database.control()
+    for name, managed_by, source in (("a", "api", ""), ("b", "code", "old"), ("c", "code", "shop")):
+        await control.create_job(a_job(name, "@yearly", managed_by=managed_by, source=source), uuid4(), T0, BY)
+    await database.engine().heartbeat(Node(NODE, "host", T0, ("task:a",), TZDATA_VERSION), T0, T0 + MINUTE, ())
+    await control.note_program(NODE, "shop", ["a", "b", "c", "missing"])
+
+    found = (await examined(database, T0))["job_conflict"]
+    assert found.is_error
+    assert [row.split(";")[0] for row in found.rows] == [
+        "job a: code:shop defines it, api has it",
+        "job b: code:shop defines it, code:old has it",
+    ]
+    assert all(f"hourbell job delete {name} --take-over" in row for name, row in zip("ab", found.rows, strict=True))
+    assert await database.lists().conflicts(T0 - MINUTE) == [
+        JobConflict("a", "api", "code:shop"),
+        JobConflict("b", "code:old", "code:shop"),
+    ]
+    assert "job_conflict" not in await examined(database, T0 + HOUR)
+    assert await database.lists().conflicts(T0) == []

@@ -15,6 +15,7 @@ from hourbell.store.base import EngineStore, Node, StoreUnavailable
 from hourbell.store.control import ControlStore
 from hourbell.targets.task import Task
 from tests.contract.steps import BY, HOUR, MINUTE, T0, a_job, add_job, plan_all
+from tests.contract.test_doctor import examined
 from tests.database import Database
 
 pytestmark = pytest.mark.anyio
@@ -436,6 +437,7 @@ async def test_runs_that_wait_for_a_function_of_a_renamed_module_wait_for_the_ne
     await deployed.start(calling("store.jobs.a", source))
 
     assert len(await deployed.database.rows("runs")) == 2  # the one before, and what was due at the start
+    assert not [each for each in (await examined(deployed.database, deployed.now)).values() if each.is_error]
     assert await lanes_of_runs(deployed) == {("task:store.jobs.a", 2)}
     assert "runs_moved" in caplog.messages
 

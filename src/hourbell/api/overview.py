@@ -92,10 +92,14 @@ async def get_forecast(
 
 @router.get("/stats", summary="How many there are of what", responses=answers(shapes.OverviewAnswer))
 async def get_overview(control: ControlDep, user: Viewer, since: Instant | None = None) -> Response:
-    """Jobs, waiting and running runs, dead letters, and how runs ended since a time: by default of the last day."""
+    """Jobs, waiting and running runs, dead letters, and how runs ended since a time: by default of the last day.
+
+    `conflicts` are jobs that a running program defines and somebody else owns, so that the program's are left out.
+    """
     del user
     start = since or control.now() - _DAY
     found = await control.history.overview(start)
+    conflicts = await control.history.conflicts()
     return JSONResponse(
         {
             "since": render.time(start),
@@ -106,6 +110,7 @@ async def get_overview(control: ControlDep, user: Viewer, since: Instant | None 
             "running": found.running,
             "dead_letters": found.dead_letters,
             "ended": render.counts(found.ended),
+            "conflicts": [render.conflict(each) for each in conflicts],
         }
     )
 

@@ -9,6 +9,7 @@ from uuid import UUID
 from hourbell.control.jobs import Intended
 from hourbell.control.pages import Page
 from hourbell.control.stats import Summary
+from hourbell.core.conflicts import JobConflict
 from hourbell.core.job import Definition
 from hourbell.core.job_body import job_to_body
 from hourbell.core.notes import LogLine
@@ -227,6 +228,16 @@ def stats(view: JobView, summary: Summary, since: datetime, *, is_sampled: bool)
         "is_sampled": is_sampled,
         "totals": totals(view.totals),
         **asdict(summary),
+    }
+
+
+def conflict(found: JobConflict) -> Json:
+    return {
+        "job": found.job,
+        "owner": found.owner,
+        "program": found.program,
+        "hint": found.hint,
+        "command": found.command,
     }
 
 

@@ -374,6 +374,14 @@ class ForecastAnswer(Answer):
     jobs_left_out: int
 
 
+class ConflictAnswer(Answer):
+    job: str
+    owner: str
+    program: str
+    hint: str
+    command: str
+
+
 class OverviewAnswer(Answer):
     since: Instant
     jobs: int
@@ -383,6 +391,7 @@ class OverviewAnswer(Answer):
     running: int
     dead_letters: int
     ended: dict[RunState, int]
+    conflicts: list[ConflictAnswer]
 
 
 class NodeAnswer(Answer):

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 def command(client: "Client", since: str | None, zone: str, output: Output) -> None:
     """Say whether the server is ready, how many jobs and runs it has, and who you are to it.
 
-    Exit code 1 if it is not ready.
+    Exit code 1 if it is not ready, or if a program's job is left out because somebody else owns one of its name.
     """
     start = instant(since, zone, "--since", "ago")
     ready = client.ready()
     found = _Found(ready) if ready.database_problem else _Found(ready, client.whoami(), client.overview(since=start))
     view = View((), tuple, lambda each: each.ready.status, lambda each: each.ready.status)
     output.one(found, view, _lines(client.url, found, zone))
-    sys.exit(0 if found.ready.is_ready else FAILED)
+    sys.exit(0 if found.ready.is_ready and not found.stats.conflicts else FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,5 +74,9 @@ def _lines(url: str, found: _Found, zone: str) -> list[str]:
         ("you", f"{session.name}, {session.role}{until}"),
         ("jobs", f"{stats.jobs}, {stats.paused} paused, {stats.in_error} in error"),
         ("runs", f"{stats.running} running, {stats.waiting} waiting, {stats.dead_letters} dead letters"),
+        *(
+            ("error", f"{each.program} defines {each.job}, {each.owner} has it; {each.hint}")
+            for each in stats.conflicts
+        ),
         ("ended", f"{ended}, since {shown(stats.since, zone)} ({zone})"),
     )

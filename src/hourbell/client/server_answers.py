@@ -50,6 +50,17 @@ class Forecast(Answer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobConflict(Answer):
+    """A job that a running program defines and somebody else owns; `command` hands it to the program."""
+
+    job: str
+    owner: str
+    program: str
+    hint: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overview(Answer):
     since: datetime
     jobs: int
@@ -59,6 +70,7 @@ class Overview(Answer):
     running: int
     dead_letters: int
     ended: Mapping[str, int] = field(default_factory=dict)
+    conflicts: tuple[JobConflict, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from hourbell.control.jobs import Jobs
 from hourbell.control.pages import Page, cursor_of, number_of, parts_of, place_of
 from hourbell.control.stats import Summary, summarize
 from hourbell.control.waiting import is_served, nobody_serves
+from hourbell.core.conflicts import JobConflict
 from hourbell.core.forecast import forecast
 from hourbell.core.job import Definition
 from hourbell.core.preview import Upcoming, upcoming
@@ -141,6 +142,10 @@ class History:
     async def orphans(self, limit: int) -> list[RunView]:
         """Runs that could have been taken for a quarter of an hour, and that nobody has tried."""
         return await self._lists.stuck_runs(self._now() - ORPHAN_AFTER, limit, untried=True)
+
+    async def conflicts(self) -> list[JobConflict]:
+        """Jobs that a program on a live node defines and somebody else owns."""
+        return await self._lists.conflicts(self._now() - self._live_for)
 
     async def nodes(self) -> list[ListedNode]:
         """List nodes until they stop properly or a day after their last heartbeat, with whether they are stale."""

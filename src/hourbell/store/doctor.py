@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
+from hourbell.core.conflicts import JobConflict
 from hourbell.core.doctor.facts import (
     Cluster,
     HeldRun,
@@ -28,6 +29,7 @@ from hourbell.core.doctor.repairs import Dialect
 from hourbell.core.doctor.runs import check_overlapping, check_run
 from hourbell.core.doctor.surroundings import (
     check_clock,
+    check_conflicts,
     check_damage,
     check_lanes,
     check_leases,
@@ -71,6 +73,9 @@ class DoctorStore(Protocol):
 
     async def cluster(self) -> Cluster:
         """The nodes on the list, and the time-zone data seen."""
+
+    async def conflicts(self, beat_after: datetime) -> list[JobConflict]:
+        """Jobs that the program of a node defines which was heard of since then, and that somebody else owns."""
 
     async def lanes(self, now: datetime) -> list[LaneFacts]:
         """Lanes with runs that are ready and that no other run of their job holds up."""
@@ -141,9 +146,11 @@ async def examine(store: DoctorStore, now: datetime, expected: Expectations) -> 
 async def _examine_work(store: DoctorStore, now: datetime, expected: Expectations, examined: Examined) -> None:
     found = examined.findings
     cluster = await store.cluster()
-    alive = cluster.alive(now - max(_SHORTEST_LIFE, expected.lease))
+    live_since = now - max(_SHORTEST_LIFE, expected.lease)
+    alive = cluster.alive(live_since)
     grace = max(_SHORTEST_GRACE, 2 * expected.lease)
     found.add(check_nodes(cluster, alive, now))
+    found.add(check_conflicts(await store.conflicts(live_since)))
     found.add(check_tzdata(cluster, alive, expected.tzdata))
     found.add(check_lanes(await store.lanes(now), alive, now, expected.stuck_after))
     found.add(check_leases(await store.expired(now - grace), is_reaped=lives_since(alive, now - grace)))

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from hourbell.core.conflicts import JobConflict
 from hourbell.core.states import RunState
 from hourbell.store.list_pages import job_page, run_page
 from hourbell.store.lists import (
@@ -37,6 +38,7 @@ from hourbell.store.views import (
     changed_run,
     ended_run,
     instant_facts,
+    job_conflict,
     job_view,
     node_view,
     run_view,
@@ -160,6 +162,9 @@ class ListReader(ABC):
 
     async def nodes(self, beat_after: datetime) -> list[NodeView]:
         return [node_view(row) for row in await self._rows("nodes", beat_after=beat_after)]
+
+    async def conflicts(self, beat_after: datetime) -> list[JobConflict]:
+        return [job_conflict(row) for row in await self._rows("job_conflicts", beat_after=beat_after)]
 
     async def audit(self, limit: int, before: int | None = None, subject: str | None = None) -> list[AuditRow]:
         values: dict[str, Any] = {"limit": limit, "before": _BIGGEST if before is None else _within(before, _BIGGEST)}

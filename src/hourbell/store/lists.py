@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
 
+from hourbell.core.conflicts import JobConflict
 from hourbell.core.job import Definition, Job
 from hourbell.core.notes import LogLine
 from hourbell.core.states import Kind, RunState, SkipReason
@@ -340,6 +341,9 @@ class ListStore(Protocol):
 
     async def nodes(self, beat_after: datetime) -> list[NodeView]:
         """The nodes that were heard of since then, the youngest last."""
+
+    async def conflicts(self, beat_after: datetime) -> list[JobConflict]:
+        """Jobs that the program of a node defines which was heard of since then, and that somebody else owns."""
 
     async def audit(self, limit: int, before: int | None = None, subject: str | None = None) -> list[AuditRow]:
         """Who changed what, newest first, before the row given."""

@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
+from hourbell.core.conflicts import JobConflict
 from hourbell.core.definition_json import definition_from_json
 from hourbell.core.job import Definition
 from hourbell.core.notes import LogLine
@@ -16,6 +17,7 @@ from hourbell.core.roles import Role
 from hourbell.core.run import scheduled_run_id
 from hourbell.core.states import Kind, RunState, SkipReason
 from hourbell.store.access import Kept, Token
+from hourbell.store.bundles import owner_text
 from hourbell.store.lists import (
     AttemptView,
     AuditRow,
@@ -201,3 +203,7 @@ def _value(text: str | None) -> Any:
         return None if text is None else json.loads(text)
     except UNREADABLE:
         return None
+
+
+def job_conflict(row: Row) -> JobConflict:
+    return JobConflict(row["name"], owner_text(row["managed_by"], row["source"]), owner_text("code", row["program"]))

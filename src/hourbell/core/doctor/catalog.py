@@ -132,6 +132,13 @@ JOB_NEVER_PLANNED = _error(
     "Have it looked at with the statement below. What fell due since then follows the job's catch-up policy.",
 )
 
+JOB_CONFLICT = _error(
+    "job_conflict",
+    "a running program defines a job that somebody else owns, so that the program's own is left out",
+    "Run the command in the row above, or give one of the jobs another name. A job of another program is taken over by "
+    "itself once no live node of that program defines it.",
+)
+
 # Instants
 INSTANT_LOST = _error(
     "instant_lost",

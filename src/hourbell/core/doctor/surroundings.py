@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from hourbell.core.conflicts import JobConflict
 from hourbell.core.doctor import catalog
 from hourbell.core.doctor.facts import Cluster, HeldRun, LaneFacts, NodeFacts, Schema
 from hourbell.core.doctor.findings import Fault
@@ -65,6 +66,12 @@ def check_settings(schema: Schema) -> Iterator[Fault]:
 def check_damage(lines: Iterable[str]) -> Iterator[Fault]:
     for line in lines:
         yield Fault(catalog.DATABASE_DAMAGED, line)
+
+
+def check_conflicts(conflicts: Iterable[JobConflict]) -> Iterator[Fault]:
+    for each in conflicts:
+        row = f"job {each.job}: {each.program} defines it, {each.owner} has it; {each.hint}"
+        yield Fault(catalog.JOB_CONFLICT, row)
 
 
 def check_nodes(cluster: Cluster, alive: Sequence[NodeFacts], now: datetime) -> Iterator[Fault]:

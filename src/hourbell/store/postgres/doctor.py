@@ -7,12 +7,16 @@ from itertools import groupby
 from typing import Any
 from uuid import UUID
 
+from hourbell.core.conflicts import JobConflict
 from hourbell.core.doctor.facts import Cluster, HeldRun, JobFacts, LaneFacts, NodeFacts, RunFacts, Schema
 from hourbell.core.doctor.repairs import Dialect
 from hourbell.store.doctor import JOBS_AT_ONCE, LOOK_BACK, RUNS_AT_ONCE, groups_of, job_facts
+from hourbell.store.list_pages import numbered
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.hosts import why_read_only
+from hourbell.store.postgres.lists import SQL as LISTS
 from hourbell.store.queries import load_queries
+from hourbell.store.views import job_conflict
 
 SQL = load_queries("hourbell.store.postgres", "doctor.sql")
 _NOBODY = UUID(int=0)
@@ -51,6 +55,11 @@ class PostgresDoctorStore:
             nodes = await connection.fetch(SQL["nodes"])
             meta: dict[str, str] = dict(await connection.fetch(SQL["meta"]))
         return Cluster(tuple(map(_node, nodes)), meta.get("tzdata"), meta.get("planned_by_tzdata"))
+
+    async def conflicts(self, beat_after: datetime) -> list[JobConflict]:
+        statement, _ = numbered(LISTS["job_conflicts"], "$")
+        async with self._reading() as connection:
+            return [job_conflict(row) for row in await connection.fetch(statement, beat_after)]
 
     async def lanes(self, now: datetime) -> list[LaneFacts]:
         async with self._reading() as connection:

@@ -14,12 +14,16 @@ from uuid import UUID
 
 import apsw
 
+from hourbell.core.conflicts import JobConflict
 from hourbell.core.doctor.facts import Cluster, HeldRun, JobFacts, LaneFacts, NodeFacts, RunFacts, Schema
 from hourbell.core.doctor.repairs import Dialect
 from hourbell.store.doctor import JOBS_AT_ONCE, LOOK_BACK, RUNS_AT_ONCE, groups_of, job_facts
+from hourbell.store.list_pages import numbered
 from hourbell.store.queries import load_queries
 from hourbell.store.sqlite.connection import Patience, Session, reachable
+from hourbell.store.sqlite.lists import SQL as LISTS
 from hourbell.store.sqlite.values import EPOCH, array, instant_of, microseconds
+from hourbell.store.views import job_conflict
 
 SQL = load_queries("hourbell.store.sqlite", "doctor.sql")
 _LOCAL_EPOCH = EPOCH.replace(tzinfo=None)
@@ -57,6 +61,11 @@ class SqliteDoctorStore:
             nodes = connection.execute(SQL["nodes"]).fetchall()
             meta = dict(connection.execute(SQL["meta"]))
         return Cluster(tuple(_node(*row) for row in nodes), meta.get("tzdata"), meta.get("planned_by_tzdata"))
+
+    async def conflicts(self, beat_after: datetime) -> list[JobConflict]:
+        statement, _ = numbered(LISTS["job_conflicts"], "?")
+        with self._reading() as connection:
+            return [job_conflict(row) for row in Session(connection).fetch(statement, beat_after)]
 
     async def lanes(self, now: datetime) -> list[LaneFacts]:
         with self._reading() as connection:

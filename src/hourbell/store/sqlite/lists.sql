@@ -487,6 +487,16 @@ left join (select lease_owner, count(*) as running from hourbell_runs where stat
 where n.beat_at >= :beat_after
 order by n.started_at, n.id
 
+-- name: job_conflicts
+-- Jobs that the program of a live node defines and somebody else owns.
+select distinct j.name, j.managed_by, j.source, n.source as program
+from hourbell_nodes n
+cross join json_each(n.jobs) as defined
+join hourbell_jobs j on j.name = defined.value and j.deleted_at is null
+where n.beat_at > :beat_after and n.source is not null and (j.managed_by <> 'code' or j.source <> n.source)
+order by j.name, n.source
+limit 100
+
 -- name: audit
 select id, at, actor, action, subject, before, after, token_id, ip, request_id
 from hourbell_audit
