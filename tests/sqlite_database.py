@@ -4,7 +4,7 @@ import json
 import re
 import tempfile
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,9 @@ class SqliteDatabase:
     async def _made(
         cls, path: str, first: Runner, open_runner: Callable[[], Runner], *, migrated: bool
     ) -> AsyncIterator["SqliteDatabase"]:
-        await (migrate(first) if migrated else first.read(lambda _: None))
+        if migrated:
+            await _copy_schema(path)
+        await first.read(lambda _: None)
         made = cls(path, open_runner)
         try:
             yield made
@@ -96,3 +98,18 @@ class SqliteDatabase:
 
     async def sql(self, statement: str) -> None:
         self.connection.execute(_ID.sub(r"x'\1\2\3\4\5'", statement).replace("hourbell.", "hourbell_")).fetchall()
+
+
+_templates: list[apsw.Connection] = []
+
+
+async def _copy_schema(path: str) -> None:
+    """Give an empty database today's schema, copied from one that was migrated once in this process."""
+    if not _templates:
+        runner = Inline()
+        await migrate(runner)
+        _templates.append(apsw.Connection(runner.path, flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI))
+        await runner.close()
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
+    with closing(apsw.Connection(path, flags=flags)) as copy, copy.backup("main", _templates[0], "main") as backup:
+        backup.step()
