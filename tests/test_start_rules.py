@@ -90,7 +90,7 @@ async def test_only_a_server_that_asks_for_tokens_may_be_reached_from_elsewhere(
     assert why is None or why.startswith(f"refusing to listen on {address}: there is no token yet")
 
 
-@pytest.mark.parametrize("make", [make_none, make_revoked])
+@pytest.mark.parametrize("make", [make_none, pytest.param(make_revoked, marks=pytest.mark.full)])
 def test_a_server_that_is_refused_exits_and_says_how_to_make_a_token(
     serve: Serve, tmp_path: Path, make: Callable[[Path], None]
 ) -> None:

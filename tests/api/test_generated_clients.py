@@ -14,6 +14,8 @@ import pytest
 
 from tests.faults.process import Server
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "openapi.json"
 PROJECT = ROOT / "tests" / "clients" / "typescript"  # npm installs what its lock file pins
@@ -24,8 +26,6 @@ import importlib, pkgutil, sys
 import hourbell_client
 from hourbell_client.api.jobs import create_job
 from hourbell_client.models import HttpTarget, JobBody, JobDefined
-
-pytestmark = pytest.mark.full
 
 for module in pkgutil.walk_packages(hourbell_client.__path__, "hourbell_client."):
     importlib.import_module(module.name)

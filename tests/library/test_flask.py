@@ -33,7 +33,7 @@ def test_commands_of_flask_run_no_jobs(tmp_path: Path) -> None:
     assert not (tmp_path / "hourbell.db").exists()
 
 
-@pytest.mark.parametrize("how", [(), ("--reload",)])
+@pytest.mark.parametrize("how", [("--reload",), pytest.param((), marks=pytest.mark.full)])
 def test_it_runs_where_flask_serves_and_not_in_the_process_that_only_reloads(
     tmp_path: Path, how: tuple[str, ...]
 ) -> None:

@@ -105,7 +105,7 @@ def test_a_program_that_forks_at_once_leaves_the_work_to_its_child(tmp_path: Pat
     assert "threads MainThread" in script.lines
 
 
-@pytest.mark.parametrize("when", ["at_once", "later"])
+@pytest.mark.parametrize("when", ["at_once", pytest.param("later", marks=pytest.mark.full)])
 def test_a_child_of_multiprocessing_does_not_work_and_its_parent_does(tmp_path: Path, when: str) -> None:
     with Script(tmp_path, "program.py", when, text=MULTIPROCESSING) as script:
         assert script.wait() == 0
@@ -115,6 +115,7 @@ def test_a_child_of_multiprocessing_does_not_work_and_its_parent_does(tmp_path: 
     assert "helper MainThread" in script.lines
 
 
+@pytest.mark.full
 def test_the_process_of_an_isolated_call_does_not_work(tmp_path: Path) -> None:
     (tmp_path / "web.py").write_text(ISOLATED)
     with Script(tmp_path, "program.py", text=SERVING) as script:

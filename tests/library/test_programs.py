@@ -5,6 +5,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.library.scripts import TICKING, Script
 
 RUN = f"{TICKING}\nif __name__ == '__main__':\n    scheduler.run()\n"
@@ -81,6 +83,7 @@ def rows(folder: Path, query: str) -> list[Any]:
         return file.execute(query).fetchall()
 
 
+@pytest.mark.full
 def test_a_file_that_is_run_and_one_that_is_served_are_one_program(tmp_path: Path) -> None:
     with Script(tmp_path, "program.py", text=RUN) as script:
         script.wait_for("tick")
@@ -96,6 +99,7 @@ def test_a_file_that_is_run_and_one_that_is_served_are_one_program(tmp_path: Pat
     assert "job_changed" not in served.log
 
 
+@pytest.mark.full
 def test_a_module_that_is_run_has_its_own_name(tmp_path: Path) -> None:
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "__init__.py").touch()
@@ -128,6 +132,7 @@ def test_a_file_that_is_renamed_goes_on_with_the_same_job(tmp_path: Path) -> Non
     assert "job_taken_over" in again.log
 
 
+@pytest.mark.full
 def test_a_program_that_runs_takes_no_further_jobs(tmp_path: Path) -> None:
     with Script(tmp_path, "program.py", text=GROWING) as script:
         script.wait_for("refused the scheduler runs already, and would not run 'late'")
@@ -160,6 +165,7 @@ def test_a_run_that_ctrl_c_cut_short_is_taken_up_by_the_next_start(tmp_path: Pat
         again.wait_for(begun.replace("begun", "done"))
 
 
+@pytest.mark.full
 def test_the_end_of_a_program_lets_a_run_in_its_thread_finish(tmp_path: Path) -> None:
     with Script(tmp_path, "program.py", text=SLOW_IN_A_THREAD) as script:
         assert script.wait() == 0

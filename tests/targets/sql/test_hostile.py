@@ -130,6 +130,7 @@ async def test_a_function_cannot_settle_another_run(apart: Node) -> None:
     assert [row["result"] for row in await apart.database.rows("runs")] == 2 * [{"success": True, "message": "done"}]
 
 
+@pytest.mark.full
 async def test_a_function_that_never_ends_is_ended(apart: Node) -> None:
     await apart.database.sql(
         function("""set statement_timeout = 0; set client_connection_check_interval = 0;
