@@ -7,13 +7,14 @@ from uuid import UUID
 
 import pytest
 
+from hourbell.core.policies import RETRY_PRESETS
 from hourbell.core.roles import Role
-from hourbell.core.settle import Failed, settle
-from hourbell.store.base import Node, Settled, Want
+from hourbell.core.settle import Failed, Succeeded, settle, settle_lost
+from hourbell.store.base import Held, Node, Settled, Want
 from tests.api.whole import HOOK, T0, Whole, a_job, whole_api
 from tests.contract.steps import a_job as a_definition
 from tests.contract.steps import plan_all, run_and_finish
-from tests.core.values import DAY, HOUR
+from tests.core.values import DAY, HOUR, MINUTE
 from tests.database import Database
 
 pytestmark = pytest.mark.anyio
@@ -236,6 +237,26 @@ async def test_an_instant_is_explained(api: Whole) -> None:
 
     assert answer.json()["verdict"] == "skipped"
     assert "paused" in answer.json()["sentence"]
+
+
+async def test_a_late_success_of_a_run_that_was_failed_as_lost_is_shown(api: Whole) -> None:
+    await api.job(schedule="0 * * * *", delivery="at_most_once")
+    api.advance(timedelta(hours=1))
+    store, node, now = api.database.engine(), UUID(int=7), api.time.now()
+    await plan_all(store, now)
+    [lane] = await store.lanes(now)
+    [run] = await store.claim(node, now, now + MINUTE, [Want(lane.lane, 1)])
+    await store.begin(Held(run.id, run.attempt))
+    await store.reap(now + 2 * MINUTE, 10, settle_lost)
+    await store.settle([Settled(settle(run, Succeeded(), now, RETRY_PRESETS["none"]), node, now)])
+
+    shown = (await api.client.get(f"/api/v1/runs/{run.id}")).json()
+    assert (shown["state"], shown["reason"], shown["late_success"]) == ("failed", "lost", 1)
+    assert [(each["outcome"], each["late_outcome"]) for each in shown["attempts"]] == [("lost", "succeeded")]
+    at = shown["scheduled_at"]
+    explained = (await api.client.get("/api/v1/explain", params={"job": "report", "at": at})).json()
+    assert "attempt 1 succeeded" in explained["sentence"]
+    assert explained["data"]["run"]["late_success"] == 1
 
 
 async def test_lists_go_page_by_page(api: Whole) -> None:

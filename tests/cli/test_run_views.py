@@ -1,5 +1,6 @@
 """How a run's attempts are told to people: an error of several lines stays one of several lines."""
 
+from dataclasses import replace
 from typing import Any
 
 from hourbell.cli.views import run_lines
@@ -39,6 +40,13 @@ def test_a_traceback_is_shown_line_by_line() -> None:
 
 def test_an_attempt_without_a_begin_says_that_it_is_not_known() -> None:
     assert "began:      it is not known when it began" in shown(a_run(outcome="lost", error="the lease ran out"))
+
+
+def test_a_late_success_of_a_failed_run_is_shown() -> None:
+    run = replace(a_run(outcome="lost", error="the lease ran out", late_outcome="succeeded"), late_success=1)
+
+    assert "late success:  attempt 1 succeeded; its answer came after its lease was lost" in run_lines(run, "UTC")
+    assert shown(run)[:2] == ["attempt 1:     lost", "late outcome:  succeeded"]
 
 
 def test_whoever_waits_reads_a_traceback_line_by_line() -> None:

@@ -57,6 +57,7 @@ class Case:
     then: dict[str, Any] | None = field(default_factory=dict)  # what the version valid then said otherwise
     version: int = 1
     view: dict[str, Any] = field(default_factory=dict)
+    late_success: int | None = None
 
     def facts(self) -> InstantFacts:
         job = replace(a_job(**({"cursor_at": NOW} | self.job)), version=self.version)
@@ -66,7 +67,7 @@ class Case:
         if self.then is not None:
             version = VersionView(1, replace(job.definition, **self.then), MADE, "ops")
         skips = [] if self.skip is None else [self.skip]
-        return InstantFacts(view, version, self.run, [REPLAY] * self.replays, skips)
+        return InstantFacts(view, version, self.run, [REPLAY] * self.replays, skips, self.late_success)
 
     def explained(self) -> Explanation:
         return explain(self.facts(), self.at, NOW)
@@ -117,6 +118,21 @@ CASES = [
         f"{TEN} ran and failed after 1 attempt: it may happen at most once, and nobody knows whether it did.",
         run=failed(Reason.LOST),
         view={"deleted_at": NOW},
+    ),
+    Case(
+        V.FAILED,
+        f"{TEN} ran and failed after 1 attempt: it may happen at most once, and nobody knows whether it did; "
+        "but attempt 1 succeeded: its answer came after its lease was lost; replay it only if it may happen twice.",
+        run=failed(Reason.LOST),
+        late_success=1,
+    ),
+    Case(
+        V.FAILED,
+        f"{TEN} ran and failed after 3 attempts: its nodes died under it; "
+        "but attempt 2 succeeded: its answer came after its lease was lost; it was replayed once.",
+        run=failed(Reason.POISON, attempt=3),
+        replays=1,
+        late_success=2,
     ),
     Case(
         V.FAILED,
@@ -386,6 +402,7 @@ def test_the_data_of_a_run_is_complete() -> None:
             "ready_at": "2026-03-02T10:00:00Z",
             "started_at": "2026-03-02T10:00:01Z",
             "finished_at": "2026-03-02T10:00:03Z",
+            "late_success": None,
         },
         "replays": [str(REPLAY)],
         "skip": None,

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from hourbell.control.history import late_success
 from hourbell.control.jobs import Intended
 from hourbell.control.pages import Page
 from hourbell.control.stats import Summary
@@ -154,7 +155,9 @@ def run(view: RunView, waits_for: str | None = None) -> Json:
 
 
 def run_with_attempts(view: RunView, attempts: Iterable[AttemptView], waits_for: str | None) -> Json:
-    return {**run(view, waits_for), "log": _log(view.log), "attempts": [_attempt(each) for each in attempts]}
+    made = list(attempts)
+    said = {"late_success": late_success(view, made), "log": _log(view.log)}
+    return {**run(view, waits_for), **said, "attempts": [_attempt(each) for each in made]}
 
 
 def runs(views: Iterable[RunView], waits_for: Mapping[UUID, str]) -> list[Json]:

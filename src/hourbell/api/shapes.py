@@ -198,7 +198,7 @@ class AttemptAnswer(Answer):
     error: str | None
     excerpt: str | None
     phases: dict[str, float]
-    late_outcome: str | None
+    late_outcome: str | None = Field(description="of a lost attempt: what its node reported after all")
     duration_ms: float | None
     log: list[LogLine] = Field(description="what a task said: at most 1,000 lines and 64 KiB, the newest")
 
@@ -238,6 +238,9 @@ class RunAnswer(Answer):
 
 
 class RunDetail(RunAnswer):
+    late_success: int | None = Field(
+        description="of a failed run: the attempt that succeeded after all, its answer came after its lease was lost"
+    )
     log: list[LogLine] = Field(description="of the attempt under way")
     attempts: list[AttemptAnswer]
 

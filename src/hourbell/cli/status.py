@@ -38,7 +38,8 @@ def command(client: "Client", since: str | None, zone: str, output: Output) -> N
     found = _Found(ready) if ready.database_problem else _Found(ready, client.whoami(), client.overview(since=start))
     view = View((), tuple, lambda each: each.ready.status, lambda each: each.ready.status)
     output.one(found, view, _lines(client.url, found, zone))
-    sys.exit(0 if found.ready.is_ready and not found.stats.conflicts else FAILED)
+    has_conflicts = found.stats is not None and bool(found.stats.conflicts)
+    sys.exit(0 if found.ready.is_ready and not has_conflicts else FAILED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,6 +121,7 @@ def run_lines(run: "Run", zone: str) -> list[str]:
         ("job", run.job_name or f"(deleted) {run.job_id}"),
         ("state", run.state),
         ("reason", run.reason),
+        ("late success", _late_success(run)),
         ("kind", run.kind),
         ("instant", _at(run.scheduled_at, zone)),
         ("ready", _at(run.ready_at, zone) if not run.has_ended else None),
@@ -179,6 +180,7 @@ def milliseconds(value: float | None) -> str:
 def _attempt_lines(attempt: "Attempt", zone: str) -> list[str]:
     lines = pairs(
         (f"attempt {attempt.number}", attempt.outcome),
+        ("late outcome", attempt.late_outcome),
         ("status", attempt.status_code),
         ("error", plain_lines(attempt.error)),
         ("began", _at(attempt.started_at, zone) or "it is not known when it began"),
@@ -186,6 +188,12 @@ def _attempt_lines(attempt: "Attempt", zone: str) -> list[str]:
     )
     excerpt = (attempt.excerpt or "")[:_LONGEST_EXCERPT].splitlines()
     return [*lines, *(f"  | {plain(line)}" for line in excerpt), *_log_lines(attempt.log, zone)]
+
+
+def _late_success(run: "Run") -> str | None:
+    if run.late_success is None:
+        return None
+    return f"attempt {run.late_success} succeeded; its answer came after its lease was lost"
 
 
 def _progress(run: "Run") -> str | None:

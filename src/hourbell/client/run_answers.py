@@ -77,6 +77,7 @@ class Run(Answer):
     result: Any = None
     log: tuple[LogLine, ...] = ()
     waits_for: str | None = None
+    late_success: int | None = None
     attempts: tuple[Attempt, ...] = ()
 
     @property

@@ -172,11 +172,18 @@ class _Case:
         return f"for a free node that serves {run.lane}, until {self._when(run.expires_at)}"
 
     def _what_now(self, run: RunView) -> str:
+        late = self._late_success()
         if self.facts.replays:
-            return self._replayed()
+            return late + self._replayed()
+        if late:
+            return late + self._unless_deleted("replay it only if it may happen twice")
         if run.cleared_at is not None:
             return "; somebody discarded it"
         return self._unless_deleted("replay it once the cause is mended")
+
+    def _late_success(self) -> str:
+        number = self.facts.late_success
+        return "" if number is None else f"; but attempt {number} succeeded: its answer came after its lease was lost"
 
     def _replayed(self) -> str:
         number = len(self.facts.replays)
@@ -274,7 +281,7 @@ class _Case:
             "timezone": zone,
             "schedule": self.definition.schedule,
             "job_version": None if facts.version is None else facts.version.version,
-            "run": None if run is None else _run_to_json(run),
+            "run": None if run is None else _run_to_json(run) | {"late_success": facts.late_success},
             "replays": [str(replay) for replay in facts.replays],
             "skip": None,
             "previous_at": None,

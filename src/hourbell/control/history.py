@@ -1,8 +1,8 @@
 """What became of a job's instants and what will: lists of jobs, the next instants, skips, versions, explanations."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -16,8 +16,10 @@ from hourbell.core.forecast import forecast
 from hourbell.core.job import Definition
 from hourbell.core.preview import Upcoming, upcoming
 from hourbell.core.schedule import ScheduleError, ScheduleWarning
+from hourbell.core.states import RunState
 from hourbell.store.base import LIVE_FOR, Conflict
 from hourbell.store.lists import (
+    AttemptView,
     AuditRow,
     JobQuery,
     JobSort,
@@ -113,6 +115,9 @@ class History:
         facts = await self._lists.instant(await self._id_of(ref), at)
         if facts is None:
             raise Conflict("no_such_job", f"there is no job {ref[:100]!r}")
+        if facts.run is not None and facts.run.state is RunState.FAILED:
+            attempts = await self._lists.attempts(facts.run.id)
+            facts = replace(facts, late_success=late_success(facts.run, attempts))
         return explain(facts, at, self._now())
 
     async def stats(self, ref: str, since: datetime) -> tuple[JobView, Summary, bool]:
@@ -170,6 +175,13 @@ class History:
             return UUID(ref)
         except ValueError:
             return (await self._jobs.get(ref)).job.id
+
+
+def late_success(run: RunView, attempts: Iterable[AttemptView]) -> int | None:
+    """The attempt of a failed run whose success arrived after its lease had been taken; None if there is none."""
+    if run.state is not RunState.FAILED:
+        return None
+    return next((each.number for each in attempts if each.late_outcome == "succeeded"), None)
 
 
 def _warnings(job: Definition, now: datetime, *, is_served: bool) -> list[ScheduleWarning]:

@@ -198,6 +198,7 @@ class InstantFacts:
     run: RunView | None  # the run of the instant itself, scheduled or backfilled
     replays: Sequence[UUID]  # runs that repeat it, oldest first
     skips: Sequence[SkipView]  # that cover it
+    late_success: int | None = None  # the attempt of a failed run that succeeded after all
 
 
 @dataclass(frozen=True, slots=True)
