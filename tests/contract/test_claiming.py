@@ -10,6 +10,8 @@ from hourbell.core.run import Run
 from hourbell.core.states import RunState
 from hourbell.store.base import EngineStore, LaneWork, Want
 from hourbell.store.control import ControlStore
+from hourbell.store.sqlite.connection import Session
+from hourbell.store.sqlite.settling import SQL
 from tests.contract.steps import (
     BY,
     HOUR,
@@ -28,6 +30,7 @@ from tests.contract.steps import (
     put_runs,
 )
 from tests.database import Database
+from tests.sqlite_database import SqliteDatabase
 
 pytestmark = pytest.mark.anyio
 EXCLUSIVE = [overlap for overlap in Overlap if overlap is not Overlap.ALLOW]
@@ -254,3 +257,19 @@ async def claim_everything(database: Database, claimers: int) -> list[Run]:
 
     await asyncio.gather(*(work(UUID(int=number + 1)) for number in range(claimers)))
     return claimed
+
+
+async def test_a_place_that_does_not_wait_any_more_is_not_claimed(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    """Whatever a claim found before, its own update tests the state again."""
+    if not isinstance(database, SqliteDatabase):
+        pytest.skip("places are handed from statement to statement on SQLite only")
+    await a_waiting_job(store, control, count=2)
+    await claim(store, free=1)
+
+    def claim_both(session: Session) -> int:
+        places = "[" + ",".join(str(row["rowid"]) for row in session.fetch("select rowid from hourbell_runs")) + "]"
+        return session.execute(SQL["claim"], places, OTHER_NODE, T0 + HOUR, T0)
+
+    assert await database.runner().write(claim_both) == 1

@@ -200,7 +200,7 @@ class Damage:
     sql: str
     found: set[str]
     heals: bool = True
-    unguarded: bool = False  # the trigger that holds runs to their moves had to go
+    unguarded: bool = False  # the triggers that hold runs to their moves had to go
 
     def __str__(self) -> str:
         return min(self.found)
@@ -253,6 +253,7 @@ DAMAGES = [
         "update hourbell.runs set attempt = 0 where state = 'running' and exclusive",
         {"run_running_unclaimed"},
         heals=False,
+        unguarded=True,
     ),
     Damage(f"update hourbell.runs set finished_at = ready_at where id = {RETRYING}", {"waiting_with_traces"}),
     Damage(
@@ -300,7 +301,8 @@ async def test_damage_is_found_by_its_name_and_the_statement_shown_repairs_it(
     now = await a_history(store, control)
     assert await examined(database, now) == {}
     if damage.unguarded:
-        await switch_off(database, "runs", "runs_moves")
+        for trigger in ("runs_moves", "runs_one_claim"):
+            await switch_off(database, "runs", trigger)
     await database.sql(damage.sql)
 
     found = await examined(database, now)

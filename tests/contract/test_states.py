@@ -6,9 +6,9 @@ from uuid import UUID
 import pytest
 
 from hourbell.core.states import ENDS, MOVES, RunState
-from hourbell.store.base import EngineStore
+from hourbell.store.base import EngineStore, Held
 from hourbell.store.control import ControlStore
-from tests.contract.steps import a_waiting_job
+from tests.contract.steps import HOUR, T0, a_node, a_waiting_job, claim, lose
 from tests.database import Database
 
 pytestmark = pytest.mark.anyio
@@ -61,6 +61,31 @@ async def test_hundreds_of_random_changes_make_no_move_that_is_not_in_the_table(
             was = before[run["id"]]
             assert run == was or was["state"] not in ENDS
             assert run["state"] == was["state"] or RunState(run["state"]) in MOVES[RunState(was["state"])]
+            assert run["attempt"] == was["attempt"] or was["state"] != RunState.RUNNING
+
+
+async def test_a_running_run_cannot_be_claimed_but_its_lease_renewed(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await a_waiting_job(store, control)
+    [run] = await claim(store)
+    before = await database.rows("runs")
+
+    with pytest.raises(Exception, match="a run that is running cannot be claimed"):
+        await database.sql("update hourbell.runs set state = 'running', attempt = attempt + 1")
+    assert await database.rows("runs") == before
+    assert (await store.heartbeat(a_node(), T0, T0 + 2 * HOUR, [Held(run.id, 1)])).lost == ()
+    assert await store.begin(Held(run.id, 1))
+
+
+async def test_an_expired_lease_is_claimed_again_by_way_of_the_reaper(
+    store: EngineStore, control: ControlStore
+) -> None:
+    await a_waiting_job(store, control)
+    await claim(store, now=T0 + HOUR)
+    await lose(store, T0 + 2 * HOUR)
+
+    assert [run.attempt for run in await claim(store, now=T0 + 2 * HOUR)] == [2]
 
 
 async def test_an_ended_run_keeps_every_column(store: EngineStore, control: ControlStore, database: Database) -> None:

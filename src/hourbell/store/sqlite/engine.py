@@ -125,8 +125,8 @@ class SqliteEngineStore:
                 line = suspect_of(session, [want.lane for want in wants if want.free > 0], now, suspect_after)
             else:
                 line = joined(ready_of(session, want, now, suspect_after) for want in wants)
-            if line.count:
-                session.execute(SQL["claim"], line.places, node, lease_until, now)
+            if line.count and session.execute(SQL["claim"], line.places, node, lease_until, now) != line.count:
+                raise RuntimeError("a run that was found waiting does not wait any more")  # rolls the claim back
             return line
 
         return [run.claimed() for run in (await self._runner.write(claim)).runs]

@@ -191,10 +191,10 @@ order by ready_at, id
 limit 1)
 
 -- name: claim
--- By the places that the statements above give.
+-- By the places that the statements above give. The plus keeps an index of waiting runs from being taken in their place.
 update hourbell_runs
 set state = 'running', attempt = attempt + 1, lease_owner = ?2, lease_until = ?3, started_at = coalesce(started_at, ?4)
-where rowid in (select value from json_each(?1))
+where rowid in (select value from json_each(?1)) and +state in ('pending', 'retrying')
 
 -- name: definitions
 select v.job_id, v.version, v.definition
