@@ -26,19 +26,21 @@ if __name__ == "__main__":
     scheduler.run()
 """
 SLOW_IN_A_THREAD = """
-import time
+import threading, time
 from hourbell import Scheduler
 
 scheduler = Scheduler()
+begun = threading.Event()
 
 @scheduler.job("* * * * * *", overlap="skip")
 def slow(run):
     print("begun", run.id, flush=True)
+    begun.set()
     time.sleep(2)
     print("done", run.id, flush=True)
 
 scheduler.start()
-time.sleep(2.5)
+begun.wait(20)
 """
 ANSWERING = """
 import asyncio
