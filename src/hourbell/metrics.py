@@ -57,6 +57,9 @@ class Metrics:
             "hourbell_run_seconds", "From the start of an attempt to its end", buckets=_DURATION, registry=registry
         )
         self.backlog = Gauge("hourbell_backlog", "Runs that are ready and wait", registry=registry)
+        self.backlog_age = Gauge(
+            "hourbell_backlog_age_seconds", "How long the oldest of them has been ready", registry=registry
+        )
         self.loop_age = Gauge("hourbell_loop_age_seconds", "Since a loop last did well", ["loop"], registry=registry)
         self.pool_size = Gauge("hourbell_pool_size", "Places of a pool, such as threads", ["pool"], registry=registry)
         self.pool_taken = Gauge("hourbell_pool_taken", "Places that attempts hold", ["pool"], registry=registry)

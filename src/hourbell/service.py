@@ -230,7 +230,15 @@ async def _readiness(engine: Engine, stores: Stores) -> Readiness:
     except StoreUnavailable:
         return Readiness(database_reachable=False, loops=loops, pools=pools)
     oldest = None if backlog.oldest_ready_at is None else (now - backlog.oldest_ready_at).total_seconds()
-    return Readiness(True, loops, backlog.waiting, oldest, backlog.unserved, pools=pools)
+    return Readiness(
+        True,
+        loops,
+        backlog.waiting,
+        oldest,
+        backlog.unserved,
+        pools=pools,
+        stuck_seconds=engine.stuck_after.total_seconds(),
+    )
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -69,6 +69,7 @@ async def test_a_node_that_does_its_work_is_ready() -> None:
     assert answer.json() == {
         "status": "ready",
         "reasons": [],
+        "warnings": [],
         "database": {"reachable": True},
         "loops": {
             "planner": {"age_seconds": 0.4, "limit_seconds": 60, "too_old": False},
@@ -125,6 +126,18 @@ async def test_lanes_that_no_node_serves_are_told_and_leave_the_node_ready() -> 
 
     assert answer.status_code == 200
     assert answer.json()["unserved_lanes"] == ["task:reports.weekly"]
+    assert answer.json()["warnings"] == ["no live node serves task:reports.weekly"]
+
+
+async def test_a_node_beside_stuck_runs_stays_ready_and_warns() -> None:
+    readiness = Readiness(True, WELL.loops, waiting=900, oldest_seconds=601, stuck_seconds=600)
+    answer = await get("/health/ready", answering(readiness))
+    metrics = await get("/metrics", answering(readiness))
+
+    assert answer.status_code == 200
+    [warning] = answer.json()["warnings"]
+    assert warning.startswith("of 900 waiting runs the oldest has been ready for 601 s; `hourbell doctor`")
+    assert "hourbell_backlog_age_seconds 601.0" in metrics.text
 
 
 async def test_a_status_that_does_not_come_in_time_is_not_ready() -> None:

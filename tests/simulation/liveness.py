@@ -15,6 +15,7 @@ from tests.simulation.scenario import LEASE, THREADED
 LOOK_SECONDS = 0.5
 SETTLED_SECONDS = LEASE  # without trouble, after which a node is healthy: longer than any loop backs off
 BEGIN_SECONDS = 6.0  # a waiting run begins, a claimed one too, a due job is planned
+STUCK_SECONDS = 20.0  # a run that waits for so long is stuck
 RECOVER_SECONDS = 1.5 * LEASE + 2.0 + BEGIN_SECONDS  # the lease, the reaper's warm-up and interval, then as above
 
 
@@ -33,6 +34,7 @@ class Liveness:
         self._ledger = ledger
         self._suspect_after = suspect_after
         self._excused: set[tuple[bytes, int]] = set()
+        self._takable_since: dict[bytes, float] = {}
         self._movable_since: dict[Hashable, float] = {}  # what could have moved at every look since then
 
     def look(self, elapsed: float, now: int, nodes: Collection[NodeView]) -> None:
@@ -45,6 +47,21 @@ class Liveness:
             waited = elapsed - self._movable_since[key]
             if waited > seconds:
                 raise Violation(f"liveness: {story}; a healthy node could have moved it for {waited:.1f} s")
+
+    def stuck(self, elapsed: float, now: int) -> Row | None:
+        """Find a run that could have been taken at every look for `STUCK_SECONDS`, whoever is healthy."""
+        takable = {
+            run["id"]: run
+            for run in self._ledger.unfinished(now)
+            if run["state"] != "running" and not self._is_blocked(run)
+        }
+        self._takable_since = {run_id: self._takable_since.get(run_id, elapsed) for run_id in takable}
+        for run_id, since in self._takable_since.items():
+            run = takable[run_id]
+            was_due_at = max(run["ready_at"], run["planned_at"])  # by the database's clock, which may have stepped
+            if elapsed - since > STUCK_SECONDS and was_due_at < now - STUCK_SECONDS * SECOND:
+                return run
+        return None
 
     def excuse(self, run_id: bytes, attempt: int) -> None:
         """The scenario itself delays this attempt before it begins."""

@@ -18,12 +18,15 @@ from hourbell.core.settle import Failed, Outcome, Succeeded
 from hourbell.core.target import lane_of
 from hourbell.engine.engine import EngineSettings
 from hourbell.store.base import StoreUnavailable
+from hourbell.store.doctor import Expectations, examine
+from hourbell.store.migrations import load_migrations
+from hourbell.store.sqlite.doctor import SqliteDoctorStore
 from hourbell.targets.base import Call
-from tests.engine.nodes import Cluster, Node, hang, to_its_end
+from tests.engine.nodes import TZDATA, Cluster, Node, hang, to_its_end
 from tests.engine.virtual import START, VirtualTime
 from tests.simulation.changes import Changed, Changes
 from tests.simulation.ledger import ENDED, SECOND, Commit, Ledger, Violation
-from tests.simulation.liveness import LOOK_SECONDS, SETTLED_SECONDS, Liveness, NodeView
+from tests.simulation.liveness import LOOK_SECONDS, SETTLED_SECONDS, STUCK_SECONDS, Liveness, NodeView
 from tests.simulation.loop import Standstill, run_seeded
 from tests.simulation.oracle import microseconds
 from tests.simulation.scenario import LEASE, THREADED, TROUBLE, Act, JobSpec, Scenario
@@ -32,6 +35,14 @@ from tests.sqlite_database import SqliteDatabase
 BY = "simulation"
 CALM = 4 * LEASE  # at most, for the last lease to run out, the reapers to warm up and the rest to be done
 PLANNED = 8.0  # seconds after which no job is behind: longer than any loop backs off
+STUCK_FINDINGS = frozenset({"runs_stuck", "lane_unserved", "runs_unattended", "no_live_node"})
+EXPECTED = Expectations(
+    migrations=load_migrations("hourbell.store.sqlite"),
+    tzdata=TZDATA,
+    retention=timedelta(days=1),
+    lease=timedelta(seconds=LEASE),
+    stuck_after=timedelta(seconds=STUCK_SECONDS - 1),
+)
 _READS = frozenset({"sample_time", "lanes", "definitions", "backlog"})
 
 
@@ -102,6 +113,9 @@ class World:
             has_excuse=self._has_excuse,
         )
         self._liveness = Liveness(self._ledger, suspect_after=max(2, scenario.poison_after - 1))
+        self._doctor = SqliteDoctorStore(cluster.database.path)
+        self._backlog = cluster.database.engine()
+        self._instruments_at = 0.0
         self._threads_in_use: Counter[UUID] = Counter()
         self._calm = asyncio.Event()
         self._troubled_until = 0.0  # by an outage or a standstill, for all nodes
@@ -145,6 +159,7 @@ class World:
             await asyncio.sleep(LOOK_SECONDS)
             try:
                 self._look_for_stuck_runs(self.cluster.time.elapsed())
+                await self._look_at_instruments()
             except Exception as error:  # a checker that broke must not look like a promise that holds
                 self._break_off(error if isinstance(error, Violation) else Violation(f"the checker broke: {error!r}"))
 
@@ -155,6 +170,21 @@ class World:
             self._liveness.forget()
             return
         self._liveness.look(elapsed, self._now(), [self._view(node, elapsed) for node in self.cluster.alive])
+
+    async def _look_at_instruments(self) -> None:
+        """Hold the doctor and the backlog of readiness and metrics to the truth while a run is stuck."""
+        elapsed = self.cluster.time.elapsed()
+        run = self._liveness.stuck(elapsed, self._now())
+        if run is None or elapsed < self._instruments_at:
+            return
+        self._instruments_at = elapsed + 5.0
+        now = self.cluster.now()
+        examined = await examine(self._doctor, now, EXPECTED)
+        if not any(finding.check.name in STUCK_FINDINGS for finding in examined.findings):
+            raise Violation(f"liveness: the doctor finds nothing beside a stuck run: {run}")
+        backlog = await self._backlog.backlog(now)
+        if backlog.oldest_ready_at is None or now - backlog.oldest_ready_at < EXPECTED.stuck_after:
+            raise Violation(f"liveness: readiness and metrics know nothing of a stuck run: {run}")
 
     def _view(self, node: Node, elapsed: float) -> NodeView:
         troubled_until = max(
@@ -185,6 +215,7 @@ class World:
     async def close(self) -> None:
         self.cluster.watch = None
         await self.cluster.close()
+        await self._doctor.close()
         self._changes.close()
 
     async def _calm_down(self) -> None:

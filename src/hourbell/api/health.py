@@ -3,7 +3,7 @@
 `/health` says only that the process answers. `/health/ready` says whether it does its work: 503 while the database is
 out of reach or read-only, a loop has not done well for too long, or every place of a pool is held by attempts past
 their timeout, so that the node can begin nothing more there. A backlog or a lane that no node serves is told and
-changes no status: taking this node out of use would not help.
+changes no status, because taking this node out of use would not help; `warnings` tells of what is stuck.
 """
 
 import asyncio
@@ -72,6 +72,7 @@ class Readiness:
     is_stopping: bool = False  # it finishes what it has begun, and takes nothing new
     pools: tuple[PoolUse, ...] = ()
     database_problem: str | None = None  # what is wrong with a database that answers, and what to do
+    stuck_seconds: float = float("inf")  # from which the oldest of the waiting runs is stuck
 
     @property
     def is_ready(self) -> bool:
@@ -88,6 +89,16 @@ class Readiness:
             *(pool.reason for pool in self.pools if pool.is_exhausted),
         ]
 
+    @property
+    def warnings(self) -> list[str]:
+        """What keeps runs waiting although this node may be ready, for people."""
+        lanes = [f"no live node serves {lane}" for lane in self.unserved_lanes]
+        oldest = self.oldest_seconds
+        if oldest is None or oldest <= self.stuck_seconds:
+            return lanes
+        why = "`hourbell doctor` and `hourbell run list` say why"
+        return [f"of {self.waiting} waiting runs the oldest has been ready for {oldest:.0f} s; {why}", *lanes]
+
     def body(self) -> dict[str, object]:
         database: dict[str, object] = {"reachable": self.database_reachable}
         if self.database_problem is not None:
@@ -95,6 +106,7 @@ class Readiness:
         return {
             "status": "ready" if self.is_ready else "stopping" if self.is_stopping else "not_ready",
             "reasons": self.reasons,
+            "warnings": self.warnings,
             "database": database,
             "loops": {
                 loop.name: {
@@ -169,3 +181,4 @@ def _refresh(metrics: Metrics, readiness: Readiness) -> None:
         metrics.pool_overdue.labels(pool.name).set(pool.overdue_total)
     if readiness.waiting is not None:
         metrics.backlog.set(readiness.waiting)
+        metrics.backlog_age.set(readiness.oldest_seconds or 0.0)

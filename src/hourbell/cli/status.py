@@ -71,7 +71,7 @@ def _lines(url: str, found: _Found, zone: str) -> list[str]:
         ("because", "; ".join(ready.reasons)),
         ("database", None if ready.is_ready else json_line(dict(ready.database))),
         ("loops", None if ready.is_ready else json_line(dict(ready.loops))),
-        ("unserved", ", ".join(ready.unserved_lanes)),
+        ("warning", "; ".join(ready.warnings)),
         ("you", f"{session.name}, {session.role}{until}"),
         ("jobs", f"{stats.jobs}, {stats.paused} paused, {stats.in_error} in error"),
         ("runs", f"{stats.running} running, {stats.waiting} waiting, {stats.dead_letters} dead letters"),

@@ -136,6 +136,7 @@ class Readiness(Answer):
 
     status: str
     reasons: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     database: Mapping[str, Any] = field(default_factory=dict)
     loops: Mapping[str, Any] = field(default_factory=dict)
     backlog: Mapping[str, Any] = field(default_factory=dict)

@@ -168,6 +168,11 @@ class Engine:
         return self._leases.live_for
 
     @property
+    def stuck_after(self) -> timedelta:
+        """How long a run may wait before it counts as stuck."""
+        return self._settings.stuck_after
+
+    @property
     def pools(self) -> tuple[Pool, ...]:
         """The limited resources of its targets."""
         return tuple(pool for target in self._targets for pool in target.pools)
