@@ -57,3 +57,35 @@ async def test_a_connection_is_known_as_its_own_until_it_is_gone(connections: Co
     await asyncio.sleep(0)  # listeners are told in the next turn
 
     assert not connections.has(pid)
+
+
+async def test_a_connection_that_comes_back_in_a_transaction_is_closed_and_told(
+    connections: Connections, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What its next user wrote would not be committed: a claim would be handed out again."""
+    async with connections.connection() as connection:
+        left = connection.get_server_pid()
+        await connection.execute("begin")
+
+    async with connections.connection() as connection:
+        assert connection.get_server_pid() != left
+        assert not connection.is_in_transaction()
+    told = [vars(record) for record in caplog.records if record.getMessage() == "connection_left_in_transaction"]
+    assert [record["pid"] for record in told] == [left]
+
+
+async def test_a_transaction_that_fails_leaves_its_connection_in_use(
+    connections: Connections, caplog: pytest.LogCaptureFixture
+) -> None:
+    pids = []
+
+    async def fail() -> None:
+        async with connections.transaction() as connection:
+            pids.append(connection.get_server_pid())
+            raise ZeroDivisionError
+
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            await fail()
+    assert pids[0] == pids[1]
+    assert caplog.records == []

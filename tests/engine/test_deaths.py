@@ -1,10 +1,12 @@
 """What counts as a node's death under a run: a node that is gone. A lost answer and a freeze are not deaths."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
 
 from hourbell.core.policies import Delivery
+from hourbell.core.settle import Outcome, Succeeded
 from hourbell.store.base import StoreUnavailable
 from tests.engine.nodes import (
     HOUR,
@@ -134,6 +136,55 @@ def test_three_freezes_are_no_deaths(duration: timedelta) -> None:
         assert (run["state"], run["reason"], run["attempt"], run["crashes"]) == ("succeeded", None, 4, 1)
 
     test()
+
+
+@virtually
+async def test_attempts_under_way_that_are_stopped_as_lost_are_told(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    stopped = []
+
+    async def slow(_: Node, __: object) -> Outcome:
+        try:
+            await asyncio.sleep(300)
+        except asyncio.CancelledError:
+            stopped.append(cluster.now())
+            raise
+        return Succeeded()
+
+    cluster.script["*"] = slow
+    for number in range(3):
+        await cluster.add_job(f"job-{number}", HOURLY)
+    await cluster.advance_to(START + HOUR - MINUTE)
+    node, reaper = await cluster.start_many(2)
+    reaper.engine.attempts.take_no_more()
+    await cluster.advance_to(START + HOUR + SECOND)
+    node.freeze()
+    await cluster.advance(LEASE + 2 * REAP)
+    node.thaw()
+    await cluster.advance(SECOND)
+
+    [told] = [vars(record) for record in caplog.records if record.getMessage() == "attempts_stopped_as_lost"]
+    assert (told["count"], len(told["runs"]), len(stopped)) == (3, 3, 3)
+
+
+@virtually
+async def test_an_attempt_that_is_claimed_twice_is_made_once(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.script["job"] = takes(10 * SECOND)
+    await cluster.add_job(schedule=HOURLY)
+    await cluster.advance_to(START + HOUR - MINUTE)
+    node = await cluster.start()
+    await cluster.advance_to(START + HOUR + SECOND)
+    [attempting] = node.engine.attempts._held.values()
+
+    again = node.engine.attempts.take([attempting.run], {attempting.run.lane: attempting.target}, cluster.now(), 1e9)
+    assert again == []
+    await cluster.advance(MINUTE)
+    assert len(cluster.calls) == 1
+    [told] = [vars(record) for record in caplog.records if record.getMessage() == "runs_claimed_while_held"]
+    assert (told["count"], told["runs"]) == (1, [{"run": str(attempting.run.id), "attempt": 1}])
 
 
 @virtually

@@ -33,6 +33,7 @@ log = logging.getLogger("hourbell.engine")
 
 NO_DEFINITION = Definition("", "", {}, retry=RETRY_PRESETS["none"])  # is gone, or cannot be read
 _UNDEFINED = Failed("the definition of this run's job is gone or cannot be read", retryable=False)
+_NAMED = 20  # runs in one log line
 _ALLOW = Overlap.ALLOW  # asking the enum for it takes longer than comparing
 
 
@@ -155,11 +156,20 @@ class Attempts:
                 attempting.trusted_until = max(attempting.trusted_until, until)
 
     def take(
-        self, runs: Iterable[Run], targets: Mapping[str, Target], now: datetime, trusted_until: float
+        self, runs: Sequence[Run], targets: Mapping[str, Target], now: datetime, trusted_until: float
     ) -> list[Attempting]:
-        """Hold runs that were claimed just now, each for the target of its lane."""
-        taken = [Attempting(self, run, targets[run.lane], now, trusted_until) for run in runs]
-        self._held |= {attempting.held: attempting for attempting in taken}
+        """Hold runs that were claimed just now, each for the target of its lane.
+
+        An attempt that is held already is not taken again: it would be made twice.
+        """
+        claimed = [Attempting(self, run, targets[run.lane], now, trusted_until) for run in runs]
+        new = {attempting.held: attempting for attempting in claimed}
+        repeats = len(new) < len(claimed) or not self._held.keys().isdisjoint(new)
+        if repeats or any(self._holds_earlier(run) for run in runs if run.attempt > 1):
+            self._warn_of_held(runs)
+            new = {held: attempting for held, attempting in new.items() if held not in self._held}
+        taken = list(new.values())
+        self._held |= new
         self._in_lane.update([attempting.run.lane for attempting in taken])
         pools = {lane: pool for lane, target in targets.items() if (pool := target.pool(lane)) is not None}
         if pools:
@@ -200,9 +210,13 @@ class Attempts:
 
     def stop_lost(self, lost: Iterable[Held]) -> None:
         """Stop attempts whose runs are this node's no longer."""
-        for held in lost:
-            if held in self._held:
-                self._stop(self._held[held], Interrupted())
+        stopped = [self._held[held] for held in lost if held in self._held]
+        under_way = [attempting.held for attempting in stopped if attempting.is_under_way]
+        for attempting in stopped:
+            self._stop(attempting, Interrupted())
+        if under_way:
+            facts = {"count": len(under_way), "runs": [str(held.run_id) for held in under_way[:_NAMED]]}
+            log.warning("attempts_stopped_as_lost", extra=facts)
 
     def settle_dead(self) -> None:
         """Settle what would be held for ever because its task ended without a word: somebody else cancelled it before
@@ -264,6 +278,17 @@ class Attempts:
     async def last_success(self, run: Run) -> datetime | None:
         """The scheduled time of the newest successful run of the same job before this one."""
         return await self._store.last_success(run.job_id, run.scheduled_at)
+
+    def _holds_earlier(self, run: Run) -> bool:
+        return any(Held(run.id, number) in self._held for number in range(max(1, run.attempt - 3), run.attempt))
+
+    def _warn_of_held(self, runs: Sequence[Run]) -> None:
+        """Tell of claimed runs that this node holds, by this attempt or an earlier one."""
+        known = {held.run_id for held in self._held}
+        counted = Counter(run.id for run in runs)
+        again = [run for run in runs if run.id in known or counted[run.id] > 1]
+        named = [{"run": str(run.id), "attempt": run.attempt} for run in again[:_NAMED]]
+        log.warning("runs_claimed_while_held", extra={"count": len(again), "runs": named})
 
     def _under_way(self) -> list[Attempting]:
         return [attempting for attempting in self._held.values() if attempting.is_under_way]

@@ -4,6 +4,7 @@ A server that refuses writes is left: no new connection to it is trusted, and op
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -13,6 +14,8 @@ import asyncpg
 
 from hourbell.store.base import StoreReadOnly, StoreUnavailable
 from hourbell.store.postgres.hosts import check_writable, connect, reports_read_only
+
+log = logging.getLogger("hourbell.store")
 
 _STATEMENT_TIMEOUT = 30  # seconds
 _PATIENCE = 10  # seconds to wait for a connection
@@ -93,6 +96,9 @@ class Connections:
             finally:
                 if self._writes and reports_read_only(connection):
                     await self._leave(pool)
+                if _is_in_transaction(connection):  # what the next user writes there would not be committed
+                    log.error("connection_left_in_transaction", extra={"pid": connection.get_server_pid()})
+                    connection.terminate()
                 await pool.release(connection)
 
     @asynccontextmanager
@@ -172,6 +178,14 @@ def _reaching() -> Iterator[None]:
         raise StoreReadOnly(str(error), "see that the server is the primary and accepts writes") from error
     except _OUT_OF_REACH as error:
         raise StoreUnavailable(str(error) or type(error).__name__) from error
+
+
+def _is_in_transaction(connection: Any) -> bool:
+    """Whether a connection has a transaction open, as far as the last answer told: this asks nobody."""
+    try:
+        return bool(connection.is_in_transaction())
+    except asyncpg.InterfaceError:  # it was closed, and the pool has it back already
+        return False
 
 
 async def _leave_as_it_is(_: Any) -> None:
