@@ -1,7 +1,7 @@
 """What counts as a node's death under a run: a node that is gone. A lost answer and a freeze are not deaths."""
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -229,3 +229,58 @@ async def test_a_death_before_an_at_most_once_effect_is_not_charged(cluster: Clu
 
     [run] = await cluster.runs(job)
     assert (run["state"], run["crashes"], len(cluster.calls)) == ("succeeded", 0, 1)
+
+
+@pytest.mark.parametrize("when", ["before", "after"], ids=["not written", "answer lost"])
+def test_what_may_happen_once_does_not_begin_while_that_cannot_be_written(when: str) -> None:
+    @virtually
+    async def test(cluster: Cluster) -> None:
+        job = await cluster.add_job(schedule=HOURLY, delivery=Delivery.AT_MOST_ONCE)
+        await cluster.advance_to(START + HOUR - MINUTE)
+        node = await cluster.start()
+
+        async def fail() -> None:
+            raise StoreUnavailable("as the test says")
+
+        (node.before if when == "before" else node.after)("begin", fail)
+        await cluster.advance_to(START + HOUR + 5 * SECOND)
+        assert cluster.calls == []
+        node.store.hooks.clear()
+        await cluster.advance(LEASE)
+
+        assert len(cluster.calls) == 1
+        [run] = await cluster.runs(job)
+        assert (run["state"], run["failures"], run["crashes"]) == ("succeeded", 0, 0)
+
+    test()
+
+
+@virtually
+async def test_a_lease_is_trusted_from_when_its_renewal_was_asked_for(cluster: Cluster) -> None:
+    """Not from its answer, which may come much later: by then the lease may be another's."""
+    await cluster.add_job(schedule=HOURLY)
+    await cluster.advance_to(START + HOUR - MINUTE)
+    node = await cluster.start()
+    asked: list[datetime] = []
+
+    async def ask() -> None:
+        if cluster.calls or asked:
+            raise StoreUnavailable("the database is away")
+        if await cluster.runs(state="running"):
+            asked.append(cluster.now())
+
+    async def be_slow() -> None:
+        if asked:
+            await cluster.advance(2 * LEASE / 3)
+
+    async def wait(*_: object) -> None:
+        while not asked or cluster.now() < asked[0] + LEASE - 3 * SECOND:
+            await cluster.advance(SECOND)
+
+    node.before("heartbeat", ask)
+    node.after("heartbeat", be_slow)
+    cluster.before_begin.append(wait)
+    await cluster.advance_to(START + HOUR + 2 * LEASE)
+
+    assert asked
+    assert cluster.calls == []

@@ -148,6 +148,81 @@ MUTANTS = (
         (SIMULATION, _scenario("clocks", "postgres")),
     ),
     Mutant(
+        "what may happen once does not begin while that cannot be written",
+        (
+            Change(
+                f"{_ENGINE}/attempts.py",
+                "except Exception:  # nothing has left, so it can be handed back\n                return False",
+                "except Exception:\n                return True",
+            ),
+        ),
+        ("tests/engine/test_deaths.py",),
+    ),
+    Mutant(
+        "trust in a lease begins when its renewal is asked for",
+        (
+            Change(
+                f"{_ENGINE}/heartbeat.py",
+                "        lost = set(beat.lost)\n",
+                "        trusted_until = self._leases.trust_from_now()\n        lost = set(beat.lost)\n",
+            ),
+        ),
+        ("tests/engine/test_deaths.py",),
+    ),
+    Mutant(
+        "a lost lease stops its attempt",
+        (Change(f"{_ENGINE}/engine.py", "        self.attempts.stop_lost(result.lost)\n", ""),),
+        ("tests/engine/test_deaths.py",),
+    ),
+    Mutant(
+        "a lease that its node does not hold is handed back",
+        (
+            Change(
+                f"{_ENGINE}/heartbeat.py",
+                "orphaned_until=orphaned_until, given_up=given_up",
+                "orphaned_until=None, given_up=given_up",
+            ),
+        ),
+        ("tests/engine/test_deaths.py",),
+    ),
+    Mutant(
+        "a claim under way is no orphan",
+        (Change(f"{_ENGINE}/leases.py", "self._claim_asked_at if self._is_claiming else now", "now"),),
+        ("tests/engine/test_deaths.py",),
+    ),
+    Mutant(
+        "a node that is heard again was no death",
+        (
+            Change(
+                f"{_STORE}/postgres/engine.sql",
+                " and a.late_outcome is null\n  and (n.beat_at is null or n.beat_at <= a.finished_at)",
+                "",
+            ),
+            Change(
+                f"{_STORE}/sqlite/engine.sql",
+                " and a.late_outcome is null\n  and (n.beat_at is null or n.beat_at <= a.finished_at)",
+                "",
+            ),
+        ),
+        ("tests/contract/test_reaping.py", "tests/engine/test_deaths.py"),
+    ),
+    Mutant(
+        "a run that is running cannot be claimed",
+        (
+            Change(
+                f"{_STORE}/postgres/migrations/0010_one_claim.sql",
+                "when (old.state = 'running' and new.attempt is distinct from old.attempt)",
+                "when (false)",
+            ),
+            Change(
+                f"{_STORE}/sqlite/migrations/0010_one_claim.sql",
+                "when old.state = 'running' and new.attempt is not old.attempt",
+                "when false",
+            ),
+        ),
+        ("tests/contract/test_states.py",),
+    ),
+    Mutant(
         "the id follows from job and instant",
         (
             Change(
