@@ -58,3 +58,11 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#:]+)\)", page.read_text())
 
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, *sorted((ROOT / "examples").rglob("*.*"))], ids=lambda page: page.name)
+def test_every_scheduler_that_is_shown_names_its_source(page: Path) -> None:
+    """Its jobs stay its own when a module is renamed, and people copy what is shown."""
+    shown = re.findall(r"\bScheduler\([^)]*\)", page.read_text())
+
+    assert [call for call in shown if not re.match(r"""Scheduler\((source=)?["']\w""", call)] == []

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 class Scheduler(Registry):
     """Tasks and jobs of a program, run in this process or by others on the same database.
 
-    `source` tells the jobs of this program from those of others; it is the top-level module that makes the scheduler.
+    `source` tells the jobs of this program from those of others: name it, as in `Scheduler("shop")`. Without a name it
+    is the top-level module that makes the scheduler, which is another one when the module is renamed.
     With `engine=False` this process defines and triggers jobs, and others run them. `gone` says what becomes of a job
     that the program does not define any more.
     """
