@@ -1,7 +1,8 @@
 """plan_due: every due instant becomes a run or part of a skip, once."""
 
 import asyncio
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import pytest
@@ -14,6 +15,7 @@ from hourbell.core.states import SkipReason
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
 from tests.contract.steps import (
+    BY,
     DAY,
     HOUR,
     MINUTE,
@@ -173,6 +175,22 @@ async def test_a_skip_that_continues_the_last_one_extends_it(
     [skip] = await database.rows("skips")
     assert (skip["reason"], skip["count"]) == ("overlap", 4)
     assert (skip["first_at"], skip["last_at"]) == (T0 + 2 * MINUTE, T0 + 5 * MINUTE)
+
+
+@pytest.mark.parametrize("since_last", [0 * SECOND, SECOND])
+async def test_a_skip_from_before_an_edit_is_not_extended(
+    store: EngineStore, control: ControlStore, database: Database, since_last: timedelta
+) -> None:
+    job = await add_job(control, overlap=Overlap.SKIP)
+    for minute in range(1, 6):
+        await store.plan_due(T0 + minute * MINUTE, PASS, plan)
+    every_five = replace(job.definition, schedule="*/5 * * * *")
+    await control.edit_job(job.id, lambda _: every_five, T0 + 5 * MINUTE + since_last, BY)
+
+    await store.plan_due(T0 + 10 * MINUTE, PASS, plan)  # the instant before, by the new schedule, is the last that was
+
+    skips = [(skip["first_at"], skip["last_at"], skip["count"]) for skip in await database.rows("skips", "first_at")]
+    assert skips == [(T0 + 2 * MINUTE, T0 + 5 * MINUTE, 4), (T0 + 10 * MINUTE, T0 + 10 * MINUTE, 1)]
 
 
 async def test_skips_of_other_reasons_or_with_a_run_between_stand_apart(

@@ -137,6 +137,21 @@ MUTANTS = (
         (SIMULATION, "tests/contract/test_planning.py"),
     ),
     Mutant(
+        "a skip is extended only within a version: the check against a later edit",
+        (
+            Change(f"{_STORE}/postgres/engine.sql", "      and s.last_at > j.updated_at  -- of", "      -- of"),
+            Change(
+                f"{_STORE}/sqlite/engine.sql",
+                "  and last_at > (select updated_at from hourbell_jobs where id = ?1)  -- of this version",
+                "  --",
+            ),
+        ),
+        (
+            "tests/contract/test_planning.py::test_a_skip_from_before_an_edit_is_not_extended[postgres-since_last1]",
+            "tests/contract/test_planning.py::test_a_skip_from_before_an_edit_is_not_extended[sqlite-since_last1]",
+        ),
+    ),
+    Mutant(
         "the database's clock, not the node's",
         (
             Change(
