@@ -26,9 +26,11 @@ _LAST_LOOK = 5.0  # seconds for a look that is under way when the node stops
 
 
 async def prepare(stores: Stores) -> datetime:
-    """Bring the database up to date, and ask it for the time."""
+    """Bring the database up to date, see that it takes writes, and ask it for the time."""
     for migration in await stores.migrate():
         log.info("migration_applied", extra={"migration": f"{migration.number:04}_{migration.name}"})
+    if (error := await stores.write_error()) is not None:
+        raise error
     return await stores.engine.sample_time()
 
 

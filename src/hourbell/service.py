@@ -27,7 +27,7 @@ from hourbell.engine.engine import Engine
 from hourbell.metrics import Metrics
 from hourbell.node import Node, prepare
 from hourbell.settings import DEFAULT, Address, Settings, SettingsError
-from hourbell.store.base import StoreReadOnly, StoreUnavailable
+from hourbell.store.base import StoreLost, StoreReadOnly, StoreUnavailable, StoreUnwritable
 from hourbell.wiring import (
     Stores,
     allowed_networks,
@@ -81,13 +81,20 @@ class Service:
         self._program = program
         self._stopping = asyncio.Event()
         self._signalled_at = 0.0
+        self._lost: StoreLost | None = None
 
     async def run(self) -> None:
         """Serve until a signal. Raises CannotListen, StoreUnavailable, FunctionLoginRefused or MigrationError if
-        it cannot start."""
+        it cannot start, and StoreLost if the database was deleted or replaced meanwhile."""
         listening = _listen(*self._settings.http_addr)
         self._handle_signals()
-        stores = open_stores(self._settings)
+        loop = asyncio.get_running_loop()
+
+        def on_lost(error: StoreLost) -> None:
+            with contextlib.suppress(RuntimeError):  # the event loop is closed
+                loop.call_soon_threadsafe(self._lose, error)
+
+        stores = open_stores(self._settings, on_lost=on_lost)
         starting = asyncio.create_task(self._start(stores, listening.getsockname()[1]))
         stopping = asyncio.create_task(self._stopping.wait())
         await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -98,6 +105,8 @@ class Service:
         stopping.cancel()
         log.info("stopped")
         _ignore_signals()
+        if self._lost is not None:
+            raise self._lost
 
     async def _start(self, stores: Stores, port: int) -> _Started:
         settings = self._settings
@@ -147,6 +156,12 @@ class Service:
 
     def stop(self) -> None:
         self._stopping.set()
+
+    def _lose(self, error: StoreLost) -> None:
+        """Stop for good: whatever is written from now on would be gone."""
+        self._lost = error
+        self._stopping.set()
+        self._signalled_at = clock.elapsed()
 
     def _handle_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -218,17 +233,19 @@ def _ignore_signals() -> None:
 
 
 async def _readiness(engine: Engine, stores: Stores) -> Readiness:
+    error = await stores.write_error()
+    problem = None if error is None else _told_to_all(error)
     if engine.is_stopping:
-        return Readiness(database_reachable=True, loops=(), is_stopping=True)
+        return Readiness(database_reachable=True, loops=(), is_stopping=True, database_problem=problem)
     loops = tuple(LoopAge(loop.name, loop.age, loop.longest_age) for loop in engine.loops)
     pools = tuple(PoolUse(pool.name, pool.size, pool.taken, dict(pool.overdue.most_common())) for pool in engine.pools)
     now = engine.clock.now()
     try:
         backlog = await stores.engine.backlog(now, engine.live_for)
-    except StoreReadOnly as error:
-        return Readiness(database_reachable=True, loops=loops, database_problem=str(error))
+    except StoreReadOnly as refused:
+        return Readiness(database_reachable=True, loops=loops, pools=pools, database_problem=str(refused))
     except StoreUnavailable:
-        return Readiness(database_reachable=False, loops=loops, pools=pools)
+        return Readiness(database_reachable=False, loops=loops, pools=pools, database_problem=problem)
     oldest = None if backlog.oldest_ready_at is None else (now - backlog.oldest_ready_at).total_seconds()
     return Readiness(
         True,
@@ -237,8 +254,14 @@ async def _readiness(engine: Engine, stores: Stores) -> Readiness:
         oldest,
         backlog.unserved,
         pools=pools,
+        database_problem=problem,
         stuck_seconds=engine.stuck_after.total_seconds(),
     )
+
+
+def _told_to_all(error: StoreUnavailable) -> str:
+    """What anybody may know of it, without a token: not where the database is."""
+    return error.reason if isinstance(error, StoreUnwritable) else "the last write failed; the log says why"
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -1,5 +1,6 @@
 """Builds everything from the settings. The only module that names concrete classes."""
 
+import logging
 import os
 import random
 import socket
@@ -32,7 +33,7 @@ from hourbell.metrics import Metrics
 from hourbell.sealing import KeyRing, make_key_file, parse_keys
 from hourbell.settings import DEFAULT, Settings, SettingsError, servers_of
 from hourbell.store.access import AccessStore
-from hourbell.store.base import LIVE_FOR, EngineStore, StoreUnavailable, TransactionStore
+from hourbell.store.base import LIVE_FOR, EngineStore, StoreLost, StoreUnavailable, TransactionStore
 from hourbell.store.control import ControlStore
 from hourbell.store.doctor import DoctorStore, Examined, Expectations, compare_clocks, examine
 from hourbell.store.lists import ListStore
@@ -44,6 +45,8 @@ from hourbell.targets.task import Task, TaskTarget
 if TYPE_CHECKING:  # what only a server needs is loaded by a server
     from hourbell.api.access import Door
     from hourbell.targets.http.resolver import Gate
+
+log = logging.getLogger("hourbell.service")
 
 T = TypeVar("T")
 
@@ -63,12 +66,16 @@ class Stores:
     transactions: TransactionStore | None
     migrate: Callable[[], Awaitable[list[Migration]]]
     status: Callable[[], Awaitable[list[tuple[Migration, bool]]]]
+    write_error: Callable[[], Awaitable[StoreUnavailable | None]]  # why the database takes no writes, if it is known to
     close: Callable[[], Awaitable[None]]
 
 
-def open_stores(settings: Settings) -> Stores:
-    """Stores on the database of the settings. Nothing is connected yet."""
-    return _open_sqlite(settings) if settings.database.kind == "sqlite" else _open_postgres(settings)
+def open_stores(settings: Settings, *, on_lost: Callable[[StoreLost], None] = lambda _: None) -> Stores:
+    """Stores on the database of the settings. Nothing is connected yet.
+
+    `on_lost` is called once, in any thread, when a database file was deleted or replaced.
+    """
+    return _open_sqlite(settings, on_lost) if settings.database.kind == "sqlite" else _open_postgres(settings)
 
 
 def _open_postgres(settings: Settings) -> Stores:
@@ -107,8 +114,13 @@ def _open_postgres(settings: Settings) -> Stores:
         transactions=functions,
         migrate=lambda: _told(migrate(control)),
         status=lambda: _told(status(control)),
+        write_error=_no_error,
         close=close,
     )
+
+
+async def _no_error() -> None:
+    return None
 
 
 async def _told(asking: Awaitable[T]) -> T:
@@ -121,19 +133,26 @@ async def _told(asking: Awaitable[T]) -> T:
         raise StoreUnavailable(str(error)) from error
 
 
-def _open_sqlite(settings: Settings) -> Stores:
+def _open_sqlite(settings: Settings, on_lost: Callable[[StoreLost], None]) -> Stores:
     from hourbell.store.sqlite.access import SqliteAccessStore
     from hourbell.store.sqlite.control import SqliteControlStore
+    from hourbell.store.sqlite.database_file import DatabaseFile
     from hourbell.store.sqlite.engine import SqliteEngineStore
     from hourbell.store.sqlite.lists import SqliteListStore
     from hourbell.store.sqlite.migrate import migrate, status
     from hourbell.store.sqlite.secrets import SqliteSecretStore
     from hourbell.store.sqlite.transactions import SqliteTransactionStore
+    from hourbell.store.sqlite.write_check import WriteCheck
     from hourbell.store.sqlite.writer import Apart, Threaded
 
-    writer = Threaded(settings.database.location)
-    users = Apart(Threaded(settings.database.location), writer)  # a long list keeps nobody from writing
-    transactions = SqliteTransactionStore(Threaded(settings.database.location), elapsed=clock.elapsed)
+    def lose(error: StoreLost) -> None:
+        log.error("database_lost", extra={"database": str(settings.database), "error": error.reason})
+        on_lost(error)
+
+    file = DatabaseFile(settings.database.location, on_lost=lose)
+    writer = Threaded(file)
+    users = Apart(Threaded(file), writer)  # a long list keeps nobody from writing
+    transactions = SqliteTransactionStore(Threaded(file), elapsed=clock.elapsed)
 
     async def close() -> None:
         await transactions.close()
@@ -141,7 +160,7 @@ def _open_sqlite(settings: Settings) -> Stores:
 
     return Stores(
         engine=SqliteEngineStore(writer),
-        heartbeat=SqliteEngineStore(Threaded(settings.database.location)),
+        heartbeat=SqliteEngineStore(Threaded(file)),
         control=SqliteControlStore(users),
         lists=SqliteListStore(users),
         access=SqliteAccessStore(users),
@@ -149,6 +168,7 @@ def _open_sqlite(settings: Settings) -> Stores:
         transactions=transactions,
         migrate=lambda: migrate(writer),
         status=lambda: status(writer),
+        write_error=WriteCheck(file, writer).error,
         close=close,
     )
 

@@ -60,7 +60,7 @@ class Impatient(Threaded):
 
     def _connected(self) -> apsw.Connection:
         if self._connection is None:
-            self._connection = open_connection(self._path, Patience(Random(1), limit=0.2))
+            self._connection, self._files = self._file.open(Patience(Random(1), limit=0.2))
             self._checkpoints.watch(self._connection)
         return self._connection
 

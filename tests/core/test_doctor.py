@@ -319,6 +319,13 @@ def test_settings_of_the_database(settings: dict[str, str], rows: list[str]) -> 
     assert [fault.row for fault in check_settings(Schema({}, frozenset(), settings=settings))] == rows
 
 
+def test_a_database_that_cannot_be_written_is_an_error_with_its_reason() -> None:
+    [fault] = check_settings(Schema({}, frozenset(), unwritable="user web may not write hourbell.db"))
+
+    assert (fault.check.name, fault.row) == ("database_unwritable", "user web may not write hourbell.db")
+    assert fault.check.severity == "error"
+
+
 @pytest.mark.parametrize(
     ("offset", "took", "rows"),
     [

@@ -1,8 +1,8 @@
 """What watches Hourbell asks: does the process live, can it do its work, and the metrics.
 
 `/health` says only that the process answers. `/health/ready` says whether it does its work: 503 while the database is
-out of reach or read-only, a loop has not done well for too long, or every place of a pool is held by attempts past
-their timeout, so that the node can begin nothing more there. A backlog or a lane that no node serves is told and
+out of reach or takes no writes, a loop has not done well for too long, or every place of a pool is held by attempts
+past their timeout, so that the node can begin nothing more there. A backlog or a lane that no node serves is told and
 changes no status, because taking this node out of use would not help; `warnings` tells of what is stuck.
 """
 

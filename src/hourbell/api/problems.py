@@ -19,11 +19,12 @@ from hourbell.api.faults import faults_of
 from hourbell.control.user import NotAllowed
 from hourbell.core.body_reader import BodyError, Fault, RequestError
 from hourbell.core.strict_json import NotJson
-from hourbell.store.base import AlreadyAsked, Conflict, StoreReadOnly, StoreUnavailable
+from hourbell.store.base import AlreadyAsked, Conflict, StoreLost, StoreReadOnly, StoreUnavailable, StoreUnwritable
 
 MEDIA_TYPE = "application/problem+json"
 _FRESH = {"Cache-Control": "no-store"}
 _MOST_ERRORS = 100
+_AGAIN = {"Retry-After": "5"}
 _TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}  # RFC 9110's, which older Pythons do not know
 _CODES = {413: "body_too_large", 422: "invalid_body"}
 
@@ -137,6 +138,11 @@ def _problem_of(request: Request, error: Exception) -> Problem:
             return Problem(403, "not_allowed", _sentence(str(error)))
         case AlreadyAsked():
             return already_done()
+        case StoreLost():
+            detail = f"The database is lost to this node, which stops: {error.reason}."
+            return Problem(503, "database_lost", detail, headers=_AGAIN)
+        case StoreUnwritable():
+            return Problem(503, "database_unwritable", f"The database takes no writes: {error.reason}.", headers=_AGAIN)
         case StoreUnavailable():
             # By the request's id, so that those who were refused together do not come back together.
             seconds = 1 + zlib.crc32((_request_id(request) or "").encode()) % 5

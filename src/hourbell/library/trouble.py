@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hourbell.settings import DEFAULT, FILE, Settings, masked
-from hourbell.store.base import FunctionLoginRefused, StoreReadOnly
+from hourbell.store.base import FunctionLoginRefused, StoreLost, StoreReadOnly, StoreUnwritable
 
 _NO_DATABASE = "file is not a database"  # as SQLite says it
 
@@ -28,6 +28,11 @@ def with_database(settings: Settings, error: Exception) -> Trouble:
         return Trouble(
             "the database cannot be used", "the file is not a SQLite database", f"name another one in {place}"
         )
+    if isinstance(error, StoreLost):
+        advice = f"restore {settings.database}, or remove what is left of it, and start again"
+        return Trouble("the database is lost", why, advice)
+    if isinstance(error, StoreUnwritable):
+        return Trouble("the database cannot be written", why, f"mend that, or name another file in {place}")
     why, advice = _of_file(Path(settings.database.location), why)
     return Trouble("the database is out of reach", why, f"{advice}, or name another file in {place}")
 

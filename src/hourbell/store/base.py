@@ -40,6 +40,18 @@ class StoreReadOnly(StoreUnavailable):
         self.advice = advice
 
 
+class StoreUnwritable(StoreUnavailable):
+    """The database takes no writes; `reason` says why, for people: its disk is full, or this user may not write it."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(f"{place}: {reason}")
+        self.reason = reason
+
+
+class StoreLost(StoreUnwritable):
+    """The database was deleted or replaced under this process, which cannot use it any more and has to be restarted."""
+
+
 class FunctionsOutOfReach(StoreUnavailable):
     """The same of the login that functions have for themselves."""
 

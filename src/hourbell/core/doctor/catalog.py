@@ -55,6 +55,12 @@ DATABASE_READ_ONLY = _error(
     "Name the primary in DATABASE_URL, or all hosts with commas between them: the one that accepts writes is taken. If "
     "the setting below is on, turn it off for the server, the database and the role. Nodes resume by themselves.",
 )
+DATABASE_UNWRITABLE = _error(
+    "database_unwritable",
+    "the database cannot be written: a node of this user would not start, or do its work",
+    "Give the file, the files beside it and their folder to the user of the nodes, or run this as that user; where the "
+    "disk is full, make room.",
+)
 JOURNAL_MODE = _warning(
     "journal_mode",
     "the file is not in WAL mode, so that readers and writers wait for each other",

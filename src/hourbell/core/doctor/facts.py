@@ -115,3 +115,4 @@ class Schema:
     disabled_triggers: tuple[tuple[str, str], ...] = ()  # table and name
     settings: Mapping[str, str] | None = None  # of the database, those that bear on safety
     read_only: str | None = None  # why the database refuses writes; None if it accepts them
+    unwritable: str | None = None  # why this process cannot write the database

@@ -54,6 +54,8 @@ def check_writable(schema: Schema) -> Iterator[Fault]:
 
 
 def check_settings(schema: Schema) -> Iterator[Fault]:
+    if schema.unwritable is not None:
+        yield Fault(catalog.DATABASE_UNWRITABLE, schema.unwritable)
     for name, value in (schema.settings or {}).items():
         if name == "journal_mode":
             if value not in ("wal", "memory"):

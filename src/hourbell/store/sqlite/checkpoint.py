@@ -12,7 +12,8 @@ from threading import Lock, Thread
 import apsw
 
 from hourbell.store.base import StoreUnavailable
-from hourbell.store.sqlite.connection import Patience, open_connection, reachable
+from hourbell.store.sqlite.connection import Patience, reachable
+from hourbell.store.sqlite.database_file import DatabaseFile
 
 _GROWN = 4_000  # pages of 4 KB
 _TOO_LARGE = 16_000
@@ -20,8 +21,8 @@ _PATIENCE = 0.1  # seconds
 
 
 class Checkpoints:
-    def __init__(self, path: str, random: Random) -> None:
-        self._path = path
+    def __init__(self, file: DatabaseFile, random: Random) -> None:
+        self._file = file
         self._random = random
         self._pages = 0
         self._copied = 0
@@ -49,8 +50,8 @@ class Checkpoints:
     def _copy(self) -> None:
         """Copy what can be copied; whatever prevents it, later commits ask again."""
         try:
-            with suppress(StoreUnavailable), reachable(self._path):
-                connection = open_connection(self._path, Patience(self._random, _PATIENCE))
+            with suppress(StoreUnavailable), reachable(self._file.path):
+                connection, _ = self._file.open(Patience(self._random, _PATIENCE))
                 try:
                     pages, copied = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
                     if pages >= _TOO_LARGE and copied == pages:  # else a reader is in the way, and waiting is no use

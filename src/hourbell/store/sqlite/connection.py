@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 import apsw
 
-from hourbell.store.base import StoreUnavailable, Wake
+from hourbell.store.base import Wake
 from hourbell.store.rows import Row
+from hourbell.store.sqlite.file_trouble import unavailable
 from hourbell.store.sqlite.odd_text import found_with_odd_text
 from hourbell.store.sqlite.values import bound, rows_of
 
@@ -122,11 +123,13 @@ class Session:
             self._connection.set_progress_handler(None)
 
 
-def open_connection(path: str, patience: Patience) -> apsw.Connection:
+def open_connection(
+    path: str, patience: Patience, *, may_create: bool = True, vfs: str | None = None
+) -> apsw.Connection:
     """A connection whose commits are durable when they return; files are in WAL mode, memory needs none."""
-    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI | (apsw.SQLITE_OPEN_CREATE if may_create else 0)
     with reachable(path):
-        connection = apsw.Connection(path, flags=flags)
+        connection = apsw.Connection(path, flags=flags, vfs=vfs)
         try:
             connection.set_busy_handler(patience)
             for setting in _SETTINGS:
@@ -155,11 +158,11 @@ def transact(connection: apsw.Connection, operation: Operation[T], *, writes: bo
 
 @contextmanager
 def reachable(path: str) -> Iterator[None]:
-    """Turn what says that the database is out of reach into StoreUnavailable."""
+    """Turn what says that the database is out of reach into StoreUnavailable, or why into StoreUnwritable."""
     try:
         yield
     except _OUT_OF_REACH as error:
-        raise StoreUnavailable(f"{path}: {error}") from error
+        raise unavailable(path, error) from error
 
 
 def _found(connection: apsw.Connection, sql: str, values: tuple[Any, ...]) -> tuple[list[str], list[Sequence[Any]]]:

@@ -21,6 +21,7 @@ from hourbell.store.doctor import JOBS_AT_ONCE, LOOK_BACK, RUNS_AT_ONCE, groups_
 from hourbell.store.list_pages import numbered
 from hourbell.store.queries import load_queries
 from hourbell.store.sqlite.connection import Patience, Session, reachable
+from hourbell.store.sqlite.file_trouble import why_unwritable
 from hourbell.store.sqlite.lists import SQL as LISTS
 from hourbell.store.sqlite.values import EPOCH, array, instant_of, microseconds
 from hourbell.store.views import job_conflict
@@ -49,6 +50,7 @@ class SqliteDoctorStore:
                 applied=dict(connection.execute(SQL["applied"])) if has_migrations else {},
                 objects=frozenset(connection.execute(SQL["objects"])),
                 settings={"journal_mode": connection.pragma("journal_mode")},
+                unwritable=why_unwritable(self._path),
             )
 
     async def damage(self) -> list[str]:

@@ -3,7 +3,8 @@
 A whole operation, one transaction, is one hand-over. `Threaded` works as follows:
 
 1. an operation waits in the queue with the future of the event loop that asked;
-2. the thread opens the connection if there is none, runs the operation and answers through that loop;
+2. the thread opens the connection if there is none, runs the operation, sees that the file is still there
+   (`database_file.py`) and answers through that loop;
 3. it gives the hints of the commit, and looks whether another process has committed in between;
 4. when the log has grown it has another thread copy it into the file, so that no commit waits for that.
 
@@ -26,9 +27,11 @@ from weakref import WeakSet
 
 import apsw
 
+from hourbell import clock
 from hourbell.store.base import StoreUnavailable, Wake
 from hourbell.store.sqlite.checkpoint import Checkpoints
 from hourbell.store.sqlite.connection import Operation, Patience, T, open_connection, reachable, transact
+from hourbell.store.sqlite.database_file import CHECK_SECONDS, DatabaseFile, OpenFiles
 from hourbell.store.sqlite.hints import Hints
 
 POLL_SECONDS = 0.25
@@ -144,8 +147,8 @@ class Threaded:
 
     poll_seconds = POLL_SECONDS
 
-    def __init__(self, path: str, *, random: Random | None = None) -> None:
-        self._path = path
+    def __init__(self, file: DatabaseFile | str, *, random: Random | None = None) -> None:
+        self._file = DatabaseFile(file) if isinstance(file, str) else file
         self._random = random or Random()
         self._start_anew()
         _LIVE.add(self)
@@ -156,10 +159,12 @@ class Threaded:
         self._tasks: SimpleQueue[_Task] = SimpleQueue()
         self._thread: Thread | None = None
         self._connection: apsw.Connection | None = None
+        self._files: OpenFiles | None = None
+        self._checked_at = 0.0
         self._seen_version = 0
         self._starting = Lock()
         self._gate = Lock()  # held while the connection is used
-        self._checkpoints = Checkpoints(self._path, self._random)
+        self._checkpoints = Checkpoints(self._file, self._random)
 
     async def read(self, operation: Operation[T]) -> T:
         answer: T = await self._hand_over(operation, writes=False)
@@ -202,9 +207,12 @@ class Threaded:
     def _run(self, task: _Task, operation: Operation[Any]) -> None:
         with self._gate:
             try:
-                with reachable(self._path):
+                with reachable(self._file.path):
                     answer, wakes = transact(self._connected(), operation, writes=task.writes)
+                self._check_file(writes=task.writes)
             except BaseException as error:
+                if task.writes:
+                    self._file.note_write(error)
                 if isinstance(error, StoreUnavailable):
                     self._drop_connection()
                 task.answer(None, error)
@@ -214,6 +222,15 @@ class Threaded:
             task.answer(answer)
             self.hints.announce(wakes | self._wakes_of_others())
             self._checkpoints.start_if_due()
+
+    def _check_file(self, *, writes: bool) -> None:
+        """Raise StoreLost if what was just written or read is not where it should be any more."""
+        now = clock.elapsed()
+        if writes or now - self._checked_at >= CHECK_SECONDS:
+            self._checked_at = now
+            self._file.check(self._files)
+        if writes:
+            self._file.note_write()
 
     def _refuse_waiting(self, error: BaseException) -> None:
         """Who wants to write and has waited as long as the one that was refused is refused, too: nobody's patience
@@ -226,8 +243,9 @@ class Threaded:
                 self._tasks.put(task)
 
     def _connected(self) -> apsw.Connection:
+        self._file.raise_if_lost()
         if self._connection is None:
-            self._connection = open_connection(self._path, Patience(self._random))
+            self._connection, self._files = self._file.open(Patience(self._random))
             self._checkpoints.watch(self._connection)
             self._seen_version = -1
         return self._connection
