@@ -275,4 +275,20 @@ MUTANTS = (
         ),
         (SIMULATION, "tests/engine/test_pools.py"),
     ),
+    Mutant(
+        "commits on SQLite are on disk when they return",
+        (Change(f"{_STORE}/sqlite/connection.py", '"synchronous = full"', '"synchronous = normal"'),),
+        ("tests/contract/test_sqlite_power_cut.py",),
+    ),
+    Mutant(
+        "no write is acknowledged into a SQLite file that is gone",
+        (
+            Change(
+                f"{_STORE}/sqlite/writer.py",
+                "            self._file.check(self._files)\n",
+                "            pass\n",
+            ),
+        ),
+        ("tests/contract/test_sqlite_file.py",),
+    ),
 )
