@@ -1,14 +1,20 @@
 """The opponents in the benchmarks know our tables, and some our statements: they must follow when these change."""
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from uuid import UUID
 
+import httpx
 import pytest
 from bench.imports import Lines
+from bench.limits.contest import Sizes, mismatch, open_place
 from bench.limits.databases import Database, Postgres, Sqlite
 from bench.limits.plans import add_burst
 from bench.limits.processes import Peer
+from bench.limits.receiver import lowest_ephemeral_port
 from bench.limits.task_jobs import LANES, add_task_jobs
 from bench.lists import measure
 from bench.planning import plan_once
@@ -56,6 +62,42 @@ def test_a_drain_ends_every_run_by_one_attempt(contested: Database, opponent: st
     assert number(contested, "count(*) from hourbell.runs where state = 'succeeded' and attempt = 1") == RUNS
     assert number(contested, "count(distinct run_id) from hourbell.attempts where outcome = 'succeeded'") == RUNS
     assert number(contested, "sum(succeeded) from hourbell.job_stats") == RUNS
+
+
+def test_requests_that_do_not_match_are_kept_with_all_that_may_explain_them(
+    contested: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bench.limits.contest._RESULTS", tmp_path / "results")
+    add_task_jobs(contested, 1)
+    contested.add_runs(2, LANES)
+    node_log = tmp_path / "node.log"
+    node_log.write_text("all of it")
+    with open_place(Sizes(hooks=2, jobs=1, ports=1, slots=1, nodes=1, rounds=1)) as place:
+        [url] = place.urls("http")
+        for run, attempt in (("a", 1), ("a", 1), ("b", 1), ("b", 2)):
+            httpx.post(url, headers={"webhook-id": run, "hourbell-attempt": str(attempt)}).raise_for_status()
+        repeats = place.repeats()
+        error = mismatch([SimpleNamespace(log=node_log)], contested, place, 2, 2, 2)  # type: ignore[list-item]
+
+    assert repeats == [("a", "1", 2)]
+    assert "2 of 2 succeeded, with 2 calls too many; 1 attempts came repeatedly" in str(error)
+    [kept] = (tmp_path / "results").iterdir()
+    assert str(kept) in str(error)
+    assert (kept / "node.log").read_text() == "all of it"
+    requests = [json.loads(line) for line in (kept / "requests.jsonl").read_text().splitlines()]
+    assert [(each["run"], each["attempt"]) for each in requests] == [("a", "1"), ("a", "1"), ("b", "1"), ("b", "2")]
+    assert all(each["at"] > 0 and each["peer"][0] == "127.0.0.1" for each in requests)
+    runs = [json.loads(line) for line in (kept / "runs.jsonl").read_text().splitlines()]
+    assert len({UUID(each["id"]) for each in runs if each["state"] == "pending"}) == 2
+
+
+@pytest.mark.skipif(lowest_ephemeral_port() is None, reason="the system does not tell which ports it hands out")
+def test_a_receiver_listens_below_the_ports_that_the_system_hands_out() -> None:
+    with open_place(Sizes(hooks=1, jobs=1, ports=3, slots=1, nodes=1, rounds=1)) as place:
+        ports = [port for scheme in ("http", "https") for port in place.receiver.told[scheme]]
+
+    assert len(set(ports)) == 6
+    assert max(ports) < (lowest_ephemeral_port() or 0)
 
 
 @pytest.mark.parametrize("planner", ["bare_plan", "store_plan"])

@@ -4,7 +4,9 @@ Each of the three answers the seconds it took and the CPU seconds of every part 
 """
 
 import base64
+import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -25,6 +27,15 @@ _WARM_UP = 64
 _LEAD, _LEAD_OF_ONE = 1.0, 0.0002  # seconds until inserted runs are ready: longer than the insert may take
 _BATCH = 1_000
 _LIMIT = 120.0  # seconds
+_RESULTS = Path(__file__).parents[1] / "results"
+_EVIDENCE = {
+    "runs": (
+        *("id", "job_id", "lane", "state", "reason", "attempt", "failures", "crashes", "lease_owner", "lease_until"),
+        *("ready_at", "planned_at", "started_at", "finished_at"),
+    ),
+    "attempts": ("run_id", "number", "node", "started_at", "finished_at", "outcome", "late_outcome", "error"),
+    "nodes": ("id", "started_at", "beat_at"),
+}
 
 Measured = tuple[float, dict[str, float]]
 
@@ -62,6 +73,10 @@ class Place:
     def connections(self) -> int:
         _, connections = self.receiver.ask()
         return int(connections)
+
+    def repeats(self) -> list[tuple[str, str, int]]:
+        """Requests that came more than once, of the newest: run, attempt and how often."""
+        return [(run, attempt, times) for run, attempt, times in self.receiver.ask("repeats")]
 
     def urls(self, scheme: str) -> list[str]:
         return [f"{scheme}://127.0.0.1:{port}/hook" for port in self.receiver.told[scheme]]
@@ -104,6 +119,10 @@ class Node:
         self.pid = self._process.pid
 
     @property
+    def log(self) -> Path:
+        return self._log
+
+    @property
     def is_serving(self) -> bool:
         return b'"serving"' in self._log.read_bytes()
 
@@ -123,19 +142,27 @@ class Node:
 def deliver(database: Database, scheme: str, place: Place) -> Measured:
     """The whole path: from the first claim until the last outcome is seen committed."""
     database.tidy()
+    with serving(database, place) as nodes:
+        delivered(nodes, database, scheme, place, _WARM_UP, lead=0.0)
+        hooks = place.sizes.hooks
+        return delivered(nodes, database, scheme, place, hooks, lead=_LEAD + _LEAD_OF_ONE * hooks)
+
+
+@contextmanager
+def serving(database: Database, place: Place) -> Iterator[list[Node]]:
+    """Nodes that serve a database until the end of the block."""
     with ExitStack() as stack:
         nodes = [Node(database, place) for _ in range(place.sizes.nodes)]
         for node in nodes:
             stack.callback(node.stop)
         _wait_until(lambda: all(node.is_serving for node in nodes), nodes, 0.01)
-        _delivered(nodes, database, scheme, place, _WARM_UP, lead=0.0)
-        hooks = place.sizes.hooks
-        return _delivered(nodes, database, scheme, place, hooks, lead=_LEAD + _LEAD_OF_ONE * hooks)
+        yield nodes
 
 
-def _delivered(
+def delivered(
     nodes: Sequence[Node], database: Database, scheme: str, place: Place, count: int, *, lead: float
 ) -> Measured:
+    """Let so many runs wait, until each is delivered and its outcome committed; more or fewer requests are an error."""
     received = place.received() + count
     mark = database.add_runs(count, f"{scheme}://%", ready_in=lead)
 
@@ -145,10 +172,27 @@ def _delivered(
         end = time.time()
         first, succeeded = database.first_start(mark)
         if (place.received(), succeeded) != (received, count):
-            raise RuntimeError(f"{succeeded} of {count} succeeded, with {place.received() - received} calls too many")
+            raise mismatch(nodes, database, place, succeeded, count, place.received() - received)
         return end - first
 
     return spent(_parts([node.pid for node in nodes], place, database), wait)
+
+
+def mismatch(
+    nodes: Sequence[Node], database: Database, place: Place, succeeded: int, count: int, too_many: int
+) -> RuntimeError:
+    """Keep all that may explain why requests and runs do not match, and say where."""
+    kept = _RESULTS / f"mismatch-{token_hex(4)}"
+    kept.mkdir(parents=True)
+    for node in nodes:
+        shutil.copy(node.log, kept)
+    place.receiver.ask(f"write {kept / 'requests.jsonl'}")
+    for table, columns in _EVIDENCE.items():
+        rows = database.rows(table, columns)
+        (kept / f"{table}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    repeats = place.repeats()
+    told = f"{succeeded} of {count} succeeded, with {too_many} calls too many; {len(repeats)} attempts came repeatedly"
+    return RuntimeError(f"{told}; node logs, requests and rows are in {kept}")
 
 
 def _wait_until(is_so: Callable[[], bool], nodes: Sequence[Node], step: float) -> None:

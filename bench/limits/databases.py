@@ -88,6 +88,9 @@ class Database(Protocol):
     def ask(self, statement: str, *values: Any) -> list[Any]:
         """The rows of a statement in its own words."""
 
+    def rows(self, table: str, columns: Sequence[str]) -> list[dict[str, str]]:
+        """All rows of a table, as texts."""
+
     def cpu(self) -> float | None:
         """The CPU seconds of the server; None if there is none of our own."""
 
@@ -178,6 +181,9 @@ class Sqlite:
 
     def ask(self, statement: str, *values: Any) -> list[Any]:
         return list(self._connection.execute(statement, values).fetchall())
+
+    def rows(self, table: str, columns: Sequence[str]) -> list[dict[str, str]]:
+        return _as_texts(columns, self.ask(f"select {', '.join(columns)} from hourbell_{table}"))
 
 
 class Postgres:
@@ -276,8 +282,21 @@ class Postgres:
     def ask(self, statement: str, *values: Any) -> list[Any]:
         return list(self._loop.run(self._connection.fetch(statement, *values)))
 
+    def rows(self, table: str, columns: Sequence[str]) -> list[dict[str, str]]:
+        return _as_texts(columns, self.ask(f"select {', '.join(columns)} from hourbell.{table}"))
+
     def _write(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
         self._loop.run(self._connection.executemany(statement, rows))
+
+
+def _as_texts(columns: Sequence[str], rows: Sequence[Any]) -> list[dict[str, str]]:
+    return [
+        {
+            name: str(UUID(bytes=value)) if isinstance(value, bytes) else str(value)
+            for name, value in zip(columns, row, strict=True)
+        }
+        for row in rows
+    ]
 
 
 @contextmanager

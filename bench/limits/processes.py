@@ -29,9 +29,9 @@ class Peer:
         self.pid = self._process.pid
         self.told = self._line()  # what it says when it is ready
 
-    def ask(self) -> Any:
+    def ask(self, line: str = "") -> Any:
         assert self._process.stdin is not None
-        self._process.stdin.write("\n")
+        self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
         return self._line()
 

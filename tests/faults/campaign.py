@@ -26,6 +26,7 @@ from tests.faults.scenarios import (
     read_only,
     returned_standby,
     rolling,
+    soak,
     swallowed_commits,
     webhooks,
 )
@@ -60,6 +61,7 @@ SCENARIOS: dict[str, Entry] = {
     "webhooks": Entry(webhooks.run),
     "isolation": Entry(isolation.run, ("postgres",)),
     "functions": Entry(functions.run, ("postgres",)),
+    "soak": Entry(soak.run),
 }
 
 
