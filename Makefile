@@ -13,10 +13,10 @@ export PYTHONDONTWRITEBYTECODE :=
 PIP_QUIET := -qq --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test test-all check sweep campaign simulate mutants bench format openapi lock clean
+.PHONY: help setup serve test test-all check sweep campaign simulate mutants mutation-sweep bench format openapi lock clean
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 setup: $(READY) ## the virtual environment with pinned dependencies
 
@@ -46,6 +46,9 @@ simulate: $(READY) ## the engine under virtual time and random trouble: make sim
 
 mutants: $(READY) ## take out each safeguard in a copy, and see which tests notice
 	@$(BIN)/python -m tests.mutants
+
+mutation-sweep: $(READY) ## change one place at a time, and list what no test notices: make mutation-sweep ONLY=core/settle.py
+	@$(BIN)/python -m tests.mutants.sweep --only "$(ONLY)"
 
 bench: $(BENCH_READY) $(APART_READY) ## speed beside the peers; one alone, smaller: make bench ONLY=drain:runs=2000
 	@$(BENCH_VENV)/bin/python -m bench $(ONLY)

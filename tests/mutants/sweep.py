@@ -1,0 +1,233 @@
+"""Mutate one place of the code at a time, and list the mutants that the tests of the file do not notice.
+
+python -m tests.mutants.sweep --only core/settle.py          # the mutants of the files whose path contains this
+python -m tests.mutants.sweep --only engine/ --list          # show them, run nothing
+python -m tests.mutants.sweep --only core/plan.py --at 'return old'  # those in lines that contain this
+
+A mutant that survives for a good reason is in `survivors.toml`, by file, line and change, with the reason. Exit code 1
+if another one survives, or if the list names one that is caught or that is not there any more.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.mutants.mutations import Mutation, mutations_of
+
+ROOT = Path(__file__).parents[2]
+SOURCE = "src/hourbell"
+LIST = Path(__file__).with_name("survivors.toml")
+COPIED = ("src", "tests", "docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "Makefile", "pyproject.toml")
+_LEAST_TIMEOUT = 60.0  # seconds
+# The quick tests that concern each file. Those of other files may notice more, but not within seconds.
+_CONTRACT = "tests/contract"
+TESTS: dict[str, tuple[str, ...]] = {
+    "core/plan.py": ("tests/core/test_plan.py", "tests/core/test_plan_laws.py", "tests/core/test_scenarios.py"),
+    "core/settle.py": ("tests/core/test_settle.py", "tests/core/test_scenarios.py"),
+    "core/states.py": ("tests/core/test_states.py", f"{_CONTRACT}/test_states.py"),
+    "core/policies.py": ("tests/core/test_policies.py", "tests/core/test_settle.py", "tests/core/test_plan.py"),
+    "core/change.py": ("tests/core/test_change.py",),
+    "core/refresh.py": ("tests/core/test_refresh.py",),
+    "core/run.py": ("tests/core/test_run_identity.py", "tests/core/test_plan.py", "tests/testing/test_rehearsal.py"),
+    "engine/attempts.py": (
+        "tests/engine/test_attempts.py",
+        "tests/engine/test_shutdown.py",
+        "tests/engine/test_recovery.py",
+        "tests/engine/test_lanes.py",
+    ),
+    "engine/heartbeat.py": (
+        "tests/engine/test_outage.py",
+        "tests/engine/test_recovery.py",
+        "tests/engine/test_clock_steps.py",
+        "tests/engine/test_attempts.py",
+    ),
+    "engine/janitor.py": ("tests/engine/test_recovery.py", "tests/engine/test_outage.py"),
+    "engine/lanes.py": ("tests/engine/test_lanes.py", "tests/engine/test_known_lanes.py"),
+    "engine/leases.py": (
+        "tests/engine/test_leases.py",
+        "tests/engine/test_recovery.py",
+        "tests/engine/test_outage.py",
+        "tests/engine/test_attempts.py",
+    ),
+    "engine/loop.py": ("tests/engine/test_loop.py", "tests/engine/test_outage.py", "tests/engine/test_shutdown.py"),
+    "engine/planner.py": (
+        "tests/engine/test_planning_passes.py",
+        "tests/engine/test_zone_data.py",
+        "tests/engine/test_clock_steps.py",
+        "tests/engine/test_on_time.py",
+    ),
+    "engine/reaper.py": (
+        "tests/engine/test_recovery.py",
+        "tests/engine/test_outage.py",
+        "tests/engine/test_several_nodes.py",
+    ),
+    "engine/runner.py": (
+        "tests/engine/test_lanes.py",
+        "tests/engine/test_known_lanes.py",
+        "tests/engine/test_attempts.py",
+        "tests/engine/test_recovery.py",
+        "tests/engine/test_shutdown.py",
+    ),
+    "engine/settler.py": (
+        "tests/engine/test_outage.py",
+        "tests/engine/test_attempts.py",
+        "tests/engine/test_shutdown.py",
+    ),
+    "engine/time.py": ("tests/engine/test_time.py", "tests/engine/test_clock_steps.py"),
+    "store/sqlite/claiming.py": (f"{_CONTRACT}/test_claiming.py",),
+    "store/sqlite/planning.py": (f"{_CONTRACT}/test_planning.py", f"{_CONTRACT}/test_planning_errors.py"),
+    "store/sqlite/planning_ahead.py": (f"{_CONTRACT}/test_sqlite_planning_ahead.py",),
+    "store/sqlite/settling.py": (f"{_CONTRACT}/test_settling.py",),
+    "store/postgres/planning.py": (f"{_CONTRACT}/test_planning.py", f"{_CONTRACT}/test_planning_errors.py"),
+    "store/postgres/settling.py": (f"{_CONTRACT}/test_settling.py",),
+    "store/sqlite/engine.sql": (
+        f"{_CONTRACT}/test_claiming.py",
+        f"{_CONTRACT}/test_settling.py",
+        f"{_CONTRACT}/test_planning.py",
+        f"{_CONTRACT}/test_reaping.py",
+        f"{_CONTRACT}/test_nodes.py",
+        f"{_CONTRACT}/test_retention.py",
+        f"{_CONTRACT}/test_last_success.py",
+    ),
+    "store/postgres/engine.sql": (
+        f"{_CONTRACT}/test_claiming.py",
+        f"{_CONTRACT}/test_settling.py",
+        f"{_CONTRACT}/test_planning.py",
+        f"{_CONTRACT}/test_reaping.py",
+        f"{_CONTRACT}/test_nodes.py",
+        f"{_CONTRACT}/test_retention.py",
+        f"{_CONTRACT}/test_last_success.py",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Survivor:
+    """A mutant of the list. It is found by the text of its line, so that lines may move."""
+
+    file: str
+    line: str
+    change: str
+    reason: str
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.file, self.line, self.change
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants.sweep", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--only", default="", help="the files whose path contains this")
+    parser.add_argument("--at", default="", help="the lines that contain this")
+    parser.add_argument("--list", action="store_true", help="show the mutants and run nothing")
+    given = parser.parse_args()
+    files = [file for file in TESTS if given.only in file]
+    if given.list:
+        for file in files:
+            for mutation in _wanted(file, given.at):
+                print(f"{file}:{mutation.number}: {mutation.line}  [{mutation.change}]")
+        return 0
+    known = {survivor.key: survivor for survivor in survivors()}
+    is_whole = not given.at
+    with tempfile.TemporaryDirectory(prefix="hourbell-sweep-") as folder:
+        copy = _copy(Path(folder))
+        results = [_sweep(copy, file, _wanted(file, given.at), known, is_whole=is_whole) for file in files]
+    return 0 if all(results) else 1
+
+
+def survivors() -> list[Survivor]:
+    return [Survivor(**entry) for entry in tomllib.loads(LIST.read_text()).get("survivor", [])]
+
+
+def unknown_survivors(entries: Iterable[Survivor]) -> list[tuple[str, str, str]]:
+    """Entries of the list that stand for no mutant of today's code."""
+    entries = list(entries)
+    there = {
+        (file, mutation.line, mutation.change)
+        for file in {entry.file for entry in entries}
+        for mutation in mutations_of(file, _text(file))
+    }
+    return [entry.key for entry in entries if entry.key not in there]
+
+
+def _wanted(file: str, at: str) -> list[Mutation]:
+    return [mutation for mutation in mutations_of(file, _text(file)) if at in mutation.line]
+
+
+def _text(file: str) -> str:
+    return (ROOT / SOURCE / file).read_text("utf-8")
+
+
+def _sweep(
+    copy: Path,
+    file: str,
+    mutations: Sequence[Mutation],
+    known: dict[tuple[str, str, str], Survivor],
+    *,
+    is_whole: bool,
+) -> bool:
+    """Try every mutant of a file. Whether those that survive are exactly those of the list."""
+    tests = [test for test in TESTS[file] if (copy / test).exists()]
+    started = time.monotonic()
+    if _fails(copy, tests, timeout=1_800):
+        print(f"{file}: its tests do not pass as they are; mend that first")
+        return False
+    timeout = max(_LEAST_TIMEOUT, 10 * (time.monotonic() - started))
+    path = copy / SOURCE / file
+    original = path.read_text("utf-8")
+    alive: Counter[tuple[str, str, str]] = Counter()
+    for mutation in mutations:
+        path.write_text(mutation.applied_to(original), "utf-8")
+        try:
+            if not _fails(copy, tests, timeout=timeout):
+                key = file, mutation.line, mutation.change
+                alive[key] += 1
+                label = "known" if key in known else "SURVIVED"
+                print(f"    {label} {file}:{mutation.number}: {mutation.line}  [{mutation.change}]", flush=True)
+        finally:
+            path.write_text(original, "utf-8")
+    new = sum(count for key, count in alive.items() if key not in known)
+    caught = [key for key in known if key[0] == file and key not in alive] if is_whole else []
+    for _, line, change in caught:
+        print(f"    on the list, but caught or gone: {line}  [{change}]")
+    seconds = time.monotonic() - started
+    print(f"{file}: {len(mutations)} mutants, {alive.total()} survive, {new} of them new, {seconds:.0f} s", flush=True)
+    return not new and not caught
+
+
+def _fails(copy: Path, tests: Sequence[str], *, timeout: float) -> bool:
+    environment = {**os.environ, "PYTHONPATH": f"{copy / 'src'}{os.pathsep}{copy}", "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+    try:
+        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, check=False, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        return True  # an endless loop is noticed, too
+    return done.returncode != 0
+
+
+def _copy(folder: Path) -> Path:
+    for name in _present(COPIED):
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, folder / name)
+    return folder
+
+
+def _present(names: Iterable[str]) -> Iterator[str]:
+    return (name for name in names if (ROOT / name).exists())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
