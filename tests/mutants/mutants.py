@@ -225,12 +225,12 @@ MUTANTS = (
         "a run that is running cannot be claimed",
         (
             Change(
-                f"{_STORE}/postgres/migrations/0010_one_claim.sql",
+                f"{_STORE}/postgres/migrations/0011_one_claim.sql",
                 "when (old.state = 'running' and new.attempt is distinct from old.attempt)",
                 "when (false)",
             ),
             Change(
-                f"{_STORE}/sqlite/migrations/0010_one_claim.sql",
+                f"{_STORE}/sqlite/migrations/0011_one_claim.sql",
                 "when old.state = 'running' and new.attempt is not old.attempt",
                 "when false",
             ),
