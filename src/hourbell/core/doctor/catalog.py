@@ -53,7 +53,8 @@ DATABASE_READ_ONLY = _error(
     "database_read_only",
     "the database refuses writes: nothing is planned and nothing runs",
     "Name the primary in DATABASE_URL, or all hosts with commas between them: the one that accepts writes is taken. If "
-    "the setting below is on, turn it off for the server, the database and the role. Nodes resume by themselves.",
+    "default_transaction_read_only is on, turn it off for the server, the database and the role. Nodes resume by "
+    "themselves.",
 )
 DATABASE_UNWRITABLE = _error(
     "database_unwritable",
