@@ -29,6 +29,10 @@ class Operation:
         found: dict[str, Any] | None = self.described.get("requestBody", {}).get("content")
         return found
 
+    @property
+    def requires_body(self) -> bool:
+        return bool(self.described.get("requestBody", {}).get("required"))
+
     def at(self, **parts: str) -> str:
         """The path with its parameters filled in."""
         return self.path.format_map(parts)
