@@ -8,6 +8,7 @@ import json
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime
 from typing import Any, Protocol
 from urllib.parse import urlsplit, urlunsplit
 
@@ -30,6 +31,10 @@ from tests.server import server_url
 from tests.sqlite_database import SqliteDatabase
 
 Row = dict[str, Any]
+_READS_CLOCK = """
+select pg_get_functiondef(oid) as text from pg_proc
+where pronamespace = 'hourbell'::regnamespace and prorettype = 'trigger'::regtype and prosrc like '%clock_timestamp()%'
+"""
 
 
 class Database(Protocol):
@@ -53,12 +58,16 @@ class Database(Protocol):
     async def sql(self, statement: str) -> None:
         """What somebody with a SQL prompt does. Tables are written `hourbell.jobs`, on every backend."""
 
+    async def set_clock(self, moment: datetime) -> None:
+        """Let the database's own clock stand at a moment for every later `sql`."""
+
 
 class PostgresDatabase:
     def __init__(self, url: str, connection: Any) -> None:
         self.url = url
         self.connection = connection
         self._opened: list[Connections] = []
+        self._has_clock = False
 
     @classmethod
     @asynccontextmanager
@@ -106,6 +115,16 @@ class PostgresDatabase:
 
     async def sql(self, statement: str) -> None:
         await self.connection.execute(statement)
+
+    async def set_clock(self, moment: datetime) -> None:
+        if not self._has_clock:  # the triggers themselves stay as they are, but for where they read the time
+            await self.connection.execute("create table public.clock (moment timestamptz)")
+            for row in await self.connection.fetch(_READS_CLOCK):
+                text = row["text"].replace("clock_timestamp()", "(select moment from public.clock)")
+                await self.connection.execute(text)
+            self._has_clock = True
+        await self.connection.execute("delete from public.clock")
+        await self.connection.execute("insert into public.clock values ($1)", moment)
 
 
 BACKENDS: dict[str, Callable[..., AbstractAsyncContextManager[Database]]] = {

@@ -5,6 +5,7 @@ import re
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,11 @@ class SqliteDatabase:
 
     async def sql(self, statement: str) -> None:
         self.connection.execute(_ID.sub(r"x'\1\2\3\4\5'", statement).replace("hourbell.", "hourbell_")).fetchall()
+
+    async def set_clock(self, moment: datetime) -> None:
+        """SQLite lets a connection replace the function that its triggers read the time by."""
+        days = 2440587.5 + round(moment.timestamp() * 1_000) / 86_400_000
+        self.connection.create_scalar_function("julianday", lambda _: days, 1)
 
 
 _templates: list[apsw.Connection] = []

@@ -129,7 +129,7 @@ class Postgres:
             columns[_TAGS] = ["{" + ",".join(tags) + "}" for tags in columns[_TAGS]]
             async with connection.transaction():
                 await jobs_in.fetch(*columns, now)
-                await versions_in.fetch(*map(list, zip(*versions, strict=True)), now, _BY)
+                await versions_in.fetch(*map(list, zip(*versions, strict=True)), [now] * len(versions), _BY)
         seconds = time.perf_counter() - start
         await connection.close()
         return seconds

@@ -8,7 +8,7 @@ values (
     'America/New_York',    -- Eastern time
     'Clean up temporary records older than 30 days'
 )
-on conflict (name) where deleted_at is null do update
+on conflict (name) do update
 set target = excluded.target,
     schedule = excluded.schedule,
     timezone = excluded.timezone,

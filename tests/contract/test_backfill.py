@@ -107,6 +107,7 @@ async def test_a_job_that_is_not_adopted_or_not_there_cannot_be_backfilled(
     control: ControlStore, database: Database
 ) -> None:
     await database.sql(INSERT)
+    await database.sql("update hourbell.jobs set cursor_at = null")  # as a release before may have left it
 
     assert await refusal(backfill(control, UUID(int=1), [T0])) == "not_adopted"
     assert await refusal(backfill(control, uuid4(), [T0])) == "no_such_job"

@@ -74,7 +74,9 @@ async def test_text_that_is_not_utf_8_is_shown_and_can_be_mended() -> None:
         odd = await add_job(control, "odd")
         await database.sql("update hourbell_jobs set schedule = cast(x'436166e9' as text), version = version + 1")
 
-        planned = await database.engine().plan_due(T0 + MINUTE, PASS, plan)
+        store = database.engine()
+        await store.plan_due(T0 + MINUTE, PASS, plan)  # the version before the change
+        planned = await store.plan_due(T0 + MINUTE, PASS, plan)
 
         [view] = await database.lists().jobs(JobQuery(), PASS)
         assert [name for name, _ in planned.errors] == ["odd"]

@@ -1,7 +1,7 @@
 """People with a SQL prompt: their jobs are adopted, never fire by surprise, and block nobody."""
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -9,10 +9,11 @@ from hourbell.core.plan import plan
 from hourbell.core.policies import Overlap
 from hourbell.store.base import EngineStore, Planned
 from hourbell.store.control import ControlStore
-from tests.contract.steps import BY, DAY, HOUR, MINUTE, PASS, T0, a_waiting_job, add_job, claim
+from tests.contract.steps import BY, DAY, HOUR, MINUTE, PASS, SECOND, T0, a_waiting_job, add_job, claim, plan_all
 from tests.database import Database, Row
 
 pytestmark = pytest.mark.anyio
+MILLISECOND = timedelta(milliseconds=1)
 INSERT = """insert into hourbell.jobs (name, schedule, target) values ('{}', '{}', '{{"type": "task", "name": "a"}}')"""
 
 
@@ -21,7 +22,9 @@ async def the_job(database: Database, name: str = "job") -> Row:
 
 
 async def plan_now(store: EngineStore) -> tuple[datetime, Planned]:
+    """Plan what is due: a version that was changed, then the one after it."""
     now = await store.sample_time()
+    await store.plan_due(now, PASS, plan)
     return now, await store.plan_due(now, PASS, plan)
 
 
@@ -29,10 +32,12 @@ async def insert(database: Database, name: str = "job", schedule: str = "* * * *
     await database.sql(INSERT.format(name, schedule))
 
 
-async def test_an_inserted_job_is_adopted_from_now_without_firing(store: EngineStore, database: Database) -> None:
+async def test_an_inserted_job_is_adopted_without_firing_for_the_past(store: EngineStore, database: Database) -> None:
+    await database.set_clock(await store.sample_time() - MILLISECOND)
     await insert(database)
 
-    now, planned = await plan_now(store)
+    now = await store.sample_time()
+    planned = await store.plan_due(now, PASS, plan)
 
     job = await the_job(database)
     assert (planned.jobs, planned.runs, await database.rows("skips")) == (1, 0, [])
@@ -63,7 +68,7 @@ async def test_an_invalid_job_gets_its_error_once_and_blocks_nobody(store: Engin
     await insert(database, "bad", "99 * * * *")
     await insert(database, "good")
 
-    _, first = await plan_now(store)
+    first = await store.plan_due(await store.sample_time(), PASS, plan)
     _, second = await plan_now(store)
 
     assert [name for name, _ in first.errors] == ["bad"]
@@ -83,18 +88,21 @@ async def test_an_invalid_job_gets_its_error_once_and_blocks_nobody(store: Engin
         "ends_at = deleted_at, starts_at = created_at",
     ],
 )
-async def test_a_change_of_planning_columns_is_adopted_from_now(
+async def test_a_change_of_planning_columns_counts_from_its_moment(
     store: EngineStore, control: ControlStore, database: Database, change: str
 ) -> None:
-    await add_job(control)  # due ever since T0, long ago
+    await add_job(control)
+    await database.set_clock(T0 + 10 * MINUTE + 30 * SECOND)
     await database.sql(f"update hourbell.jobs set {change}")
     changed = await the_job(database)
 
-    now, planned = await plan_now(store)
+    await plan_all(store, T0 + 11 * MINUTE)
 
-    adopted = await the_job(database)
-    assert (changed["version"], changed["cursor_at"], changed["next_at"]) == (2, None, None)
-    assert (planned.runs, await database.rows("skips"), adopted["cursor_at"]) == (0, [], now)
+    runs = [(run["scheduled_at"], run["job_version"]) for run in await database.rows("runs", "scheduled_at")]
+    assert (changed["version"], changed["cursor_at"], changed["next_at"]) == (2, T0, None)
+    # of the two versions only the second may name times every five minutes
+    assert runs == [(T0 + 10 * MINUTE, 1), (T0 + 11 * MINUTE, 2)][: 1 if "schedule" in change else 2]
+    assert [skip["count"] for skip in await database.rows("skips")] == [9]
     assert [row["version"] for row in await database.rows("job_versions", "version")] == [1, 2]
 
 
@@ -127,17 +135,21 @@ async def test_a_job_edited_by_a_clock_that_is_behind_plans_no_instant_again(
         job.id, lambda old: replace(old.definition, timezone="Asia/Tokyo"), T0 + 2 * MINUTE, BY
     )
 
-    assert (edited.cursor_at, edited.next_at) == (T0 + 3 * MINUTE, T0 + 4 * MINUTE)
+    await plan_all(store, T0 + 2 * MINUTE)
+    planned = await the_job(database)
+    assert (edited.cursor_at, planned["cursor_at"], planned["next_at"]) == (T0 + 3 * MINUTE,) * 2 + (T0 + 4 * MINUTE,)
+    assert (len(await database.rows("runs")), planned["has_changes"]) == (1, False)
 
 
 async def test_a_change_of_other_columns_keeps_the_cursor(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     job = await add_job(control)
+    await database.set_clock(T0 + 30 * SECOND)
     await database.sql("""update hourbell.jobs set priority = 'high', target = '{"type": "task", "name": "b"}'""")
     changed = await the_job(database)
 
-    await plan_now(store)
+    await plan_all(store, T0 + MINUTE)
 
     assert (changed["version"], changed["cursor_at"]) == (2, job.cursor_at)
     assert (await store.definitions([(job.id, 2)]))[job.id, 2].lane == "task:b"
@@ -170,16 +182,19 @@ async def test_a_job_disabled_and_enabled_by_sql_fires_from_then_on(
 ) -> None:
     job = await add_job(control)
     await control.pause_job(job.id, T0, BY, note="tea", until=T0 + DAY, cancel_waiting=False)
+    await database.set_clock(T0 + HOUR)
     await database.sql("update hourbell.jobs set enabled = true")
     enabled = await the_job(database)
 
-    now, planned = await plan_now(store)
+    await plan_all(store, T0 + HOUR)
 
     assert (enabled["paused_until"], enabled["paused_note"], enabled["paused_by"]) == (None, None, None)
-    assert (planned.runs, (await the_job(database))["cursor_at"]) == (0, now)
+    assert ((await the_job(database))["cursor_at"], await database.rows("runs")) == (T0 + HOUR, [])
+    assert [(skip["count"], skip["reason"]) for skip in await database.rows("skips")] == [(60, "paused")]
+    await database.set_clock(T0 + HOUR + 30 * SECOND)
     await database.sql("update hourbell.jobs set enabled = false")
-    now, planned = await plan_now(store)
-    assert (await store.plan_due(now + DAY, PASS, plan)).runs == 0
+    await plan_all(store, T0 + DAY)
+    assert await database.rows("runs") == []
 
 
 async def test_a_job_is_not_deleted_by_sql(control: ControlStore, database: Database) -> None:
@@ -207,9 +222,11 @@ async def test_runs_of_the_old_version_find_it_though_it_was_never_written_down(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     job = await add_job(control)
+    await database.set_clock(T0 + 30 * SECOND)
     await database.sql("update hourbell.jobs set description = 'by sql'")
 
     await control.pause_job(job.id, T0 + MINUTE, BY, note="", until=None, cancel_waiting=False)
+    await plan_all(store, T0 + MINUTE)
 
     [run] = await database.rows("runs")
     found = await store.definitions([(job.id, run["job_version"])])

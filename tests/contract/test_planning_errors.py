@@ -9,7 +9,7 @@ from hourbell.core.plan import Plan, Skip, plan
 from hourbell.core.states import SkipReason
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
-from tests.contract.steps import MINUTE, PASS, T0, add_job
+from tests.contract.steps import MINUTE, PASS, T0, add_job, plan_all
 from tests.database import Database
 
 pytestmark = pytest.mark.anyio
@@ -38,10 +38,11 @@ async def test_a_job_in_error_among_many_spares_the_others(
     await database.sql("update hourbell.jobs set schedule = '61 * * * *', version = version + 1 where name = 'odd'")
 
     planned = await store.plan_due(T0 + MINUTE, PASS, plan)
+    again = await store.plan_due(T0 + MINUTE, PASS, plan)  # the first one ended the version before the change
 
     runs, errors = await runs_and_errors(database)
-    assert (runs, list(errors), planned.runs) == (599, ["odd"], 599)
-    assert [name for name, _ in planned.errors] == ["odd"]
+    assert (runs, list(errors), planned.runs) == (600, ["odd"], 600)
+    assert [name for name, _ in again.errors] == ["odd"]
     assert "minute" in errors["odd"]
 
 
@@ -50,7 +51,7 @@ async def test_a_job_in_error_is_not_looked_at_again(
 ) -> None:
     await add_job(control)
     await database.sql("update hourbell.jobs set schedule = 'never', version = version + 1")
-    await store.plan_due(T0 + MINUTE, PASS, plan)
+    await plan_all(store, T0 + MINUTE)
 
     again = await store.plan_due(T0 + MINUTE, PASS, plan)
 
@@ -66,10 +67,10 @@ async def test_a_job_that_makes_no_sense_is_set_aside(
     await add_many(control, 5)
     await database.sql(f"update hourbell.jobs set {change}, version = version + 1 where name = 'odd'")
 
-    await store.plan_due(T0 + MINUTE, PASS, plan)
+    await plan_all(store, T0 + MINUTE)
 
     runs, errors = await runs_and_errors(database)
-    assert (runs, list(errors)) == (4, ["odd"])
+    assert (runs, list(errors)) == (5, ["odd"])
 
 
 async def test_the_error_of_a_job_tells_everything_that_is_wrong_with_it(
@@ -81,7 +82,7 @@ async def test_the_error_of_a_job_tells_everything_that_is_wrong_with_it(
         "retry = '7', version = version + 1"
     )
 
-    await store.plan_due(T0 + MINUTE, PASS, plan)
+    await plan_all(store, T0 + MINUTE)
 
     _, errors = await runs_and_errors(database)
     schedule, url, *_ = errors["job"].split("; ")

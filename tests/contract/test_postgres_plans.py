@@ -35,7 +35,7 @@ from tests.database import PostgresDatabase
 pytestmark = [pytest.mark.anyio, pytest.mark.full]
 MOST_ROWS = 10 * BATCH  # that a statement may look at, of a hundred thousand
 FILLED = ("jobs", "job_versions", "job_stats", "skips", "secrets", "runs", "attempts", "cancels", "run_notes")
-SMALL = {"nodes", "cancels"}  # by their nature
+SMALL = {"nodes", "cancels", "job_changes"}  # by their nature
 FOR_ONE = {"begin", "last_success", "job_by_name", "next_plan_at"}
 SQL = ENGINE_SQL | CONTROL_SQL
 
@@ -56,7 +56,13 @@ STATEMENTS: dict[str, tuple[tuple[Any, ...] | None, set[str]]] = {
     "newest_of_jobs": ((BUSY_JOBS,), {"runs_once", "skips_of_job"}),
     "newest_local_times": ((BUSY_JOBS,), {"runs_once"}),
     "insert_skips": ((BUSY_JOBS, *each(T0, T0 + DAY, 1, "missed", T0)), {"skips_of_job", "jobs_pkey"}),
-    "insert_versions": ((BUSY_JOBS, *each(2, "{}"), T0, "engine"), set()),
+    "insert_versions": ((BUSY_JOBS, *each(2, "{}", T0), "engine"), set()),
+    "oldest_changes": ((BUSY_JOBS,), {"job_changes_of_job"}),
+    "save_superseded": (
+        (list(range(BATCH)), BUSY_JOBS, *each(T0, T0, True)),
+        {"jobs_pkey", "job_changes_of_job", "job_changes_pkey"},
+    ),
+    "set_change_errors": ((list(range(BATCH)), BUSY_JOBS, *each("unreadable"), T0), {"jobs_pkey", "job_changes_pkey"}),
     "audit_unasked": ((BUSY_JOBS, *each(2, "{}", "sql", "job"), T0), {"job_versions_pkey"}),
     "save_plans": (AS_PLANNED, {"jobs_pkey", "jobs_plan_at"}),
     "end_pauses": ((BUSY_JOBS,), {"jobs_pkey"}),
@@ -113,7 +119,7 @@ NOT_FOR_BATCHES = {
 }
 # Plans that are not as they should be yet, by what PostgreSQL knows about the tables. What is mended goes from here.
 TO_MEND = {
-    "never": {"delete_runs", "jobs_to_refresh"},
+    "never": {"delete_runs"},
     "young": {"delete_runs"},
     "idle": set(),
     "fresh": set(),

@@ -52,7 +52,9 @@ STATEMENTS: dict[str, tuple[tuple[Any, ...] | None, int, set[str]]] = {
     "newest_local_times": ((BUSY_JOBS,), BATCH, {"runs_once"}),
     "insert_runs": (AS_PLANNED, BATCH, set()),
     "extend_skip": ((BUSY_JOBS[0], T0, T0 + DAY, 1, "missed", T0), 1, {"skips_of_job", "jobs by id"}),
-    "insert_versions": (([(job, 2, "{}") for job in BUSY_JOBS], T0, "engine"), BATCH, set()),
+    "insert_versions": (([(job, 2, "{}", T0) for job in BUSY_JOBS], "engine"), BATCH, set()),
+    "oldest_changes": ((BUSY_JOBS,), BATCH, {"job_changes_of_job", "place"}),
+    "save_superseded": ((BUSY_JOBS[0], T0, T0), 1, {"jobs by id", "job_changes_of_job"}),
     "audit_unasked": (([(job, 2, "{}", "sql", str(job)) for job in BUSY_JOBS], T0), BATCH, {"key"}),
     "save_cursors": (AS_PLANNED, BATCH, {"jobs by id"}),
     "end_pauses": ((BUSY_JOBS,), BATCH, {"jobs by id"}),
@@ -94,13 +96,14 @@ STATEMENTS: dict[str, tuple[tuple[Any, ...] | None, int, set[str]]] = {
     "delete_finished_jobs": (
         (FINISHED_JOBS,),
         BATCH,
-        {"jobs by id", "runs_once", "key", "skips_of_job", "secrets_of_job", "job_tags_of_job"},
+        {"jobs by id", "runs_once", "key", "skips_of_job", "secrets_of_job", "job_tags_of_job", "job_changes_of_job"},
     ),
     "whole_jobs": ((BUSY_JOBS,), BATCH, {"jobs by id"}),
     "jobs_to_refresh": ((UUID(int=0), BATCH), BATCH, {"jobs by id"}),
 }
 NOT_FOR_BATCHES = {
-    *("backlog", "beat", "begin_pruning", "end_pruning", "forget_nodes", "insert_skip", "planned_by_tzdata", "retire"),
+    *("backlog", "beat", "begin_pruning", "delete_change", "end_pruning", "set_change_error"),
+    *("forget_nodes", "insert_skip", "planned_by_tzdata", "retire"),
     *("served_lanes", "set_planned_by_tzdata", "tzdata_version"),
 }
 _WALKED_RUNS = {"hourbell_runs hourbell_runs_running"}  # from end to end: it is short

@@ -32,6 +32,7 @@ class Change:
     skips: tuple[Skip, ...] = ()
     cancels_others: bool = False
     paused_until: datetime | None = None
+    is_queued: bool = False  # the old version waits for those before it, and the planner plans it up to now
 
 
 def created(definition: Definition, now: datetime) -> Change:
@@ -41,6 +42,9 @@ def created(definition: Definition, now: datetime) -> Change:
 
 def edited(job: Job, definition: Definition, now: datetime, *, drop_backlog: bool = False) -> Change:
     """A new definition, after the old one got what is due; it begins now if it names or treats instants otherwise."""
+    if job.has_changes:
+        definition.parsed()  # a schedule that cannot be read is refused
+        return _queued(job, definition, now, job.paused_until)
     if job.error is None and _plan_alike(job.definition, definition):
         return _edited_in_place(job, definition, now)
     old = _account(job, now, drop_backlog=drop_backlog)
@@ -61,8 +65,11 @@ def _edited_in_place(job: Job, definition: Definition, now: datetime) -> Change:
 def paused(job: Job, now: datetime, until: datetime | None) -> Change:
     """Planning stops here. Instants not planned yet count as paused if the job is still catching up."""
     definition = replace(job.definition, enabled=False)
+    if job.has_changes and job.definition.enabled:
+        return _queued(job, definition, now, until)
     if not job.definition.enabled:
-        return Change(definition, job.cursor_at, job.next_at, until, paused_until=until)
+        plan_at = now if job.has_changes else until
+        return Change(definition, job.cursor_at, job.next_at, plan_at, paused_until=until)
     old = plan(job, now)
     return Change(
         definition,
@@ -78,7 +85,7 @@ def paused(job: Job, now: datetime, until: datetime | None) -> Change:
 
 def retired(job: Job, now: datetime) -> Change:
     """Planning stops here, and nobody is left to run what is due: it counts as paused already."""
-    if not job.definition.enabled or job.cursor_at is None:
+    if not job.definition.enabled or job.cursor_at is None or job.has_changes:
         return paused(job, now, job.paused_until)
     skips = _dropped(job, job.cursor_at, now, SkipReason.PAUSED).skips
     return Change(replace(job.definition, enabled=False), job.from_now(now), None, None, skips=skips)
@@ -89,10 +96,18 @@ def resumed(job: Job, now: datetime, *, catch_up: bool) -> Change:
     definition = replace(job.definition, enabled=True)
     if job.definition.enabled:
         return Change(definition, job.cursor_at, job.next_at, job.plan_at)
+    if job.has_changes and not catch_up:
+        return _queued(job, definition, now)
     if catch_up and job.cursor_at is not None:
         return Change(definition, job.cursor_at, first_instant(definition, definition.parsed(), job.cursor_at), now)
     skips = skip_range(job.definition, job.cursor_at or now, now, SkipReason.PAUSED)
     return replace(_from_now(definition, job.from_now(now)), skips=tuple(skips))
+
+
+def _queued(job: Job, definition: Definition, now: datetime, paused_until: datetime | None = None) -> Change:
+    """The change takes its turn behind those that plain SQL made, which are not planned yet."""
+    until = None if definition.enabled else paused_until
+    return Change(definition, job.cursor_at, None, now, paused_until=until, is_queued=True)
 
 
 def _plan_alike(old: Definition, new: Definition) -> bool:

@@ -74,6 +74,9 @@ class Job:
     waiting: int = field(default=0, compare=False)  # runs that are pending or retrying
     unfinished: int = field(default=0, compare=False)  # scheduled runs that have not ended
     newest_at: datetime | None = field(default=None, compare=False)  # its newest instant on record; without a cursor
+    has_changes: bool = field(default=False, compare=False)  # earlier versions are still to be planned
+    superseded_at: datetime | None = field(default=None, compare=False)  # this is an earlier version, valid until then
+    change_id: int | None = field(default=None, compare=False)  # the row of that change
 
     def from_now(self, now: datetime) -> datetime:
         """Where planning begins anew: now, or where it stands if the clock is behind. Nothing is planned twice."""

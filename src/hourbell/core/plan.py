@@ -23,6 +23,7 @@ MOST_PER_PASS = 100
 MOST_WAITING = 1_000
 LOOK_AGAIN = timedelta(seconds=2)  # when a job has too many runs waiting
 _MICROSECOND = timedelta(microseconds=1)
+_CLOCK_STEP = timedelta(minutes=1)  # a change further ahead than this was made before the clock went back
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +49,14 @@ class Plan:
     skips: tuple[Skip, ...] = ()
     cancels_others: bool = False  # stop the job's other unfinished runs
     resumes: bool = False  # the pause is over
+    ends_version: bool = False  # a superseded version has no instants left to plan
     error: str | None = None
 
 
 def plan(job: Job, now: datetime) -> Plan:
     """Decide what becomes of every instant of a job that is due."""
+    if job.superseded_at is not None:
+        return _plan_superseded(job, job.superseded_at, now)
     definition = job.definition
     try:
         schedule = definition.parsed()
@@ -67,7 +71,7 @@ def plan(job: Job, now: datetime) -> Plan:
     room = min(MOST_PER_PASS, MOST_WAITING - job.waiting)
     if room <= 0:
         return replace(_moved(job, schedule, job.cursor_at), plan_at=now + LOOK_AGAIN)
-    return _plan_due(job, schedule, now, job.cursor_at, room)
+    return _plan_due(job, schedule, now, now, job.cursor_at, room)
 
 
 def first_instant(definition: Definition, schedule: Schedule, after: datetime) -> datetime | None:
@@ -106,7 +110,55 @@ def _moved(job: Job, schedule: Schedule, cursor_at: datetime) -> Plan:
     return Plan(job, cursor_at, next_at, plan_at=next_at)
 
 
-def _plan_due(job: Job, schedule: Schedule, now: datetime, cursor_at: datetime, room: int) -> Plan:
+def _plan_superseded(job: Job, superseded_at: datetime, now: datetime) -> Plan:
+    """Plan a version that plain SQL replaced, up to the moment of the change and by its own policies.
+
+    A change that lies in the future is waited for, unless the clock must have gone back: then the version ends now.
+    """
+    if job.cursor_at is None:
+        return Plan(job, job.from_now(min(superseded_at, now)), None, now, ends_version=True)
+    until, is_over = min(superseded_at, now), superseded_at <= now or superseded_at - now > _CLOCK_STEP
+    if until <= job.cursor_at:
+        return _end_version(job, job.cursor_at, now) if is_over else Plan(job, job.cursor_at, None, superseded_at)
+    paused_until = job.paused_until
+    if not job.definition.enabled and (paused_until is None or job.cursor_at < paused_until):
+        if paused_until is not None and paused_until < until:
+            return Plan(job, paused_until, None, now, skips=_skips_if_readable(job, paused_until, SkipReason.PAUSED))
+        if not is_over:
+            return Plan(job, job.cursor_at, None, superseded_at)
+        return _end_version(job, until, now, _skips_if_readable(job, until, SkipReason.PAUSED))
+    if job.error is not None:
+        return _end_version(job, until, now, _skips_if_readable(job, until, SkipReason.EDITED))
+    try:
+        schedule = job.definition.parsed()
+    except ScheduleError:
+        return _end_version(job, until, now)  # it names no instants
+    room = min(MOST_PER_PASS, MOST_WAITING - job.waiting)
+    if room <= 0:
+        return Plan(job, job.cursor_at, None, now + LOOK_AGAIN)
+    planned = _plan_due(job, schedule, now, until, job.cursor_at, room)
+    assert planned.cursor_at is not None
+    if planned.cursor_at < until:
+        return replace(planned, plan_at=now)
+    if is_over:
+        return replace(planned, plan_at=now, ends_version=True)
+    return replace(planned, plan_at=min(planned.next_at or superseded_at, superseded_at))
+
+
+def _end_version(job: Job, cursor_at: datetime, now: datetime, skips: tuple[Skip, ...] = ()) -> Plan:
+    return Plan(job, cursor_at, None, now, skips=skips, ends_version=True)
+
+
+def _skips_if_readable(job: Job, until: datetime, reason: SkipReason) -> tuple[Skip, ...]:
+    """Skips up to a moment; a schedule that cannot be read names no instants."""
+    assert job.cursor_at is not None
+    try:
+        return tuple(skip_range(job.definition, job.cursor_at, until, reason))
+    except ScheduleError:
+        return ()
+
+
+def _plan_due(job: Job, schedule: Schedule, now: datetime, until: datetime, cursor_at: datetime, room: int) -> Plan:
     definition = job.definition
     due = _due(
         schedule,
@@ -116,6 +168,7 @@ def _plan_due(job: Job, schedule: Schedule, now: datetime, cursor_at: datetime, 
         definition.catch_up_window,
         definition.late_after,
         cursor_at,
+        until,
         now,
         room,
     )
@@ -150,11 +203,12 @@ def _due(
     window: timedelta | None,
     late_after: timedelta,
     cursor_at: datetime,
+    end: datetime,
     now: datetime,
     room: int,
 ) -> _Due:
     after = cursor_at if starts_at is None else max(cursor_at, starts_at - _MICROSECOND)
-    until = now if ends_at is None else min(now, ends_at)
+    until = end if ends_at is None else min(end, ends_at)
     skips: list[Skip] = []
     if window is not None and now - after > window:
         too_old = now - window - _MICROSECOND
@@ -168,7 +222,7 @@ def _due(
         chosen, missed = _only_one(schedule, catch_up, late_after, after, until, now)
         skips += missed
         has_more = False
-    cursor = chosen[-1].at if has_more else now
+    cursor = chosen[-1].at if has_more else end
     next_at = _first_within(schedule, starts_at, ends_at, cursor)
     return _Due(tuple(chosen), tuple(skips), has_more, cursor, next_at)
 

@@ -1,8 +1,9 @@
 """What the planner writes in one transaction: runs, skips and where their jobs stand now."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -52,15 +53,34 @@ class Batch:
     def skips(self) -> list[tuple[UUID, Skip]]:
         return [(plan.job.id, skip) for plan in self.plans for skip in plan.skips]
 
-    def versions(self, unsaved: Collection[UUID]) -> list[tuple[UUID, int, str]]:
-        """Id, version and definition of each job whose version is to be written down."""
+    @property
+    def current(self) -> list[Plan]:
+        """The plans of jobs as they are now."""
+        return [plan for plan in self.plans if plan.job.change_id is None]
+
+    @property
+    def superseded(self) -> list[tuple[int | None, UUID, datetime | None, datetime | None, bool]]:
+        """For each version that plain SQL replaced: its change, the job, where it stands and whether it is done."""
         return [
-            (plan.job.id, plan.job.version + plan.resumes, definition_text(_as_planned(plan)))
+            (plan.job.change_id, plan.job.id, plan.cursor_at, plan.plan_at, plan.ends_version)
+            for plan in self.plans
+            if plan.job.change_id is not None
+        ]
+
+    def versions(self, unsaved: Mapping[UUID, datetime], now: datetime) -> list[tuple[UUID, int, str, datetime]]:
+        """Id, version, definition and first moment of each job whose version is to be written down."""
+        return [
+            (
+                plan.job.id,
+                plan.job.version + plan.resumes,
+                definition_text(_as_planned(plan)),
+                now if plan.resumes else unsaved[plan.job.id],
+            )
             for plan in self.plans
             if plan.resumes or plan.job.id in unsaved
         ]
 
-    def unasked(self, unsaved: Collection[UUID]) -> list[tuple[UUID, int, str, str, str]]:
+    def unasked(self, unsaved: Mapping[UUID, datetime]) -> list[tuple[UUID, int, str, str, str]]:
         """The changes that came by no call, for the audit: by plain SQL, or by a pause that is over. Of each the id,
         version and definition, who made it, and the id as text."""
         by_sql = [

@@ -211,10 +211,6 @@ class ChangedJob:
     paused_by: str | None = None
 
     @property
-    def is_unsaved(self) -> bool:
-        return bool(self.row["saved_version"] != self.row["version"])
-
-    @property
     def after(self) -> Job:
         return new_version(self.job, self.change)
 
@@ -225,6 +221,12 @@ class ChangedJob:
 
     def version_values(self) -> tuple[UUID, int, str]:
         return self.job.id, self.job.version + 1, definition_text(self.change.definition)
+
+
+def unsaved_versions(changed: Iterable[ChangedJob]) -> dict[UUID, datetime]:
+    """The jobs whose version before the change nobody wrote down yet, and since when it is valid."""
+    rows = (each.row for each in changed)
+    return {row["id"]: row["updated_at"] for row in rows if row["saved_version"] != row["version"]}
 
 
 def edited_job(row: Row, job: Job, definition: Definition, now: datetime, *, drop_backlog: bool = False) -> ChangedJob:

@@ -12,7 +12,7 @@ from uuid import UUID
 from hourbell.core.job import Definition, Job, Json
 from hourbell.core.plan import Plan
 from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority
-from hourbell.store.rows import UNREADABLE, Progress, Row, definition_of, error_in, job_with
+from hourbell.store.rows import UNREADABLE, Progress, Row, definition_of, error_in, job_with, superseded_job_of
 
 _NOT_READ: Json = MappingProxyType({})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -21,15 +21,30 @@ _NO_PROGRESS = Progress()
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A job that cannot be planned."""
+    """A job that cannot be planned, or a superseded version of one, known by its change."""
 
     id: UUID
     name: str
     error: str
+    change_id: int | None = None
 
     @classmethod
-    def of(cls, job_id: UUID, name: str, error: Exception) -> "Broken":
-        return cls(job_id, name, str(error) or type(error).__name__)
+    def of(cls, job: Job, error: Exception) -> "Broken":
+        return cls(job.id, job.definition.name, _text_of(error), job.change_id)
+
+
+def _text_of(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+def job_errors(broken: Iterable[Broken]) -> list[tuple[UUID, str]]:
+    """The jobs that are in error now."""
+    return [(each.id, each.error) for each in broken if each.change_id is None]
+
+
+def change_errors(broken: Iterable[Broken]) -> list[tuple[int, UUID, str]]:
+    """The changes whose superseded version cannot be planned. The next pass skips what that version was due for."""
+    return [(each.change_id, each.id, each.error) for each in broken if each.change_id is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +53,21 @@ class Due:
 
     jobs: tuple[Job, ...]
     broken: tuple[Broken, ...]
-    unsaved: frozenset[UUID]  # whose version nobody wrote down yet
+    unsaved: Mapping[UUID, datetime]  # whose version nobody wrote down yet, and since when it is valid
+    has_changes: bool  # some are superseded versions
 
     @classmethod
-    def of(cls, rows: Iterable[Sequence[Any]], whole: Mapping[UUID, Row], progress: Mapping[UUID, Progress]) -> "Due":
+    def of(
+        cls,
+        rows: Iterable[Sequence[Any]],
+        whole: Mapping[UUID, Row],
+        changes: Mapping[UUID, Row],
+        progress: Mapping[UUID, Progress],
+    ) -> "Due":
         """The jobs in rows of `due_jobs`, by their columns in their order, and the whole rows of those that are needed
         whole: the version is to be written down, or may be if a pause ends. What one that is written down says of the
-        target was checked then."""
-        jobs, broken, unsaved = [], [], set()
+        target was checked then. A job with changes by plain SQL stands as it was until the oldest of them."""
+        jobs, broken, unsaved = [], [], {}
         for row in rows:
             job_id, name, version = row[0], row[1], row[2]
             standing = progress.get(job_id, _NO_PROGRESS)
@@ -53,13 +75,19 @@ class Due:
                 if job_id not in whole:
                     jobs.append(_due_job(row, standing))
                     continue
+                if job_id in changes:
+                    change = changes[job_id]
+                    jobs.append(superseded_job_of(whole[job_id], change, standing))
+                    if change["saved_version"] != change["version"]:
+                        unsaved[job_id] = change["updated_at"]
+                    continue
                 if whole[job_id]["saved_version"] != version:
-                    unsaved.add(job_id)
+                    unsaved[job_id] = whole[job_id]["updated_at"]
                 jobs.append(job_with(whole[job_id], definition_of(whole[job_id]), standing))
             except UNREADABLE as error:
                 told = error_in(whole[job_id]) if job_id in whole else ""
-                broken.append(Broken(job_id, name, told) if told else Broken.of(job_id, name, error))
-        return cls(tuple(jobs), tuple(broken), frozenset(unsaved))
+                broken.append(Broken(job_id, name, told or _text_of(error)))
+        return cls(tuple(jobs), tuple(broken), unsaved, bool(changes))
 
     def __len__(self) -> int:
         return len(self.jobs) + len(self.broken)
@@ -71,7 +99,7 @@ class Due:
             try:
                 plans.append(decide(job, now))
             except Exception as error:
-                broken.append(Broken.of(job.id, job.definition.name, error))
+                broken.append(Broken.of(job, error))
         return plans, broken
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -138,7 +138,10 @@ def job_of(row: Row, progress: Progress | None = None) -> Job:
 def shown_job_of(row: Row) -> Job:
     """The job in a row as lists show it: the lane is the one that was written down, and nothing is checked again."""
     target = _readable(row["target"], {})
-    return job_with(row, _definition(row, target, row["lane"], _retry_of(row["retry"])), Progress())
+    definition = _definition(row, target, row["lane"], _retry_of(row["retry"]))
+    if row["deleted_name"] is not None:
+        definition = replace(definition, name=row["deleted_name"])
+    return job_with(row, definition, Progress())
 
 
 @lru_cache(256)
@@ -147,6 +150,30 @@ def _retry_of(text: str) -> RetryPolicy:
         return retry_from_json(json.loads(text))
     except UNREADABLE:
         return RETRY_PRESETS["default"]
+
+
+def superseded_job_of(row: Row, change: Row, progress: Progress) -> Job:
+    """The version of a job that a change by plain SQL replaced, as it stands to be planned up to that change."""
+    error = change["error"]
+    try:
+        definition = definition_of(change)
+    except UNREADABLE:
+        definition, error = _definition_as_far_as_it_goes(change), error or error_in(change)
+    return Job(
+        row["id"],
+        change["version"],
+        definition,
+        row["cursor_at"],
+        row["next_at"],
+        row["plan_at"],
+        error,
+        change["paused_until"],
+        progress.waiting,
+        progress.unfinished,
+        progress.newest_at,
+        superseded_at=change["changed_at"],
+        change_id=change["id"],
+    )
 
 
 def job_with(row: Row, definition: Definition, progress: Progress) -> Job:
@@ -163,6 +190,7 @@ def job_with(row: Row, definition: Definition, progress: Progress) -> Job:
         progress.waiting,
         progress.unfinished,
         progress.newest_at,
+        bool(row["has_changes"]),
     )
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from hourbell.core.job import Definition, Job
 from hourbell.store.base import Conflict, Request
 from hourbell.store.batch import Batch
-from hourbell.store.changes import ChangedJob, NewJob, check_version, old_version
+from hourbell.store.changes import ChangedJob, NewJob, check_version, old_version, unsaved_versions
 from hourbell.store.postgres.auditing import audit
 from hourbell.store.postgres.planning import SQL as ENGINE_SQL
 from hourbell.store.postgres.planning import progress_of, write_batch
@@ -37,28 +37,29 @@ async def insert_jobs(connection: Any, jobs: Sequence[NewJob], now: datetime, by
     values = columns((job.values() for job in jobs), _JOB_COLUMNS)
     values[_TAGS] = [_array_text(tags) for tags in values[_TAGS]]
     made = frozenset(row["id"] for row in await connection.fetch(SQL["insert_jobs"], *values, now))
-    versions = columns((job.version_values() for job in jobs if job.job_id in made), 3)
-    await connection.execute(ENGINE_SQL["insert_versions"], *versions, now, by)
+    versions = columns(((*job.version_values(), now) for job in jobs if job.job_id in made), 4)
+    await connection.execute(ENGINE_SQL["insert_versions"], *versions, by)
     return made
 
 
 async def write_changes(connection: Any, changed: Sequence[ChangedJob], now: datetime, by: str) -> None:
     """Write what the old versions still get, then the new ones."""
     batch = Batch(tuple(old_version(each.job, each.change) for each in changed))
-    unsaved = {each.job.id for each in changed if each.is_unsaved}
-    await write_batch(connection, batch, unsaved, now, by=by)
+    await write_batch(connection, batch, unsaved_versions(changed), now, by=by)
+    if queued := [each.job.id for each in changed if each.change.is_queued]:
+        await connection.execute(SQL["queue_changes"], queued, now)
     await connection.executemany(SQL["update_job"], [each.values(now) for each in changed])
-    versions = columns((each.version_values() for each in changed), 3)
-    await connection.execute(ENGINE_SQL["insert_versions"], *versions, now, by)
+    versions = columns(((*each.version_values(), now) for each in changed), 4)
+    await connection.execute(ENGINE_SQL["insert_versions"], *versions, by)
 
 
-async def save_current(connection: Any, job: Job, row: Any, now: datetime) -> None:
+async def save_current(connection: Any, job: Job, row: Any) -> None:
     """Make sure that the job can run, and that the version it is at is written down."""
     if not job.definition.lane:
         raise Conflict("job_in_error", f"the job is in error: {job.error or error_in(row)}")
     if row["saved_version"] != row["version"]:
-        versions = [[job.id], [job.version], [definition_text(job.definition)]]
-        await connection.execute(ENGINE_SQL["insert_versions"], *versions, now, "sql")
+        versions = [[job.id], [job.version], [definition_text(job.definition)], [row["updated_at"]]]
+        await connection.execute(ENGINE_SQL["insert_versions"], *versions, "sql")
 
 
 async def delete_jobs(connection: Any, ids: Sequence[UUID], now: datetime) -> None:

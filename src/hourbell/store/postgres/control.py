@@ -192,7 +192,7 @@ class PostgresControlStore:
     ) -> Run:
         async with self._writing(request, now) as connection:
             job, row = await lock_job(connection, job_id)
-            await save_current(connection, job, row, now)
+            await save_current(connection, job, row)
             new = manual_run(job, run_id, now)
             if await insert_runs(connection, [RunRow.of(job, new, payload)], now):
                 made = json.dumps({"run": str(run_id)})
@@ -214,7 +214,7 @@ class PostgresControlStore:
         async with self._writing(request, now) as connection:
             job, row = await lock_job(connection, job_id, expect_version)
             past = before_cursor(job, occurrences)
-            await save_current(connection, job, row, now)
+            await save_current(connection, job, row)
             found = await connection.fetch(SQL["planned_instants"], job_id, [each.at for each in past])
             check_pruned(await connection.fetchrow(SQL["pruned_until"], job_id), pruned_until)
             runs = backfill_runs(job, past, {row["scheduled_at"] for row in found}, now, spacing)
@@ -347,7 +347,7 @@ class PostgresControlStore:
                 job, row = await lock_job(connection, found["job_id"])  # jobs are locked before their runs, always
                 await connection.execute(SQL["lock_run"], run_id)
                 old = refuse_replay(await connection.fetchrow(SQL["run_to_replay"], run_id))
-                await save_current(connection, job, row, now)
+                await save_current(connection, job, row)
                 values = replay_values(job, old, run_id, new_id, now, ready_at)
                 if await connection.fetchval(SQL["insert_replay"], *values) is not None:
                     await connection.fetchval(SQL["cancel_waiting_run"], run_id, now)

@@ -28,6 +28,20 @@ set name = $2, description = $3, schedule = $4, timezone = $5, dst = $6, target 
     saved_version = $29, error = null, paused_note = $30, paused_by = $31, paused_until = $32
 where id = $1
 
+-- name: queue_changes
+-- What jobs are until now, as the trigger keeps it for a change by plain SQL.
+insert into hourbell.job_changes (
+    job_id, changed_at,
+    name, description, schedule, timezone, dst, target, payload, catch_up, catch_up_window, overlap, retry,
+    delivery, max_age, late_after, priority, jitter, starts_at, ends_at, enabled, tags, managed_by, source,
+    paused_until, error, version, saved_version, updated_at)
+select id, $2,
+       name, description, schedule, timezone, dst, target, payload, catch_up, catch_up_window, overlap, retry,
+       delivery, max_age, late_after, priority, jitter, starts_at, ends_at, enabled, tags, managed_by, source,
+       paused_until, error, version, saved_version, updated_at
+from hourbell.jobs
+where id = any($1::uuid[])
+
 -- name: job_by_id
 select * from hourbell.jobs where id = $1 and deleted_at is null
 
@@ -181,7 +195,7 @@ returning run_id
 update hourbell.runs set cleared_at = $2 where id = $1 and state = 'failed' and cleared_at is null
 
 -- name: failed_runs
-select r.id, r.job_id, j.name as job_name, r.scheduled_at, r.finished_at, r.reason, r.attempt, a.error
+select r.id, r.job_id, coalesce(j.deleted_name, j.name) as job_name, r.scheduled_at, r.finished_at, r.reason, r.attempt, a.error
 from hourbell.runs r
 left join hourbell.jobs j on j.id = r.job_id
 left join hourbell.attempts a on a.run_id = r.id and a.number = r.attempt

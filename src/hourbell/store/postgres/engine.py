@@ -36,6 +36,7 @@ from hourbell.store.base import (
     Want,
 )
 from hourbell.store.batch import Batch
+from hourbell.store.due import change_errors, job_errors
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.control import PostgresControlStore
 from hourbell.store.postgres.hosts import check_writable
@@ -127,8 +128,9 @@ class PostgresEngineStore:
         is_full = len(rows) == limit
         written = await plan_jobs(connection, rows, now, decide, write, asks_next=not is_full)
         if written.broken:
-            ids, errors = columns(((each.id, each.error) for each in written.broken), 2)
-            await connection.execute(SQL["set_job_errors"], ids, errors)
+            await connection.execute(SQL["set_job_errors"], *columns(job_errors(written.broken), 2))
+            if superseded := change_errors(written.broken):
+                await connection.execute(SQL["set_change_errors"], *columns(superseded, 3), now)
         next_plan_at = now if is_full else written.next_plan_at
         if not is_full and (written.broken or not written.plans):
             next_plan_at = await connection.fetchval(SQL["next_plan_at"])
@@ -137,7 +139,7 @@ class PostgresEngineStore:
             jobs=len(rows),
             runs=written.lanes.total(),
             skipped=batch.skipped,
-            errors=batch.errors + tuple((each.name, each.error) for each in written.broken),
+            errors=batch.errors + tuple((each.name, each.error) for each in written.broken if each.change_id is None),
             lanes=frozenset(written.lanes),
             next_plan_at=next_plan_at,
         )
@@ -287,7 +289,7 @@ class PostgresEngineStore:
             served = await connection.fetch(SQL["newest_local_times"], [row["id"] for row in rows])
             local_times = {row["id"]: row["local_at"] for row in served}
             plans = refreshed(rows, local_times, decide)
-            unsaved = {row["id"] for row in rows if row["saved_version"] != row["version"]}
+            unsaved = {row["id"]: row["updated_at"] for row in rows if row["saved_version"] != row["version"]}
             await write_plans(connection, plans, unsaved, now)
             if len(rows) < limit:
                 await connection.execute(SQL["set_planned_by_tzdata"], version)

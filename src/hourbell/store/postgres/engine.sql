@@ -14,7 +14,7 @@ select pg_notify('hourbell', $1)
 select due.*, waiting.runs as waiting, waiting.scheduled + running.scheduled as unfinished
 from (
     select j.id, j.name, j.version, j.cursor_at, j.next_at, j.plan_at,
-           j.saved_version <> j.version or not j.enabled or j.lane = '' as is_needed_whole,
+           j.saved_version <> j.version or not j.enabled or j.lane = '' or j.has_changes as is_needed_whole,
            json_build_array(
                j.schedule, j.timezone, j.dst, j.catch_up, (extract(epoch from j.catch_up_window) * 1000000)::bigint,
                j.overlap, j.delivery, (extract(epoch from j.max_age) * 1000000)::bigint,
@@ -41,6 +41,12 @@ order by due.plan_at, due.id
 
 -- name: whole_jobs
 select * from hourbell.jobs where id = any($1::uuid[])
+
+-- name: oldest_changes
+-- Of each job the change that plain SQL made first.
+select c.*
+from unnest($1::uuid[]) as j(id)
+cross join lateral (select * from hourbell.job_changes where job_id = j.id order by id limit 1) as c
 
 -- name: unfinished_of_jobs
 select j.id, waiting.runs as waiting, waiting.scheduled + running.scheduled as unfinished
@@ -121,6 +127,30 @@ select (select json_object_agg(lane, runs)::text from counted) as lanes,
            order by o.plan_at limit 1
        ) end as next_plan_at
 
+-- name: save_superseded
+-- Where jobs stand by a version that plain SQL replaced; its change goes when nothing of it is left to plan.
+with given as (
+    select * from unnest($1::bigint[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::bool[])
+        as g(change_id, job_id, cursor_at, plan_at, is_done)
+), done as (
+    delete from hourbell.job_changes c using given g where c.id = g.change_id and g.is_done
+)
+update hourbell.jobs j
+set cursor_at = greatest(j.cursor_at, g.cursor_at),
+    plan_at = g.plan_at,
+    has_changes = not g.is_done
+        or exists (select 1 from hourbell.job_changes c where c.job_id = j.id and c.id <> g.change_id)
+from given g
+where j.id = g.job_id and j.id = any($2::uuid[])
+
+-- name: set_change_errors
+with given as (
+    select * from unnest($1::bigint[], $2::uuid[], $3::text[]) as g(change_id, job_id, error)
+), noted as (
+    update hourbell.job_changes c set error = g.error from given g where c.id = g.change_id
+)
+update hourbell.jobs j set plan_at = $4 from given g where j.id = g.job_id
+
 -- name: end_pauses
 update hourbell.jobs
 set enabled = true, version = version + 1, saved_version = version + 1, paused_note = null, paused_by = null,
@@ -129,8 +159,8 @@ where id = any($1::uuid[])
 
 -- name: insert_versions
 insert into hourbell.job_versions (job_id, version, definition, changed_at, changed_by)
-select g.job_id, g.version, g.definition::jsonb, $4, $5
-from unnest($1::uuid[], $2::int[], $3::text[]) as g(job_id, version, definition)
+select g.job_id, g.version, g.definition::jsonb, g.changed_at, $5
+from unnest($1::uuid[], $2::int[], $3::text[], $4::timestamptz[]) as g(job_id, version, definition, changed_at)
 on conflict do nothing
 
 -- name: audit_unasked
@@ -570,7 +600,7 @@ returning value, (select value from hourbell.meta where key = 'planned_by_tzdata
 
 -- name: jobs_to_refresh
 select * from hourbell.jobs
-where id > $1 and deleted_at is null and enabled and cursor_at is not null and error is null
+where id > $1 and deleted_at is null and enabled and cursor_at is not null and error is null and not has_changes
 order by id
 limit $2
 for no key update

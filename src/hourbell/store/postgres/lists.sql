@@ -194,7 +194,7 @@ with page as materialized (
     select r.* from {from} where {where} order by {order} limit :limit
 )
 select r.*,
-       (select j.name from hourbell.jobs j where j.id = r.job_id) as job_name,
+       (select coalesce(j.deleted_name, j.name) from hourbell.jobs j where j.id = r.job_id) as job_name,
        (select v.definition from hourbell.job_versions v
         where v.job_id = r.job_id and v.version = r.job_version) as definition,
        case when r.exclusive and r.state in ('pending', 'retrying') then coalesce(
@@ -304,7 +304,7 @@ coalesce(r.finished_at, r.scheduled_at) < :until
 
 -- name: run
 select r.*,
-       (select j.name from hourbell.jobs j where j.id = r.job_id) as job_name,
+       (select coalesce(j.deleted_name, j.name) from hourbell.jobs j where j.id = r.job_id) as job_name,
        (select v.definition from hourbell.job_versions v
         where v.job_id = r.job_id and v.version = r.job_version) as definition,
        case when r.exclusive and r.state in ('pending', 'retrying') then coalesce(
@@ -359,7 +359,7 @@ with worst as materialized (
     limit :limit
 )
 select r.*,
-       (select j.name from hourbell.jobs j where j.id = r.job_id) as job_name,
+       (select coalesce(j.deleted_name, j.name) from hourbell.jobs j where j.id = r.job_id) as job_name,
        (select v.definition from hourbell.job_versions v
         where v.job_id = r.job_id and v.version = r.job_version) as definition,
        exists (select 1 from hourbell.cancels c where c.run_id = r.id) as is_cancel_requested
@@ -377,7 +377,7 @@ with page as materialized (
     limit :limit
 )
 select r.*,
-       (select j.name from hourbell.jobs j where j.id = r.job_id) as job_name,
+       (select coalesce(j.deleted_name, j.name) from hourbell.jobs j where j.id = r.job_id) as job_name,
        (select v.definition from hourbell.job_versions v
         where v.job_id = r.job_id and v.version = r.job_version) as definition,
        case when r.exclusive and r.state in ('pending', 'retrying') then coalesce(
@@ -420,7 +420,7 @@ limit 1
 
 -- name: run_at
 select r.*,
-       (select j.name from hourbell.jobs j where j.id = r.job_id) as job_name,
+       (select coalesce(j.deleted_name, j.name) from hourbell.jobs j where j.id = r.job_id) as job_name,
        (select v.definition from hourbell.job_versions v
         where v.job_id = r.job_id and v.version = r.job_version) as definition,
        (select a.error from hourbell.attempts a where a.run_id = r.id and a.number = r.attempt) as error,

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -43,7 +43,7 @@ class Written:
         self.broken += other.broken
 
 
-Write = Callable[[Any, list[Plan], Collection[UUID], datetime, bool], Coroutine[Any, Any, Written]]
+Write = Callable[[Any, list[Plan], Mapping[UUID, datetime], datetime, bool], Coroutine[Any, Any, Written]]
 
 
 async def progress_of(connection: Any, rows: Sequence[Row]) -> dict[UUID, Progress]:
@@ -72,7 +72,9 @@ async def plan_jobs(
     asks_next: bool,
 ) -> Written:
     """Decide and write what becomes of due jobs; ask, if so, when the next one is due."""
-    due = Due.of(rows, await _whole_of(connection, rows), await _progress_of_due(connection, rows))
+    whole = await _whole_of(connection, rows)
+    changes = await _changes_of(connection, whole)
+    due = Due.of(rows, whole, changes, await _progress_of_due(connection, rows))
     plans, broken = due.decided(now, decide)
     written = await write(connection, plans, due.unsaved, now, asks_next)
     written.broken += broken
@@ -85,8 +87,14 @@ async def _whole_of(connection: Any, rows: Sequence[Row]) -> dict[UUID, Row]:
     return {row["id"]: row for row in await connection.fetch(SQL["whole_jobs"], ids)} if ids else {}
 
 
+async def _changes_of(connection: Any, whole: Mapping[UUID, Row]) -> dict[UUID, Row]:
+    """The oldest change of each job that plain SQL changed since it was planned."""
+    ids = [job_id for job_id, row in whole.items() if row["has_changes"]]
+    return {row["job_id"]: row for row in await connection.fetch(SQL["oldest_changes"], ids)} if ids else {}
+
+
 async def write_together(
-    connection: Any, plans: list[Plan], unsaved: Collection[UUID], now: datetime, asks_next: bool
+    connection: Any, plans: list[Plan], unsaved: Mapping[UUID, datetime], now: datetime, asks_next: bool
 ) -> Written:
     """Write plans without a savepoint; if a statement is refused, so is all of the transaction.
 
@@ -102,7 +110,7 @@ async def write_together(
 
 
 async def write_plans(
-    connection: Any, plans: list[Plan], unsaved: Collection[UUID], now: datetime, asks_next: bool = False
+    connection: Any, plans: list[Plan], unsaved: Mapping[UUID, datetime], now: datetime, asks_next: bool = False
 ) -> Written:
     """Write plans together; if a statement fails, in halves, until the job whose data it refuses stands alone."""
     if not plans:
@@ -112,7 +120,7 @@ async def write_plans(
             return await write_together(connection, plans, unsaved, now, asks_next)
     except REFUSED as error:
         if len(plans) == 1:
-            return Written(broken=[Broken.of(plans[0].job.id, plans[0].job.definition.name, error)])
+            return Written(broken=[Broken.of(plans[0].job, error)])
     middle = len(plans) // 2
     written = await write_plans(connection, plans[:middle], unsaved, now)
     written.add(await write_plans(connection, plans[middle:], unsaved, now))
@@ -120,15 +128,15 @@ async def write_plans(
 
 
 async def write_batch(
-    connection: Any, batch: Batch, unsaved: Collection[UUID], now: datetime, *, by: str, asks_next: bool = False
+    connection: Any, batch: Batch, unsaved: Mapping[UUID, datetime], now: datetime, *, by: str, asks_next: bool = False
 ) -> tuple[Counter[str], datetime | None]:
     """Write versions, runs, skips and cursors, and give the hint that there are runs.
 
     How many are new in each lane, and, if it is asked for, when the next of the other jobs is due.
     """
-    versions, runs, skips = batch.versions(unsaved), batch.runs, batch.skips
+    versions, runs, skips = batch.versions(unsaved, now), batch.runs, batch.skips
     if versions:
-        await connection.execute(SQL["insert_versions"], *columns(versions, 3), now, by)
+        await connection.execute(SQL["insert_versions"], *columns(versions, 4), by)
         await connection.execute(SQL["audit_unasked"], *columns(batch.unasked(unsaved), 5), now)
     if superseding := [plan.job.id for plan in batch.superseding]:
         new = [row.run.id for row in runs]
@@ -137,7 +145,9 @@ async def write_batch(
     if skips:
         rows = [skip_values(job_id, skip) for job_id, skip in skips]
         await connection.execute(SQL["insert_skips"], *columns(rows, 6))
-    lanes, next_plan_at = await _save(connection, runs, batch.plans, now, asks_next=asks_next)
+    if superseded := batch.superseded:
+        await connection.execute(SQL["save_superseded"], *columns(superseded, 5))
+    lanes, next_plan_at = await _save(connection, runs, batch.current, now, asks_next=asks_next)
     if resumed := [plan.job.id for plan in batch.plans if plan.resumes]:
         await connection.execute(SQL["end_pauses"], resumed)
     return lanes, next_plan_at

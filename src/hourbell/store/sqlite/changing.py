@@ -10,7 +10,7 @@ from uuid import UUID
 from hourbell.core.job import Definition, Job
 from hourbell.store.base import Conflict, Request, Wake
 from hourbell.store.batch import Batch
-from hourbell.store.changes import ChangedJob, NewJob, check_version, old_version
+from hourbell.store.changes import ChangedJob, NewJob, check_version, old_version, unsaved_versions
 from hourbell.store.queries import load_queries
 from hourbell.store.rows import Row, definition_text, error_in, job_of
 from hourbell.store.sqlite.auditing import audit
@@ -41,8 +41,8 @@ def insert_jobs(session: Session, jobs: Sequence[NewJob], now: datetime, by: str
     """Insert jobs with their first versions; those whose id is new."""
     found = session.fetch(SQL["insert_jobs"], [job.values() for job in jobs], now)
     made = frozenset(row["id"] for row in found)
-    versions = [job.version_values() for job in jobs if job.job_id in made]
-    session.execute(ENGINE_SQL["insert_versions"], versions, now, by)
+    versions = [(*job.version_values(), now) for job in jobs if job.job_id in made]
+    session.execute(ENGINE_SQL["insert_versions"], versions, by)
     if made:
         session.wakes.add(Wake.JOBS)
     return made
@@ -51,21 +51,22 @@ def insert_jobs(session: Session, jobs: Sequence[NewJob], now: datetime, by: str
 def write_changes(session: Session, changed: Sequence[ChangedJob], now: datetime, by: str) -> None:
     """Write what the old versions still get, then the new ones."""
     batch = Batch(tuple(old_version(each.job, each.change) for each in changed))
-    unsaved = {each.job.id for each in changed if each.is_unsaved}
-    write_batch(session, batch, unsaved, now, by=by)
+    write_batch(session, batch, unsaved_versions(changed), now, by=by)
+    if queued := [each.job.id for each in changed if each.change.is_queued]:
+        session.execute(SQL["queue_changes"], queued, now)
     for each in changed:
         session.execute(SQL["update_job"], *each.values(now))
-    session.execute(ENGINE_SQL["insert_versions"], [each.version_values() for each in changed], now, by)
+    session.execute(ENGINE_SQL["insert_versions"], [(*each.version_values(), now) for each in changed], by)
     session.wakes.add(Wake.JOBS)
 
 
-def save_current(session: Session, job: Job, row: Row, now: datetime) -> None:
+def save_current(session: Session, job: Job, row: Row) -> None:
     """Make sure that the job can run, and that the version it is at is written down."""
     if not job.definition.lane:
         raise Conflict("job_in_error", f"the job is in error: {job.error or error_in(row)}")
     if row["saved_version"] != row["version"]:
-        version = (job.id, job.version, definition_text(job.definition))
-        session.execute(ENGINE_SQL["insert_versions"], [version], now, "sql")
+        version = (job.id, job.version, definition_text(job.definition), row["updated_at"])
+        session.execute(ENGINE_SQL["insert_versions"], [version], "sql")
 
 
 def delete_jobs(session: Session, ids: Sequence[UUID], now: datetime) -> None:

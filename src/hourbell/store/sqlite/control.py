@@ -201,7 +201,7 @@ class SqliteControlStore:
     ) -> Run:
         def trigger(session: Session) -> Run:
             job, row = lock_job(session, job_id)
-            save_current(session, job, row, now)
+            save_current(session, job, row)
             if insert_runs(session, [RunRow.of(job, manual_run(job, run_id, now), payload)], now):
                 made = json.dumps({"run": str(run_id)})
                 audit(session, now, by, "job.trigger", str(job_id), None, made, request)
@@ -225,7 +225,7 @@ class SqliteControlStore:
         def backfill(session: Session) -> list[UUID]:
             job, row = lock_job(session, job_id, expect_version)
             past = before_cursor(job, occurrences)
-            save_current(session, job, row, now)
+            save_current(session, job, row)
             found = session.fetch(SQL["planned_instants"], job_id, [each.at for each in past])
             check_pruned(session.fetch_one(SQL["pruned_until"], job_id), pruned_until)
             runs = backfill_runs(job, past, {row["scheduled_at"] for row in found}, now, spacing)
@@ -348,7 +348,7 @@ class SqliteControlStore:
             if not session.fetch(SQL["run_by_id"], new_id):  # else it was made before, by a lost answer
                 old = refuse_replay(session.fetch_one(SQL["run_to_replay"], run_id))
                 job, row = lock_job(session, old["job_id"])
-                save_current(session, job, row, now)
+                save_current(session, job, row)
                 _cancel_waiting_run(session, run_id, now)
                 session.execute(SQL["clear_run"], run_id, now)
                 session.execute(SQL["insert_replay"], *replay_values(job, old, run_id, new_id, now, ready_at))

@@ -52,7 +52,7 @@ where state = 'running' and exclusive and job_id in (
 order by job_id, id
 
 -- name: runs
-select r.rowid, r.id, r.job_id, j.name, r.kind, r.scheduled_at, r.state, r.reason, r.attempt,
+select r.rowid, r.id, r.job_id, coalesce(j.deleted_name, j.name), r.kind, r.scheduled_at, r.state, r.reason, r.attempt,
        coalesce((select max(a.number) from hourbell_attempts a where a.run_id = r.id), 0),
        r.lease_owner is not null, r.lease_until is not null, r.finished_at is not null,
        exists (select 1 from hourbell_job_versions v where v.job_id = r.job_id and v.version = r.job_version)

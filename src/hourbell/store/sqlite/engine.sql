@@ -13,7 +13,7 @@ select count(*) as count,
        json_group_array(hex(id)) filter (where cursor_at is null) as unadopted
 from (
     select id, name, version, cursor_at, next_at, plan_at,
-           saved_version <> version or not enabled or lane = '' as is_needed_whole,
+           saved_version <> version or not enabled or lane = '' or has_changes as is_needed_whole,
            '' || json_array(schedule, timezone, dst, catch_up, catch_up_window, overlap, delivery, max_age, late_after,
                             priority, jitter, starts_at, ends_at, lane) as rules
     from hourbell_jobs
@@ -24,6 +24,13 @@ from (
 
 -- name: whole_jobs
 select * from hourbell_jobs where id in (select unhex(value) from json_each(?))
+
+-- name: oldest_changes
+-- Of each job the change that plain SQL made first.
+select * from hourbell_job_changes
+where id in (
+    select (select c.id from hourbell_job_changes c where c.job_id = unhex(g.value) order by c.id limit 1)
+    from json_each(?) as g)
 
 -- name: unfinished_of_jobs
 select job_id as id,
@@ -84,6 +91,19 @@ from (select unhex(substr(value, 1, 32)) as job_id, substr(value, 33) as planned
 where j.id = g.job_id
   and (not ?7 or g.planned_by = j.version || ' ' || j.plan_at || ' ' || ifnull(j.cursor_at, '') and j.deleted_at is null)
 
+-- name: save_superseded
+update hourbell_jobs
+set cursor_at = coalesce(max(cursor_at, ?2), cursor_at, ?2),
+    plan_at = ?3,
+    has_changes = exists (select 1 from hourbell_job_changes c where c.job_id = ?1)
+where id = ?1
+
+-- name: delete_change
+delete from hourbell_job_changes where id = ?
+
+-- name: set_change_error
+update hourbell_job_changes set error = ?2 where id = ?1
+
 -- name: end_pauses
 update hourbell_jobs
 set enabled = 1, version = version + 1, saved_version = version + 1, paused_note = null, paused_by = null,
@@ -92,7 +112,7 @@ where id in (select unhex(value) from json_each(?))
 
 -- name: insert_versions
 insert into hourbell_job_versions (job_id, version, definition, changed_at, changed_by)
-select unhex(value ->> 0), value ->> 1, value ->> 2, ?2, ?3
+select unhex(value ->> 0), value ->> 1, value ->> 2, value ->> 3, ?2
 from json_each(?1)
 where true
 on conflict do nothing
@@ -452,7 +472,7 @@ select value from hourbell_meta where key = 'planned_by_tzdata'
 -- name: jobs_to_refresh
 select *
 from hourbell_jobs
-where id > ? and deleted_at is null and enabled and cursor_at is not null and error is null
+where id > ? and deleted_at is null and enabled and cursor_at is not null and error is null and not has_changes
 order by id
 limit ?
 

@@ -1,7 +1,7 @@
 """What planning writes on SQLite. The thread that writes is the narrow place: what can be put into words before is."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -20,7 +20,9 @@ from hourbell.store.sqlite.values import array, bound, number_of
 SQL = load_queries("hourbell.store.sqlite", "engine.sql")
 
 
-def write_batch(session: Session, batch: Batch, unsaved: Collection[UUID], now: datetime, *, by: str) -> Counter[str]:
+def write_batch(
+    session: Session, batch: Batch, unsaved: Mapping[UUID, datetime], now: datetime, *, by: str
+) -> Counter[str]:
     """Write versions, runs, skips and cursors; how many runs are new in each lane."""
     return Words.of(batch, unsaved, now).write(session, by=by)
 
@@ -35,21 +37,21 @@ class Words:
 
     batch: Batch
     now: datetime
-    versions: list[tuple[UUID, int, str]]
+    versions: list[tuple[UUID, int, str, datetime]]
     unasked: list[tuple[UUID, int, str, str, str]]
     runs: "list[_Inserted]"
     cursors: "list[_Advanced]"
 
     @classmethod
-    def of(cls, batch: Batch, unsaved: Collection[UUID], now: datetime) -> "Words":
-        versions = batch.versions(unsaved)
+    def of(cls, batch: Batch, unsaved: Mapping[UUID, datetime], now: datetime) -> "Words":
+        versions = batch.versions(unsaved, now)
         unasked = batch.unasked(unsaved) if versions else []
-        return cls(batch, now, versions, unasked, _inserted(batch.runs, now), _advanced(batch.plans))
+        return cls(batch, now, versions, unasked, _inserted(batch.runs, now), _advanced(batch.current))
 
     def write(self, session: Session, *, by: str, if_unchanged: bool = False) -> Counter[str]:
         """How many runs are new in each lane. With `if_unchanged`, `Changed` if a job is not what the plan is for."""
         if self.versions:
-            session.execute(SQL["insert_versions"], self.versions, self.now, by)
+            session.execute(SQL["insert_versions"], self.versions, by)
             session.execute(SQL["audit_unasked"], self.unasked, self.now)
         if superseding := [plan.job.id for plan in self.batch.superseding]:
             new = [run.id for plan in self.batch.plans for run in plan.runs]
@@ -63,6 +65,10 @@ class Words:
         for jobs, number, values in self.cursors:
             if session.execute(SQL["save_cursors"], jobs, *values, if_unchanged) < number and if_unchanged:
                 raise Changed
+        for change_id, job_id, cursor_at, plan_at, is_done in self.batch.superseded:
+            if is_done:
+                session.execute(SQL["delete_change"], change_id)
+            session.execute(SQL["save_superseded"], job_id, cursor_at, plan_at)
         if resumed := [plan.job.id for plan in self.batch.plans if plan.resumes]:
             session.execute(SQL["end_pauses"], resumed)
         return lanes

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,7 +16,7 @@ from hourbell.core.plan import Plan
 from hourbell.core.target import OWN_DATABASE, TargetError
 from hourbell.store.base import Planned, Refreshed
 from hourbell.store.batch import Batch
-from hourbell.store.due import Broken, Due
+from hourbell.store.due import Broken, Due, change_errors, job_errors
 from hourbell.store.records import refreshed
 from hourbell.store.rows import Progress, Row, progress_by_job, without_cursor
 from hourbell.store.sqlite.connection import Session
@@ -42,7 +42,8 @@ def refuse_functions(definition: Definition) -> Definition:
 
 
 def _callable(job: Job) -> Job:
-    refuse_functions(job.definition)
+    if job.error is None:
+        refuse_functions(job.definition)
     return job
 
 
@@ -80,6 +81,7 @@ class Found:
     count: int
     jobs: str  # JSON
     whole: list[Row]
+    changes: list[Row]
     unfinished: list[Row]
     newest: list[Row]
 
@@ -92,6 +94,7 @@ class Found:
         return Due.of(
             map(_due_row, rows),
             {row["id"]: row for row in self.whole},
+            {row["job_id"]: row for row in self.changes},
             progress_by_job(self.unfinished, self.newest),
         )
 
@@ -101,11 +104,14 @@ def find_due(session: Session, now: datetime, limit: int, after: Place = FIRST) 
     row = session.fetch_one(SQL["due_jobs"], now, limit, after.plan_at, after.job_id)
     assert row is not None
     if not row["count"]:
-        return Found(0, _NONE, [], [], [])
+        return Found(0, _NONE, [], [], [], [])
+    whole = session.fetch(SQL["whole_jobs"], row["whole"]) if row["whole"] != _NONE else []
+    changed = [each["id"] for each in whole if each["has_changes"]]
     return Found(
         row["count"],
         row["jobs"],
-        session.fetch(SQL["whole_jobs"], row["whole"]) if row["whole"] != _NONE else [],
+        whole,
+        session.fetch(SQL["oldest_changes"], changed) if changed else [],
         session.fetch(SQL["unfinished_of_jobs"], row["ids"]),
         session.fetch(SQL["newest_of_jobs"], row["unadopted"]) if row["unadopted"] != _NONE else [],
     )
@@ -138,7 +144,10 @@ def plan_due(session: Session, now: datetime, limit: int, decide: Callable[[Job,
     written, lanes, refused = _write_plans(session, plans, due.unsaved, now)
     broken += refused
     if broken:
-        session.execute(SQL["set_job_errors"], [(each.id, each.error) for each in broken])
+        session.execute(SQL["set_job_errors"], job_errors(broken))
+        for change_id, job_id, error in change_errors(broken):
+            session.execute(SQL["set_change_error"], change_id, error)
+            session.execute(SQL["save_superseded"], job_id, None, now)
     return planned(session, Batch(tuple(written)), lanes, broken, now, is_full=len(due) == limit)
 
 
@@ -150,7 +159,7 @@ def planned(
         jobs=len(batch.plans) + len(broken),
         runs=lanes.total(),
         skipped=batch.skipped,
-        errors=batch.errors + tuple((each.name, each.error) for each in broken),
+        errors=batch.errors + tuple((each.name, each.error) for each in broken if each.change_id is None),
         lanes=frozenset(lanes),
         next_plan_at=now if is_full else next_plan_at(session),
     )
@@ -168,7 +177,7 @@ def refresh(
     rows = session.fetch(SQL["jobs_to_refresh"], after, limit)
     newest = session.fetch(SQL["newest_local_times"], [row["id"] for row in rows])
     plans = refreshed(rows, {row["id"]: row["local_at"] for row in newest if row["local_at"]}, decide)
-    unsaved = {row["id"] for row in rows if row["saved_version"] != row["version"]}
+    unsaved = {row["id"]: row["updated_at"] for row in rows if row["saved_version"] != row["version"]}
     _write_plans(session, plans, unsaved, now)
     if len(rows) < limit:
         session.execute(SQL["set_planned_by_tzdata"], version)
@@ -177,7 +186,7 @@ def refresh(
 
 
 def _write_plans(
-    session: Session, plans: list[Plan], unsaved: Collection[UUID], now: datetime
+    session: Session, plans: list[Plan], unsaved: Mapping[UUID, datetime], now: datetime
 ) -> tuple[list[Plan], Counter[str], list[Broken]]:
     """Write plans together; if a statement fails, in halves, until the job whose data it refuses stands alone.
 
@@ -190,7 +199,7 @@ def _write_plans(
             return plans, write_batch(session, Batch(tuple(plans)), unsaved, now, by="engine"), []
     except REFUSED as error:
         if len(plans) == 1:
-            return [], Counter(), [Broken.of(plans[0].job.id, plans[0].job.definition.name, error)]
+            return [], Counter(), [Broken.of(plans[0].job, error)]
     middle = len(plans) // 2
     first = _write_plans(session, plans[:middle], unsaved, now)
     second = _write_plans(session, plans[middle:], unsaved, now)

@@ -61,7 +61,7 @@ class PlanningAhead:
         self, due: Due, now: datetime, limit: int, decide: Callable[[Job, datetime], Plan]
     ) -> Planned:
         plans, broken = decided(due, now, decide)
-        if not broken:
+        if not broken and not due.has_changes:
             with suppress(Changed, *REFUSED):  # nothing of it was written
                 return await self._write(Batch(tuple(plans)), due, now, is_full=len(due) == limit)
         return await self._runner.write(lambda session: plan_due(session, now, limit, decide))
