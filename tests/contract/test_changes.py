@@ -208,7 +208,7 @@ async def test_a_job_in_error_can_be_seen_mended_and_deleted(
 ) -> None:
     job = await add_job(control)
     await database.sql("update hourbell.jobs set target = '{}', version = 2")
-    await store.plan_due(T0 + MINUTE, PASS, plan)
+    await plan_all(store, T0 + MINUTE)
 
     found = await control.get_job("job")
     assert found is not None

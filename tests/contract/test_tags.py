@@ -83,7 +83,7 @@ async def check_odd(database: Database) -> None:
     odd, fine = [await database.control().get_job(name) for name in ("odd", "fine")]
     assert odd is not None
     assert fine is not None
-    assert (odd.cursor_at, fine.error, fine.definition.tags) == (None, None, ("x", "a b"))
+    assert (odd.next_at, fine.error, fine.definition.tags) == (None, None, ("x", "a b"))
     await database.control().pause_job(odd.id, T0, BY, note="", until=None, cancel_waiting=False)
     mended = await database.control().edit_job(odd.id, lambda job: changed(job, tags=("x",)), T0, BY)
     assert (mended.error, mended.definition.tags) == (None, ("x",))
@@ -127,6 +127,7 @@ async def test_tags_that_an_update_by_sql_spoils_are_the_error_of_the_job(
     await database.sql(f"update hourbell.jobs set tags = '{value}'")
 
     now = await store.sample_time()
+    await store.plan_due(now, PASS, plan)  # the version before the update
     planned = await store.plan_due(now, PASS, plan)
 
     spoilt = await control.get_job(job.id)

@@ -435,6 +435,7 @@ class Cluster:
 
     async def sql(self, statement: str) -> None:
         """What somebody with a SQL prompt does; a node notices the commit of another process."""
+        await self.database.set_clock(self.now())
         await self.database.sql(statement)
         self._runner.hints.announce(set(Wake))
 

@@ -6,8 +6,15 @@ from typing import Any
 
 import apsw
 
-TABLES = ("jobs", "runs", "skips", "attempts", "cancels")
-_KEYS = {"jobs": ("id",), "runs": ("id",), "skips": ("id",), "attempts": ("run_id", "number"), "cancels": ("run_id",)}
+_KEYS = {
+    "jobs": ("id",),
+    "runs": ("id",),
+    "skips": ("id",),
+    "attempts": ("run_id", "number"),
+    "cancels": ("run_id",),
+    "job_changes": ("id",),
+}
+TABLES = tuple(_KEYS)
 
 Row = dict[str, Any]
 

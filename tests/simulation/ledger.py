@@ -35,6 +35,14 @@ class Violation(AssertionError):
     """A promise was broken."""
 
 
+@dataclass
+class Earlier:
+    """A version of a job that was changed by plain SQL, or behind such a change, and until when it was valid."""
+
+    row: Row
+    until: int
+
+
 @dataclass(frozen=True)
 class Commit:
     """Who committed, and when by the database's clock."""
@@ -62,14 +70,13 @@ class Ledger:
         self._ended_well: dict[tuple[bytes, int], bool] = {}
         self._cancels: set[bytes] = set()  # runs that somebody wanted stopped
         self._commits = 0
-        self._lost: defaultdict[bytes, dict[int, int]] = defaultdict(
-            dict
-        )  # attempts of a run, by the commit of a reaper
+        self._lost: defaultdict[bytes, dict[int, int]] = defaultdict(dict)  # attempts of a run, by a reaper's commit
         self._heard: dict[bytes, int] = {}  # nodes, by the commit of their last heartbeat
         self._retired: set[bytes] = set()
-        self._has_stepped_back = False
+        self._has_stepped = self._has_stepped_back = False
         self._instants: set[tuple[bytes, int]] = set()  # every one that ever got a run
         self._unfinished: defaultdict[bytes, dict[bytes, Row]] = defaultdict(dict)  # of each job
+        self._earlier: defaultdict[bytes, list[Earlier]] = defaultdict(list)  # versions that are still to be planned
 
     def commit(self, commit: Commit) -> dict[str, list[Changed]] | None:
         """Look at what a commit changed, and hold it to every promise."""
@@ -82,6 +89,7 @@ class Ledger:
         if changes is None:
             return None
         before = dict(self.jobs)
+        valid = {job_id: self._valid(job) for job_id, job in before.items()}
         unfinished = {
             job_id: sum(run["kind"] == "scheduled" for run in runs.values())
             for job_id, runs in self._unfinished.items()
@@ -92,23 +100,30 @@ class Ledger:
         for change in _in_turn(changes["runs"], commit.verb):
             self._run_changed(change, commit, added)
         for change in changes["skips"]:
-            self._skip_changed(change, before, skipped)
+            self._skip_changed(change, valid, skipped)
         for change in changes["attempts"]:
             self._attempt_changed(change, commit)
         for change in changes["jobs"]:
             self._job_changed(change)
+        for change in changes["job_changes"]:
+            if change.op == "delete":
+                self._earlier_ended(change.row["job_id"])
+        for job_id in {change.key for change in changes["jobs"]}:
+            self._note_earlier(before.get(job_id), commit)
         for job_id in {*added, *skipped, *(change.key for change in changes["jobs"])}:
             if job_id in before:
-                self._account(before[job_id], added[job_id], skipped[job_id], commit, unfinished.get(job_id, 0))
+                of_job = added[job_id], skipped[job_id]
+                self._account(before[job_id], valid[job_id], *of_job, commit, unfinished.get(job_id, 0))
         return changes
 
     def ended(self, run_id: UUID, attempt: int, *, well: bool) -> None:
         """An attempt came to its end, and this is what it will say."""
         self._ended_well[run_id.bytes, attempt] = well
 
-    def stepped_back(self) -> None:
-        """The database's clock was put back: leases given before may last longer than any."""
-        self._has_stepped_back = True
+    def stepped(self, *, back: bool) -> None:
+        """The database's clock was put forward, or back: leases given before may last longer than any."""
+        self._has_stepped = True
+        self._has_stepped_back |= back
 
     def effect(self, node: UUID, run_id: UUID, attempt: int, *, may_be_late: bool) -> None:
         """The first byte of an attempt leaves its node."""
@@ -188,7 +203,7 @@ class Ledger:
             )
             _hold(wrong is None, f"I11: failed, though {wrong}: {story}")
         elif commit.verb in ("plan_due", "edit", "pause") and was["state"] != "running":
-            gives_way = self.jobs[row["job_id"]]["overlap"] == "cancel_running" or commit.verb == "pause"
+            gives_way = self._valid(self.jobs[row["job_id"]])["overlap"] == "cancel_running" or commit.verb == "pause"
             _hold(gives_way, f"cancelled, its job does not say so: {story}")
         elif commit.node is not None:
             _hold(row["id"] in self._cancels, f"cancelled, nobody asked for it: {story}")
@@ -289,7 +304,38 @@ class Ledger:
             self.jobs[change.key] = job = change.row
             self._most_attempts[job["id"], job["version"]] = _attempts(json.loads(job["retry"]))
 
-    def _account(self, was: Row, added: list[Row], skipped: list[int], commit: Commit, unfinished: int) -> None:
+    def _note_earlier(self, was: Row | None, commit: Commit) -> None:
+        """Keep what plain SQL replaced, and what users replaced before all that was planned."""
+        row = None if was is None else self.jobs.get(was["id"])
+        if was is None or row is None or row["version"] == was["version"]:
+            return
+        is_switched = row["enabled"] != was["enabled"]
+        by_users = commit.verb == "edit" or (commit.verb in ("pause", "resume") and is_switched)
+        if commit.verb == "plain sql":
+            self._earlier[was["id"]].append(
+                Earlier(was, round(commit.at / 1_000) * 1_000)
+            )  # SQLite's clock has no less
+        elif by_users and self._earlier[was["id"]]:
+            self._earlier[was["id"]].append(Earlier(was, commit.at))
+
+    def _earlier_ended(self, job_id: bytes) -> None:
+        """The oldest of the versions to be planned is planned, up to where it was valid.
+
+        While a node and the database do not agree on the time, it may end where the node met the change.
+        """
+        ended = self._earlier[job_id].pop(0)
+        job = self.jobs.get(job_id)
+        is_planned = job is None or job["cursor_at"] >= ended.until
+        _hold(is_planned or self._has_stepped, f"I19: {ended.row['name']} was valid until {ended.until}: {job}")
+
+    def _valid(self, job: Row) -> Row:
+        """The version that the next instants belong to."""
+        earlier = self._earlier[job["id"]]
+        return earlier[0].row if earlier else job
+
+    def _account(
+        self, was: Row, valid: Row, added: list[Row], skipped: list[int], commit: Commit, unfinished: int
+    ) -> None:
         """Every instant the cursor passed over has its one place, by the version that was valid."""
         row = self.jobs.get(was["id"])
         if row is None:
@@ -300,22 +346,23 @@ class Ledger:
             _hold(not places, f"I2: {name} got runs or skips for the time before it was adopted: {places}")
             return
         _hold(row["cursor_at"] >= was["cursor_at"], f"I2: the cursor of {name} moved back in {commit.verb}")
-        due = Counter(self._instants_of(was, was["cursor_at"], row["cursor_at"]))
+        due = Counter(self._instants_of(valid, was["cursor_at"], row["cursor_at"]))
         _hold(places == due, f"I2: {name} in {commit.verb}: missing {due - places}, too much {places - due}")
         versions = {run["job_version"] for run in added}
-        _hold(versions <= {was["version"]}, f"I19: {name} {was['version']} got runs of versions {versions}")
+        _hold(versions <= {valid["version"]}, f"I19: {name} {valid['version']} got runs of versions {versions}")
         _hold(len(added) <= MOST_IN_A_PASS, f"I14: {name} got {len(added)} runs in one pass")
         if added:
             waiting = sum(run["state"] != "running" for run in self._unfinished[was["id"]].values())
             _hold(waiting <= MOST_WAITING, f"I14: {name} has {waiting} runs waiting")
-        if was["enabled"] and commit.verb in ("plan_due", "edit", "pause"):
-            now = added[0]["planned_at"] if added else row["cursor_at"]
-            wanted = runs_of(was, sorted(due), now, unfinished)
+        if valid["enabled"] and commit.verb in ("plan_due", "edit", "pause"):
+            now = added[0]["planned_at"] if added else row["cursor_at"] if valid is was else commit.at
+            wanted = runs_of(valid, sorted(due), now, unfinished)
             got = sorted(run["scheduled_at"] for run in added)
             _hold(
-                got == wanted[:MOST_IN_A_PASS], f"{name}, {was['catch_up']}, {was['overlap']}: {got} of {sorted(due)}"
+                got == wanted[:MOST_IN_A_PASS],
+                f"{name}, {valid['catch_up']}, {valid['overlap']}: {got} of {sorted(due)}",
             )
-        if commit.verb == "edit" and was["enabled"] and due.total() < MOST_IN_A_PASS:
+        if commit.verb == "edit" and was["enabled"] and due.total() < MOST_IN_A_PASS and not self._earlier[was["id"]]:
             _hold(row["cursor_at"] >= commit.at, f"I19: {name}: an edit left what was due to the new version")
 
     def _instants_of(self, job: Row, after: int, until: int) -> list[int]:
@@ -345,6 +392,8 @@ class Ledger:
     def hold_planned(self, now: int) -> None:
         """While nothing is wrong, no job waits to be planned."""
         for job in self.jobs.values():
+            left = [] if job["deleted_at"] is not None else self._earlier[job["id"]]
+            _hold(not left or self._has_stepped, f"I19: earlier versions of {job['name']} are not planned: {left}")
             is_active = job["enabled"] and job["deleted_at"] is None and job["plan_at"] is not None
             is_behind = is_active and job["plan_at"] < now - 10 * SECOND
             _hold(not is_behind, f"I2: {job['name']} is not planned, its cursor is at {job['cursor_at']}")

@@ -365,8 +365,7 @@ class World:
     def _step(self, act: Act) -> None:
         self.cluster.step(timedelta(seconds=act.seconds))
         self._stepped_at = self.cluster.time.elapsed()
-        if act.seconds < 0:
-            self._ledger.stepped_back()
+        self._ledger.stepped(back=act.seconds < 0)
         if act.seconds > 0:
             self._stepped_forward_at = self._stepped_at
 
@@ -389,7 +388,7 @@ class World:
             if await self.cluster.control.get_job(job_id) is not None:
                 now = self.cluster.now()
                 await self.cluster.control.resume_job(job_id, now, BY, catch_up=act.words[0] == "catch up")
-                self._commit("resume")
+                self._commit("catch up" if act.words[0] == "catch up" else "resume")
 
         self._do_later(act.seconds, resume)
 
