@@ -6,6 +6,7 @@ from datetime import datetime
 
 import pytest
 
+from hourbell.control.explain import Verdict, explain
 from hourbell.core.job import Job
 from hourbell.core.plan import Plan, plan
 from hourbell.core.policies import Overlap
@@ -340,6 +341,39 @@ async def test_a_row_is_accounted_for_from_its_insert_whatever_cursor_it_names(
     await plan_all(store, T0 + 30 * MINUTE)
 
     assert (await planned(database), await skipped(database)) == ([(T0, 1)], [])
+
+
+async def verdicts(lists: ListStore, database: Database, now: datetime, minutes: Sequence[int]) -> list[Verdict]:
+    """What the explanation says of times that many minutes after T0."""
+    job_id = (await the_job(database))["id"]
+    found = []
+    for minute in minutes:
+        instant = T0 + minute * MINUTE
+        facts = await lists.instant(job_id, instant)
+        assert facts is not None
+        found.append(explain(facts, instant, now).verdict)
+    return found
+
+
+async def test_every_time_of_each_version_is_explained_before_and_after_a_node_starts(
+    store: EngineStore, lists: ListStore, database: Database
+) -> None:
+    await insert(database, T0, "*/10 * * * *")
+    await at(database, T0 + 25 * MINUTE, "update hourbell.jobs set schedule = '*/7 * * * *'")
+    await at(database, T0 + 50 * MINUTE, "update hourbell.jobs set enabled = false")
+    await at(database, T0 + 60 * MINUTE, "update hourbell.jobs set enabled = true, schedule = '5 * * * *'")
+    minutes, others = [10, 20, 28, 35, 42, 49, 65], [7, 30, 70]
+    now = T0 + 70 * MINUTE
+
+    assert await verdicts(lists, database, now, minutes) == [Verdict.NOT_PLANNED_YET] * 7
+    assert await verdicts(lists, database, now, [56]) == [Verdict.PAUSED]
+    assert await verdicts(lists, database, now, others) == [Verdict.NOT_AN_INSTANT] * 3
+    await plan_all(store, now)
+
+    skipped, waiting = Verdict.SKIPPED, Verdict.WAITING
+    assert await verdicts(lists, database, now, minutes) == [skipped, waiting, *[skipped] * 3, waiting, waiting]
+    assert await verdicts(lists, database, now, [56]) == [Verdict.SKIPPED]
+    assert await verdicts(lists, database, now, others) == [Verdict.NOT_AN_INSTANT] * 3
 
 
 UPSERT = """

@@ -90,7 +90,10 @@ class _Case:
         skip = self._skip()
         if skip is not None and (is_instant or self.at in (skip.first_at, skip.last_at)):
             return self._of_skip(skip)
-        if self.at < self.view.created_at and (is_instant or self.schedule is None):
+        is_before = (
+            self.at < self.view.created_at and self.facts.version is None
+        )  # any row may name another `created_at`
+        if is_before and (is_instant or self.schedule is None):
             return self._before_the_job(f"the job was made at {self._when(self.view.created_at)}")
         if self.view.deleted_at is not None and self._is_beyond_the_cursor:
             return self._say(Verdict.DELETED, f"never runs: the job was deleted at {self._when(self.view.deleted_at)}")
@@ -126,6 +129,10 @@ class _Case:
         return self.facts.version is not None and self.facts.version.version < self.job.version
 
     def _still_to_plan(self) -> Explanation:
+        if self.job.has_changes and self._was_changed_since:
+            if not self.definition.enabled:
+                return self._say(Verdict.PAUSED, "gets no run: the job was paused then")
+            return self._not_planned_yet()
         if self.job.error is not None:
             return self._in_error(self.job.error)
         until = self.job.paused_until
@@ -136,6 +143,9 @@ class _Case:
             return self._say(Verdict.NOT_DUE_YET, f"is not due yet: it runs in {wait}")
         if self.job.cursor_at is None:
             return self._before_the_job("no node has adopted the job yet, and it fires only from then on")
+        return self._not_planned_yet()
+
+    def _not_planned_yet(self) -> Explanation:
         return self._say(
             Verdict.NOT_PLANNED_YET,
             "is due and not planned yet: the planner is behind, or no node runs; look at the nodes",

@@ -43,6 +43,7 @@ from hourbell.store.views import (
     node_view,
     run_view,
     skip_view,
+    unplanned_version,
     version_view,
 )
 
@@ -129,12 +130,13 @@ class ListReader(ABC):
 
     async def instant(self, job_id: UUID, at: datetime) -> InstantFacts | None:
         values = {"job_id": job_id, "at": at}
-        names = ("version_at", "run_at", "replays_at", "skips_at")
-        jobs, version, runs, replays, skips = await self._read(
+        names = ("version_at", "change_at", "run_at", "replays_at", "skips_at")
+        jobs, versions, changes, runs, replays, skips = await self._read(
             [(self._sql["job_by_id"], {"ref": job_id}), *((self._sql[name], values) for name in names)]
         )
         if not jobs:
             return None
+        version = unplanned_version(at, jobs[0], changes) or next(map(version_view, versions), None)
         return instant_facts(at, job_view(jobs[0]), version=version, runs=runs, replays=replays, skips=skips)
 
     async def ended(self, job_id: UUID, since: datetime, limit: int) -> list[EndedRun]:

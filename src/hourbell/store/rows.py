@@ -137,11 +137,15 @@ def job_of(row: Row, progress: Progress | None = None) -> Job:
 
 def shown_job_of(row: Row) -> Job:
     """The job in a row as lists show it: the lane is the one that was written down, and nothing is checked again."""
-    target = _readable(row["target"], {})
-    definition = _definition(row, target, row["lane"], _retry_of(row["retry"]))
+    definition = shown_definition_of(row)
     if row["deleted_name"] is not None:
         definition = replace(definition, name=row["deleted_name"])
     return job_with(row, definition, Progress())
+
+
+def shown_definition_of(row: Row) -> Definition:
+    """The definition in a row of `jobs`, or of `job_changes`, which has no lane."""
+    return _definition(row, _readable(row["target"], {}), row.get("lane", ""), _retry_of(row["retry"]))
 
 
 @lru_cache(256)

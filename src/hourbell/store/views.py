@@ -32,7 +32,7 @@ from hourbell.store.lists import (
     SkipView,
     VersionView,
 )
-from hourbell.store.rows import UNREADABLE, Row, shown_job_of
+from hourbell.store.rows import UNREADABLE, Row, shown_definition_of, shown_job_of
 
 SESSION_KEY = "session_key"  # in meta, as hexadecimal text
 _KEPT_LENGTH = 4_096
@@ -113,11 +113,21 @@ def audit_row(row: Row) -> AuditRow:
     return AuditRow(**values, before=_value(row["before"]), after=_value(row["after"]))
 
 
+def unplanned_version(at: datetime, job: Row, changes: list[Row]) -> VersionView | None:
+    """The version that plain SQL made and no node has written down yet, if that was the one valid at an instant."""
+    if changes:
+        [change] = changes
+        return VersionView(change["version"], shown_definition_of(change), change["updated_at"], "sql")
+    if job["saved_version"] == job["version"] or job["updated_at"] >= at:
+        return None
+    return VersionView(job["version"], shown_definition_of(job), job["updated_at"], "sql")
+
+
 def instant_facts(
     at: datetime,
     job: JobView,
     *,
-    version: list[Row],
+    version: VersionView | None,
     runs: list[Row],
     replays: list[Row],
     skips: list[Row],
@@ -126,7 +136,7 @@ def instant_facts(
     repeated = run.id if run is not None else scheduled_run_id(job.job.id, at)
     return InstantFacts(
         job=job,
-        version=next(map(version_view, version), None),
+        version=version,
         run=run,
         replays=_repeating(repeated, replays),
         skips=[skip_view(row) for row in skips],

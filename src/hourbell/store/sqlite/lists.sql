@@ -406,6 +406,14 @@ where job_id = :job_id and changed_at < :at  -- what is due at the moment of a c
 order by version desc
 limit 1
 
+-- name: change_at
+-- The version that was valid then, if plain SQL replaced it and it is not planned up to there yet.
+select *
+from hourbell_job_changes
+where job_id = :job_id and changed_at >= :at and updated_at < :at
+order by id
+limit 1
+
 -- name: run_at
 select r.*,
        (select coalesce(j.deleted_name, j.name) from hourbell_jobs j where j.id = r.job_id) as job_name,
