@@ -70,7 +70,7 @@ def paused(job: Job, now: datetime, until: datetime | None) -> Change:
     if not job.definition.enabled:
         plan_at = now if job.has_changes else until
         return Change(definition, job.cursor_at, job.next_at, plan_at, paused_until=until)
-    old = plan(job, now)
+    old = plan(job, now) if job.error is None else _account(job, now, drop_backlog=True)
     return Change(
         definition,
         old.cursor_at,

@@ -132,7 +132,11 @@ def without_cursor(rows: Iterable[Row]) -> list[UUID]:
 
 def job_of(row: Row, progress: Progress | None = None) -> Job:
     """The job in a row, also if it cannot be planned: people must be able to see, mend and delete it."""
-    return job_with(row, _definition_as_far_as_it_goes(row), progress or Progress())
+    try:
+        return job_with(row, definition_of(row), progress or Progress())
+    except UNREADABLE:
+        job = job_with(row, _definition_as_far_as_it_goes(row), progress or Progress())
+        return replace(job, error=job.error or error_in(row))
 
 
 def shown_job_of(row: Row) -> Job:
