@@ -104,9 +104,15 @@ def settled(run: Run, outcome: Outcome | None = None, now: datetime = T0 + HOUR,
 
 
 async def finish(
-    store: EngineStore, runs: Sequence[Run], outcome: Outcome | None = None, now: datetime = T0 + HOUR
+    store: EngineStore,
+    runs: Sequence[Run],
+    outcome: Outcome | None = None,
+    now: datetime = T0 + HOUR,
+    begun_at: datetime | None = None,
 ) -> None:
-    answers = await store.settle([settled(run, outcome, now) for run in runs])
+    """Settle attempts that began at this moment, or just now."""
+    ended = [settled(run, outcome, now)._replace(started_at=begun_at or now) for run in runs]
+    answers = await store.settle(ended)
     assert answers == [Saved.SAVED] * len(runs)
 
 

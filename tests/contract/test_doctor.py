@@ -565,7 +565,8 @@ async def test_text_that_is_not_utf_8_does_not_stop_the_examination() -> None:
     async with SqliteDatabase.in_file() as database:
         await add_job(database.control(), now=START)
         await database.sql("update hourbell_jobs set schedule = cast(x'436166e9' as text), version = version + 1")
-        await database.engine().plan_due(START + MINUTE, PASS, plan)
+        for _ in range(2):  # the first pass ends the version before the change
+            await database.engine().plan_due(START + MINUTE, PASS, plan)
 
         assert "job_in_error" in await examined(database, START + MINUTE)
 

@@ -196,8 +196,9 @@ async def test_late_runs_are_those_begun_after_their_version_allows(
     for name, seconds in (("patient", 600), ("strict", 60), ("exact", 300)):
         job = await add_job(control, name, lane=name, late_after=seconds * SECOND)
         await put_runs(store, job, [new_run(job)])
-        [run] = await claim(store, lane=name, now=T0 + 300 * SECOND)
-        await finish(store, [run], now=T0 + HOUR)
+        begun_at = T0 + 300 * SECOND
+        [run] = await claim(store, lane=name, now=begun_at)
+        await finish(store, [run], now=T0 + HOUR, begun_at=begun_at)
 
     assert [run.job_name for run in await lists.late_runs(T0 + HOUR, 10)] == ["strict"]
 

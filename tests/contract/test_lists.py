@@ -319,7 +319,7 @@ async def test_the_last_run_of_a_job_counts_from_its_start(
     first, second = T0 + HOUR, T0 + 2 * HOUR
     [run] = await claim(store, now=first)
     assert await last_run(lists) == (run.id, first, "running", None)
-    await finish(store, [run], now=first + MINUTE)
+    await finish(store, [run], now=first + MINUTE, begun_at=first)
     assert await last_run(lists) == (run.id, first, "succeeded", None)
 
     [run] = await claim(store, now=second)
@@ -332,10 +332,10 @@ async def test_the_last_error_shows_while_a_run_is_retried(
     await a_waiting_job(store, control)
     first, second = T0 + HOUR, T0 + 2 * HOUR
     [run] = await claim(store, now=first)
-    await finish(store, [run], Failed("HTTP 503"), now=first + MINUTE)
+    await finish(store, [run], Failed("HTTP 503"), now=first + MINUTE, begun_at=first)
     assert await last_run(lists) == (run.id, first, "retrying", "HTTP 503")
     [run] = await claim(store, now=second)
     assert await last_run(lists) == (run.id, first, "running", "HTTP 503")
 
-    await finish(store, [run], now=second + MINUTE)
+    await finish(store, [run], now=second + MINUTE, begun_at=second)
     assert await last_run(lists) == (run.id, first, "succeeded", "HTTP 503")

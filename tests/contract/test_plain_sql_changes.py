@@ -457,7 +457,7 @@ async def undo_migration(database: Database) -> None:
     for column in ("has_changes", "deleted_name"):
         await database.sql(f"alter table hourbell.jobs drop column {column}")
     await database.sql("drop table hourbell.job_changes")
-    await database.sql("delete from hourbell.migrations where number >= 10")
+    await database.sql("delete from hourbell.migrations where number = 12")
     # the migration drops what the schema before had under the name
     if is_postgres:
         await database.sql(

@@ -60,25 +60,28 @@ async def planned_runs(database: SqliteDatabase) -> list[tuple[UUID, datetime, i
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "keeps_what_was_due"),
     [
-        "update hourbell_jobs set deleted_at = 1, plan_at = null where name = 'changed'",
-        "update hourbell_jobs set enabled = 0, version = version + 1, plan_at = null where name = 'changed'",
-        "update hourbell_jobs set schedule = '0 0 1 1 *', version = version + 1 where name = 'changed'",
+        ("update hourbell_jobs set deleted_at = 1, plan_at = null where name = 'changed'", False),
+        ("update hourbell_jobs set enabled = 0, version = version + 1, plan_at = null where name = 'changed'", True),
+        ("update hourbell_jobs set schedule = '0 0 1 1 *', version = version + 1 where name = 'changed'", True),
     ],
     ids=["deleted", "paused", "another schedule"],
 )
 async def test_a_job_that_changes_meanwhile_is_planned_as_it_is_then(
-    database: SqliteDatabase, store: SqliteEngineStore, change: str
+    database: SqliteDatabase, store: SqliteEngineStore, change: str, keeps_what_was_due: bool
 ) -> None:
-    await add_job(database.control(), "changed")
+    changed = await add_job(database.control(), "changed")
     other = await add_job(database.control(), "other")
     decide = Meanwhile(lambda: database.connection.execute(change).fetchall())
 
     result = await store.plan_due(T0 + MINUTE, PASS, decide)
 
-    assert await planned_runs(database) == [(other.id, T0 + MINUTE, 1)]
-    assert (result.runs, decide.asked[other.id]) == (1, 2)
+    expected = {(other.id, T0 + MINUTE, 1)} | ({(changed.id, T0 + MINUTE, 1)} if keeps_what_was_due else set())
+    assert set(await planned_runs(database)) == expected
+    assert (result.runs, decide.asked[other.id]) == (len(expected), 2)
+    row = (await database.rows("jobs", "name"))[0]
+    assert row["name"].startswith("deleted-") or row["version"] == 2
 
 
 async def test_what_a_change_has_planned_is_not_planned_by_the_old_version_again(
