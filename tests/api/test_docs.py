@@ -115,6 +115,7 @@ def test_the_commands_of_the_readme_do_what_it_shows(tmp_path: Path, receiver: i
             reader.follow(step)
 
 
+@pytest.mark.full
 @pytest.mark.anyio
 async def test_every_command_of_the_page_does_what_it_shows_on_postgresql(
     tmp_path: Path, receiver: int, postgres: PostgresDatabase
