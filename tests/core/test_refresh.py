@@ -1,7 +1,11 @@
 """What newer time-zone data does to a job."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
+
+import pytest
 
 from hourbell.core.job import Definition, Job
 from hourbell.core.refresh import refresh
@@ -39,8 +43,25 @@ def test_a_local_time_that_was_served_does_not_fire_again() -> None:
     assert (moved.cursor_at, moved.next_at) == (NINE, NINE + DAY)
 
 
-def test_paused_jobs_and_jobs_nobody_adopted_yet_are_left_alone() -> None:
-    paused = a_job(cursor_at=NINE, next_at=None, enabled=False)
-    new = Job(UUID(int=1), 1, paused.definition, None)
+@pytest.mark.parametrize(
+    "change",
+    [{"enabled": False}, {"cursor_at": None}, {"error": "it cannot be planned"}],
+    ids=["paused", "not adopted yet", "in error"],
+)
+def test_a_job_that_is_not_planned_is_left_alone(change: dict[str, Any]) -> None:
+    moved = a_job(cursor_at=NINE, next_at=NINE + DAY + timedelta(hours=1))
+    assert refresh(moved, None) is not None
 
-    assert (refresh(paused, None), refresh(new, None)) == (None, None)
+    still = replace(moved, definition=replace(moved.definition, enabled=change.pop("enabled", True)), **change)
+
+    assert refresh(still, None) is None
+
+
+def test_a_job_whose_schedule_cannot_be_read_any_more_says_so() -> None:
+    broken = a_job(cursor_at=NINE, next_at=NINE + DAY, timezone="Europe/Nowhere")
+
+    found = refresh(broken, None)
+
+    assert found is not None
+    assert (found.cursor_at, found.next_at, found.plan_at) == (NINE, None, None)
+    assert "unknown time zone 'Europe/Nowhere'" in str(found.error)

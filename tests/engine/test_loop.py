@@ -38,7 +38,7 @@ class Script:
 def waits(
     *answers: float | Exception | None,
     luck: float = 1.0,
-    longest_backoff: float = 5.0,
+    longest_backoff: float | None = None,
     meanwhile: Callable[[LoopRunner], None] | None = None,
 ) -> list[float]:
     """How long it is between the ticks."""
@@ -46,7 +46,8 @@ def waits(
 
     async def run(_: VirtualTime) -> None:
         loop = asyncio.get_running_loop()
-        runner = LoopRunner(script, elapsed=loop.time, luck=lambda: luck, longest_backoff=longest_backoff)
+        limit = {} if longest_backoff is None else {"longest_backoff": longest_backoff}
+        runner = LoopRunner(script, elapsed=loop.time, luck=lambda: luck, **limit)
         script.runner = runner
         if meanwhile is not None:
             meanwhile(runner)

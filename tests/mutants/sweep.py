@@ -39,7 +39,7 @@ _CONTRACT = "tests/contract"
 TESTS: dict[str, tuple[str, ...]] = {
     "core/plan.py": ("tests/core/test_plan.py", "tests/core/test_plan_laws.py", "tests/core/test_scenarios.py"),
     "core/settle.py": ("tests/core/test_settle.py", "tests/core/test_scenarios.py"),
-    "core/states.py": ("tests/core/test_states.py", f"{_CONTRACT}/test_states.py"),
+    "core/states.py": ("tests/core/test_states.py",),
     "core/policies.py": ("tests/core/test_policies.py", "tests/core/test_settle.py", "tests/core/test_plan.py"),
     "core/change.py": ("tests/core/test_change.py",),
     "core/refresh.py": ("tests/core/test_refresh.py",),
@@ -58,13 +58,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "engine/janitor.py": ("tests/engine/test_recovery.py", "tests/engine/test_outage.py"),
     "engine/lanes.py": ("tests/engine/test_lanes.py", "tests/engine/test_known_lanes.py"),
-    "engine/leases.py": (
-        "tests/engine/test_leases.py",
-        "tests/engine/test_recovery.py",
-        "tests/engine/test_outage.py",
-        "tests/engine/test_attempts.py",
-    ),
-    "engine/loop.py": ("tests/engine/test_loop.py", "tests/engine/test_outage.py", "tests/engine/test_shutdown.py"),
+    "engine/leases.py": ("tests/engine/test_leases.py",),
+    "engine/loop.py": ("tests/engine/test_loop.py",),
     "engine/planner.py": (
         "tests/engine/test_planning_passes.py",
         "tests/engine/test_zone_data.py",
