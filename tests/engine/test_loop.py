@@ -101,9 +101,28 @@ def test_a_tick_that_may_do_nothing_is_no_recovery(caplog: pytest.LogCaptureFixt
 
 
 def test_a_database_that_is_away_is_told_once_and_a_bug_each_time(caplog: pytest.LogCaptureFixture) -> None:
-    waits(AWAY, AWAY, BUG, BUG)
+    caplog.set_level("INFO")
 
-    assert caplog.messages == ["database_unavailable", "tick_failed", "tick_failed"]
+    waits(AWAY, AWAY, AWAY, BUG, BUG, 1.0, AWAY)
+
+    assert caplog.messages == [
+        "database_unavailable",
+        "tick_failed",
+        "tick_failed",
+        "loop_recovered",
+        "database_unavailable",
+        "loop_recovered",
+    ]
+
+
+def test_a_loop_that_is_stopped_ends_its_sleep() -> None:
+    async def run(time: VirtualTime) -> None:
+        runner = LoopRunner(Script([3_600]), elapsed=time.elapsed, luck=lambda: 1.0)
+        asyncio.get_running_loop().call_later(2, runner.stop)
+        await runner.run()
+        assert time.elapsed() == pytest.approx(2, abs=0.001)
+
+    run_virtually(run)
 
 
 def test_a_loop_is_unwell_when_no_tick_has_ended_well_for_twice_its_sleep_and_some_patience() -> None:
