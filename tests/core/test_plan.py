@@ -6,13 +6,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from hourbell.core.job import Job
-from hourbell.core.plan import LOOK_AGAIN, MOST_PER_PASS, MOST_WAITING, Plan, first_instant, plan
+from hourbell.core.plan import MOST_PER_PASS, MOST_WAITING, Plan, first_instant, plan, skip_range
 from hourbell.core.policies import CatchUp, Overlap, Priority, Rank
 from hourbell.core.run import jitter_of, scheduled_run_id
+from hourbell.core.states import SkipReason
 from tests.core.values import (
     BROKEN,
     DAY,
     HOUR,
+    HOURLY,
     JOB,
     MICROSECOND,
     MINUTE,
@@ -229,7 +231,7 @@ def test_a_job_with_too_many_waiting_looks_again_later(catch_up: CatchUp, waitin
     made = plan(a_job(catch_up=catch_up, waiting=waiting), now)
 
     assert (made.runs, made.skips, made.cancels_others) == ((), (), False)
-    assert place(made) == (T0, T0 + HOUR, now + LOOK_AGAIN)
+    assert place(made) == (T0, T0 + HOUR, now + 2 * SECOND)
 
 
 def test_a_backlog_is_counted_not_walked() -> None:
@@ -510,3 +512,28 @@ def test_the_first_instant_lies_within_starts_and_ends(after: timedelta, found: 
 
     instant = first_instant(definition, definition.parsed(), T0 + after)
     assert instant == (None if found is None else T0 + found * HOUR)
+
+
+@pytest.mark.parametrize(
+    ("after", "until", "within", "first", "last", "count"),
+    [
+        (T0, T0 + HOUR, {}, 1, 1, 1),  # the end counts, the beginning does not
+        (T0, T0 + 3 * HOUR, {}, 1, 3, 3),
+        (T0 - HOUR, T0 + 3 * HOUR, {"starts_at": T0 + HOUR}, 1, 3, 3),
+        (T0 - HOUR, T0 + 3 * HOUR, {"starts_at": T0 + HOUR + SECOND}, 2, 3, 2),
+        (T0, T0 + 3 * HOUR, {"ends_at": T0 + 2 * HOUR}, 1, 2, 2),
+        (T0, T0 + 3 * HOUR, {"ends_at": T0 + HOUR}, 1, 1, 1),
+    ],
+)
+def test_a_range_is_skipped_up_to_its_end_and_within_the_life_of_the_job(
+    after: datetime, until: datetime, within: dict[str, datetime], first: int, last: int, count: int
+) -> None:
+    [skip] = skip_range(a_definition(HOURLY, **within), after, until, SkipReason.PAUSED)
+
+    assert (skip.first_at, skip.last_at, skip.count) == (T0 + first * HOUR, T0 + last * HOUR, count)
+    assert skip.follows == T0 + (first - 1) * HOUR
+
+
+@pytest.mark.parametrize("until", [T0 - HOUR, T0, T0 + HOUR - SECOND])
+def test_a_range_without_an_instant_is_no_skip(until: datetime) -> None:
+    assert skip_range(a_definition(HOURLY), T0, until, SkipReason.PAUSED) == []
