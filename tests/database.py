@@ -31,6 +31,12 @@ from tests.server import server_url
 from tests.sqlite_database import SqliteDatabase
 
 Row = dict[str, Any]
+_CLOCK = """
+create table public.clock (moment timestamptz);
+create function public.clock_now() returns timestamptz language sql security definer
+as 'select moment from public.clock';
+alter table hourbell.jobs alter column created_at set default public.clock_now();
+"""
 _READS_CLOCK = """
 select pg_get_functiondef(oid) as text from pg_proc
 where pronamespace = 'hourbell'::regnamespace and prorettype = 'trigger'::regtype and prosrc like '%clock_timestamp()%'
@@ -118,10 +124,9 @@ class PostgresDatabase:
 
     async def set_clock(self, moment: datetime) -> None:
         if not self._has_clock:  # the triggers themselves stay as they are, but for where they read the time
-            await self.connection.execute("create table public.clock (moment timestamptz)")
+            await self.connection.execute(_CLOCK)
             for row in await self.connection.fetch(_READS_CLOCK):
-                text = row["text"].replace("clock_timestamp()", "(select moment from public.clock)")
-                await self.connection.execute(text)
+                await self.connection.execute(row["text"].replace("clock_timestamp()", "public.clock_now()"))
             self._has_clock = True
         await self.connection.execute("delete from public.clock")
         await self.connection.execute("insert into public.clock values ($1)", moment)

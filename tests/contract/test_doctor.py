@@ -101,9 +101,11 @@ async def live(store: EngineStore, control: ControlStore, database: Database) ->
     for overlap in Overlap:
         await add_job(control, overlap, now=START, overlap=overlap, catch_up=CatchUp.LATEST)
     edited, paused = [await add_job(control, name, now=START) for name in ("edited", "paused")]
+    await database.set_clock(START)
     await database.sql(INSERT.format("by-sql"))
     for minute in range(120):
         now = START + minute * MINUTE + SECOND
+        await database.set_clock(now)
         if 60 <= minute < 75:
             continue  # nobody is there
         await plan_all(store, now)
@@ -312,6 +314,36 @@ async def test_damage_is_found_by_its_name_and_the_statement_shown_repairs_it(
         for statement in finding.sql[::either]:
             await database.sql(statement)
     assert damage.heals != bool(damage.found & set(await examined(database, now + SECOND)))
+
+
+@pytest.mark.parametrize("names_id", [False, True], ids=["by its name", "by its id"])
+async def test_a_row_that_was_replaced_is_found_by_what_it_left(names_id: bool) -> None:
+    """SQLite's `insert or replace` removes a row, and no trigger sees what it was."""
+    async with SqliteDatabase.in_file() as database:
+        store, control = database.engine(), database.control()
+        job = await add_job(control, now=START)
+        await plan_all(store, START + MINUTE)
+        await finish(store, await claim(store, now=START + MINUTE), now=START + MINUTE)
+        await database.set_clock(START + 10 * MINUTE)
+        row_id = f"'{job.id}'" if names_id else "randomblob(16)"
+        await database.sql(
+            "insert or replace into hourbell.jobs (id, name, schedule, target) "
+            f"""values ({row_id}, 'job', '*/2 * * * *', '{{"type": "task", "name": "a"}}')"""
+        )
+        now = START + 11 * MINUTE
+        await plan_all(store, now)
+        await beat(store, now)
+
+        found = await examined(database, now)
+
+        assert (set(found), found["job_replaced"].count) == ({"job_replaced"}, 1)
+        assert (START + MINUTE).isoformat() in found["job_replaced"].rows[0]
+        await plan_all(store, START + 12 * MINUTE)
+        [replaced] = [row for row in await database.rows("jobs") if row["name"] == "job"]
+        run, *_ = await database.rows("runs", "scheduled_at desc")
+        assert (run["scheduled_at"], run["job_version"]) == (START + 12 * MINUTE, replaced["version"])
+        found_versions = await store.definitions([(run["job_id"], run["job_version"])])
+        assert [each.schedule for each in found_versions.values()] == ["*/2 * * * *"]
 
 
 async def switch_off(database: Database, table: str, trigger: str) -> None:

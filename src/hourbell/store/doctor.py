@@ -209,6 +209,7 @@ def job_facts(row: Row, runs: Sequence[Sequence[Any]], skips: Sequence[Sequence[
         runs=since_skips([RunMark._make(run) for run in reversed(runs)], skips),
         skips=tuple(SkipMark._make(skip) for skip in reversed(skips)),
         is_whole=len(runs) < LOOK_BACK and len(skips) < LOOK_BACK,
+        created_at=row["created_at"],
     )
 
 

@@ -145,6 +145,13 @@ JOB_CONFLICT = _error(
     "Run the command in the row above, or give one of the jobs another name. A job of another program is taken over by "
     "itself once no live node of that program defines it.",
 )
+JOB_REPLACED = _warning(
+    "job_replaced",
+    "the row of a job was replaced or removed by SQL, so that what was due since its last run is not on record",
+    "On SQLite, `insert or replace` removes a row without any trigger: write `insert … on conflict (name) do update` "
+    "instead. Compare the last times below with the schedule the job had, and run by hand what is missing. Retention "
+    "removes the runs, and with them this finding.",
+)
 
 # Instants
 INSTANT_LOST = _error(

@@ -63,6 +63,7 @@ class JobFacts:
     runs: tuple[RunMark, ...]
     skips: tuple[SkipMark, ...]
     is_whole: bool  # there are no older runs and skips
+    created_at: datetime | None = None  # when its row was made
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,14 @@ def check_job(
         yield Fault(catalog.JOB_NEVER_PLANNED, row, (dialect.plan_now(job.id),))
     if job.cursor_at is not None and job.cursor_at > now + AHEAD and not _was_moved_there(facts, job.cursor_at):
         yield Fault(catalog.CURSOR_AHEAD, f"{row}, {job.cursor_at.isoformat()}")
+    if facts.created_at is not None and (replaced := _last_before(facts, facts.created_at - AHEAD)) is not None:
+        between = f"{replaced.isoformat()} to {facts.created_at.isoformat()}"
+        yield Fault(catalog.JOB_REPLACED, f"{row}: nothing is known of its times from {between}")
+
+
+def _last_before(facts: JobFacts, created_at: datetime) -> datetime | None:
+    """The last time that was planned before the row of the job was made."""
+    return max((run.scheduled_at for run in facts.runs if run.planned_at < created_at), default=None)
 
 
 def _goes_on(facts: JobFacts, *, knows_zones: bool) -> bool:

@@ -54,6 +54,8 @@ def _check_ended(run: RunFacts, dialect: Dialect) -> Iterator[Fault]:
         yield Fault(catalog.ENDED_WITHOUT_TIME, _row(run), (dialect.delete_run(run.id),))
     if run.has_owner or run.has_lease:
         yield Fault(catalog.ENDED_WITH_LEASE, _row(run))
+    if run.job_name is None:
+        yield Fault(catalog.JOB_REPLACED, f"{_row(run)}, {run.scheduled_at.isoformat()}: the row of its job is gone")
     if (run.reason is not None) != (run.state == RunState.FAILED):
         yield Fault(catalog.REASON_WRONG, f"{_row(run)}, reason {run.reason}")
     # A waiting run that is cancelled or too old ends without an attempt; every other end is an attempt's.
