@@ -69,6 +69,21 @@ async def test_a_triggered_cleanup_deletes_what_is_old_and_says_how_much(civic: 
     assert await civic.connection.fetchval("select count(*) from metadata.some_temp_table") == 30
 
 
+async def test_the_commands_of_the_readme_run_the_job_right_after_the_insert(
+    postgres: PostgresDatabase, tmp_path: Path
+) -> None:
+    await postgres.sql(text_of("schema.sql"))
+    await postgres.sql(text_of("register.sql"))
+    before = await postgres.connection.fetchval(query("trigger"))
+    with Server(tmp_path, DATABASE_URL=postgres.url) as server:
+        await asyncio.to_thread(server.wait_until_serving)
+        await until(postgres, re.search(r'psql "\$DATABASE_URL" -qtAc "(.*?)"', text_of("README.md")).group(1))  # type: ignore[union-attr]
+        answer = await trigger(postgres)
+
+    assert (before["success"], before["message"][:15]) == (False, "not adopted yet")
+    assert answer["success"] is True
+
+
 async def test_the_queries_tell_how_the_runs_went(civic: PostgresDatabase) -> None:
     await trigger(civic)
     await civic.sql("alter table metadata.some_temp_table rename to out_of_the_way")
