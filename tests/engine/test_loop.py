@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from hourbell.engine.loop import LoopRunner, Signal
+from hourbell.engine.loop import LoopRunner, NotAsked, Signal
 from hourbell.store.base import StoreUnavailable
 from tests.engine.virtual import VirtualTime, run_virtually
 
@@ -18,12 +18,12 @@ class Script:
 
     name = "script"
 
-    def __init__(self, answers: Iterable[float | Exception | None]) -> None:
+    def __init__(self, answers: Iterable[float | Exception]) -> None:
         self._answers = iter(answers)
         self.ticks: list[float] = []
         self.runner: LoopRunner | None = None
 
-    async def tick(self) -> float | None:
+    async def tick(self) -> float:
         self.ticks.append(asyncio.get_running_loop().time())
         answer = next(self._answers, "end")
         if isinstance(answer, Exception):
@@ -36,7 +36,7 @@ class Script:
 
 
 def waits(
-    *answers: float | Exception | None,
+    *answers: float | Exception,
     luck: float = 1.0,
     longest_backoff: float | None = None,
     meanwhile: Callable[[LoopRunner], None] | None = None,
@@ -57,8 +57,8 @@ def waits(
     return [round(later - earlier, 6) for earlier, later in zip(script.ticks, script.ticks[1:], strict=False)]
 
 
-def test_it_sleeps_as_long_as_its_tick_asks_and_a_second_if_it_may_do_nothing() -> None:
-    assert waits(2.5, 0, None, 0.25) == [2.5, 0, 1, 0.25]
+def test_it_sleeps_as_long_as_its_tick_asks() -> None:
+    assert waits(2.5, 0, NotAsked(1), 0.25) == [2.5, 0, 1, 0.25]
 
 
 def test_a_wake_ends_the_sleep_and_counts_once() -> None:
@@ -90,10 +90,10 @@ def test_after_a_tick_that_went_well_the_waits_begin_anew() -> None:
     assert waits(AWAY, AWAY, 1.0, AWAY) == [0.2, 0.4, 1.0, 0.2]
 
 
-def test_a_tick_that_may_do_nothing_is_no_recovery(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_tick_that_asked_nothing_of_the_database_is_no_recovery(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
 
-    assert waits(AWAY, None, AWAY, 1.0) == [0.2, 1, 0.4, 1]
+    assert waits(AWAY, NotAsked(1), AWAY, 1.0) == [0.2, 1, 0.4, 1]
 
     told = [(record.message, record.__dict__.get("failures")) for record in caplog.records]
     assert told == [("database_unavailable", None), ("loop_recovered", 2)]
