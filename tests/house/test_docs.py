@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLES = sorted(path for path in (ROOT / "examples").rglob("*.*") if path.suffix != ".pyc")
 BIN = Path(sys.executable).parent
 
 
@@ -60,7 +61,7 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
-@pytest.mark.parametrize("page", [*PAGES, *sorted((ROOT / "examples").rglob("*.*"))], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, *EXAMPLES], ids=lambda page: page.name)
 def test_every_scheduler_that_is_shown_names_its_source(page: Path) -> None:
     """Its jobs stay its own when a module is renamed, and people copy what is shown."""
     shown = re.findall(r"\bScheduler\([^)]*\)", page.read_text())
