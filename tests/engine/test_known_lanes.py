@@ -1,13 +1,17 @@
 """What a runner knows of lanes between its looks at them."""
 
 from collections import Counter
+from datetime import timedelta
 from typing import cast
+
+import pytest
 
 from hourbell.engine.lanes import MOST_CLAIMED, Lanes, Portion, Served
 from hourbell.store.base import Want
 from hourbell.targets.base import Target
 from tests.engine.virtual import START
 
+SECOND = timedelta(seconds=1)
 WANTS = [Want("a", 5), Want("b", 5)]
 
 
@@ -18,6 +22,14 @@ def test_a_lane_that_gave_less_than_wanted_is_not_asked_again_and_one_that_gave_
     lanes.answered(WANTS, Counter(a=5, b=4))
 
     assert lanes.ready(START) == ["c", "a"]
+
+
+def test_a_lane_that_gave_nothing_has_no_more() -> None:
+    lanes = Lanes()
+    lanes.seen({"a": START})
+    lanes.answered([Want("a", 1)], Counter())
+
+    assert lanes.ready(START) == []
 
 
 def test_runs_that_are_added_while_a_claim_is_under_way_are_not_forgotten() -> None:
@@ -82,7 +94,7 @@ def test_a_target_serves_the_lanes_it_names_and_those_that_begin_as_it_says() ->
         all_of_them,
         all_of_them,
     ]
-    assert served.target("sql:default") is None
+    assert [served.target(lane) for lane in ("sql:default", "tasks", "https:/")] == [None, None, None]
 
 
 def test_targets_are_asked_once_however_many_lanes_there_are() -> None:
@@ -91,3 +103,76 @@ def test_targets_are_asked_once_however_many_lanes_there_are() -> None:
 
     assert all(served.target(f"task:{number}") is tasks for number in range(1_000))
     assert tasks.asked == 1
+
+
+def test_lanes_are_looked_at_once_a_second_and_the_first_time_at_once() -> None:
+    lanes = Lanes()
+    assert (lanes.is_look_due(-1e9), lanes.is_stale) == (True, False)
+    lanes.is_stale = True
+
+    lanes.begin_look(10.0)
+
+    assert [lanes.is_look_due(at) for at in (10.0, 10.999, 11.0)] == [False, False, True]
+    assert not lanes.is_stale
+
+
+def test_what_was_hinted_at_goes_before_a_look_but_not_for_long() -> None:
+    lanes = Lanes()
+    lanes.begin_look(10.0)
+    lanes.hint(["a"], START)
+
+    assert [lanes.is_look_due(at) for at in (11.0, 11.099, 11.1)] == [False, False, True]
+    assert lanes.is_stale
+    lanes.begin_claim()
+    assert lanes.is_look_due(11.0)
+
+
+def test_a_look_that_failed_is_due_at_once() -> None:
+    lanes = Lanes()
+    lanes.begin_look(10.0)
+    lanes.look_failed()
+
+    assert [lanes.is_look_due(at) for at in (9.999, 10.0)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "due"),
+    [(10.0, 10.1), (10.05, 10.1), (10.1, 10.1), (10.5, 10.5), (10.99, 10.99), (11.5, 11.0)],
+)
+def test_a_look_that_somebody_asks_for_comes_a_tenth_of_a_second_after_the_last_one(elapsed: float, due: float) -> None:
+    lanes = Lanes()
+    lanes.begin_look(10.0)
+
+    lanes.look_again(elapsed)
+
+    assert lanes.look_at == pytest.approx(due)
+
+
+def test_lanes_whose_runs_are_not_ready_yet_tell_when_the_first_is() -> None:
+    lanes = Lanes()
+    lanes.seen({"now": START, "soon": START + SECOND, "later": START + 2 * SECOND})
+
+    assert lanes.ready(START) == ["now"]
+    assert lanes.next_ready_at(START) == START + SECOND
+    assert lanes.next_ready_at(START + 2 * SECOND) is None
+
+
+def test_portions_double_while_everything_is_given_and_begin_anew_otherwise() -> None:
+    portion = Portion()
+    sizes = [portion.size]
+    for given in (100, 200, 400, 500, 499):
+        portion.learn([Want("a", sizes[-1])], Counter(a=given))
+        sizes.append(portion.size)
+
+    assert sizes == [100, 200, 400, 500, 500, 100]
+
+
+def test_a_lane_of_many_is_asked_for_its_part_and_at_least_a_share() -> None:
+    portion = Portion()
+    assert [portion.of_lane(lanes) for lanes in (0, 1, 3, 4, 50)] == [100, 100, 34, 25, 25]
+
+    shares = []
+    for given in (0, 0, 0, 0, 0, 0, 5, 5, 5, 5, 5):
+        portion.learn([Want("a", 5)], Counter(a=given))
+        shares.append(portion.share)
+    assert shares == [12, 6, 3, 1, 1, 1, 2, 4, 8, 16, 25]

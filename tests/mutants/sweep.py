@@ -57,7 +57,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/engine/test_attempts.py",
     ),
     "engine/janitor.py": ("tests/engine/test_recovery.py", "tests/engine/test_outage.py"),
-    "engine/lanes.py": ("tests/engine/test_lanes.py", "tests/engine/test_known_lanes.py"),
+    "engine/lanes.py": ("tests/engine/test_known_lanes.py",),
     "engine/leases.py": ("tests/engine/test_leases.py",),
     "engine/loop.py": ("tests/engine/test_loop.py",),
     "engine/planner.py": (
