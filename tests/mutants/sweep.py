@@ -66,11 +66,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/engine/test_clock_steps.py",
         "tests/engine/test_on_time.py",
     ),
-    "engine/reaper.py": (
-        "tests/engine/test_recovery.py",
-        "tests/engine/test_outage.py",
-        "tests/engine/test_several_nodes.py",
-    ),
+    "engine/reaper.py": ("tests/engine/test_reaper.py",),
     "engine/runner.py": (
         "tests/engine/test_lanes.py",
         "tests/engine/test_known_lanes.py",
