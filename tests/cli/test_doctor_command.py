@@ -17,8 +17,8 @@ from tests.database import PostgresDatabase
 
 PAGE = Path(__file__).parents[2] / "docs" / "doctor.md"
 BROKEN_JOB = """
-insert into {}jobs (name, schedule, target, error, plan_at)
-values ('nightly-report', '0 25 * * *', '{{"type":"task","name":"a"}}', 'hour field, column 3: 25 is not in 0-23', null)
+insert into {0}jobs (name, schedule, target) values ('nightly-report', '0 25 * * *', '{{"type":"task","name":"a"}}');
+update {0}jobs set error = 'hour field, column 3: 25 is not in 0-23', plan_at = null
 """
 
 
@@ -56,8 +56,8 @@ def test_warnings_alone_exit_with_0(folder: Path) -> None:
 
 def test_overdue_jobs_without_a_node_exit_with_1() -> None:
     migrate()
-    sql("""insert into hourbell_jobs (name, schedule, target, version, saved_version, plan_at)
-           values ('due', '0 3 * * *', '{"type":"task","name":"a"}', 1, 1, 1700000000000000)""")
+    sql("""insert into hourbell_jobs (name, schedule, target) values ('due', '0 3 * * *', '{"type":"task","name":"a"}');
+           update hourbell_jobs set plan_at = 1700000000000000""")
     result = run("--json")
 
     assert result.exit_code == 1

@@ -195,8 +195,8 @@ def test_the_beginning_of_an_id_is_enough(node: Live) -> None:
     node.create("short", method="POST")
     run = node.failed_run("short")
 
-    assert node.json("run", "get", run[:8])["id"] == run
-    assert node.ok("run", "discard", run[:6].upper()) == f"{run}\n"
+    assert node.json("run", "get", run[:18])["id"] == run  # they begin with the time
+    assert node.ok("run", "discard", run[:18].upper()) == f"{run}\n"
 
 
 def test_top_streams_snapshots_when_piped_and_draws_on_a_terminal(node: Live) -> None:
