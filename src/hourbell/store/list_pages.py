@@ -67,7 +67,7 @@ def numbered(statement: str, mark: str) -> tuple[str, tuple[str, ...]]:
 def job_page(query: JobQuery, limit: int, after: Place | None) -> Page:
     """The page of jobs that was asked for."""
     walk = _job_walk(query)
-    conditions = ["job_is_not_deleted" if query.sort is JobSort.ID else "job_is_there"]
+    conditions = ["job_is_there" if _has_index_of_its_own(query, walk) else "job_is_not_deleted"]
     values: dict[str, Any] = {"limit": limit}
     if query.prefix:
         conditions.append("job_tag_prefix" if walk == "jobs_by_tag" else "job_prefix")
@@ -99,6 +99,15 @@ def job_page(query: JobQuery, limit: int, after: Place | None) -> Page:
         conditions.append(f"{walk}_after")
         values |= {"after_key": after.key, "after_id": after.id}
     return Page(walk, _JOB_ORDERS[query.sort], tuple(dict.fromkeys(conditions)), values)
+
+
+def _has_index_of_its_own(query: JobQuery, walk: str) -> bool:
+    """Whether an index holds just the jobs that are asked for. Those over all names and ids hold deleted ones, too."""
+    if query.sort is JobSort.ID:
+        return False
+    is_of_all = query.state in (None, JobState.ACTIVE) and query.next_before is None
+    is_of_most = query.target in (None, "http") and query.managed_by in (None, "api")
+    return walk != "jobs_by_name" or not (is_of_all and is_of_most)
 
 
 def _job_walk(query: JobQuery) -> str:

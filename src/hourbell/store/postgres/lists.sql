@@ -2,7 +2,7 @@
 -- pages are put together: a frame, a walk (where rows come from, in which order, past which place) and conditions.
 -- A condition that repeats the predicate of a partial index is there so that the index can be used. A subquery with
 -- `offset 0` stays one: rows of the page lead to others by key, and whole tables are never joined. The planner guesses
--- that hardly any value is null; `job_is_not_deleted` is written so that it expects most jobs to be there. And it takes
+-- that hardly any value is null; `job_is_not_deleted` and `job_is_active` are written so that it expects most. And it takes
 -- every result for a common one; `job_result` is a range so that only the index by result has its order. Runs that wait
 -- are those "neither running nor ended": only what is asked by expiry compares that, so that no other index will do.
 
@@ -92,7 +92,7 @@ t.tag = :tag
 exists (select 1 from hourbell.job_tags t where t.tag = :tag and t.name = j.name and t.job_id = j.id)
 
 -- name: job_is_active
-j.enabled and j.error is null
+j.enabled and case when j.error is null then 1 else 0 end <> 0
     and (j.next_at is not null or j.plan_at is not null or j.cursor_at is null
          or exists (select 1 from hourbell.runs r where r.job_id = j.id and r.state = 'running' offset 0)
          or exists (select 1 from hourbell.runs r where r.job_id = j.id
