@@ -270,7 +270,8 @@ class EngineStore(Protocol):
         Jobs are taken by `plan_at`, the longest due first; those another node has locked are passed over. A run that
         exists is left alone. A cursor never moves back. A skip that continues the last one of its reason extends it.
         A job that cannot be planned gets its error and is not looked at again; the others are planned. A version
-        nobody wrote down yet is written.
+        nobody wrote down yet is written. Of a job that plain SQL changed, a pass plans the version before the oldest
+        change that is left; when nothing of it remains the change is dropped, and the next pass plans the next version.
         """
 
     async def lanes(self, now: datetime) -> list[LaneWork]:
