@@ -58,7 +58,7 @@ def jobs_in(file: Path) -> list[str]:
 
 def ready(server: Server) -> tuple[int, Any]:
     answer = server.get("/health/ready")
-    return answer.status_code, answer.json().get("database", {}).get("error")
+    return answer.status_code, answer.json().get("database", {}).get("problem")
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
@@ -275,4 +275,4 @@ def test_status_says_that_a_node_takes_no_writes_and_why(folder: Path) -> None:
         done = hourbell(folder, "status", "--server", server.url)
 
     assert done.returncode == 1
-    assert '"error": "the last write failed' in done.stdout
+    assert "because:  the last write failed" in done.stdout

@@ -259,17 +259,16 @@ async def claim_everything(database: Database, claimers: int) -> list[Run]:
     return claimed
 
 
-async def test_a_place_that_does_not_wait_any_more_is_not_claimed(
-    store: EngineStore, control: ControlStore, database: Database
-) -> None:
-    """Whatever a claim found before, its own update tests the state again."""
-    if not isinstance(database, SqliteDatabase):
-        pytest.skip("places are handed from statement to statement on SQLite only")
-    await a_waiting_job(store, control, count=2)
-    await claim(store, free=1)
+async def test_a_place_that_does_not_wait_any_more_is_not_claimed() -> None:
+    """On SQLite, where one statement hands places to the next: the update that claims tests the state again."""
+    async with SqliteDatabase.in_memory() as database:
+        store = database.engine()
+        await a_waiting_job(store, database.control(), count=2)
+        await claim(store, free=1)
 
-    def claim_both(session: Session) -> int:
-        places = "[" + ",".join(str(row["rowid"]) for row in session.fetch("select rowid from hourbell_runs")) + "]"
-        return session.execute(SQL["claim"], places, OTHER_NODE, T0 + HOUR, T0)
+        assert await database.runner().write(claim_every_place) == 1
 
-    assert await database.runner().write(claim_both) == 1
+
+def claim_every_place(session: Session) -> int:
+    places = "[" + ",".join(str(row["rowid"]) for row in session.fetch("select rowid from hourbell_runs")) + "]"
+    return session.execute(SQL["claim"], places, OTHER_NODE, T0 + HOUR, T0)

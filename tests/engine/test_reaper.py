@@ -40,7 +40,7 @@ class ScriptedStore:
 
     async def reap(self, now: datetime, limit: int, decide: Callable[[Run, datetime], Settlement]) -> list[Settlement]:
         self.asked.append(("reap", now, limit))
-        return [decide(run, now) for run in self.lost[:limit]]
+        return [decide(run, now, run.crashes) for run in self.lost[:limit]]
 
     async def expire(self, now: datetime, limit: int, live_for: timedelta) -> list[UUID]:
         self.asked.append(("expire", now, limit, live_for))
@@ -120,5 +120,5 @@ async def test_how_many_deaths_make_poison_is_a_setting(caplog: pytest.LogCaptur
         await Reaping(ScriptedStore([run]), poison_after=poison_after).tick()
         states[poison_after] = caplog.records[0].__dict__["state"]
 
-    assert states == {after: settle_lost(run, NOW, after).state.value for after in (2, 3)}
+    assert states == {after: settle_lost(run, NOW, run.crashes, after).state.value for after in (2, 3)}
     assert states[2] == "failed"

@@ -191,7 +191,7 @@ async def two_serve(fleet: Fleet) -> list[Member]:
 
 async def assert_kept(database: Database, ledger: Ledger) -> None:
     """Everything that was answered is there, and nothing happened twice."""
-    jobs = {row["name"]: row for row in await database.rows("jobs")}
+    jobs = {row["deleted_name"] or row["name"]: row for row in await database.rows("jobs")}
     runs = await database.rows("runs")
     audit = Counter((row["action"], row["subject"]) for row in await database.rows("audit"))
     print(dict(ledger.done), f"{ledger.repeats} asked again")

@@ -214,6 +214,10 @@ class ChangedJob:
     def after(self) -> Job:
         return new_version(self.job, self.change)
 
+    @property
+    def is_renamed(self) -> bool:
+        return bool(self.row["name"] != self.change.definition.name)
+
     def values(self, now: datetime) -> tuple[Any, ...]:
         """Every column of the job that a change writes."""
         pause = (self.note, self.paused_by, self.change.paused_until)

@@ -48,7 +48,10 @@ async def write_changes(connection: Any, changed: Sequence[ChangedJob], now: dat
     await write_batch(connection, batch, unsaved_versions(changed), now, by=by)
     if queued := [each.job.id for each in changed if each.change.is_queued]:
         await connection.execute(SQL["queue_changes"], queued, now)
-    await connection.executemany(SQL["update_job"], [each.values(now) for each in changed])
+    for statement, is_renamed in (("update_job", True), ("update_job_under_its_name", False)):
+        values = [each.values(now) for each in changed if each.is_renamed is is_renamed]
+        if values:
+            await connection.executemany(SQL[statement], values)
     versions = columns(((*each.version_values(), now) for each in changed), 4)
     await connection.execute(ENGINE_SQL["insert_versions"], *versions, by)
 

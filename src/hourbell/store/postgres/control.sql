@@ -28,6 +28,17 @@ set name = $2, description = $3, schedule = $4, timezone = $5, dst = $6, target 
     saved_version = $29, error = null, paused_note = $30, paused_by = $31, paused_until = $32
 where id = $1
 
+-- name: update_job_under_its_name
+-- As above without the name: an update that lists a key column would wait for every open transaction that refers to the
+-- row, such as one that has triggered the job.
+update hourbell.jobs
+set description = $3, schedule = $4, timezone = $5, dst = $6, target = $7, payload = $8, catch_up = $9,
+    catch_up_window = $10, overlap = $11, retry = $12, delivery = $13, max_age = $14, late_after = $15, priority = $16,
+    jitter = $17, starts_at = $18, ends_at = $19, enabled = $20, tags = $21, lane = $22, managed_by = $23,
+    source = $24, cursor_at = greatest(cursor_at, $25), next_at = $26, plan_at = $27, updated_at = $28, version = $29,
+    saved_version = $29, error = null, paused_note = $30, paused_by = $31, paused_until = $32
+where id = $1 and name = $2
+
 -- name: queue_changes
 -- What jobs are until now, as the trigger keeps it for a change by plain SQL.
 insert into hourbell.job_changes (
