@@ -198,6 +198,19 @@ async def test_a_statement_that_sets_the_version_is_a_change_like_any_other(
     assert versions == {1: "* * * * *", number: "*/5 * * * *"}
 
 
+async def test_a_version_never_goes_back_to_another_definition(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_backlog(control)
+    await control.edit_job(job.id, lambda found: replace(found.definition, description="second"), T0, BY)
+    await at(database, T0, "update hourbell.jobs set version = 1")
+
+    await plan_all(store, T0 + MINUTE)
+
+    [(_, version)] = await planned(database)
+    assert (version, (await store.definitions([(job.id, version)]))[job.id, version].description) == (3, "second")
+
+
 async def test_each_version_is_written_down_since_its_statement(store: EngineStore, database: Database) -> None:
     await insert(database, T0 - HOUR)
     await at(database, T0 + MINUTE, "update hourbell.jobs set description = 'second'")
