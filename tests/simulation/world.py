@@ -194,8 +194,8 @@ class World:
         )
         is_up = not (node.is_frozen or node.is_cut_off or node.id in self._stopping or self.cluster.is_out)
         is_healthy = is_up and elapsed - troubled_until > SETTLED_SECONDS
-        free_threads = self._scenario.threads - self._threads_in_use[node.id]
-        return NodeView(node.id.bytes, is_healthy, self._scenario.slots, free_threads)
+        threads = (self._scenario.threads, self._threads_in_use[node.id])
+        return NodeView(node.id.bytes, is_healthy, self._scenario.slots, *threads)
 
     async def _happen(self) -> None:
         for number in range(self._scenario.nodes):
