@@ -471,6 +471,7 @@ class World:
 
     async def _deliver(self, node: Node, call: Call) -> Outcome:
         """Deliver in a thread, which goes on whoever cancels it, or on the event loop."""
+        self._leave(node, call)
         if call.run.lane not in THREADED:
             return await self._perform(node, call)
         self._threads_in_use[node.id] += 1
@@ -479,14 +480,18 @@ class World:
         finally:
             self._threads_in_use[node.id] -= 1
 
-    async def _perform(self, node: Node, call: Call) -> Outcome:
-        """Leave the first byte, take a while, and end as the job's behaviour and the run's id say."""
+    def _leave(self, node: Node, call: Call) -> None:
+        """Let the first byte leave, in the step in which the attempt was told that it may begin."""
         run, now = call.run, self.cluster.time.elapsed()
         self._tell(f"node {node.number}", f"delivers {call.definition.name} {run.scheduled_at:%H:%M:%S} #{run.attempt}")
         try:
             self._ledger.effect(node.id, run.id, run.attempt, may_be_late=now - self._stepped_forward_at < 3 * LEASE)
         except Violation as violation:
             self._break_off(violation)
+
+    async def _perform(self, node: Node, call: Call) -> Outcome:
+        """Take a while, and end as the job's behaviour and the run's id say."""
+        run = call.run
         await self._meddle(node, call, "first byte")
         behaviour = self._behaviour_of(call.definition.name)
         if behaviour == "kills" and not self._is_calm:
