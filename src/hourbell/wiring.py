@@ -274,9 +274,7 @@ def build_control(
         databases=settings.sql_databases,
         has_functions=settings.database.kind == "postgresql",
     )
-    secrets = None
-    if keys is not None:
-        secrets = Secrets(stores.secrets, stores.control, keys, new_id=new_id, random_bytes=os.urandom)
+    secrets = Secrets(stores.secrets, stores.control, keys, new_id=new_id, random_bytes=os.urandom)
     jobs = Jobs(stores.control, stores.lists, rules=rules, secrets=secrets, now=now, new_id=new_id)
     live_for = max(LIVE_FOR, settings.lease)
     return Control(

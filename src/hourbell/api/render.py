@@ -90,7 +90,13 @@ def totals(found: JobTotals) -> Json:
 def job_with_secrets(view: JobView, rows: Iterable[SecretRow]) -> Json:
     """A job, and which secrets it has."""
     kept = [
-        {"field": row.field, "created_at": time(row.created_at), "valid_until": time(row.valid_until)} for row in rows
+        {
+            "field": row.field,
+            "origin": row.origin,
+            "created_at": time(row.created_at),
+            "valid_until": time(row.valid_until),
+        }
+        for row in rows
     ]
     return {**job(view), "secrets": kept}
 

@@ -52,6 +52,7 @@ class Warned(Answer):
 
 class SecretAnswer(Answer):
     field: str
+    origin: str | None = Field(description="Where a secret header is sent; null for what signs, or is not bound.")
     created_at: Instant
     valid_until: Instant | None
 

@@ -16,6 +16,7 @@ from hourbell import clock
 from hourbell.control.jobs import Jobs
 from hourbell.control.programs import Programs
 from hourbell.control.rules import Rules
+from hourbell.control.secrets import Secrets
 from hourbell.control.user import User
 from hourbell.core.job_body import BodyError
 from hourbell.core.preview import rfc3339
@@ -91,7 +92,8 @@ class Embedded:
             programs = Programs(stores.control, now=self._now, new_id=new_id, live_for=live_for)
             await programs.bring_in(self._scheduler, now)
         rules = Rules(forbids=lambda *_: None)
-        self._jobs = Jobs(stores.control, stores.lists, rules=rules, secrets=None, now=self._now, new_id=new_id)
+        secrets = Secrets(stores.secrets, stores.control, None, new_id=new_id, random_bytes=os.urandom)
+        self._jobs = Jobs(stores.control, stores.lists, rules=rules, secrets=secrets, now=self._now, new_id=new_id)
 
     async def stop(self) -> None:
         """Stop in order, within the drain limit, and give back the connections."""
