@@ -36,6 +36,7 @@ from hourbell.core.doctor.surroundings import (
     check_migrations,
     check_nodes,
     check_schema,
+    check_secrets,
     check_settings,
     check_tzdata,
     check_writable,
@@ -73,6 +74,9 @@ class DoctorStore(Protocol):
 
     async def cluster(self) -> Cluster:
         """The nodes on the list, and the time-zone data seen."""
+
+    async def secrets_elsewhere(self) -> list[tuple[str, str, str | None, str]]:
+        """Secret headers of jobs that were not set for the job's origin: job, field, origin, and that of the job."""
 
     async def conflicts(self, beat_after: datetime) -> list[JobConflict]:
         """Jobs that the program of a node defines which was heard of since then, and that somebody else owns."""
@@ -151,6 +155,7 @@ async def _examine_work(store: DoctorStore, now: datetime, expected: Expectation
     grace = max(_SHORTEST_GRACE, 2 * expected.lease)
     found.add(check_nodes(cluster, alive, now))
     found.add(check_conflicts(await store.conflicts(live_since)))
+    found.add(check_secrets(await store.secrets_elsewhere()))
     found.add(check_tzdata(cluster, alive, expected.tzdata))
     found.add(check_lanes(await store.lanes(now), alive, now, expected.stuck_after))
     found.add(check_leases(await store.expired(now - grace), is_reaped=lives_since(alive, now - grace)))

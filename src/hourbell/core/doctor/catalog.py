@@ -259,6 +259,11 @@ RUNS_UNATTENDED = _error(
     "Start a node: hourbell serve, with --app module:scheduler if it is to run your functions. Runs that nobody serves "
     "fail as expired when they are older than their job's max_age.",
 )
+SECRET_ELSEWHERE = _error(
+    "secret_elsewhere",
+    "a secret header is not sent, because it was not set for the origin of its job: the job's runs fail",
+    "Set it again: printf '%s' \"$VALUE\" | hourbell secret set JOB header:NAME. Or remove it: hourbell secret remove.",
+)
 LANE_UNSERVED = _warning(
     "lane_unserved",
     "runs wait in a lane that no live node serves",

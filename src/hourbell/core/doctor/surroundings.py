@@ -8,6 +8,7 @@ from hourbell.core.conflicts import JobConflict
 from hourbell.core.doctor import catalog
 from hourbell.core.doctor.facts import Cluster, HeldRun, LaneFacts, NodeFacts, Schema
 from hourbell.core.doctor.findings import Fault
+from hourbell.core.secret_headers import show_origin
 
 LARGEST_OFFSET = timedelta(seconds=5)
 UNSERVED = timedelta(minutes=1)
@@ -74,6 +75,13 @@ def check_conflicts(conflicts: Iterable[JobConflict]) -> Iterator[Fault]:
     for each in conflicts:
         row = f"job {each.job}: {each.program} defines it, {each.owner} has it; {each.hint}"
         yield Fault(catalog.JOB_CONFLICT, row)
+
+
+def check_secrets(secrets: Iterable[tuple[str, str, str | None, str]]) -> Iterator[Fault]:
+    """Find secret headers that stay behind. Each comes as its job, its field, its origin and the job's origin."""
+    for job, field, origin, wanted in secrets:
+        was = "bound to no origin" if origin is None else f"set for {show_origin(origin)}"
+        yield Fault(catalog.SECRET_ELSEWHERE, f"job {job}: {field} is {was}, and the job goes to {show_origin(wanted)}")
 
 
 def check_nodes(cluster: Cluster, alive: Sequence[NodeFacts], now: datetime) -> Iterator[Fault]:

@@ -56,6 +56,10 @@ class PostgresDoctorStore:
             meta: dict[str, str] = dict(await connection.fetch(SQL["meta"]))
         return Cluster(tuple(map(_node, nodes)), meta.get("tzdata"), meta.get("planned_by_tzdata"))
 
+    async def secrets_elsewhere(self) -> list[tuple[str, str, str | None, str]]:
+        async with self._reading() as connection:
+            return [tuple(row) for row in await connection.fetch(SQL["secrets_elsewhere"])]
+
     async def conflicts(self, beat_after: datetime) -> list[JobConflict]:
         statement, _ = numbered(LISTS["job_conflicts"], "$")
         async with self._reading() as connection:

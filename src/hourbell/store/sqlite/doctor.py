@@ -64,6 +64,10 @@ class SqliteDoctorStore:
             meta = dict(connection.execute(SQL["meta"]))
         return Cluster(tuple(_node(*row) for row in nodes), meta.get("tzdata"), meta.get("planned_by_tzdata"))
 
+    async def secrets_elsewhere(self) -> list[tuple[str, str, str | None, str]]:
+        with self._reading() as connection:
+            return list(connection.execute(SQL["secrets_elsewhere"]))
+
     async def conflicts(self, beat_after: datetime) -> list[JobConflict]:
         statement, _ = numbered(LISTS["job_conflicts"], "?")
         with self._reading() as connection:
