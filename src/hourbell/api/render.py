@@ -275,6 +275,8 @@ def audit(row: AuditRow) -> Json:
         "token_id": None if row.token_id is None else str(row.token_id),
         "ip": row.ip,
         "request_id": row.request_id,
+        "chain_position": row.chain_position,
+        "chain_hash": row.chain_hash,
     }
 
 

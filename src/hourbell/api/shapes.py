@@ -426,6 +426,8 @@ class AuditAnswer(Answer):
     token_id: UUID | None
     ip: str | None
     request_id: str | None
+    chain_position: int | None
+    chain_hash: str | None
 
 
 class AuditList(Answer):

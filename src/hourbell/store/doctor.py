@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
+from hourbell.core.audit_chain import SealKeys
 from hourbell.core.conflicts import JobConflict
 from hourbell.core.doctor.facts import (
     Cluster,
@@ -28,6 +29,7 @@ from hourbell.core.doctor.jobs import OVERDUE, Planners, check_job
 from hourbell.core.doctor.repairs import Dialect
 from hourbell.core.doctor.runs import check_overlapping, check_run
 from hourbell.core.doctor.surroundings import (
+    check_audit,
     check_clock,
     check_conflicts,
     check_damage,
@@ -46,12 +48,14 @@ from hourbell.core.doctor.surroundings import (
     table_names,
 )
 from hourbell.core.job import Definition, Job
+from hourbell.store.audit_chain import ChainReader, verify_newest
 from hourbell.store.migrations import Migration
 from hourbell.store.rows import Row, job_of
 
 LOOK_BACK = 10_000  # runs, and skips, that are read of one job
 JOBS_AT_ONCE = 500
 RUNS_AT_ONCE = 5_000
+AUDIT_ROWS = 1_000  # the newest, whose chain is verified
 _SHORTEST_LIFE = timedelta(minutes=1)  # how long a node counts as alive after a heartbeat
 _SHORTEST_GRACE = timedelta(minutes=2)
 
@@ -62,6 +66,10 @@ class DoctorStore(Protocol):
     @property
     def dialect(self) -> Dialect:
         """In which SQL repairs are written."""
+
+    @property
+    def audit_chain(self) -> ChainReader:
+        """The audit chain."""
 
     async def sample_time(self) -> datetime:
         """The database's own time."""
@@ -160,6 +168,9 @@ async def _examine_work(store: DoctorStore, now: datetime, expected: Expectation
     found.add(check_lanes(await store.lanes(now), alive, now, expected.stuck_after))
     found.add(check_leases(await store.expired(now - grace), is_reaped=lives_since(alive, now - grace)))
     found.add(check_overlapping(await store.overlapping(), store.dialect))
+    audit = await verify_newest(store.audit_chain, now, SealKeys(), AUDIT_ROWS)
+    waits_long = lives_since(alive, now - grace) and audit.waiting_since is not None
+    found.add(check_audit(audit.breaks, audit.waiting if waits_long else 0))
     async for runs in store.runs():
         examined.runs += len(runs)
         for run in runs:

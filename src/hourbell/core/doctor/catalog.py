@@ -75,6 +75,20 @@ SETTING_UNSAFE = _warning(
     "the database, take it back there (`alter role … reset`, `alter database … reset`).",
 )
 
+# Audit
+AUDIT_CHAIN_BROKEN = _error(
+    "audit_chain_broken",
+    "the audit was changed behind Hourbell: rows were changed, removed or inserted past its triggers",
+    "`hourbell audit verify` checks the whole chain and says when and what. Compare the rows with a backup. Nothing "
+    "repairs the chain, and rows are chained on as before.",
+)
+AUDIT_UNCHAINED = _warning(
+    "audit_unchained",
+    "audit rows wait to be chained for more than ten minutes, though nodes are running",
+    "Look for `tick_failed` with the loop audit_chain in the log of the nodes. After an upgrade it takes a while where "
+    "there are millions of rows.",
+)
+
 # Nodes and clocks
 NO_LIVE_NODE = _warning(
     "no_live_node",

@@ -12,6 +12,7 @@ from hourbell.core.doctor.facts import Cluster, HeldRun, JobFacts, LaneFacts, No
 from hourbell.core.doctor.repairs import Dialect
 from hourbell.store.doctor import JOBS_AT_ONCE, LOOK_BACK, RUNS_AT_ONCE, groups_of, job_facts
 from hourbell.store.list_pages import numbered
+from hourbell.store.postgres.audit_chain import PostgresChainReader
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.hosts import why_read_only
 from hourbell.store.postgres.lists import SQL as LISTS
@@ -27,6 +28,7 @@ class PostgresDoctorStore:
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
+        self.audit_chain = PostgresChainReader(self._reading)
 
     async def sample_time(self) -> datetime:
         async with self._reading() as connection:

@@ -519,15 +519,19 @@ order by j.name, n.source
 limit 100
 
 -- name: audit
-select id, at, actor, action, subject, before, after, token_id, ip, request_id
-from hourbell.audit
+select id, at, actor, action, subject, before, after, token_id, ip, request_id,
+       (select c.position from hourbell.audit_chain c where c.audit_id = a.id) as chain_position,
+       (select c.hash from hourbell.audit_chain c where c.audit_id = a.id) as chain_hash
+from hourbell.audit a
 where id < :before
 order by id desc
 limit :limit
 
 -- name: audit_of_subject
-select id, at, actor, action, subject, before, after, token_id, ip, request_id
-from hourbell.audit
+select id, at, actor, action, subject, before, after, token_id, ip, request_id,
+       (select c.position from hourbell.audit_chain c where c.audit_id = a.id) as chain_position,
+       (select c.hash from hourbell.audit_chain c where c.audit_id = a.id) as chain_hash
+from hourbell.audit a
 where subject = :subject and id < :before
 order by id desc
 limit :limit

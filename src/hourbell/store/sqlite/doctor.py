@@ -20,7 +20,8 @@ from hourbell.core.doctor.repairs import Dialect
 from hourbell.store.doctor import JOBS_AT_ONCE, LOOK_BACK, RUNS_AT_ONCE, groups_of, job_facts
 from hourbell.store.list_pages import numbered
 from hourbell.store.queries import load_queries
-from hourbell.store.sqlite.connection import Patience, Session, reachable
+from hourbell.store.sqlite.audit_chain import SqliteChainReader
+from hourbell.store.sqlite.connection import Operation, Patience, Session, T, reachable
 from hourbell.store.sqlite.file_trouble import why_unwritable
 from hourbell.store.sqlite.lists import SQL as LISTS
 from hourbell.store.sqlite.values import EPOCH, array, instant_of, microseconds
@@ -38,6 +39,7 @@ class SqliteDoctorStore:
     def __init__(self, path: str) -> None:
         self._path = path
         self._connection: apsw.Connection | None = None
+        self.audit_chain = SqliteChainReader(self)
 
     async def sample_time(self) -> datetime:
         with self._reading() as connection:
@@ -109,6 +111,10 @@ class SqliteDoctorStore:
             if len(weights) < JOBS_AT_ONCE:
                 return
             after = weights[-1][0]
+
+    async def read(self, operation: Operation[T]) -> T:
+        with self._reading() as connection:
+            return operation(Session(connection))
 
     async def close(self) -> None:
         connection, self._connection = self._connection, None
