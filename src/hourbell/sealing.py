@@ -71,6 +71,7 @@ class KeyRing:
 
         self._ciphers = {key_id(key): AESGCM(key) for key in keys}
         self._first = keys[0]
+        self._keys = {key_id(key): key for key in keys}
         self._newest = key_id(keys[0])
         self._random_bytes = random_bytes
 
@@ -81,7 +82,11 @@ class KeyRing:
 
     def derive(self, purpose: str) -> bytes:
         """A key for something else, from which the newest one cannot be told."""
-        return hmac.digest(self._first, f"hourbell {purpose}".encode(), "sha256")
+        return _derived(self._first, purpose)
+
+    def derive_each(self, purpose: str) -> dict[str, bytes]:
+        """Derive a key for something else from every key of the ring, by the id of that key."""
+        return {each: _derived(key, purpose) for each, key in self._keys.items()}
 
     def seal(self, plain: Plain, secret_id: UUID, job_id: UUID, field: str, origin: str | None = None) -> Sealed:
         empty = Sealed(secret_id, job_id, field, self._newest, b"", origin)
@@ -100,6 +105,10 @@ class KeyRing:
             return Plain(cipher.decrypt(nonce, text, sealed.place()).decode())
         except (InvalidTag, ValueError):
             raise CannotOpen("it was changed, or sealed for another row") from None
+
+
+def _derived(key: bytes, purpose: str) -> bytes:
+    return hmac.digest(key, f"hourbell {purpose}".encode(), "sha256")
 
 
 def key_id(key: bytes) -> str:

@@ -25,6 +25,7 @@ from hourbell.control.jobs import Jobs
 from hourbell.control.rules import Rules
 from hourbell.control.runs import Runs
 from hourbell.control.secrets import Secrets, WrongKeys, check_keys
+from hourbell.core.audit_chain import SealKeys
 from hourbell.core.networks import LOOPBACK, Network
 from hourbell.core.schedule import TZDATA_VERSION
 from hourbell.engine.engine import Engine, EngineSettings
@@ -33,11 +34,12 @@ from hourbell.metrics import Metrics
 from hourbell.sealing import KeyRing, make_key_file, parse_keys
 from hourbell.settings import DEFAULT, Settings, SettingsError, servers_of
 from hourbell.store.access import AccessStore
+from hourbell.store.audit_chain import AuditChainStore, Verdict, verify_chain
 from hourbell.store.base import LIVE_FOR, EngineStore, StoreLost, StoreUnavailable, TransactionStore
 from hourbell.store.control import ControlStore
 from hourbell.store.doctor import DoctorStore, Examined, Expectations, compare_clocks, examine
 from hourbell.store.lists import ListStore
-from hourbell.store.migrations import Migration, load_migrations
+from hourbell.store.migrations import Migration, MigrationError, load_migrations
 from hourbell.store.secrets import SecretStore
 from hourbell.targets.base import Target
 from hourbell.targets.task import Task, TaskTarget
@@ -63,6 +65,7 @@ class Stores:
     lists: ListStore
     access: AccessStore
     secrets: SecretStore
+    audit_chain: AuditChainStore
     transactions: TransactionStore | None
     migrate: Callable[[], Awaitable[list[Migration]]]
     status: Callable[[], Awaitable[list[tuple[Migration, bool]]]]
@@ -80,6 +83,7 @@ def open_stores(settings: Settings, *, on_lost: Callable[[StoreLost], None] = la
 
 def _open_postgres(settings: Settings) -> Stores:
     from hourbell.store.postgres.access import PostgresAccessStore
+    from hourbell.store.postgres.audit_chain import PostgresAuditChainStore
     from hourbell.store.postgres.connections import Connections
     from hourbell.store.postgres.control import PostgresControlStore
     from hourbell.store.postgres.engine import PostgresEngineStore
@@ -111,6 +115,7 @@ def _open_postgres(settings: Settings) -> Stores:
         lists=PostgresListStore(control),
         access=PostgresAccessStore(control),
         secrets=PostgresSecretStore(control),
+        audit_chain=PostgresAuditChainStore(control),
         transactions=functions,
         migrate=lambda: _told(migrate(control)),
         status=lambda: _told(status(control)),
@@ -135,6 +140,7 @@ async def _told(asking: Awaitable[T]) -> T:
 
 def _open_sqlite(settings: Settings, on_lost: Callable[[StoreLost], None]) -> Stores:
     from hourbell.store.sqlite.access import SqliteAccessStore
+    from hourbell.store.sqlite.audit_chain import SqliteAuditChainStore
     from hourbell.store.sqlite.control import SqliteControlStore
     from hourbell.store.sqlite.database_file import DatabaseFile
     from hourbell.store.sqlite.engine import SqliteEngineStore
@@ -165,6 +171,7 @@ def _open_sqlite(settings: Settings, on_lost: Callable[[StoreLost], None]) -> St
         lists=SqliteListStore(users),
         access=SqliteAccessStore(users),
         secrets=SqliteSecretStore(users),
+        audit_chain=SqliteAuditChainStore(users),
         transactions=transactions,
         migrate=lambda: migrate(writer),
         status=lambda: status(writer),
@@ -185,12 +192,15 @@ def open_doctor(settings: Settings) -> DoctorStore:
     return PostgresDoctorStore(Connections(settings.database.location, size=1, writes=False))
 
 
+def _migrations(settings: Settings) -> list[Migration]:
+    return load_migrations(f"hourbell.store.{'sqlite' if settings.database.kind == 'sqlite' else 'postgres'}")
+
+
 async def examine_database(settings: Settings) -> Examined:
     """Everything the doctor finds in the database of the settings."""
     store = open_doctor(settings)
-    package = "sqlite" if settings.database.kind == "sqlite" else "postgres"
     expected = Expectations(
-        migrations=load_migrations(f"hourbell.store.{package}"),
+        migrations=_migrations(settings),
         tzdata=TZDATA_VERSION,
         retention=settings.retention,
         lease=settings.lease,
@@ -203,6 +213,36 @@ async def examine_database(settings: Settings) -> Examined:
         return examined
     finally:
         await store.close()
+
+
+async def verify_audit(settings: Settings, *, expect: str | None, start: int) -> Verdict:
+    """Verify the audit chain in the database of the settings, which is only read."""
+    store = open_doctor(settings)
+    try:
+        applied = (await _told(store.schema())).applied
+        pending = [each for each in _migrations(settings) if each.number not in applied]
+        if pending:
+            raise MigrationError("the schema is not up to date; run: hourbell db migrate")
+        now = await _told(store.sample_time())
+        return await _told(verify_chain(store.audit_chain, now, seal_keys(settings), expect=expect, start=start))
+    finally:
+        await store.close()
+
+
+def seal_keys(settings: Settings) -> SealKeys:
+    """The keys that seal the audit chain: derived from those that seal secrets, as far as there are any."""
+    ring = _read_keys(settings)
+    return SealKeys() if ring is None else SealKeys(ring.derive_each("audit chain"), ring.newest)
+
+
+def _read_keys(settings: Settings) -> KeyRing | None:
+    """The keys that seal secrets; None if there are none yet."""
+    if settings.secret_key is not None:
+        return KeyRing(parse_keys(settings.secret_key), os.urandom)
+    path = settings.secret_key_file
+    if path is None and settings.database.kind == "sqlite":
+        path = Path(f"{settings.database.location}.key")
+    return _ring_in(path) if path is not None and path.exists() else None
 
 
 async def load_keys(settings: Settings, secrets: SecretStore) -> KeyRing | None:
@@ -334,6 +374,8 @@ def build_engine(settings: Settings, stores: Stores, targets: Sequence[Target], 
         luck=random.random,
         heartbeat_store=stores.heartbeat,
         transactions=stores.transactions,
+        audit_chain=stores.audit_chain,
+        seals=seal_keys(settings),
     )
 
 

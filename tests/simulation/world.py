@@ -12,11 +12,13 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from hourbell.core.audit_chain import SealKeys
 from hourbell.core.job import Definition
 from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority, RetryPolicy
 from hourbell.core.settle import Failed, Outcome, Succeeded
 from hourbell.core.target import lane_of
 from hourbell.engine.engine import EngineSettings
+from hourbell.store.audit_chain import verify_chain
 from hourbell.store.base import StoreUnavailable
 from hourbell.store.doctor import Expectations, examine
 from hourbell.store.migrations import load_migrations
@@ -129,6 +131,7 @@ class World:
         self._later: list[asyncio.Task[None]] = []
         self._context = copy_context()  # of no node: what happens later happens whoever is dead by then
         cluster.watch = self
+        cluster.has_audit_chain = True
         cluster.latency = scenario.latency
         cluster.connections = scenario.connections
         cluster.lane_pools = dict.fromkeys(THREADED, scenario.threads)
@@ -241,7 +244,14 @@ class World:
             if self._left() < least:  # a long line of runs that go one at a time gets shorter
                 least, ends_at = self._left(), self.cluster.time.elapsed() + CALM
         self._ledger.close(self._now())
+        await self._hold_audit()
         self._told.runs, self._told.effects = len(self._ledger.runs), len(self._ledger.effects)
+
+    async def _hold_audit(self) -> None:
+        """Hold the nodes to one unbroken audit chain, whatever happened to them."""
+        verdict = await verify_chain(self.cluster.database.audit_chain(), self._now(), SealKeys())
+        if not verdict.is_intact or not verdict.rows:
+            raise Violation(f"audit: {verdict.rows} rows are chained; {verdict.breaks}")
 
     def _left(self) -> int:
         return len(self._ledger.unfinished(self._now() + 15 * SECOND))
