@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import os
 import socket
 import sqlite3
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -184,6 +186,51 @@ def test_a_forwarded_address_is_believed_of_trusted_proxies_only(serve: Serve, t
     with closing(_connect(tmp_path)) as database:
         found = database.execute("select ip from hourbell_audit where action = 'job.create' order by id").fetchall()
     assert found == [("127.0.0.1",), ("203.0.113.9",)]
+
+
+def test_a_misspelled_variable_is_refused_at_start_with_the_name_that_was_meant(serve: Serve, tmp_path: Path) -> None:
+    server = serve("127.0.0.1:0", HOURBELL_ALOW_NETWORKS="10.0.0.0/8")
+
+    assert server.wait(60) == 2
+    assert server.log == "error: HOURBELL_ALOW_NETWORKS is not a setting; did you mean HOURBELL_ALLOW_NETWORKS?\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["server.log"]
+
+
+def test_another_unknown_variable_is_told_and_those_of_kubernetes_are_not(serve: Serve) -> None:
+    kubernetes = {
+        "HOURBELL_PORT": "tcp://10.96.0.17:8080",
+        "HOURBELL_SERVICE_HOST": "10.96.0.17",
+        "HOURBELL_SERVICE_PORT": "8080",
+        "HOURBELL_SERVICE_PORT_HTTP": "8080",
+        "HOURBELL_PORT_8080_TCP_ADDR": "10.96.0.17",
+    }
+    server = serve("127.0.0.1:0", HOURBELL_VERSION="1.2", **kubernetes).wait_until_serving()
+
+    assert [event["variable"] for event in server.events if event["level"] == "warning"] == ["HOURBELL_VERSION"]
+
+
+def test_the_files_of_a_server_are_for_its_user_alone_also_without_a_umask(serve: Serve, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        serve("127.0.0.1:0").wait_until_serving()
+    finally:
+        os.umask(before)
+
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob("hourbell.db*")}
+    assert modes == dict.fromkeys(["hourbell.db", "hourbell.db-wal", "hourbell.db-shm", "hourbell.db.key"], 0o600)
+
+
+def test_a_server_goes_on_with_a_file_that_everybody_may_read_and_says_how_to_mend_it(
+    serve: Serve, tmp_path: Path
+) -> None:
+    make_token(tmp_path)
+    (tmp_path / "hourbell.db").chmod(0o644)
+    server = serve("127.0.0.1:0").wait_until_serving()
+
+    [told] = [event for event in server.events if event["level"] == "warning"]
+    path = tmp_path / "hourbell.db"
+    assert (told["event"], told["files"]) == ("database_exposed", [str(path), f"{path}-wal", f"{path}-shm"])
+    assert f"run: chmod o-rwx {path} {path}-wal {path}-shm" in told["hint"]
 
 
 def elsewhere() -> str:

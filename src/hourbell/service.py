@@ -25,7 +25,7 @@ from hourbell.control.changes import Watch
 from hourbell.control.programs import Program
 from hourbell.engine.engine import Engine
 from hourbell.metrics import Metrics
-from hourbell.node import Node, prepare
+from hourbell.node import Node, prepare, warn_at_start
 from hourbell.settings import DEFAULT, Address, Settings, SettingsError
 from hourbell.store.base import StoreLost, StoreReadOnly, StoreUnavailable, StoreUnwritable
 from hourbell.wiring import (
@@ -114,6 +114,7 @@ class Service:
             "database_chosen", extra={"database": str(settings.database), "from": settings.origins["database_url"]}
         )
         now = await prepare(stores)
+        warn_at_start(settings)
         if (why := refuse_to_listen(settings.http_addr, await build_access(stores, lambda: now).is_open())) is not None:
             raise SettingsError(why)
         keys = await load_keys(settings, stores.secrets)

@@ -31,6 +31,7 @@ from hourbell.core.schedule import TZDATA_VERSION
 from hourbell.engine.engine import Engine, EngineSettings
 from hourbell.ids import new_id
 from hourbell.metrics import Metrics
+from hourbell.private_files import exposure, read_with_mode
 from hourbell.sealing import KeyRing, make_key_file, parse_keys
 from hourbell.settings import DEFAULT, Settings, SettingsError, servers_of
 from hourbell.store.access import AccessStore
@@ -267,10 +268,12 @@ async def load_keys(settings: Settings, secrets: SecretStore) -> KeyRing | None:
 
 def _ring_in(path: Path) -> KeyRing:
     try:
-        return KeyRing(parse_keys(path.read_text()), os.urandom)
+        text, mode = read_with_mode(path)
+        if (why := exposure(path.absolute(), mode)) is None:
+            return KeyRing(parse_keys(text), os.urandom)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise SettingsError(f"the key file {path} cannot be used: {why}") from None
+    raise SettingsError(f"the key file {path} cannot be used: {why}")
 
 
 @asynccontextmanager
