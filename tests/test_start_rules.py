@@ -15,6 +15,7 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
+from hourbell.cli.access import command as access_command
 from hourbell.cli.token import command as token_command
 from hourbell.control.access import refuse_to_listen
 from hourbell.settings import load_settings
@@ -68,6 +69,14 @@ def make_expired(folder: Path) -> None:
         database.execute("update hourbell_tokens set expires_at = created_at + 1")
 
 
+def make_opened(folder: Path) -> None:
+    make_expired(folder)
+    make_token(folder, "second")
+    token(folder, "revoke", "second")
+    done = CliRunner().invoke(access_command, ["open", "--database-url", f"sqlite:///{folder / 'hourbell.db'}"])
+    assert done.exit_code == 0, done.output
+
+
 def make_none(_folder: Path) -> None: ...
 
 
@@ -77,7 +86,8 @@ def _connect(folder: Path) -> sqlite3.Connection:
 
 @pytest.mark.parametrize("address", [*HERE, *EVERYWHERE, "192.0.2.7:0", "[2001:db8::7]:0", "example.com:0"])
 @pytest.mark.parametrize(
-    ("make", "is_closed"), [(make_none, False), (make_valid, True), (make_revoked, False), (make_expired, True)]
+    ("make", "is_closed"),
+    [(make_none, False), (make_valid, True), (make_revoked, True), (make_expired, True), (make_opened, False)],
 )
 @pytest.mark.anyio
 async def test_only_a_server_that_asks_for_tokens_may_be_reached_from_elsewhere(
@@ -92,7 +102,7 @@ async def test_only_a_server_that_asks_for_tokens_may_be_reached_from_elsewhere(
     assert why is None or why.startswith(f"refusing to listen on {address}: there is no token yet")
 
 
-@pytest.mark.parametrize("make", [make_none, pytest.param(make_revoked, marks=pytest.mark.full)])
+@pytest.mark.parametrize("make", [make_none, pytest.param(make_opened, marks=pytest.mark.full)])
 def test_a_server_that_is_refused_exits_and_says_how_to_make_a_token(
     serve: Serve, tmp_path: Path, make: Callable[[Path], None]
 ) -> None:
@@ -115,8 +125,11 @@ def test_a_server_on_the_loopback_of_ipv6_needs_no_token(serve: Serve) -> None:
     assert status(serve("[::1]:0"), None) == 200
 
 
-def test_an_expired_token_keeps_a_server_closed_to_everybody(serve: Serve, tmp_path: Path) -> None:
-    make_expired(tmp_path)
+@pytest.mark.parametrize("make", [make_expired, make_revoked])
+def test_the_end_of_the_last_token_keeps_a_server_closed_to_everybody(
+    serve: Serve, tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path)
     server = serve("127.0.0.1:0").wait_until_serving()
 
     assert server.get("/api/v1/jobs").status_code == 401

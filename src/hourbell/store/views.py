@@ -35,6 +35,7 @@ from hourbell.store.lists import (
 from hourbell.store.rows import UNREADABLE, Row, shown_definition_of, shown_job_of
 
 SESSION_KEY = "session_key"  # in meta, as hexadecimal text
+ACCESS_OPEN = "access_open"  # in meta while somebody has opened a server whose tokens are all revoked
 _KEPT_LENGTH = 4_096
 _UNREADABLE = (*UNREADABLE, TypeError, KeyError)
 _last_run = itemgetter("last_run_id", "last_run_at", "last_state", "last_error", "last_success_at")
@@ -152,6 +153,11 @@ def token_text(token: Token) -> str:
     """What the audit keeps of a token: nothing that could be used in its place."""
     expires = None if token.expires_at is None else token.expires_at.isoformat()
     return json.dumps({"name": token.name, "role": token.role.value, "expires": expires})
+
+
+def expired_text(count: int) -> str:
+    """What the audit keeps of opening a server: how many expired tokens were revoked with it."""
+    return json.dumps({"expired_tokens_revoked": count})
 
 
 def kept_of(row: Row) -> Kept:
