@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -21,6 +22,8 @@ from hourbell.control.access import refuse_to_listen
 from hourbell.settings import load_settings
 from hourbell.targets.http.addresses import own_addresses
 from hourbell.wiring import open_access
+from tests.cli.live import receiver
+from tests.examples.processes import until
 from tests.faults.process import Server
 
 Serve = Callable[..., Server]
@@ -186,6 +189,37 @@ def test_an_open_server_refuses_what_a_page_of_another_site_sends(serve: Serve) 
         assert absolute in (400, 403, 404)
 
 
+def test_the_first_token_closes_loopback_to_webhooks_on_a_running_server(serve: Serve, tmp_path: Path) -> None:
+    with receiver(tmp_path) as url:
+        server = serve("127.0.0.1:0").wait_until_serving()
+        assert server.wait_for("networks_allowed")["because"] == "the server listens on loopback only and has no token"
+        assert ran(server, url, "before", None)["state"] == "succeeded"
+        text = make_token(tmp_path)
+        assert "HOURBELL_ALLOW_NETWORKS=127.0.0.0/8" in server.wait_for("loopback_closed")["hint"]
+        after = ran(server, url, "before", text)
+        refused = call(server, "POST", "/api/v1/jobs", text, json=a_job("after", url))
+
+    assert (after["state"], after["reason"]) == ("failed", "permanent")
+    assert "HOURBELL_ALLOW_NETWORKS may name its network" in after["attempts"][0]["error"]
+    assert "HOURBELL_ALLOW_NETWORKS may name its network" in server.wait_for("run_failed")["error"]
+    assert refused.status_code == 422
+    assert "HOURBELL_ALLOW_NETWORKS may name its network" in refused.text
+
+
+@pytest.mark.parametrize("networks", ["", "127.0.0.0/8"])
+def test_a_server_with_a_token_calls_this_machine_only_if_a_setting_says_so(
+    serve: Serve, tmp_path: Path, networks: str
+) -> None:
+    text = make_token(tmp_path)
+    with receiver(tmp_path) as url:
+        server = serve("127.0.0.1:0", HOURBELL_ALLOW_NETWORKS=networks).wait_until_serving()
+        made = call(server, "POST", "/api/v1/jobs", text, json=a_job("here", url))
+        assert made.status_code == (201 if networks else 422)
+        assert not networks or ran(server, url, "here", text)["state"] == "succeeded"
+
+    assert ("networks_allowed" in server.names) is bool(networks)
+
+
 def test_a_forwarded_address_is_believed_of_trusted_proxies_only(serve: Serve, tmp_path: Path) -> None:
     text = make_token(tmp_path)
     nobody = serve("127.0.0.1:0", "nobody")
@@ -244,6 +278,25 @@ def test_a_server_goes_on_with_a_file_that_everybody_may_read_and_says_how_to_me
     path = tmp_path / "hourbell.db"
     assert (told["event"], told["files"]) == ("database_exposed", [str(path), f"{path}-wal", f"{path}-shm"])
     assert f"run: chmod o-rwx {path} {path}-wal {path}-shm" in told["hint"]
+
+
+def a_job(name: str, url: str) -> dict[str, object]:
+    target = {"type": "http", "method": "GET", "url": url}
+    return {"name": name, "schedule": "0 0 1 1 *", "target": target, "retry": "none"}
+
+
+def ran(server: Server, url: str, name: str, text: str | None) -> dict[str, Any]:
+    """A run of a job that calls the URL, after it has ended."""
+    call(server, "POST", "/api/v1/jobs", text, json=a_job(name, url))
+    run = call(server, "POST", f"/api/v1/jobs/{name}/trigger", text).json()["run_id"]
+    until(lambda: call(server, "GET", f"/api/v1/runs/{run}", text).json()["state"] in ("succeeded", "failed"))
+    found: dict[str, Any] = call(server, "GET", f"/api/v1/runs/{run}", text).json()
+    return found
+
+
+def call(server: Server, method: str, path: str, text: str | None, **more: Any) -> httpx.Response:
+    headers = {"Authorization": f"Bearer {text}"} if text else {}
+    return httpx.request(method, server.url + path, headers=headers, timeout=30, trust_env=False, **more)
 
 
 def elsewhere() -> str:

@@ -26,7 +26,6 @@ from hourbell.control.rules import Rules
 from hourbell.control.runs import Runs
 from hourbell.control.secrets import Secrets, WrongKeys, check_keys
 from hourbell.core.audit_chain import SealKeys
-from hourbell.core.networks import LOOPBACK, Network
 from hourbell.core.schedule import TZDATA_VERSION
 from hourbell.engine.engine import Engine, EngineSettings
 from hourbell.ids import new_id
@@ -388,15 +387,16 @@ def build_targets(settings: Settings, tasks: Mapping[str, Task], keys: KeyRing |
     return [own, _http_target(settings, keys, gate), _sql_target(settings, lambda: own.open_transactions)]
 
 
-def allowed_networks(settings: Settings) -> tuple[Network, ...]:
-    """Where webhooks may go besides the public internet. A server for this machine alone may reach this machine."""
-    if settings.origins["allow_networks"] == DEFAULT and settings.http_addr.is_loopback:
-        return LOOPBACK
-    return settings.allow_networks
+def loopback_follows_access(settings: Settings) -> bool:
+    """Whether webhooks may reach this machine just while the server, for this machine alone, asks for no token.
+
+    A token has a role, and whoever may define webhooks by it must not reach services that trust this machine.
+    """
+    return settings.origins["allow_networks"] == DEFAULT and settings.http_addr.is_loopback
 
 
-def build_gate(settings: Settings, *, port: int) -> "Gate":
-    """What decides where webhooks may go. `port` is our own server's."""
+def build_gate(settings: Settings, *, port: int, is_open: Callable[[], bool] = lambda: False) -> "Gate":
+    """What decides where webhooks may go. `port` is our own server's, which asks for no token if it `is_open`."""
     from hourbell.targets.http.addresses import Guard, kept_for_a_minute, own_addresses
     from hourbell.targets.http.resolver import Gate, OwnServers, SystemResolver
 
@@ -405,7 +405,8 @@ def build_gate(settings: Settings, *, port: int) -> "Gate":
     hosts = [server for url in urls if url for server in servers_of(url)]
     servers = OwnServers([*hosts, ("127.0.0.1", port)], resolver, elapsed=clock.elapsed)
     guard = Guard(
-        allow_networks=allowed_networks(settings),
+        allow_networks=settings.allow_networks,
+        allow_loopback=is_open if loopback_follows_access(settings) else lambda: False,
         allow_ports=settings.allow_ports,
         deny_networks=settings.deny_networks,
         own_servers=servers,

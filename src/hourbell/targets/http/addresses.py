@@ -50,9 +50,10 @@ class Server(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """The rules of one process. `own_servers` and `own_addresses` are asked each time, because they change."""
+    """The rules of one process. What is a function is asked each time, because it changes."""
 
     allow_networks: tuple[Network, ...] = ()
+    allow_loopback: Callable[[], bool] = lambda: False
     allow_ports: frozenset[int] = frozenset()
     deny_networks: tuple[Network, ...] = ()
     own_servers: Callable[[], Iterable[Server]] = frozenset
@@ -62,14 +63,14 @@ class Guard:
         """Why no webhook may connect there, in plain words; None if it may.
 
         1. Our own servers are closed, whatever is allowed.
-        2. The operator's networks are open, on any port.
+        2. The operator's networks are open, on any port, and so is loopback while that is allowed.
         3. Of the rest, only the public internet is open, and of that nothing that leads back to this machine,
         4. on ports 80, 443 and those of the operator.
         """
         address = plain(address)
         if any(self._leads_to(server, address, port) for server in self.own_servers()):
             return f"{address} port {port} leads to a server of Hourbell's own, which no webhook may reach"
-        if _is_in(address, self.allow_networks):
+        if _is_in(address, self.allow_networks) or (address.is_loopback and self.allow_loopback()):
             return None
         if _is_in(address, self.deny_networks):
             return f"{address} is in a network that the operator has closed to webhooks"
