@@ -165,6 +165,40 @@ def test_beyond_loopback_metrics_and_docs_need_a_token_too(serve: Serve, tmp_pat
     assert [status(open_to_all, None, path) for path in ("/health", "/health/ready")] == [200, 200]
 
 
+@pytest.mark.parametrize("path", GUARDED)
+def test_metrics_and_docs_follow_the_host_check_of_the_api(serve: Serve, tmp_path: Path, path: str) -> None:
+    local = serve("127.0.0.1:0").wait_until_serving()
+    here = f"Host: {local.url.removeprefix('http://')}"
+    elsewhere = [
+        ("Host: evil.example",),
+        (here, "X-Forwarded-For: 198.51.100.1"),
+        (here, "X-Forwarded-Proto: https"),
+        (here, "Via: 1.1 proxy"),
+        (here, "Origin: http://evil.example"),
+    ]
+    assert raw(local, "GET", here, target=path) == 200
+    assert [raw(local, "GET", *lines, target=path) for lines in elsewhere] == [403] * len(elsewhere)
+    assert raw(local, "GET", here, target=path, version="1.0") == 403
+
+    token = f"Authorization: Bearer {make_token(tmp_path)}"
+    assert raw(local, "GET", here, target=path) == 200
+    assert [raw(local, "GET", *lines, target=path) for lines in elsewhere] == [401] * len(elsewhere)
+    assert [raw(local, "GET", *lines, token, target=path) for lines in elsewhere] == [200] * len(elsewhere)
+
+
+def test_without_a_token_ready_names_no_lane(serve: Serve, tmp_path: Path) -> None:
+    server = serve("127.0.0.1:0").wait_until_serving()
+    job = {"name": "canary", "schedule": "0 0 1 1 *", "target": {"type": "task", "name": "canary.weekly"}}
+    assert call(server, "POST", "/api/v1/jobs", None, json=job).status_code == 201
+    call(server, "POST", "/api/v1/jobs/canary/trigger", None)
+    assert call(server, "GET", "/health/ready", None).json()["unserved_lanes"] == ["task:canary.weekly"]
+    text = make_token(tmp_path)
+
+    unknown, known = call(server, "GET", "/health/ready", None), call(server, "GET", "/health/ready", text)
+    assert (unknown.status_code, unknown.json()["unserved_lane_count"], "canary" in unknown.text) == (200, 1, False)
+    assert known.json()["unserved_lanes"] == ["task:canary.weekly"]
+
+
 def test_an_open_server_refuses_what_a_page_of_another_site_sends(serve: Serve) -> None:
     server = serve("127.0.0.1:0").wait_until_serving()
     port = server.url.rpartition(":")[2]
@@ -311,12 +345,12 @@ def status(server: Server, text: str | None, path: str = "/api/v1/jobs") -> int:
     return httpx.get(url + path, headers=headers, timeout=30, trust_env=False).status_code
 
 
-def raw(server: Server, method: str, *headers: str, target: str = "/api/v1/jobs") -> int:
+def raw(server: Server, method: str, *headers: str, target: str = "/api/v1/jobs", version: str = "1.1") -> int:
     """The status of an answer to exactly these lines."""
     host, _, port = server.url.removeprefix("http://").rpartition(":")
     body = json.dumps({"name": 1}) if method == "POST" else ""
     more = [f"Content-Length: {len(body)}", "Content-Type: application/json", "Connection: close"]
-    lines = [f"{method} {target} HTTP/1.1", *headers, *more, "", body]
+    lines = [f"{method} {target} HTTP/{version}", *headers, *more, "", body]
     with socket.create_connection((host, int(port)), timeout=30) as connection:
         connection.sendall("\r\n".join(lines).encode())
         answer = connection.makefile("rb").readline()
