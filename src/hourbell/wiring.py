@@ -26,7 +26,9 @@ from hourbell.control.rules import Rules
 from hourbell.control.runs import Runs
 from hourbell.control.secrets import Secrets, WrongKeys, check_keys
 from hourbell.core.audit_chain import SealKeys
+from hourbell.core.doctor.deployment import check_deployment
 from hourbell.core.schedule import TZDATA_VERSION
+from hourbell.deployment import describe_deployment
 from hourbell.engine.engine import Engine, EngineSettings
 from hourbell.ids import new_id
 from hourbell.metrics import Metrics
@@ -196,8 +198,8 @@ def _migrations(settings: Settings) -> list[Migration]:
     return load_migrations(f"hourbell.store.{'sqlite' if settings.database.kind == 'sqlite' else 'postgres'}")
 
 
-async def examine_database(settings: Settings) -> Examined:
-    """Everything the doctor finds in the database of the settings."""
+async def examine_database(settings: Settings, *, production: bool = False) -> Examined:
+    """Everything the doctor finds in the database of the settings and, for production, in what surrounds it."""
     store = open_doctor(settings)
     expected = Expectations(
         migrations=_migrations(settings),
@@ -210,9 +212,12 @@ async def examine_database(settings: Settings) -> Examined:
         now, faults = await _told(compare_clocks(store, clock.now))
         examined = await _told(examine(store, now, expected))
         examined.findings.add(faults)
-        return examined
+        access = await _told(store.access(now)) if production and examined.is_whole else None
     finally:
         await store.close()
+    if production:  # once the doctor's own files beside the database are gone
+        examined.findings.add(check_deployment(describe_deployment(settings, access)))
+    return examined
 
 
 async def verify_audit(settings: Settings, *, expect: str | None, start: int) -> Verdict:

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from hourbell.core.audit_chain import SealKeys
 from hourbell.core.conflicts import JobConflict
+from hourbell.core.doctor.deployment import AccessFacts
 from hourbell.core.doctor.facts import (
     Cluster,
     HeldRun,
@@ -104,6 +105,9 @@ class DoctorStore(Protocol):
     def histories(self) -> AsyncIterator[Sequence[JobFacts]]:
         """Every job that is not deleted, in batches, each job with its newest runs and skips as of one moment."""
 
+    async def access(self, now: datetime) -> AccessFacts:
+        """Who may call, and as whom Hourbell logs in."""
+
     async def close(self) -> None:
         """Give back every connection."""
 
@@ -126,6 +130,7 @@ class Examined:
     findings: Findings = field(default_factory=Findings)
     jobs: int = 0
     runs: int = 0
+    is_whole: bool = False  # the tables could be read
 
 
 async def compare_clocks(store: DoctorStore, clock: Callable[[], datetime]) -> tuple[datetime, list[Fault]]:
@@ -152,6 +157,7 @@ async def examine(store: DoctorStore, now: datetime, expected: Expectations) -> 
     if not table_names(objects) <= schema.objects:
         return examined
     await _examine_work(store, now, expected, examined)
+    examined.is_whole = True
     return examined
 
 

@@ -131,3 +131,9 @@ from unnest($1::uuid[]) as g(id)
 cross join lateral (
     select * from hourbell.skips o where o.job_id = g.id order by o.last_at desc, o.id desc limit $2
 ) as s
+
+-- name: jobs_of_lane
+select count(*) from hourbell.jobs where lane = $1 and deleted_at is null
+
+-- name: superuser
+select rolname from pg_roles where rolname = current_user and rolsuper
