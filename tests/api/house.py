@@ -113,6 +113,7 @@ async def open_house(
         app = FastAPI()
         door.guard(app)
         add_handlers(app)
+        app.include_router(sessions.login, prefix="/api/v1")
         app.include_router(sessions.router, prefix="/api/v1")
         app.include_router(_things(access), prefix="/api/v1")
         yield House(database, store, access, door, app, time)

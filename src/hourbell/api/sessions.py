@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Literal
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,6 +19,7 @@ from hourbell.api.problems import Problem
 from hourbell.api.session_cookie import COOKIE, LASTS
 from hourbell.core.roles import Role
 
+login = APIRouter(tags=["session"])
 router = APIRouter(tags=["session"])
 
 
@@ -32,23 +33,22 @@ class SessionAnswer(BaseModel):
     csrf_token: str | None = None
 
 
-@router.post(
+@login.post(
     "/session",
     operation_id="create_session",
     summary="Begin a session",
     responses=answers(None, has_body=True),
     openapi_extra=takes(SessionBody),
 )
-async def create_session(
-    request: Request, response: Response, body: Annotated[object, Depends(json_body)]
-) -> SessionAnswer:
+async def create_session(request: Request, response: Response) -> SessionAnswer:
     """Exchange a token for a session of 12 hours, or until the token ends. Any wrong token is answered the same."""
     if is_from_another_site(request):
         raise Problem(403, "cross_site", "A session begins on our own page.")
     door, place = door_of(request), place_of(ip_of(request))
-    text = _token_in(body)
-    wait = door.limits.take(place) or door.logins.begin(place)
-    if wait:
+    if wait := door.limits.take(place):
+        raise too_many(wait)
+    text = _token_in(await json_body(request))
+    if wait := door.logins.begin(place):
         raise too_many(wait)
     token = await door.access.authenticate(text)
     if token is None:
