@@ -224,6 +224,7 @@ async def _tidy(started: _Started, stores: Stores) -> None:
             await started.access.flush()
             now = started.node.engine.clock.now()
             await stores.access.forget_kept(now - _KEYS_LAST, _FORGOTTEN_AT_ONCE)
+            await stores.access.forget_sessions(now, _FORGOTTEN_AT_ONCE)
 
 
 def tune_interpreter() -> None:
