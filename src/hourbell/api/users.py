@@ -9,10 +9,11 @@ from fastapi import Depends, Header, Request
 from fastapi.dependencies.models import Dependant
 from pydantic import BaseModel, ValidationError
 
-from hourbell.api.access import Caller, needs
+from hourbell.api.access import Caller, caller, door_of, needs
 from hourbell.api.faults import faults_of
 from hourbell.api.idempotency import asked
 from hourbell.api.json_body import json_body, optional_json_body
+from hourbell.api.limits import too_many
 from hourbell.api.problems import Problem, invalid_parameter
 from hourbell.control.control import Control
 from hourbell.control.user import User
@@ -55,6 +56,12 @@ def read(model: type[Model], body: object) -> Model:
     except ValidationError as error:
         fields = [field.alias or name for name, field in model.model_fields.items()]
         raise RequestError(faults_of(error.errors(), fields)) from None
+
+
+async def limited_trigger(request: Request, found: Annotated[Caller, Depends(caller)]) -> None:
+    """Refuse a caller that starts more runs by hand than it may, whatever it may ask for otherwise."""
+    if wait := door_of(request).triggers.take(found.limited_as):
+        raise too_many(wait)
 
 
 async def known_parameters(request: Request) -> None:
