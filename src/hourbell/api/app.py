@@ -115,11 +115,15 @@ def _add_description(app: FastAPI) -> None:
         return describe(app)  # takes a while, and most servers are never asked
 
     @cache
+    def document() -> bytes:
+        return bytes(JSONResponse(described()).body)
+
+    @cache
     def page() -> str:
         return docs_page(described())
 
     async def openapi(_request: Request) -> Response:
-        return JSONResponse(described())
+        return Response(document(), media_type="application/json")
 
     async def docs(_request: Request) -> Response:
         return HTMLResponse(page(), headers={"Content-Security-Policy": DOCS_POLICY})
