@@ -217,8 +217,10 @@ def test_the_server_writes_no_traceback_about_any_of_it(server: Server) -> None:
 
 def test_1100_half_open_connections_under_ulimit_1024_stop_no_delivery(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(TICKING)
-    wrapped = ["prlimit", "--nofile=1024:1024"]
-    with Server(tmp_path, "--app", "app:scheduler", wrapper=wrapped) as server, ExitStack() as stack:
+    with (
+        Server(tmp_path, "--app", "app:scheduler", wrapper=limited_by("ulimit -n 1024")) as server,
+        ExitStack() as stack,
+    ):
         server.wait_until_serving()
         _raise_own_limit()
         wait_for_ticks(tmp_path, 1)
@@ -232,11 +234,16 @@ def test_1100_half_open_connections_under_ulimit_1024_stop_no_delivery(tmp_path:
 
 
 def test_the_descriptor_limit_is_raised_at_start(tmp_path: Path) -> None:
-    with Server(tmp_path, wrapper=["prlimit", "--nofile=512:4096"]) as server:
+    with Server(tmp_path, wrapper=limited_by("ulimit -Sn 512; ulimit -Hn 4096")) as server:
         server.wait_until_serving()
         limits = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
 
     assert limits == (4_096, 4_096)
+
+
+def limited_by(command: str) -> list[str]:
+    """A shell that runs this command, and becomes the server."""
+    return ["sh", "-c", f'{command}; exec "$0" "$@"']
 
 
 def _raise_own_limit() -> None:
