@@ -250,7 +250,7 @@ class Settings:
     http_connections_per_address: int = 200
     http_header_timeout: timedelta = timedelta(seconds=10)
     http_body_timeout: timedelta = timedelta(seconds=30)
-    event_streams: int = 20
+    event_streams: int = 50
     trigger_rate: int = 100
     import_max_mib: int = 1_024
     tick_interval: timedelta = timedelta(seconds=30)
