@@ -89,7 +89,11 @@ class Connection:
         self.protocol = HttpProtocol(config, ServerState(), {}, self.loop)  # type: ignore[arg-type]
         self.protocol.connection_made(self.transport)  # type: ignore[arg-type]
 
-    async def app(self, _scope: Any, receive: Any, _send: Any) -> None:
+    async def app(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"] == "/now":
+            await send({"type": "http.response.start", "status": 204})
+            await send({"type": "http.response.body"})
+            return
         while self.reads and (await receive())["type"] == "http.request":
             pass
         await asyncio.Event().wait()
@@ -126,6 +130,26 @@ async def test_headers_have_their_time_from_the_connection_on(connect: Connect) 
 
     assert connection.transport.is_closed
     assert connection.transport.written.startswith(b"HTTP/1.1 408 ")
+
+
+async def test_a_request_that_begins_behind_another_has_its_time_from_the_answer_on(connect: Connect) -> None:
+    connection = connect()
+    await connection.send(b"GET /now HTTP/1.1\r\nHost: x\r\n\r\nGET / HTT")
+    assert connection.transport.written.startswith(b"HTTP/1.1 204 ")
+    connection.loop.advance(HEADER - 1)
+    assert not connection.transport.is_closed
+    connection.loop.advance(1)
+
+    assert b"HTTP/1.1 408 " in connection.transport.written
+
+
+async def test_a_connection_without_a_next_request_is_closed_without_an_answer(connect: Connect) -> None:
+    connection = connect()
+    await connection.send(b"GET /now HTTP/1.1\r\nHost: x\r\n\r\n")
+    connection.loop.advance(HEADER)
+
+    assert connection.transport.is_closed
+    assert b" 408 " not in connection.transport.written
 
 
 async def test_a_request_that_is_being_answered_has_no_time_limit(connect: Connect) -> None:

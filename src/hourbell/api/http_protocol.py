@@ -117,9 +117,10 @@ class HttpProtocol(H11Protocol):
             self._close_in_time()
         elif self.conn.their_state is h11.SEND_BODY:
             self._request_timer.start("rest", self._timeouts.body_seconds, self.transport.abort)
-        elif self.conn.their_state is h11.IDLE:
+        elif self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]:
             self._request_timer.cancel()  # uvicorn waits for the next request
         else:
+            self._unset_keepalive_if_required()  # the next request has begun
             self._follow_request()
 
     def pause_writing(self) -> None:
