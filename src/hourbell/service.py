@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import uuid4
@@ -18,17 +18,21 @@ from starlette.types import ASGIApp
 
 from hourbell import __version__, clock
 from hourbell.api.app import build_app
+from hourbell.api.connections import ConnectionLimits, ConnectionShare, share_of_descriptors
 from hourbell.api.health import LoopAge, PoolUse, Readiness
+from hourbell.api.http_protocol import RequestTimeouts, ServerConfig
 from hourbell.api.middleware import Edge
+from hourbell.api.shared_answer import SharedAnswer
 from hourbell.control.access import Access, refuse_to_listen
 from hourbell.control.changes import Watch
 from hourbell.control.programs import Program
 from hourbell.core.networks import LOOPBACK
+from hourbell.descriptors import raise_descriptor_limit
 from hourbell.engine.engine import Engine
 from hourbell.metrics import Metrics
 from hourbell.node import Node, prepare, warn_at_start
 from hourbell.settings import Address, Settings, SettingsError
-from hourbell.store.base import StoreLost, StoreReadOnly, StoreUnavailable, StoreUnwritable
+from hourbell.store.base import Backlog, StoreLost, StoreReadOnly, StoreUnavailable, StoreUnwritable
 from hourbell.wiring import (
     Stores,
     build_access,
@@ -56,6 +60,7 @@ _LOOPBACK_HINT = (
 )
 _FORGOTTEN_AT_ONCE = 10_000
 _TURN = 0.0001  # seconds that a busy thread keeps others waiting; by default SQLite waits 5 ms for each statement
+_BACKLOG_SECONDS = 0.5  # that an answer about the backlog is given again: anybody may ask for it
 _LAST_ANSWERS = 5  # seconds for requests that are being answered when the server closes
 
 
@@ -100,7 +105,8 @@ class Service:
     async def run(self) -> None:
         """Serve until a signal. Raises CannotListen, StoreUnavailable, FunctionLoginRefused or MigrationError if
         it cannot start, and StoreLost if the database was deleted or replaced meanwhile."""
-        listening = _listen(*self._settings.http_addr)
+        share = _share_descriptors(self._settings)
+        listening = _listen(*self._settings.http_addr, share.backlog)
         self._handle_signals()
         loop = asyncio.get_running_loop()
 
@@ -113,7 +119,7 @@ class Service:
         stopping = asyncio.create_task(self._stopping.wait())
         await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
-            await self._serve(starting.result(), stores, listening)
+            await self._serve(starting.result(), stores, listening, share)
             await stores.close()
         starting.cancel()  # nothing is claimed yet, and a change of the schema is made whole or not at all
         stopping.cancel()
@@ -143,7 +149,8 @@ class Service:
         access = build_access(stores, engine.clock.now)
         control = build_control(settings, stores, keys, access, gate, engine.clock.now)
         door = await build_door(settings, stores, keys, access, engine.clock.now)
-        app = build_app(control, door, lambda: _readiness(engine, stores), metrics, version=__version__)
+        backlog = SharedAnswer(lambda: _backlog(engine, stores), seconds=_BACKLOG_SECONDS, elapsed=clock.elapsed)
+        app = build_app(control, door, lambda: _readiness(engine, stores, backlog.get), metrics, version=__version__)
         edge = Edge(
             app,
             new_id=lambda: str(uuid4()),
@@ -154,9 +161,16 @@ class Service:
         await node.start(now)
         return _Started(node, access, known_access, control.watch, edge)
 
-    async def _serve(self, started: _Started, stores: Stores, listening: socket.socket) -> None:
+    async def _serve(self, started: _Started, stores: Stores, listening: socket.socket, share: ConnectionShare) -> None:
         """Answer until the signal; then stop in order, with the HTTP server last: a drain can be watched."""
-        server = _server(started.app)
+        settings = self._settings
+        connections = ConnectionLimits(
+            share.connections, settings.http_connections_per_address, settings.trusted_proxies, clock.elapsed
+        )
+        timeouts = RequestTimeouts(
+            settings.http_header_timeout.total_seconds(), settings.http_body_timeout.total_seconds()
+        )
+        server = _server(started.app, connections, timeouts, share.backlog)
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         tidying = asyncio.create_task(_tidy(started, stores))
         following = asyncio.create_task(_follow_access(self._settings, started.access, started.known_access))
@@ -198,19 +212,26 @@ class Service:
             os._exit(SECOND_SIGNAL)  # leases run out by themselves; nothing is lost
 
 
-def _server(app: ASGIApp) -> _Server:
-    return _Server(
-        uvicorn.Config(
-            app,
-            http="h11",  # what else is installed must not change how requests are read
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=_LAST_ANSWERS,
-        )
-    )
+def _server(
+    app: ASGIApp,
+    connections: ConnectionLimits | None = None,
+    timeouts: RequestTimeouts = RequestTimeouts(),  # noqa: B008 - a frozen value
+    backlog: int = _BACKLOG,
+) -> _Server:
+    """The HTTP server of an app; without connection limits, one for tests."""
+    connections = connections or ConnectionLimits(_BACKLOG, 0, (), clock.elapsed)
+    config = ServerConfig(app, connections, timeouts, backlog=backlog, timeout_graceful_shutdown=_LAST_ANSWERS)
+    return _Server(config)
+
+
+def _share_descriptors(settings: Settings) -> ConnectionShare:
+    """Raise the descriptor limit, and give the HTTP server its share of it."""
+    limit = raise_descriptor_limit()
+    share = share_of_descriptors(settings.http_connections, limit, settings.slots)
+    if share.connections < settings.http_connections:
+        facts = {"limit": limit, "http_connections": share.connections, "asked": settings.http_connections}
+        log.warning("descriptor_limit_low", extra=facts)
+    return share
 
 
 async def _tidy(started: _Started, stores: Stores) -> None:
@@ -219,7 +240,9 @@ async def _tidy(started: _Started, stores: Stores) -> None:
         await asyncio.sleep(_TIDY_SECONDS)
         with contextlib.suppress(StoreUnavailable):
             await started.access.flush()
-            await stores.access.forget_kept(started.node.engine.clock.now() - _KEYS_LAST, _FORGOTTEN_AT_ONCE)
+            now = started.node.engine.clock.now()
+            await stores.access.forget_kept(now - _KEYS_LAST, _FORGOTTEN_AT_ONCE)
+            await stores.access.forget_sessions(now, _FORGOTTEN_AT_ONCE)
 
 
 def tune_interpreter() -> None:
@@ -263,7 +286,13 @@ def _ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-async def _readiness(engine: Engine, stores: Stores) -> Readiness:
+async def _backlog(engine: Engine, stores: Stores) -> Backlog:
+    return await stores.engine.backlog(engine.clock.now(), engine.live_for)
+
+
+async def _readiness(
+    engine: Engine, stores: Stores, ask_backlog: Callable[[], Awaitable[Backlog]] | None = None
+) -> Readiness:
     error = await stores.write_error()
     problem = None if error is None else _told_to_all(error)
     if engine.is_stopping:
@@ -272,7 +301,7 @@ async def _readiness(engine: Engine, stores: Stores) -> Readiness:
     pools = tuple(PoolUse(pool.name, pool.size, pool.taken, dict(pool.overdue.most_common())) for pool in engine.pools)
     now = engine.clock.now()
     try:
-        backlog = await stores.engine.backlog(now, engine.live_for)
+        backlog = await (ask_backlog() if ask_backlog is not None else _backlog(engine, stores))
     except StoreReadOnly as refused:
         return Readiness(database_reachable=True, loops=loops, pools=pools, database_problem=str(refused))
     except StoreUnavailable:
@@ -295,13 +324,13 @@ def _told_to_all(error: StoreUnavailable) -> str:
     return error.reason if isinstance(error, StoreUnwritable) else "the last write failed; the log says why"
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int, backlog: int = _BACKLOG) -> socket.socket:
     """Take the address before anything else is done: a second process on it is told so at once."""
     listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
-        listening.listen(_BACKLOG)
+        listening.listen(backlog)
     except OSError as error:
         listening.close()
         raise CannotListen(error.strerror or str(error)) from error

@@ -250,6 +250,13 @@ class Settings:
     http_addr: Address = _LOOPBACK
     api_rate: int = 200
     trusted_proxies: tuple[Network, ...] = ()
+    http_connections: int = 1_000
+    http_connections_per_address: int = 200
+    http_header_timeout: timedelta = timedelta(seconds=10)
+    http_body_timeout: timedelta = timedelta(seconds=30)
+    event_streams: int = 50
+    trigger_rate: int = 100
+    import_max_mib: int = 1_024
     tick_interval: timedelta = timedelta(seconds=30)
     lease: timedelta = timedelta(seconds=60)
     reap_interval: timedelta = timedelta(seconds=5)
@@ -302,6 +309,13 @@ READERS: Mapping[str, Callable[[str], object]] = {
     "http_addr": _address,
     "api_rate": _number(0, 1_000_000),
     "trusted_proxies": parse_networks,
+    "http_connections": _number(1, 1_000_000),
+    "http_connections_per_address": _number(0, 1_000_000),
+    "http_header_timeout": _duration(1),
+    "http_body_timeout": _duration(1),
+    "event_streams": _number(1, 500),
+    "trigger_rate": _number(0, 1_000_000),
+    "import_max_mib": _number(1, 1_000_000),
     "tick_interval": _duration(1),
     "lease": _duration(1),
     "reap_interval": _duration(1),

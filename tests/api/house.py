@@ -15,7 +15,7 @@ from hourbell.api import sessions
 from hourbell.api.access import Caller, Door, needs
 from hourbell.api.idempotency import IdempotentRoute, TellsSecret, asked
 from hourbell.api.json_body import json_body, optional_json_body
-from hourbell.api.limits import Limits, LoginLimits
+from hourbell.api.limits import UNKNOWN_TOKENS_PER_SECOND, Limits, LoginLimits, Repeats
 from hourbell.api.middleware import Edge
 from hourbell.api.problems import add_handlers
 from hourbell.api.session_cookie import COOKIE, SessionCookies
@@ -109,10 +109,13 @@ async def open_house(
             logins=LoginLimits(elapsed=time.elapsed),
             is_local=is_local,
             pause=pause,
+            unknown_tokens=Limits(UNKNOWN_TOKENS_PER_SECOND, elapsed=time.elapsed),
+            refusals=Repeats(elapsed=time.elapsed),
         )
         app = FastAPI()
         door.guard(app)
         add_handlers(app)
+        app.include_router(sessions.login, prefix="/api/v1")
         app.include_router(sessions.router, prefix="/api/v1")
         app.include_router(_things(access), prefix="/api/v1")
         yield House(database, store, access, door, app, time)

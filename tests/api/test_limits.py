@@ -2,7 +2,7 @@
 
 import pytest
 
-from hourbell.api.limits import Limits, LoginLimits, place_of, too_many
+from hourbell.api.limits import Limits, LoginLimits, Repeats, StreamLimits, place_of, too_many
 from tests.api.house import Time
 
 
@@ -152,3 +152,30 @@ def test_the_hosts_of_one_ipv6_network_are_one_place(ip: str, place: str) -> Non
 @pytest.mark.parametrize(("wait", "seconds"), [(0.01, "1"), (1.0, "1"), (1.2, "2"), (60.0, "60")])
 def test_who_comes_too_often_is_told_whole_seconds(wait: float, seconds: str) -> None:
     assert too_many(wait).headers == {"Retry-After": seconds}
+
+
+def test_a_caller_has_so_many_streams_and_the_process_so_many() -> None:
+    streams = StreamLimits(2, 3)
+    begun = [streams.begin(caller) for caller in ("a", "a", "a", "b", "c")]
+
+    assert [each and each.status for each in begun] == [None, None, 429, None, 503]
+    streams.end("a")
+    assert streams.begin("a") is None
+
+
+def test_equal_log_lines_are_written_once_a_minute_with_the_number_left_out() -> None:
+    time = Time()
+    repeats = Repeats(elapsed=time.elapsed)
+    written = [repeats.admit("a") for _ in range(3)] + [repeats.admit("b")]
+    time.seconds += 60
+
+    assert written == [0, None, None, 0]
+    assert repeats.admit("a") == 2
+
+
+def test_only_so_many_kinds_of_lines_are_remembered() -> None:
+    repeats = Repeats(elapsed=Time().elapsed, most_keys=100)
+    for number in range(1_000):
+        repeats.admit(str(number))
+
+    assert len(repeats._seen) == 100

@@ -73,7 +73,77 @@ async def test_a_session_is_left_by_deleting_its_cookie(house: House) -> None:
     assert answer.status_code == 204
     assert answer.headers["set-cookie"].startswith('__Host-hourbell=""')
     assert {"Max-Age=0", "Secure", "Path=/"} <= set(answer.headers["set-cookie"].split("; "))
+
+
+async def test_a_copied_cookie_no_longer_works_after_the_session_was_deleted(house: House) -> None:
+    token = await house.token()
+    headers, _ = await house.log_in(token)
+    others, _ = await house.log_in(token)  # of the same token, in the same second
+    assert (await house.ask("GET", PATH, headers=headers)).status_code == 200
+    assert (await house.ask("DELETE", PATH, headers=headers)).status_code == 204
+
+    assert (await house.ask("GET", PATH, headers=headers)).status_code == 401
+    assert (await house.ask("PUT", "/api/v1/things", headers=headers)).status_code == 401
+    assert (await house.ask("GET", PATH, headers=others)).status_code == 200
+    assert (await house.ask("GET", PATH, token=token)).status_code == 200
+
+
+async def test_a_session_is_deleted_from_its_own_page_only(house: House) -> None:
+    headers, _ = await house.log_in(await house.token())
+
     assert (await house.ask("DELETE", PATH, headers={"Cookie": headers["Cookie"]})).json()["code"] == "cross_site"
+    assert (await house.ask("GET", PATH, headers=headers)).status_code == 200
+
+
+async def test_a_login_that_is_too_large_is_not_read(house: House) -> None:
+    answer = await house.ask("POST", PATH, json={"token": "x" * 5_000}, headers=SAME)
+
+    assert (answer.status_code, answer.json()["code"]) == (413, "body_too_large")
+
+
+async def test_the_log_tells_wrong_tokens_apart_and_the_answer_does_not(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    gone, revoked = await house.access.create("gone", Role.ADMIN, "test")
+    await house.access.revoke(gone.id, "test")
+    old, expired = await house.access.create("old", Role.ADMIN, "test", expires_in=timedelta(seconds=1))
+    kept, good = await house.access.create("kept", Role.ADMIN, "test")
+    left, _ = await house.log_in(good.reveal())
+    await house.ask("DELETE", PATH, headers=left)
+    house.time.seconds += 1
+    with caplog.at_level(logging.WARNING, "hourbell.api"):
+        answers = [
+            await house.ask("GET", "/api/v1/things", **sent)
+            for sent in (
+                {},
+                {"token": "x"},
+                {"token": token_text(b"x" * 32)},
+                {"token": expired.reveal()},
+                {"token": revoked.reveal()},
+                {"headers": {"Cookie": left["Cookie"]}},
+            )
+        ]
+
+    assert {(each.status_code, each.text) for each in answers} == {(401, answers[0].text)}
+    assert [(line["message"], line["reason"], line["token_id"]) for line in map(vars, caplog.records)] == [
+        ("authentication_failed", "missing", None),
+        ("authentication_failed", "malformed", None),
+        ("authentication_failed", "unknown", None),
+        ("authentication_failed", "expired", old.id),
+        ("authentication_failed", "revoked", gone.id),
+        ("authentication_failed", "session_ended", kept.id),
+    ]
+
+
+async def test_equal_refusals_fill_no_log(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    await house.token()
+    with caplog.at_level(logging.WARNING, "hourbell.api"):
+        for _ in range(100):
+            await house.ask("GET", "/api/v1/things")
+        house.time.seconds += 60
+        await house.ask("GET", "/api/v1/things")
+
+    assert [vars(record)["left_out"] for record in caplog.records] == [0, 99]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from hourbell.core.roles import Role
-from hourbell.store.access import AccessStore, Token
+from hourbell.store.access import AccessStore, EndedSession, Token
 from hourbell.store.base import AlreadyAsked, Request
 from hourbell.store.control import ControlStore
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, a_job
@@ -96,6 +96,34 @@ async def test_the_next_token_closes_access_and_its_end_does_not_open_it(access:
     await access.revoke_token(token.id, T0 + HOUR, BY)
 
     assert not await access.is_open()
+
+
+async def test_the_digests_of_valid_tokens_are_read_newest_first(access: AccessStore) -> None:
+    revoked = a_token()
+    for number, token in enumerate(
+        [a_token(), a_token(expires_at=T0 + HOUR), a_token(expires_at=None, created_at=T0 + MINUTE), revoked]
+    ):
+        await access.add_token(token, bytes([number]), BY)
+    await access.revoke_token(revoked.id, T0, BY)
+
+    assert await access.valid_digests(T0 + HOUR, 10) == [b"\x02", b"\x00"]
+    assert await access.valid_digests(T0 + HOUR, 1) == [b"\x02"]
+
+
+async def test_a_session_is_ended_once_and_forgotten_when_it_has_expired(
+    access: AccessStore, database: Database
+) -> None:
+    token, ids = uuid4(), [uuid4() for _ in range(3)]
+    assert not await access.is_session_ended(ids[0])
+    for number, each in enumerate([*ids, ids[0]]):
+        await access.end_session(EndedSession(each, token, T0 + number * HOUR), T0, BY, request=Request("call"))
+
+    assert [await access.is_session_ended(each) for each in ids] == [True] * 3
+    assert [(row["action"], row["subject"]) for row in await database.rows("audit")] == [
+        ("session.end", str(token))
+    ] * 3
+    assert [await access.forget_sessions(T0 + HOUR, 1) for _ in range(3)] == [1, 1, 0]
+    assert [await access.is_session_ended(each) for each in ids] == [False, False, True]
 
 
 async def test_the_last_use_of_a_token_never_goes_back(access: AccessStore, database: Database) -> None:

@@ -80,6 +80,12 @@ def test_what_is_missing_runs_in_order() -> None:
     assert pending(known, {1: known[0].checksum}) == known[1:]
 
 
+def test_numbers_may_be_left_out() -> None:
+    known = [Migration(number, "x", "select 1") for number in (1, 4)]
+
+    assert pending(known, {1: known[0].checksum, 4: known[1].checksum}) == []
+
+
 async def test_a_migration_that_fails_midway_leaves_nothing(empty_database: Database) -> None:
     if isinstance(empty_database, PostgresDatabase):
         await empty_database.sql("create schema hourbell")

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from hourbell.control.access import Access, refuse_to_listen
+from hourbell.control.access import Access, TooManyUnknown, refuse_to_listen
 from hourbell.core.roles import Role
 from hourbell.core.token_text import token_text
 from hourbell.settings import Address
@@ -24,6 +24,7 @@ class Counting(SqliteAccessStore):
     """Counts the look-ups, and may be out of reach."""
 
     lookups = 0
+    digests_read = 0
     is_away = False
 
     async def token_by_digest(self, digest: bytes) -> Token | None:
@@ -33,6 +34,10 @@ class Counting(SqliteAccessStore):
     async def token(self, token_id: UUID) -> Token | None:
         self.lookups += 1
         return await super().token(token_id)
+
+    async def valid_digests(self, now: datetime, limit: int) -> list[bytes]:
+        self.digests_read += 1
+        return await super().valid_digests(now, limit)
 
     async def touch_tokens(self, used: Mapping[UUID, datetime]) -> None:
         if self.is_away:
@@ -145,6 +150,38 @@ async def test_wrong_tokens_push_out_no_valid_one_and_are_forgotten(node: Node, 
 
     await node.access.authenticate(token_text((0).to_bytes(32, "big")))
     assert store.lookups == before + 1
+
+
+async def test_of_10_000_unknown_tokens_few_are_looked_up_and_a_valid_one_still_works(
+    node: Node, store: Counting
+) -> None:
+    _, known = await node.access.create("known", Role.ADMIN, "test")
+    _, fresh = await node.access.create("fresh", Role.ADMIN, "test")  # this process has never seen it
+    await node.access.authenticate(known.reveal())
+    before, allowed, refused = store.lookups, iter([0.0] * 25), 0
+    for number in range(10_000):
+        try:
+            await node.access.authenticate(token_text(number.to_bytes(32, "big")), delay=lambda: next(allowed, 1.0))
+        except TooManyUnknown as error:
+            refused += error.wait == 1.0
+
+    assert (store.lookups - before, refused, store.digests_read) == (25, 9_975, 1)
+    for text in (known, fresh):
+        assert await node.access.authenticate(text.reveal(), delay=lambda: 1.0) is not None
+    node.seconds = 6  # nothing is believed any more
+    for text in (known, fresh):
+        assert await node.access.authenticate(text.reveal(), delay=lambda: 1.0) is not None
+
+
+async def test_a_token_made_elsewhere_works_within_a_second_while_unknown_ones_are_refused(
+    node: Node, store: Counting
+) -> None:
+    with pytest.raises(TooManyUnknown):
+        await node.access.authenticate(token_text(b"x" * 32), delay=lambda: 1.0)
+    _, text = await Node(store).access.create("ci", Role.ADMIN, "test")
+    node.seconds = 1
+
+    assert await node.access.authenticate(text.reveal(), delay=lambda: 1.0) is not None
 
 
 async def test_a_server_is_open_until_the_first_token_and_stays_closed_when_the_last_is_revoked(node: Node) -> None:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,10 +19,12 @@ _START = 30.0  # seconds until it serves, on a busy machine
 class Server:
     """One process in its folder. Leaving the context ends it, whatever the test did."""
 
-    def __init__(self, folder: Path, *arguments: str, name: str = "server", **environment: str) -> None:
+    def __init__(
+        self, folder: Path, *arguments: str, name: str = "server", wrapper: Sequence[str] = (), **environment: str
+    ) -> None:
         self._folder = folder
         self._log = folder / f"{name}.log"
-        command = [sys.executable, "-m", "hourbell", "serve", *arguments]
+        command = [*wrapper, sys.executable, "-m", "hourbell", "serve", *arguments]
         kept = {variable: os.environ[variable] for variable in _KEPT if variable in os.environ}
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(

@@ -7,8 +7,9 @@
 
 import asyncio
 import hmac
+import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated
 from uuid import UUID
@@ -17,6 +18,7 @@ from fastapi import Depends
 from starlette.applications import Starlette
 from starlette.requests import Request
 
+from hourbell import clock
 from hourbell.api.cross_site import (
     has_foreign_origin,
     is_from_another_site,
@@ -25,13 +27,25 @@ from hourbell.api.cross_site import (
     names_this_machine,
     sign_of_proxy,
 )
-from hourbell.api.limits import Limits, LoginLimits, place_of, too_many
+from hourbell.api.limits import (
+    MAX_STREAMS,
+    UNKNOWN_TOKENS_PER_SECOND,
+    Limits,
+    LoginLimits,
+    Repeats,
+    StreamLimits,
+    place_of,
+    too_many,
+)
+from hourbell.api.middleware import shown_path
 from hourbell.api.problems import Problem
 from hourbell.api.session_cookie import COOKIE, Session, SessionCookies
-from hourbell.control.access import Access
+from hourbell.control.access import Access, Refusal, TooManyUnknown
 from hourbell.core.roles import Role
 from hourbell.store.access import AccessStore, Token
 from hourbell.store.base import StoreUnavailable
+
+log = logging.getLogger("hourbell.api")
 
 LOCAL = "local"
 _TOKEN = "token:"  # before the name of a token, so that none can be named as somebody else
@@ -48,6 +62,11 @@ class Door:
     logins: LoginLimits
     is_local: bool  # the server listens on loopback only
     pause: Callable[[float], Awaitable[object]] = asyncio.sleep
+    unknown_tokens: Limits = field(default_factory=lambda: Limits(UNKNOWN_TOKENS_PER_SECOND, elapsed=clock.elapsed))
+    triggers: Limits = field(default_factory=lambda: Limits(0, elapsed=clock.elapsed))
+    streams: StreamLimits = field(default_factory=lambda: StreamLimits(MAX_STREAMS, MAX_STREAMS))
+    import_bytes: int = 1024**3
+    refusals: Repeats = field(default_factory=lambda: Repeats(elapsed=clock.elapsed))
 
     def guard(self, app: Starlette) -> None:
         """Make this the door of an app."""
@@ -65,6 +84,11 @@ class Caller:
     request_id: str
     is_session: bool
     expires_at: datetime | None = None
+
+    @property
+    def limited_as(self) -> str:
+        """Whose limits apply: the token's, or those of the place without one."""
+        return str(self.token_id) if self.token_id else place_of(self.ip)
 
     @property
     def name(self) -> str:
@@ -97,12 +121,15 @@ async def caller(request: Request) -> Caller:
     if known is not None:
         return known
     door = door_of(request)
-    found = await _identify(request, door)
-    place = place_of(ip_of(request))
-    wait = door.limits.take(str(found.token_id) if found is not None and found.token_id else place)
+    try:
+        found = await _identify(request, door)
+    except TooManyUnknown as error:
+        raise too_many(error.wait) from None
+    wait = door.limits.take(found.limited_as if found is not None else place_of(ip_of(request)))
     if wait:
         raise too_many(wait)
     if found is None:
+        log_refusal(request, _refusal(request, door))
         has_tokens = not (door.is_local and await door.access.is_open())
         raise not_authenticated(has_tokens=has_tokens)
     request.state.caller = found
@@ -113,7 +140,7 @@ async def is_let_in(request: Request) -> bool:
     """Whether the caller of an answer that is still being given would be let in now: a token may be revoked since."""
     try:
         return await _identify(request, door_of(request)) is not None
-    except (Problem, StoreUnavailable):
+    except (Problem, StoreUnavailable, TooManyUnknown):
         return False
 
 
@@ -177,18 +204,42 @@ async def _identify(request: Request, door: Door) -> Caller | None:
         scheme, _, text = given[0].partition(" ")
         if len(given) > 1 or scheme.lower() != "bearer":
             return None
-        token = await door.access.authenticate(text.strip())
+        place = place_of(ip_of(request))
+        token = await door.access.authenticate(text.strip(), delay=lambda: door.unknown_tokens.take(place))
         return _with_token(request, token, token.expires_at) if token is not None else None
     session = session_of(request)
     if session is not None:
         token = await door.access.session_token(session.token_id)
-        if token is not None:
+        if token is not None and not await door.access.is_session_ended(session.id):
             _check_session(request, session)
             return _with_token(request, token, ends_at(session, token), is_session=True)
     if door.is_local and await door.access.is_open():
         _check_local(request)
         return Caller(LOCAL, Role.ADMIN, None, ip_of(request), request_id_of(request), is_session=False)
     return None
+
+
+def log_refusal(request: Request, refusal: Refusal) -> None:
+    """Log why somebody was not let in, once a minute for each place and token: the answer says nothing of it."""
+    ip = ip_of(request)
+    left_out = door_of(request).refusals.admit(f"{place_of(ip)} {refusal.reason} {refusal.token_id}")
+    if left_out is None:
+        return
+    facts = {"reason": refusal.reason, "token_id": refusal.token_id, "ip": ip, "request_id": request_id_of(request)}
+    log.warning("authentication_failed", extra={**facts, "path": shown_path(request.scope), "left_out": left_out})
+
+
+def _refusal(request: Request, door: Door) -> Refusal:
+    """Why the request was not let in."""
+    given = request.headers.getlist("authorization")
+    if given:
+        scheme, _, text = given[0].partition(" ")
+        is_bearer = len(given) == 1 and scheme.lower() == "bearer"
+        return door.access.refusal(text.strip()) if is_bearer else Refusal("malformed")
+    if COOKIE in request.cookies:
+        session = session_of(request)
+        return Refusal("session_ended") if session is None else door.access.session_refusal(session.token_id)
+    return Refusal("missing")
 
 
 def ends_at(session: Session, token: Token) -> datetime:

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from hourbell.api import applying, events, imports, jobs, overview, runs, sessions
-from hourbell.api.access import Door, caller_or_local, is_known
+from hourbell.api.access import Door, caller, caller_or_local, is_known
 from hourbell.api.docs_page import DOCS_POLICY, docs_page
 from hourbell.api.documented import answers
 from hourbell.api.health import Readiness, health_endpoints
@@ -80,16 +80,20 @@ def build_app(
 
 
 def _api() -> APIRouter:
-    api = APIRouter(prefix=API, dependencies=[Depends(known_parameters)], generate_unique_id_function=_name)
+    """Every route but a login asks first who calls: nothing is done for somebody who may not come in."""
+    closed = APIRouter(dependencies=[Depends(caller), Depends(known_parameters)], generate_unique_id_function=_name)
     for prefix in ("jobs", "schedules"):
         name = _name if prefix == "jobs" else _schedule_name
-        api.include_router(applying.router, prefix=f"/{prefix}", tags=[prefix], generate_unique_id_function=name)
-        api.include_router(imports.router, prefix=f"/{prefix}", tags=[prefix], generate_unique_id_function=name)
-        api.include_router(jobs.router, prefix=f"/{prefix}", tags=[prefix], generate_unique_id_function=name)
-    api.include_router(runs.router, prefix="/runs", tags=["runs"])
-    api.include_router(overview.router, tags=["overview"])
-    api.include_router(events.router, tags=["overview"])
-    api.include_router(sessions.router)
+        closed.include_router(applying.router, prefix=f"/{prefix}", tags=[prefix], generate_unique_id_function=name)
+        closed.include_router(imports.router, prefix=f"/{prefix}", tags=[prefix], generate_unique_id_function=name)
+        closed.include_router(jobs.router, prefix=f"/{prefix}", tags=[prefix], generate_unique_id_function=name)
+    closed.include_router(runs.router, prefix="/runs", tags=["runs"])
+    closed.include_router(overview.router, tags=["overview"])
+    closed.include_router(events.router, tags=["overview"])
+    closed.include_router(sessions.router)
+    api = APIRouter(prefix=API, generate_unique_id_function=_name)
+    api.include_router(closed)
+    api.include_router(sessions.login, dependencies=[Depends(known_parameters)])
     return api
 
 
@@ -110,11 +114,19 @@ def _add_description(app: FastAPI) -> None:
     def described() -> dict[str, Any]:
         return describe(app)  # takes a while, and most servers are never asked
 
+    @cache
+    def document() -> bytes:
+        return bytes(JSONResponse(described()).body)
+
+    @cache
+    def page() -> str:
+        return docs_page(described())
+
     async def openapi(_request: Request) -> Response:
-        return JSONResponse(described())
+        return Response(document(), media_type="application/json")
 
     async def docs(_request: Request) -> Response:
-        return HTMLResponse(docs_page(described()), headers={"Content-Security-Policy": DOCS_POLICY})
+        return HTMLResponse(page(), headers={"Content-Security-Policy": DOCS_POLICY})
 
     for path, endpoint in (("/openapi.json", openapi), ("/docs", docs)):
         app.add_api_route(path, endpoint, include_in_schema=False, dependencies=[Depends(caller_or_local)])

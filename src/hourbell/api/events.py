@@ -1,23 +1,22 @@
 """Server-sent events: which jobs and runs changed, at most one event a second."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
-from hourbell.api.access import is_let_in
+from hourbell.api.access import CallerDep, door_of, is_let_in
 from hourbell.api.documented import answers
-from hourbell.api.problems import Problem
 from hourbell.api.users import ControlDep, Viewer
 from hourbell.control.changes import Event, Quiet, Watch
 
 router = APIRouter()
 
 MEDIA_TYPE = "text/event-stream"
-_MOST = 500  # streams of one process
 _ANSWER: dict[int | str, dict[str, Any]] = {
     200: {"description": "Events `changes` and `reset`, without an end.", "content": {MEDIA_TYPE: {}}}
 }
@@ -27,17 +26,31 @@ _ANSWER: dict[int | str, dict[str, Any]] = {
 async def listen(
     request: Request,
     control: ControlDep,
+    caller: CallerDep,
     user: Viewer,
     last_event_id: Annotated[str | None, Header(max_length=100)] = None,
 ) -> Response:
     """Which jobs and runs changed. `reset` says that something may have been missed: look at everything again."""
     del user
-    if control.watch.listeners >= _MOST:
-        raise Problem(
-            503, "too_many_listeners", f"{_MOST} listen already; come back later.", headers={"Retry-After": "30"}
-        )
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_events(request, control.watch, last_event_id), media_type=MEDIA_TYPE, headers=headers)
+    streams, name = door_of(request).streams, caller.limited_as
+    if (refused := streams.begin(name)) is not None:
+        raise refused
+    return _EventStream(_events(request, control.watch, last_event_id), lambda: streams.end(name))
+
+
+class _EventStream(StreamingResponse):
+    """Calls `on_end` once, however the stream ends."""
+
+    def __init__(self, events: AsyncIterator[bytes], on_end: Callable[[], None]) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(events, media_type=MEDIA_TYPE, headers=headers)
+        self._on_end = on_end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._on_end()
 
 
 async def _events(request: Request, watch: Watch, last_id: str | None) -> AsyncIterator[bytes]:

@@ -13,8 +13,10 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from hourbell.api import render, shapes
+from hourbell.api.access import door_of
 from hourbell.api.documented import answers
 from hourbell.api.jobs import DropSecrets, DryRun, TakeOver
+from hourbell.api.json_body import announced_bytes
 from hourbell.api.problems import Problem
 from hourbell.api.users import ControlDep, Editor
 from hourbell.control.imports import LONGEST_LINE, LineResult, Owner
@@ -24,6 +26,8 @@ from hourbell.store.bundles import Imported
 router = APIRouter()
 
 NDJSON = "application/x-ndjson"
+MAX_LINES = 2_000_000
+_TOO_LARGE = "import_too_large"
 _encode = json.JSONEncoder(ensure_ascii=False).encode  # made once: `json.dumps` would make one for each line
 _IN_MEMORY = 1024 * 1024
 _PART = 64 * 1024
@@ -67,7 +71,10 @@ async def import_jobs(
             400, "prune_needs_source", "Pruning needs a source, so that it deletes only jobs that came from it."
         )
     owner = Owner(managed_by, source, prune, take_over, drop_secrets)
-    results = control.imports.run(_lines(request), owner, user, dry_run=dry_run)
+    most = door_of(request).import_bytes
+    if (announced := announced_bytes(request)) is not None and announced > most:
+        raise _TooLarge.of_bytes(most).problem()
+    results = control.imports.run(_lines(request, most), owner, user, dry_run=dry_run)
     spool = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - it is read and closed while the answer goes out
     try:
         await _spool(results, spool)
@@ -77,11 +84,32 @@ async def import_jobs(
     return StreamingResponse(_parts(spool), media_type=NDJSON)
 
 
-async def _lines(request: Request) -> AsyncIterator[bytes]:
-    """The lines of a body as they come; one that is too long is cut, and so refused as JSON that ends too early."""
-    rest = b""
+class _TooLarge(Exception):
+    """An import that goes on after all that is read of one; the message says how much that is."""
+
+    @classmethod
+    def of_bytes(cls, most: int) -> "_TooLarge":
+        return cls(f"an import has at most {most:,} bytes (HOURBELL_IMPORT_MAX_MIB); send the rest in another one")
+
+    def problem(self) -> Problem:
+        message = str(self)
+        return Problem(413, _TOO_LARGE, f"{message[0].upper()}{message[1:]}.", headers={"Connection": "close"})
+
+
+async def _lines(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
+    """The lines of a body as they come; one that is too long is cut, and so refused as JSON that ends too early.
+
+    Raises _TooLarge after so many bytes or MAX_LINES.
+    """
+    rest, size, count = b"", 0, 0
     async for part in request.stream():
+        size += len(part)
+        if size > most_bytes:
+            raise _TooLarge.of_bytes(most_bytes)
         *whole, rest = (rest + part).split(b"\n")
+        count += len(whole)
+        if count > MAX_LINES:
+            raise _TooLarge(f"an import has at most {MAX_LINES:,} lines; send the rest in another one")
         for line in whole:
             yield line[: LONGEST_LINE + 1]
         rest = rest[: LONGEST_LINE + 1]
@@ -99,6 +127,11 @@ async def _spool(results: AsyncIterator[list[LineResult]], spool: IO[bytes]) -> 
             raise
         message = "the database is out of reach; what has a result is stored, import the rest again"
         spool.write(_line(LineResult(None, None, Imported.REFUSED, code="database_unavailable", message=message)))
+    except _TooLarge as error:
+        if not spool.tell():
+            raise error.problem() from None
+        message = f"{error}; what has a result is stored"
+        spool.write(_line(LineResult(None, None, Imported.REFUSED, code=_TOO_LARGE, message=message)))
 
 
 async def _parts(spool: IO[bytes]) -> AsyncIterator[bytes]:

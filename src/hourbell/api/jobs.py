@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from starlette.responses import JSONResponse, Response
 
 from hourbell.api import bodies, render, shapes
@@ -17,6 +17,7 @@ from hourbell.api.users import (
     OptionalBody,
     Version,
     Viewer,
+    limited_trigger,
     read,
 )
 from hourbell.api.values import Cursor, Instant, JobRef, Limit
@@ -235,6 +236,7 @@ async def resume_job(
     "/{job}/trigger",
     summary="Run a job now",
     status_code=201,
+    dependencies=[Depends(limited_trigger)],
     responses=answers(shapes.Triggered, 404, 409, status=201, has_body=True),
     openapi_extra=takes(bodies.TriggerBody, required=False),
 )

@@ -1,13 +1,22 @@
 """JSON bodies: of one media type, at most 1 MiB, and read in one way only. What is too large is not read to its end."""
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
 from starlette.requests import Request
 
 from hourbell.api.problems import Problem
 from hourbell.core.strict_json import parse_json
 
 MOST_BYTES = 1024 * 1024
-MOST_BYTES_OF = {"/jobs/apply": 8 * MOST_BYTES, "/schedules/apply": 8 * MOST_BYTES}  # by how the path ends
+MOST_BYTES_OF = {  # by path
+    "/api/v1/jobs/apply": 8 * MOST_BYTES,
+    "/api/v1/schedules/apply": 8 * MOST_BYTES,
+    "/api/v1/session": 4 * 1024,
+}
 _LONGEST_LENGTH = 19
+_PARSED_AT_ONCE_BYTES = 32 * 1024
+_large_bodies = ThreadPoolExecutor(1, "large-bodies")  # they wait for each other, and nobody else for them
 _MEDIA_TYPES = ("application/json", "application/merge-patch+json")
 
 
@@ -15,7 +24,9 @@ async def json_body(request: Request) -> object:
     """The value a request brings; a Problem if it brings none."""
     body = await read_body(request)
     _check_media_type(request)
-    return parse_json(body)
+    if len(body) <= _PARSED_AT_ONCE_BYTES:
+        return parse_json(body)
+    return await asyncio.get_running_loop().run_in_executor(_large_bodies, parse_json, body)
 
 
 async def optional_json_body(request: Request) -> object:
@@ -30,8 +41,8 @@ async def optional_json_body(request: Request) -> object:
 async def read_body(request: Request, *, most: int | None = None) -> bytes:
     """The bytes of a body, however often they are asked for, counted while they come."""
     if not hasattr(request, "_body"):
-        most = most or _most_of(request)
-        announced = _announced(request)
+        most = most or MOST_BYTES_OF.get(request.url.path, MOST_BYTES)
+        announced = announced_bytes(request)
         if announced is not None and announced > most:
             raise _too_large(most, announced)
         body = bytearray()
@@ -43,12 +54,8 @@ async def read_body(request: Request, *, most: int | None = None) -> bytes:
     return await request.body()
 
 
-def _most_of(request: Request) -> int:
-    ends = (most for end, most in MOST_BYTES_OF.items() if request.url.path.endswith(end))
-    return next(ends, MOST_BYTES)
-
-
-def _announced(request: Request) -> int | None:
+def announced_bytes(request: Request) -> int | None:
+    """The length of the body by its Content-Length; None if the request has none."""
     text = request.headers.get("content-length", "")
     return int(text) if text.isdecimal() and len(text) < _LONGEST_LENGTH else None
 

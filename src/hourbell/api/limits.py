@@ -4,7 +4,7 @@ Pure arithmetic on the seconds that are handed in. Of the callers that were seen
 """
 
 import math
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
@@ -16,6 +16,10 @@ _MOST_CALLERS = 10_000
 _TRIES, _PER_SECONDS = 10, 60.0
 _LONGEST_WAIT = 3_600.0
 _FORGIVEN_SECONDS = 7_200.0
+_REPEATED_SECONDS = 60.0
+_LATER = {"Retry-After": "30"}
+UNKNOWN_TOKENS_PER_SECOND = 5  # that are looked up for one place
+MAX_STREAMS = 500  # of one process
 
 
 class Limits:
@@ -83,6 +87,51 @@ class LoginLimits:
         tries = self._tries.get(place)
         if tries is not None and tries.count:
             tries.count -= 1
+
+
+class StreamLimits:
+    """How many event streams are open: for each caller, and of the whole process."""
+
+    def __init__(self, per_caller: int, total: int) -> None:
+        self.per_caller = per_caller
+        self.total = total
+        self._open: Counter[str] = Counter()
+
+    def begin(self, caller: str) -> Problem | None:
+        """Count a stream, unless there are too many: then say so. Every counted one ends once."""
+        if self._open[caller] >= self.per_caller:
+            detail = f"This caller has {self.per_caller} event streams open already; close one first."
+            return Problem(429, "too_many_streams", detail, headers=_LATER)
+        if self._open.total() >= self.total:
+            detail = f"{self.total} event streams are open already; come back later."
+            return Problem(503, "too_many_listeners", detail, headers=_LATER)
+        self._open[caller] += 1
+        return None
+
+    def end(self, caller: str) -> None:
+        self._open[caller] -= 1
+        if not self._open[caller]:
+            del self._open[caller]
+
+
+class Repeats:
+    """Which of many equal log lines are written: one a minute, with the number of those left out since the last."""
+
+    def __init__(self, *, elapsed: Callable[[], float], most_keys: int = _MOST_CALLERS) -> None:
+        self._elapsed = elapsed
+        self._most_keys = most_keys
+        self._seen: OrderedDict[str, tuple[float, int]] = OrderedDict()
+
+    def admit(self, key: str) -> int | None:
+        """The number of lines like this left out before it; None if it is left out itself."""
+        now = self._elapsed()
+        since, left_out = self._seen.get(key, (-math.inf, 0))
+        is_due = now - since >= _REPEATED_SECONDS
+        self._seen[key] = (now, 0) if is_due else (since, left_out + 1)
+        self._seen.move_to_end(key)
+        if len(self._seen) > self._most_keys:
+            self._seen.popitem(last=False)
+        return left_out if is_due else None
 
 
 def place_of(ip: str) -> str:

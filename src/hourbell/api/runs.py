@@ -3,13 +3,13 @@
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from starlette.responses import JSONResponse, Response
 
 from hourbell.api import bodies, render, shapes
 from hourbell.api.documented import answers, takes
 from hourbell.api.idempotency import IdempotentRoute
-from hourbell.api.users import ControlDep, JsonBody, Operator, Viewer, read
+from hourbell.api.users import ControlDep, JsonBody, Operator, Viewer, limited_trigger, read
 from hourbell.api.values import Cursor, Instant, Limit
 from hourbell.control.control import Control
 from hourbell.control.runs import BulkAction, BulkResult, RunFilter
@@ -114,7 +114,11 @@ async def get_run(control: ControlDep, user: Viewer, run: UUID) -> Response:
 
 
 @router.post(
-    "/{run}/replay", summary="Replay a run", status_code=201, responses=answers(shapes.Replayed, 404, 409, status=201)
+    "/{run}/replay",
+    summary="Replay a run",
+    status_code=201,
+    dependencies=[Depends(limited_trigger)],
+    responses=answers(shapes.Replayed, 404, 409, status=201),
 )
 async def replay_run(control: ControlDep, user: Operator, run: UUID) -> Response:
     """Run again what has ended or waits: a new run with its payload and the job's target as it is now."""

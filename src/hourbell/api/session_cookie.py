@@ -1,6 +1,7 @@
-"""The cookie of a session: the id of a token and when the session began, signed with a key of the database.
+"""The cookie of a session: the id of a token, when the session began and its own id, signed with a key of the database.
 
-It holds no right of its own: the token is looked up on every request. Nothing of a session is kept on the server.
+It holds no right of its own: the token is looked up on every request. Of a session the server keeps only that it was
+ended before it expired.
 """
 
 import hashlib
@@ -11,9 +12,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from hourbell.ids import new_id
+
 COOKIE = "__Host-hourbell"
 LASTS = timedelta(hours=12)
-_VALUE = re.compile(r"([0-9a-f]{32})\.([0-9]{1,12})\.([0-9a-f]{64})", re.ASCII)
+_VALUE = re.compile(r"(([0-9a-f]{32})\.([0-9]{1,12})\.([0-9a-f]{32}))\.([0-9a-f]{64})", re.ASCII)
 _LEAST_KEY_BYTES = 32
 
 
@@ -21,21 +24,23 @@ _LEAST_KEY_BYTES = 32
 class Session:
     """What a cookie says. The CSRF token is another signature of the same, which no other site can read."""
 
+    id: UUID
     token_id: UUID
     expires_at: datetime
     csrf_token: str
 
 
 class SessionCookies:
-    def __init__(self, key: bytes, *, now: Callable[[], datetime]) -> None:
+    def __init__(self, key: bytes, *, now: Callable[[], datetime], new_id: Callable[[], UUID] = new_id) -> None:
         if len(key) < _LEAST_KEY_BYTES:
             raise ValueError(f"a session key has at least {_LEAST_KEY_BYTES} bytes")
         self._key = key
         self._now = now
+        self._new_id = new_id
 
     def issue(self, token_id: UUID) -> tuple[str, Session]:
         """A cookie for a session that begins now."""
-        claim = f"{token_id.hex}.{int(self._now().timestamp())}"
+        claim = f"{token_id.hex}.{int(self._now().timestamp())}.{self._new_id().hex}"
         value = f"{claim}.{self._sign('session', claim)}"
         session = self.read(value)
         assert session is not None
@@ -46,13 +51,13 @@ class SessionCookies:
         found = _VALUE.fullmatch(value)
         if found is None:
             return None
-        claim = f"{found[1]}.{found[2]}"
-        if not hmac.compare_digest(self._sign("session", claim), found[3]):
+        claim, token_id, began, session_id, signature = found.groups()
+        if not hmac.compare_digest(self._sign("session", claim), signature):
             return None
-        expires_at = datetime.fromtimestamp(int(found[2]), UTC) + LASTS
+        expires_at = datetime.fromtimestamp(int(began), UTC) + LASTS
         if self._now() >= expires_at:
             return None
-        return Session(UUID(found[1]), expires_at, self._sign("csrf", claim))
+        return Session(UUID(session_id), UUID(token_id), expires_at, self._sign("csrf", claim))
 
     def _sign(self, purpose: str, claim: str) -> str:
         return hmac.new(self._key, f"{purpose}:{claim}".encode(), hashlib.sha256).hexdigest()

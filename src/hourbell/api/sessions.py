@@ -9,16 +9,19 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hourbell.api.access import CallerDep, door_of, ends_at, ip_of, not_authenticated, session_of
+from hourbell.api.access import CallerDep, door_of, ends_at, ip_of, log_refusal, not_authenticated, session_of
 from hourbell.api.bodies import SessionBody
 from hourbell.api.cross_site import is_from_another_site
 from hourbell.api.documented import answers, takes
+from hourbell.api.idempotency import asked
 from hourbell.api.json_body import json_body
 from hourbell.api.limits import place_of, too_many
 from hourbell.api.problems import Problem
 from hourbell.api.session_cookie import COOKIE, LASTS
 from hourbell.core.roles import Role
+from hourbell.store.base import Request as StoreRequest
 
+login = APIRouter(tags=["session"])
 router = APIRouter(tags=["session"])
 
 
@@ -32,26 +35,26 @@ class SessionAnswer(BaseModel):
     csrf_token: str | None = None
 
 
-@router.post(
+@login.post(
     "/session",
     operation_id="create_session",
     summary="Begin a session",
     responses=answers(None, has_body=True),
     openapi_extra=takes(SessionBody),
 )
-async def create_session(
-    request: Request, response: Response, body: Annotated[object, Depends(json_body)]
-) -> SessionAnswer:
+async def create_session(request: Request, response: Response) -> SessionAnswer:
     """Exchange a token for a session of 12 hours, or until the token ends. Any wrong token is answered the same."""
     if is_from_another_site(request):
         raise Problem(403, "cross_site", "A session begins on our own page.")
     door, place = door_of(request), place_of(ip_of(request))
-    text = _token_in(body)
-    wait = door.limits.take(place) or door.logins.begin(place)
-    if wait:
+    if wait := door.limits.take(place):
+        raise too_many(wait)
+    text = _token_in(await json_body(request))
+    if wait := door.logins.begin(place):
         raise too_many(wait)
     token = await door.access.authenticate(text)
     if token is None:
+        log_refusal(request, door.access.refusal(text))
         raise not_authenticated()
     door.logins.succeeded(place)
     value, session = door.cookies.issue(token.id)
@@ -86,8 +89,14 @@ async def get_session(request: Request, caller: CallerDep) -> SessionAnswer:
     status_code=204,
     responses=answers(None, status=204),
 )
-async def delete_session(_caller: CallerDep) -> Response:
-    """Forget the session in this browser. To end a token everywhere, revoke it."""
+async def delete_session(
+    request: Request, caller: CallerDep, call: Annotated[StoreRequest, Depends(asked)]
+) -> Response:
+    """End the session at once, wherever its cookie was copied to. To end every session of a token, revoke it."""
+    session = session_of(request) if caller.is_session else None
+    if session is not None:
+        access = door_of(request).access
+        await access.end_session(session.id, session.token_id, session.expires_at, caller.actor, request=call)
     response = Response(status_code=204)
     response.delete_cookie(COOKIE, path="/", secure=True, httponly=True, samesite="lax")
     return response

@@ -9,10 +9,11 @@ from fastapi import Depends, Header, Request
 from fastapi.dependencies.models import Dependant
 from pydantic import BaseModel, ValidationError
 
-from hourbell.api.access import Caller, caller, needs
+from hourbell.api.access import Caller, caller, door_of, needs
 from hourbell.api.faults import faults_of
 from hourbell.api.idempotency import asked
 from hourbell.api.json_body import json_body, optional_json_body
+from hourbell.api.limits import too_many
 from hourbell.api.problems import Problem, invalid_parameter
 from hourbell.control.control import Control
 from hourbell.control.user import User
@@ -21,7 +22,8 @@ from hourbell.core.roles import Role
 from hourbell.store.base import Request as StoreRequest
 
 Model = TypeVar("Model", bound=BaseModel)
-_LONGEST_NAME = 100
+MAX_PARAMETERS = 100
+_LONGEST_NAME, _MAX_SUGGESTIONS = 100, 5
 
 
 async def control_of(request: Request) -> Control:
@@ -56,14 +58,25 @@ def read(model: type[Model], body: object) -> Model:
         raise RequestError(faults_of(error.errors(), fields)) from None
 
 
+async def limited_trigger(request: Request, found: Annotated[Caller, Depends(caller)]) -> None:
+    """Refuse a caller that starts more runs by hand than it may, whatever it may ask for otherwise."""
+    if wait := door_of(request).triggers.take(found.limited_as):
+        raise too_many(wait)
+
+
 async def known_parameters(request: Request) -> None:
-    """Refuse a parameter that means nothing here, and one that is given twice; but first whoever may not come in."""
-    if not request.url.path.endswith("/session"):
-        await caller(request)
+    """Refuse a parameter that means nothing here, one that is given twice, and more of them than anybody needs.
+
+    It takes little time whatever is sent: it also runs before a login, where nobody is known yet.
+    """
+    if request.scope["query_string"].count(b"&") >= MAX_PARAMETERS:
+        raise Problem(400, "too_many_parameters", f"A request has at most {MAX_PARAMETERS} parameters; send fewer.")
     known = sorted(_known(request.scope["route"].dependant))
     given = Counter(name for name, _ in request.query_params.multi_items())
+    others = [name for name in given if name not in known]
     unknown = [
-        (f"/query/{name}", "there is no such parameter", _meant(name, known)) for name in given if name not in known
+        (f"/query/{name}", "there is no such parameter", _meant(name, known) if place < _MAX_SUGGESTIONS else None)
+        for place, name in enumerate(others)
     ]
     twice = [(f"/query/{name}", f"{name} is given twice", "write it once") for name in known if given[name] > 1]
     if unknown:

@@ -4,18 +4,20 @@ What the database said is believed for five seconds at most, so that a token tha
 everywhere within them.
 """
 
+import asyncio
 import contextlib
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 from uuid import UUID
 
 from hourbell.core.roles import Role
 from hourbell.core.token_text import RANDOM_BYTES, digest_of, is_token_text, token_text
 from hourbell.sealing import Plain
 from hourbell.settings import Address
-from hourbell.store.access import AccessStore, Token
+from hourbell.store.access import AccessStore, EndedSession, Token
 from hourbell.store.base import Conflict, Request, StoreUnavailable
 
 K = TypeVar("K")
@@ -26,7 +28,24 @@ _LONGEST = timedelta(days=3_650)
 _BELIEVED_SECONDS = 5.0
 _NOTED_SECONDS = 60.0
 _MOST_VALID, _MOST_WRONG = 10_000, 10_000
+_MAX_GOOD, _GOOD_SECONDS = 10_000, 1.0
 _LONGEST_NAME = 100
+
+
+class TooManyUnknown(Exception):
+    """Too many unknown tokens came from one place: this one is not looked up before `wait` seconds are over."""
+
+    def __init__(self, wait: float) -> None:
+        super().__init__(f"unknown tokens are not looked up for {wait:g} s")
+        self.wait = wait
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a token was refused, for the log, and which token it is if that is known."""
+
+    reason: Literal["missing", "malformed", "unknown", "expired", "revoked", "session_ended"]
+    token_id: UUID | None = None
 
 
 class Access:
@@ -48,6 +67,9 @@ class Access:
         self._by_id: _Believed[UUID, Token] = _Believed(elapsed, _MOST_VALID)
         self._wrong: _Believed[bytes, bool] = _Believed(elapsed, _MOST_WRONG)  # apart: they push out no valid one
         self._open: _Believed[None, bool] = _Believed(elapsed, 1)
+        self._good: frozenset[bytes] = frozenset()  # digests of valid tokens, as they were a moment ago
+        self._good_at = -_GOOD_SECONDS
+        self._good_lock = asyncio.Lock()
         self._used: dict[UUID, datetime] = {}
         self._noted: dict[UUID, float] = {}
         self._flushed_at = elapsed()
@@ -81,13 +103,19 @@ class Access:
         self._by_id.forget()
         self._open.forget()
 
-    async def authenticate(self, text: str) -> Token | None:
-        """The valid token of that text. Every wrong one takes the same way, so that time tells nothing apart."""
+    async def authenticate(self, text: str, *, delay: Callable[[], float] = lambda: 0.0) -> Token | None:
+        """The valid token of that text. Every wrong one takes the same way, so that time tells nothing apart.
+
+        `delay` is asked before a token that is not known here is looked up: with other seconds than 0 the database is
+        not asked, and TooManyUnknown raised, unless it is the digest of a valid token.
+        """
         if not is_token_text(text):
             return None
         digest = digest_of(text)
         found = self._by_digest.get(digest)
         if found is None and self._wrong.get(digest) is None:
+            if digest not in self._good and (wait := delay()) and not await self._is_good(digest):
+                raise TooManyUnknown(wait)
             asked_at = self._elapsed()
             found = await self._store.token_by_digest(digest)
             if found is None:
@@ -95,6 +123,16 @@ class Access:
             else:
                 self._by_digest.put(digest, found, asked_at)
         return await self._valid(found)
+
+    def refusal(self, text: str) -> Refusal:
+        """Why a text that was just refused is no valid token."""
+        if not is_token_text(text):
+            return Refusal("malformed")
+        return self._refusal(self._by_digest.get(digest_of(text)))
+
+    def session_refusal(self, token_id: UUID) -> Refusal:
+        """Why a session of that token, which was just refused, is over."""
+        return self._refusal(self._by_id.get(token_id))
 
     async def session_token(self, token_id: UUID) -> Token | None:
         """The valid token of that id."""
@@ -105,6 +143,17 @@ class Access:
             if found is not None:
                 self._by_id.put(token_id, found, asked_at)
         return await self._valid(found)
+
+    async def end_session(
+        self, session_id: UUID, token_id: UUID, expires_at: datetime, by: str, *, request: Request | None = None
+    ) -> None:
+        """End a session at once, on every node."""
+        ended = EndedSession(session_id, token_id, expires_at)
+        await self._store.end_session(ended, self._now(), by, request=request)
+
+    async def is_session_ended(self, session_id: UUID) -> bool:
+        """Whether a session was ended. No earlier answer is believed: it ends at once."""
+        return await self._store.is_session_ended(session_id)
 
     async def is_open(self) -> bool:
         """Whether nobody needs a token.
@@ -141,6 +190,21 @@ class Access:
             self._used = used | self._used  # for the next time
             raise
         self._noted.update(dict.fromkeys(used, self._flushed_at))
+
+    async def _is_good(self, digest: bytes) -> bool:
+        """Whether a valid token has that digest. All of them are read together, at most once a second."""
+        async with self._good_lock:
+            if self._elapsed() - self._good_at >= _GOOD_SECONDS:
+                self._good_at = self._elapsed()
+                self._good = frozenset(await self._store.valid_digests(self._now(), _MAX_GOOD))
+        return digest in self._good
+
+    def _refusal(self, token: Token | None) -> Refusal:
+        if token is None:
+            return Refusal("unknown")
+        if token.is_valid(self._now()):
+            return Refusal("session_ended", token.id)
+        return Refusal("revoked" if token.revoked_at is not None else "expired", token.id)
 
     async def _valid(self, token: Token | None) -> Token | None:
         now = self._now()

@@ -16,7 +16,7 @@ from hourbell.core.schedule.errors import echo
 
 HOW_LONG = "write a text such as 90s, 15m, 2h30m or 1d, or a number of seconds"
 SECOND = timedelta(seconds=1)
-_MOST_UNKNOWN, _LONGEST_NAME = 20, 100
+_MOST_UNKNOWN, _MAX_SUGGESTIONS, _LONGEST_NAME = 20, 5, 100
 _INSTANT = re.compile(
     r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII
 )  # RFC 3339, and nothing else that ISO 8601 allows
@@ -105,10 +105,11 @@ class BodyReader:
     def refuse_others(
         self, pointer: str, value: Mapping[str, Any], known: Collection[str], named: Sequence[str]
     ) -> None:
-        """Fields that mean nothing: one fault each, with the name that may be meant, up to a number of them."""
+        """Refuse fields that mean nothing, up to a number of them; the first few with the name that may be meant."""
         others = [name for name in value if name not in known]
-        for name in others[:_MOST_UNKNOWN]:
-            close = get_close_matches(str(name)[:_LONGEST_NAME], named, n=1)
+        for place, name in enumerate(others[:_MOST_UNKNOWN]):
+            short = str(name)[:_LONGEST_NAME]
+            close = get_close_matches(short, named, n=1) if place < _MAX_SUGGESTIONS else []
             hint = f"did you mean {close[0]}?" if close else f"write {', '.join(named)}"
             self.fault(inside(pointer, name), f"{echo(str(name))!r} is not a field here", hint)
         if len(others) > _MOST_UNKNOWN:

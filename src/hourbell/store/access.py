@@ -27,6 +27,15 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
+class EndedSession:
+    """A session of a token that is over, and when its cookie would have expired."""
+
+    id: UUID
+    token_id: UUID
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Kept:
     """What was asked for under a key, and what was answered; None if the answer was not kept."""
 
@@ -60,6 +69,18 @@ class AccessStore(Protocol):
 
     async def revoke_token(self, token_id: UUID, now: datetime, by: str, *, request: Request | None = None) -> bool:
         """End a token at once. False if there is none such, or it was revoked before."""
+
+    async def valid_digests(self, now: datetime, limit: int) -> list[bytes]:
+        """The digests of valid tokens, the newest first."""
+
+    async def end_session(self, ended: EndedSession, now: datetime, by: str, *, request: Request | None = None) -> None:
+        """Keep that a session was ended before it expires. Ending it again changes nothing."""
+
+    async def is_session_ended(self, session_id: UUID) -> bool:
+        """Whether a session was ended, as far as that is not forgotten."""
+
+    async def forget_sessions(self, now: datetime, limit: int) -> int:
+        """Forget ended sessions that have expired; how many."""
 
     async def touch_tokens(self, used: Mapping[UUID, datetime]) -> None:
         """Note when tokens were last used; never earlier than noted. Not a change that anybody made: no audit."""

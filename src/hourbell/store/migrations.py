@@ -32,10 +32,10 @@ def load_migrations(package: str) -> list[Migration]:
 
 def pending(known: list[Migration], applied: dict[int, str]) -> list[Migration]:
     """What is still to run, given the checksums of what was; a MigrationError if the two do not fit together."""
-    newest = max(applied, default=0)
-    if newest > len(known):
+    newest, newest_known = max(applied, default=0), max((migration.number for migration in known), default=0)
+    if newest > newest_known:
         raise MigrationError(
-            f"the database is at schema version {newest}, this release knows {len(known)}; upgrade Hourbell"
+            f"the database is at schema version {newest}, this release knows {newest_known}; upgrade Hourbell"
         )
     for migration in known:
         if migration.number in applied and applied[migration.number] != migration.checksum:

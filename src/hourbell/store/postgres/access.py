@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from hourbell.store.access import Kept, Token
+from hourbell.store.access import EndedSession, Kept, Token
 from hourbell.store.base import Request
 from hourbell.store.postgres.auditing import act_once, audit
 from hourbell.store.postgres.connections import Connections
@@ -64,6 +64,23 @@ class PostgresAccessStore:
                 await audit(connection, now, by, *values)
                 await connection.execute(SQL["forget_meta"], ACCESS_OPEN)
             return row is not None
+
+    async def valid_digests(self, now: datetime, limit: int) -> list[bytes]:
+        async with self._connections.connection() as connection:
+            return [row["digest"] for row in await connection.fetch(SQL["valid_digests"], now, limit)]
+
+    async def end_session(self, ended: EndedSession, now: datetime, by: str, *, request: Request | None = None) -> None:
+        async with self._connections.transaction() as connection:
+            await act_once(connection, request, now)
+            if await connection.fetchval(SQL["end_session"], ended.id, ended.expires_at) is not None:
+                await audit(connection, now, by, "session.end", str(ended.token_id), None, None, request)
+
+    async def is_session_ended(self, session_id: UUID) -> bool:
+        return await self._row("ended_session", session_id) is not None
+
+    async def forget_sessions(self, now: datetime, limit: int) -> int:
+        async with self._connections.connection() as connection:
+            return len(await connection.fetch(SQL["forget_sessions"], now, limit))
 
     async def touch_tokens(self, used: Mapping[UUID, datetime]) -> None:
         async with self._connections.transaction() as connection:

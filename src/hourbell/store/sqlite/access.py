@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from hourbell.store.access import Kept, Token
+from hourbell.store.access import EndedSession, Kept, Token
 from hourbell.store.base import Request
 from hourbell.store.queries import load_queries
 from hourbell.store.rows import Row
@@ -71,6 +71,24 @@ class SqliteAccessStore:
             return row is not None
 
         return await self._runner.write(revoke)
+
+    async def valid_digests(self, now: datetime, limit: int) -> list[bytes]:
+        rows = await self._runner.read(lambda session: session.fetch(SQL["valid_digests"], now, limit))
+        return [bytes(row["digest"]) for row in rows]
+
+    async def end_session(self, ended: EndedSession, now: datetime, by: str, *, request: Request | None = None) -> None:
+        def end(session: Session) -> None:
+            act_once(session, request, now)
+            if session.fetch_one(SQL["end_session"], ended.id, ended.expires_at) is not None:
+                audit(session, now, by, "session.end", str(ended.token_id), None, None, request)
+
+        await self._runner.write(end)
+
+    async def is_session_ended(self, session_id: UUID) -> bool:
+        return await self._row("ended_session", session_id) is not None
+
+    async def forget_sessions(self, now: datetime, limit: int) -> int:
+        return len(await self._runner.write(lambda session: session.fetch(SQL["forget_sessions"], now, limit)))
 
     async def touch_tokens(self, used: Mapping[UUID, datetime]) -> None:
         def touch(session: Session) -> None:

@@ -36,6 +36,24 @@ returning id, name, role, created_at, expires_at, last_used_at, revoked_at
 -- name: touch_token
 update hourbell_tokens set last_used_at = ?2 where id = ?1 and (last_used_at is null or last_used_at < ?2)
 
+-- name: valid_digests
+select digest from hourbell_tokens
+where revoked_at is null and (expires_at is null or expires_at > ?1)
+order by created_at desc, id
+limit ?2
+
+-- name: end_session
+insert into hourbell_ended_sessions (id, expires_at) values (?1, ?2) on conflict (id) do nothing
+returning id
+
+-- name: ended_session
+select id from hourbell_ended_sessions where id = ?1
+
+-- name: forget_sessions
+delete from hourbell_ended_sessions
+where id in (select id from hourbell_ended_sessions where expires_at <= ?1 order by expires_at limit ?2)
+returning id
+
 -- name: kept
 select fingerprint, answer from hourbell_idempotency where key = ?1
 

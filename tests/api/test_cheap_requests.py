@@ -1,0 +1,128 @@
+"""What one caller may ask for is bounded: unknown tokens, triggers, imports and event streams."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hourbell.api.access import Door
+from hourbell.api.imports import MAX_LINES
+from hourbell.api.limits import Limits, StreamLimits
+from hourbell.core.roles import Role
+from hourbell.core.token_text import token_text
+from tests.api.house import House
+from tests.api.test_events import Place, place  # noqa: F401 - a fixture
+from tests.api.whole import Whole, a_job, whole_api
+from tests.database import BACKENDS
+
+pytestmark = pytest.mark.anyio
+
+JOBS = "/api/v1/jobs"
+NDJSON = {"Content-Type": "application/x-ndjson"}
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[Whole]:
+    async with BACKENDS["memory"]() as database, whole_api(database) as made:
+        yield made
+
+
+def change_door(api: Whole, **changes: Any) -> None:
+    door: Door = api.app.state.door
+    replace(door, **changes).guard(api.app)
+
+
+async def test_unknown_tokens_are_refused_before_the_database_is_asked(house: House) -> None:
+    good = await house.token()
+    wrong = [token_text(number.to_bytes(32, "big")) for number in range(200)]
+    answers = [await house.ask("GET", "/api/v1/things", token=each) for each in wrong]
+
+    assert [each.status_code for each in answers] == [401] * 25 + [429] * 175
+    assert answers[-1].headers["retry-after"] == "1"
+    assert (await house.ask("GET", "/api/v1/things", token=good)).status_code == 200  # from the same address
+    house.client_ip = "127.0.0.2"
+    assert (await house.ask("GET", "/api/v1/things", token=wrong[-1])).status_code == 401
+
+
+async def test_triggers_of_a_token_are_limited_and_others_are_not(api: Whole) -> None:
+    change_door(api, triggers=Limits(2, elapsed=api.time.elapsed))
+    await api.job()
+    admin, other = [{"Authorization": f"Bearer {await api.token(Role.ADMIN, name)}"} for name in ("one", "two")]
+    answers = [await api.client.post(f"{JOBS}/report/trigger", headers=admin) for _ in range(11)]
+    run = answers[0].json()["run_id"]
+
+    assert [answer.status_code for answer in answers] == [201] * 10 + [429]
+    assert answers[-1].headers["retry-after"] == "1"
+    assert (await api.client.post("/api/v1/schedules/report/trigger", headers=admin)).status_code == 429
+    assert (await api.client.post(f"/api/v1/runs/{run}/replay", headers=admin)).status_code == 429
+    assert (await api.client.get(f"{JOBS}/report", headers=admin)).status_code == 200
+    assert (await api.client.post(f"{JOBS}/report/trigger", headers=other)).status_code == 201
+
+
+async def test_an_import_that_announces_too_much_is_refused_at_once(api: Whole) -> None:
+    change_door(api, import_bytes=1_000)
+    answer = await api.client.post(f"{JOBS}/import", content=b" " * 1_001, headers=NDJSON)
+
+    assert (answer.status_code, answer.json()["code"]) == (413, "import_too_large")
+    assert "HOURBELL_IMPORT_MAX_MIB" in answer.json()["detail"]
+
+
+async def test_an_import_that_goes_on_is_cut_off_and_says_so(api: Whole) -> None:
+    change_door(api, import_bytes=1_000)
+
+    async def lines() -> AsyncIterator[bytes]:
+        while True:
+            yield b" " * 100
+
+    answer = await api.client.post(f"{JOBS}/import", content=lines(), headers=NDJSON)
+
+    assert (answer.status_code, answer.json()["code"]) == (413, "import_too_large")
+
+
+async def test_an_import_has_so_many_lines(api: Whole) -> None:
+    async def lines() -> AsyncIterator[bytes]:
+        while True:
+            yield b"\n" * 1_000_000
+
+    answer = await api.client.post(f"{JOBS}/import", content=lines(), headers=NDJSON)
+
+    assert MAX_LINES > 1_000_000
+    assert (answer.status_code, answer.json()["code"]) == (413, "import_too_large")
+
+
+async def test_what_was_imported_before_the_limit_is_stored(api: Whole) -> None:
+    one = json.dumps(a_job("one")).encode() + b"\n"
+    change_door(api, import_bytes=len(one) * 3_500)
+
+    async def lines() -> AsyncIterator[bytes]:
+        for number in range(10_000):
+            yield one.replace(b"one", f"o{number % 10}e".encode())
+            await asyncio.sleep(0)
+
+    answer = await api.client.post(f"{JOBS}/import", content=lines(), headers=NDJSON)
+    results = [json.loads(line) for line in answer.text.splitlines()]
+
+    assert answer.status_code == 200
+    assert (results[0]["result"], results[-1]["code"]) == ("created", "import_too_large")
+
+
+async def test_event_streams_of_a_token_are_limited(place: Place) -> None:  # noqa: F811
+    change_door(place.api, streams=StreamLimits(3, 500))
+    one, two = [await place.api.token(Role.VIEWER, name) for name in ("one", "two")]
+    async with AsyncExitStack() as stack:
+        for _ in range(3):
+            await stack.enter_async_context(place.listening(token=one))
+        refused = await place.http.get("/api/v1/events", headers={"Authorization": f"Bearer {one}"})
+        await stack.enter_async_context(place.listening(token=two))
+        assert (refused.status_code, refused.json()["code"]) == (429, "too_many_streams")
+        assert refused.headers["retry-after"] == "30"
+
+    async with asyncio.timeout(30):
+        while place.api.app.state.door.streams._open:  # until the server has seen that they left
+            await asyncio.sleep(0.05)
+    async with place.listening(token=one):
+        pass
