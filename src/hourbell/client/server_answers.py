@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from hourbell.client.job_answers import Upcoming, Warned
-from hourbell.client.reading import Answer
+from hourbell.client.reading import Answer, Omitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +101,7 @@ class AuditEntry(Answer):
     token_id: UUID | None = None
     ip: str | None = None
     request_id: str | None = None
+    omitted: tuple[Omitted, ...] = ()  # what a list leaves out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
