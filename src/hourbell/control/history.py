@@ -1,7 +1,7 @@
 """What became of a job's instants and what will: lists of jobs, the next instants, skips, versions, explanations."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -17,6 +17,8 @@ from hourbell.core.job import Definition
 from hourbell.core.preview import Upcoming, upcoming
 from hourbell.core.schedule import ScheduleError, ScheduleWarning
 from hourbell.core.states import RunState
+from hourbell.core.target import HttpCall, TargetError, parse_target
+from hourbell.core.url import Url
 from hourbell.store.base import LIVE_FOR, Conflict
 from hourbell.store.lists import (
     AttemptView,
@@ -38,6 +40,7 @@ MOST_SCHEDULES = 2_000
 STUCK_AFTER = timedelta(hours=1)
 ORPHAN_AFTER = timedelta(minutes=15)
 STALE_NODES_KEPT_FOR = timedelta(days=1)
+CheckHosts = Callable[[Iterable[Url]], Awaitable[Mapping[str, str]]]
 _ORDERED_BY_TIME = {JobSort.NEXT}
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -61,13 +64,22 @@ class ListedNode:
 
 
 class History:
+    """`check_hosts` finds a warning for each origin that webhooks may not reach. It is quick and refuses nothing."""
+
     def __init__(
-        self, jobs: Jobs, lists: ListStore, *, now: Callable[[], datetime], live_for: timedelta = LIVE_FOR
+        self,
+        jobs: Jobs,
+        lists: ListStore,
+        *,
+        now: Callable[[], datetime],
+        live_for: timedelta = LIVE_FOR,
+        check_hosts: CheckHosts | None = None,
     ) -> None:
         self._jobs = jobs
         self._lists = lists
         self._now = now
         self._live_for = live_for
+        self._check_hosts = check_hosts
 
     async def jobs(self, query: JobQuery, limit: int, cursor: str | None = None) -> Page[JobView]:
         """Jobs in the order of the query, which must be one that its filters have an index for."""
@@ -182,7 +194,7 @@ class History:
         return [ListedNode(node, is_stale=node.beat_at < now - self._live_for) for node in found]
 
     async def warnings(self, definition: Definition) -> list[ScheduleWarning]:
-        """What may surprise about a job: its schedule, or that no node could run it."""
+        """What may surprise about a job: its schedule, that no node could run it, or that no webhook may go there."""
         [found] = await self.warnings_of([definition])
         return found
 
@@ -191,7 +203,18 @@ class History:
         now = self._now()
         nodes = await self._lists.nodes(now - self._live_for)
         served = {lane: is_served(lane, nodes) for lane in {job.lane for job in definitions}}
-        return [_warnings(job, now, is_served=served[job.lane]) for job in definitions]
+        hosts = await self._host_warnings(definitions)
+        return [[*_warnings(job, now, is_served=served[job.lane]), *hosts.get(job.lane, ())] for job in definitions]
+
+    async def _host_warnings(self, definitions: Iterable[Definition]) -> dict[str, list[ScheduleWarning]]:
+        """Warnings about the hosts of webhooks, by their lane, which is the origin."""
+        if self._check_hosts is None:
+            return {}
+        urls = [url for job in definitions if (url := _url_of(job)) is not None]
+        return {
+            origin: [ScheduleWarning("address_forbidden", message)]
+            for origin, message in (await self._check_hosts(urls)).items()
+        }
 
     async def _id_of(self, ref: str) -> UUID:
         try:
@@ -217,6 +240,14 @@ def _warnings(job: Definition, now: datetime, *, is_served: bool) -> list[Schedu
     if job.enabled and not next_instants(job, now, 1) and not any(each.code == "never_fires" for each in found):
         found.insert(0, ScheduleWarning("never_fires", "never fires: its time is over already"))
     return found if is_served else [*found, _unserved(job.lane)]
+
+
+def _url_of(job: Definition) -> Url | None:
+    try:
+        call = parse_target(job.target)
+    except TargetError:
+        return None
+    return call.url if isinstance(call, HttpCall) else None
 
 
 def _unserved(lane: str) -> ScheduleWarning:
