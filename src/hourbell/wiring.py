@@ -5,7 +5,6 @@ import os
 import random
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -297,10 +296,10 @@ def build_control(
 
 def _build_host_check(gate: "Gate") -> "HostCheck":
     """It has threads of its own, so that slow names in definitions take none from deliveries."""
-    from hourbell.targets.http.host_check import MAX_LOOKUPS, HostCheck
-    from hourbell.targets.http.resolver import look_up
+    from hourbell.targets.http.host_check import HostCheck
+    from hourbell.targets.http.resolver import DaemonThreads, look_up
 
-    threads = ThreadPoolExecutor(MAX_LOOKUPS, "host-check")
+    threads = DaemonThreads()
     return HostCheck(lambda host, port: look_up(host, port, threads), gate.prohibits, elapsed=clock.elapsed)
 
 

@@ -7,10 +7,11 @@ the next one looks the name up again, so an answer that changes is judged again.
 import asyncio
 import socket
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from functools import lru_cache, partial
 from ipaddress import ip_address
-from typing import Protocol
+from threading import Thread
+from typing import Any, Protocol
 
 from hourbell.core.url import Url
 from hourbell.targets.http.addresses import Address, Guard, Prohibition, Server, plain
@@ -74,6 +75,22 @@ async def look_up(host: str, port: int, threads: Executor | None = None) -> tupl
     except UnicodeError:  # a host of the settings that no name server could be asked for
         return ()
     return tuple(dict.fromkeys(plain(ip_address(answer[4][0])) for answer in answers))
+
+
+class DaemonThreads(Executor):
+    """A thread for each call, which keeps no process from ending: a lookup may hang for half a minute."""
+
+    def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
+        future: Future[Any] = Future()
+        Thread(target=_finish, args=(future, partial(call, *args, **kwargs)), daemon=True).start()
+        return future
+
+
+def _finish(future: "Future[Any]", call: Callable[[], Any]) -> None:
+    try:
+        future.set_result(call())
+    except BaseException as error:  # whoever waits for it is told
+        future.set_exception(error)
 
 
 class OwnServers:
