@@ -390,18 +390,22 @@ with worst as materialized (
     where r.finished_at is not null
     order by r.finished_at desc, r.id desc
     limit :window
+), limits as materialized (
+    -- Of each version once: its definition may be long.
+    select c.job_id, c.job_version,
+           case when jsonb_typeof(v.definition -> 'late_after') = 'number'
+                then (v.definition ->> 'late_after')::float8 * interval '1 second' end as allowed
+    from (select job_id, job_version from worst union select job_id, job_version from newest) as c
+    cross join lateral (select v.definition from hourbell.job_versions v
+                        where v.job_id = c.job_id and v.version = c.job_version offset 0) v
 ), late as materialized (
     select c.id, c.lateness
     from (select id, job_id, job_version, lateness from worst
           union all
           select id, job_id, job_version, lateness from newest
           where kind in ('scheduled', 'manual') and lateness <= interval '10 seconds') as c
-    cross join lateral (select v.definition from hourbell.job_versions v
-                        where v.job_id = c.job_id and v.version = c.job_version offset 0) v
-    where (c.lateness, c.id) < (:after_lateness, :after_id)
-      and c.lateness
-          > case when jsonb_typeof(v.definition -> 'late_after') = 'number'
-                 then (v.definition ->> 'late_after')::float8 * interval '1 second' end
+    join limits v on v.job_id = c.job_id and v.job_version = c.job_version
+    where (c.lateness, c.id) < (:after_lateness, :after_id) and c.lateness > v.allowed
     order by c.lateness desc, c.id desc
     limit :limit
 )
