@@ -153,5 +153,5 @@ async def test_pages_cut_by_bytes_meet(api: Whole, monkeypatch: pytest.MonkeyPat
     whole, count = await walk(api, path)
     assert count == 1
 
-    monkeypatch.setattr(pages, "MAX_PAGE_BYTES", pages._AROUND_ITEMS + 1)
+    monkeypatch.setattr(pages, "MAX_PAGE_BYTES", 1)
     assert await walk(api, path) == (whole, max(1, len(whole)))

@@ -150,7 +150,7 @@ def test_the_lists_that_should_be_empty_say_so(node: Live, which: str) -> None:
 
     assert (done.exit_code, done.stdout) == (0, "")
     assert "that is as it should be" in done.stderr
-    assert node.json("run", which, "-n", "5") == {"items": []}
+    assert node.json("run", which, "-n", "5") == {"items": [], "next_cursor": None}
 
 
 def test_events_stream_as_lines_of_json_and_end_after_so_many(node: Live) -> None:

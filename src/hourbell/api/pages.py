@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from itertools import accumulate, takewhile
 from typing import Any, TypeVar
 
 from starlette.responses import Response
@@ -21,19 +22,24 @@ def page_response(page: Page[T], render_item: Callable[[T], Json]) -> Response:
 
     The first item is always there, so that whoever follows the cursors comes to an end.
     """
-    items: list[bytes] = []
-    left = MAX_PAGE_BYTES - _AROUND_ITEMS
-    for each in page.items:
-        item = _encode(render_item(each)).encode()
-        left -= len(item) + 1
-        if items and left < 0:
-            break
-        items.append(item)
-    cursor = _encode(page.first(len(items)).next_cursor).encode()
-    body = b'{"items":[%b],"next_cursor":%b}' % (b",".join(items), cursor)
+    items = [render_item(each) for each in page.items]
+    body = _body(items, page)
+    if len(body) > MAX_PAGE_BYTES:
+        count = max(1, _fitting(items, MAX_PAGE_BYTES - _AROUND_ITEMS))
+        body = _body(items[:count], page.first(count))
     return Response(body, media_type="application/json")
+
+
+def _body(items: list[Json], page: Page[Any]) -> bytes:
+    return _encode({"items": items, "next_cursor": page.next_cursor}).encode()
+
+
+def _fitting(items: list[Json], max_bytes: int) -> int:
+    """How many of the first items are so long together, with a comma after each."""
+    ends = accumulate(len(_encode(item).encode()) + 1 for item in items)
+    return sum(1 for _ in takewhile(lambda end: end <= max_bytes, ends))
 
 
 def mark_omitted(item: Json, omitted: Sequence[str], url: str) -> Json:
     """Name the values that an item of a list lacks because they are long, and the address that shows them."""
-    return {**item, "omitted": [{"field": field, "url": url} for field in omitted]} if omitted else item
+    return {**item, "omitted": [{"field": field, "url": url} for field in omitted]}

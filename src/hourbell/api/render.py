@@ -62,7 +62,7 @@ def job(view: JobView) -> Json:
 def listed_job(view: JobView, rows: Iterable[SecretRow] | None = None) -> Json:
     """A job in a list; with its secrets, if they were asked for."""
     item = job(view) if rows is None else job_with_secrets(view, rows)
-    return mark_omitted(item, view.omitted, f"{API}/jobs/{view.job.id}")
+    return mark_omitted(item, view.omitted, f"{API}/jobs/{view.job.id}") if view.omitted else item
 
 
 def _paused(view: JobView) -> Json | None:
@@ -167,7 +167,8 @@ def run_with_attempts(view: RunView, attempts: Iterable[AttemptView], waits_for:
 
 
 def listed_run(view: RunView, waits_for: str | None = None) -> Json:
-    return mark_omitted(run(view, waits_for), view.omitted, f"{API}/runs/{view.id}")
+    item = run(view, waits_for)
+    return mark_omitted(item, view.omitted, f"{API}/runs/{view.id}") if view.omitted else item
 
 
 def _progress(found: Progress | None) -> Json | None:
@@ -227,7 +228,8 @@ def version(view: VersionView) -> Json:
 
 
 def listed_version(view: VersionView, job_ref: str) -> Json:
-    return mark_omitted(version(view), view.omitted, f"{API}/jobs/{job_ref}/versions/{view.version}")
+    item = version(view)
+    return mark_omitted(item, view.omitted, f"{API}/jobs/{job_ref}/versions/{view.version}") if view.omitted else item
 
 
 def stats(view: JobView, summary: Summary, since: datetime, *, is_sampled: bool) -> Json:
@@ -279,7 +281,8 @@ def audit(row: AuditRow) -> Json:
 
 
 def listed_audit(row: AuditRow) -> Json:
-    return mark_omitted(audit(row), row.omitted, f"{API}/audit/{row.id}")
+    item = audit(row)
+    return mark_omitted(item, row.omitted, f"{API}/audit/{row.id}") if row.omitted else item
 
 
 def token(found: Token) -> Json:

@@ -22,7 +22,7 @@ _NEWEST = 1_000
     examples="""
     hourbell audit -n 20
     hourbell audit --job nightly-report --timezone Europe/Paris
-    hourbell audit --entry 4711 --json | jq .after
+    hourbell audit --entry 1 --json | jq .after
     hourbell audit --subject 5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e --json | jq '.items[0].after'
     """,
 )

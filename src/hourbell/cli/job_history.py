@@ -138,7 +138,7 @@ def skips(client: "Client", job: str, number: int, zone: str, output: Output) ->
     examples="""
     hourbell job versions nightly-report
     hourbell job versions nightly-report --json | jq '.items[0].definition'
-    hourbell job versions nightly-report --version 3
+    hourbell job versions nightly-report --version 1
     """,
 )
 @click.argument("job", type=JOB)

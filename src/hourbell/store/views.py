@@ -38,6 +38,7 @@ from hourbell.store.rows import UNREADABLE, Row, shown_definition_of, shown_job_
 SESSION_KEY = "session_key"  # in meta, as hexadecimal text
 _KEPT_LENGTH = 4_096
 _UNREADABLE = (*UNREADABLE, TypeError, KeyError)
+_HAS = {name: f"has_{name}" for name in ("payload", "result", "before", "after")}
 _READ_OF_AUDIT = ("before", "after", "omitted")
 _last_run = itemgetter("last_run_id", "last_run_at", "last_state", "last_error", "last_success_at")
 _PLAIN_OF_RUN = tuple(
@@ -50,7 +51,7 @@ _PLAIN_OF_RUN = tuple(
 
 def job_view(row: Row) -> JobView:
     """A job from its row joined with its statistics, which are null if it has none."""
-    omitted = _left_out(row, "payload")
+    omitted = () if row["payload"] is not None else _left_out(row, "payload")
     if row["target"] is None:
         row, omitted = listed_job_row(row), (*omitted, "target")
     totals = (*_last_run(row), row["succeeded"] or 0, row["failed"] or 0, row["cancelled"] or 0)
@@ -81,17 +82,24 @@ def with_definition(row: Row, definitions: Mapping[tuple[UUID, int], Row]) -> Ro
     return {**row, "definition": found["definition"], "lacks_payload": found["lacks_payload"]}
 
 
+def _omitted_of_run(row: Row) -> tuple[str, ...]:
+    """The payload, of its own or its version's, and the result, as far as they were too long to be read."""
+    if not row["has_payload"] and row.get("lacks_payload"):
+        return ("payload", *_left_out(row, "result"))
+    return _left_out(row, "payload", "result")
+
+
 def _left_out(row: Row, *names: str) -> tuple[str, ...]:
     """Those of the values that the row has in the database and that were too long to be read."""
-    return tuple(name for name in names if row[name] is None and row.get(f"has_{name}"))
+    return tuple([name for name in names if row[name] is None and row.get(_HAS[name])])
 
 
 def run_view(row: Row) -> RunView:
     """A run from its row joined with its job's name, its version's definition and whether somebody wants it to end."""
-    omitted = _left_out(row, "payload", "result")
-    has_payload = row["payload"] is not None or "payload" in omitted
-    if not has_payload and row.get("lacks_payload"):
-        omitted = ("payload", *omitted)
+    omitted: tuple[str, ...] = ()
+    has_payload = row["payload"] is not None
+    if (row["payload"] is None or row["result"] is None) and "has_payload" in row:
+        has_payload, omitted = bool(row["has_payload"]), _omitted_of_run(row)
     return RunView(
         **{name: row[name] for name in _PLAIN_OF_RUN},
         definition=_definition(row["definition"]),
