@@ -32,8 +32,10 @@ r.result is not null as has_result
 
 -- name: run_definition
 -- A long one is read by `long_definitions`, once for all runs of a page that have it.
-(select case when pg_column_size(v.definition) <= {certain_bytes} and octet_length(v.definition::text) <= {max_bytes} then v.definition end
- from hourbell.job_versions v where v.job_id = r.job_id and v.version = r.job_version) as definition
+(select case when octet_length(v.definition) <= {max_bytes} then v.definition end
+ from (select v.definition::text from hourbell.job_versions v
+       where v.job_id = r.job_id and v.version = r.job_version and pg_column_size(v.definition) <= {certain_bytes}
+       offset 0) v) as definition
 
 -- name: definition_columns
 -- What lists read of a version's definition: of a long target only its short members, and no long payload.
