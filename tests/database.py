@@ -15,11 +15,13 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 
 from hourbell.store.access import AccessStore
+from hourbell.store.audit_chain import AuditChainStore
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
 from hourbell.store.lists import ListStore
 from hourbell.store.migrations import Migration, load_migrations
 from hourbell.store.postgres.access import PostgresAccessStore
+from hourbell.store.postgres.audit_chain import PostgresAuditChainStore
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.control import PostgresControlStore
 from hourbell.store.postgres.engine import PostgresEngineStore
@@ -54,6 +56,8 @@ class Database(Protocol):
     def lists(self) -> ListStore: ...
 
     def access(self) -> AccessStore: ...
+
+    def audit_chain(self) -> AuditChainStore: ...
 
     async def rows(self, table: str, order: str = "1") -> list[Row]:
         """A table's rows, with ids as UUIDs, instants as datetimes and JSON as values."""
@@ -112,6 +116,9 @@ class PostgresDatabase:
 
     def access(self) -> PostgresAccessStore:
         return PostgresAccessStore(self.connections())
+
+    def audit_chain(self) -> PostgresAuditChainStore:
+        return PostgresAuditChainStore(self.connections())
 
     async def migrate(self) -> list[Migration]:
         return await migrate(self.connections())

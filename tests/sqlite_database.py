@@ -13,6 +13,7 @@ import apsw
 
 from hourbell.store.migrations import Migration
 from hourbell.store.sqlite.access import SqliteAccessStore
+from hourbell.store.sqlite.audit_chain import SqliteAuditChainStore
 from hourbell.store.sqlite.control import SqliteControlStore
 from hourbell.store.sqlite.engine import SqliteEngineStore
 from hourbell.store.sqlite.lists import SqliteListStore
@@ -85,13 +86,16 @@ class SqliteDatabase:
     def access(self) -> SqliteAccessStore:
         return SqliteAccessStore(self.runner())
 
+    def audit_chain(self) -> SqliteAuditChainStore:
+        return SqliteAuditChainStore(self.runner())
+
     async def migrate(self) -> list[Migration]:
         return await migrate(self.runner())
 
     async def rows(self, table: str, order: str = "1") -> list[Row]:
         cursor = self.connection.execute(f"select * from hourbell_{table} order by {order}")
         found = cursor.fetchall()
-        names = [column[1] for column in self.connection.pragma("table_info", f"hourbell_{table}") or ()]
+        names = [column[1] for column in self.connection.execute(f"pragma table_info(hourbell_{table})")]
         return [
             {name: json.loads(value) if name in _JSON and value else value for name, value in row.items()}
             for row in rows_of(names, found)

@@ -69,7 +69,15 @@ def test_a_fresh_folder_gets_a_database_and_a_server_that_answers(serve: Serve, 
     assert server.get("/health").json() == {"status": "ok"}
     ready = server.get("/health/ready")
     assert (ready.status_code, ready.json()["status"]) == (200, "ready")
-    assert ready.json()["loops"].keys() == {"planner", "runner", "settler", "heartbeat", "reaper", "janitor"}
+    assert ready.json()["loops"].keys() == {
+        "planner",
+        "runner",
+        "settler",
+        "heartbeat",
+        "reaper",
+        "janitor",
+        "audit_chain",
+    }
     names = {family.name for family in text_string_to_metric_families(server.get("/metrics").text)}
     assert {"hourbell_runs_planned", "hourbell_lateness_seconds", "hourbell_backlog"} <= names
 

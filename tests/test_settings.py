@@ -55,7 +55,7 @@ def test_without_anything_the_defaults_of_the_design_hold() -> None:
 
 
 def test_every_setting_can_be_read() -> None:
-    assert set(READERS) == {each.name for each in fields(Settings)} - {"origins"}
+    assert set(READERS) == {each.name for each in fields(Settings)} - {"origins", "unknown_variables"}
 
 
 def test_a_flag_beats_the_environment_which_beats_the_file(tmp_path: Path) -> None:
@@ -172,7 +172,8 @@ def test_bad_settings_end_the_process_with_code_2_and_a_bad_database_url_with_1(
         ('lease = "x"', "lease in hourbell.toml is 'x'; write a duration of 1s or more, as in 90s, 15m, 2h30m or 1d"),
         ("lease = 30", "lease in hourbell.toml is '30'; write a duration of 1s or more, as in 90s, 15m, 2h30m or 1d"),
         ("slots = true", "slots in hourbell.toml is 'true'; write a number from 1 to 100000"),
-        ("leese = 1", "'leese' in hourbell.toml is not a setting; write one of database_url, require_database, "),
+        ("leese = 1", "'leese' in hourbell.toml is not a setting; did you mean lease?"),
+        ("colour = 1", "'colour' in hourbell.toml is not a setting; write one of database_url, require_database, "),
         ("lease = ", "hourbell.toml is not valid TOML: "),
     ],
 )
@@ -437,3 +438,20 @@ def test_the_api_has_a_rate_and_trusts_no_proxy_unless_told() -> None:
     assert (settings.api_rate, [str(each) for each in settings.trusted_proxies]) == (0, ["10.0.0.0/8", "::1/128"])
     assert "write a number from 0 to 1000000" in complaint({"HOURBELL_API_RATE": "-1"})
     assert "'proxy' is not a network" in complaint({"HOURBELL_TRUSTED_PROXIES": "proxy"})
+
+
+def test_a_misspelled_variable_is_refused_with_the_name_that_was_meant() -> None:
+    line = complaint({"HOURBELL_ALOW_NETWORKS": "10.0.0.0/8"})
+
+    assert line == "HOURBELL_ALOW_NETWORKS is not a setting; did you mean HOURBELL_ALLOW_NETWORKS?"
+
+
+def test_a_program_is_told_of_it_instead() -> None:
+    environment = {
+        "HOURBELL_ALOW_NETWORKS": "10.0.0.0/8",
+        "HOURBELL_VERSION": "1.2",
+        "HOURBELL_PORT": "tcp://10.0.0.1:80",
+    }
+    settings = load_settings(environment=environment, folder=Path("/nowhere"), refuse_misspelled=False)
+
+    assert [each.name for each in settings.unknown_variables] == ["HOURBELL_ALOW_NETWORKS", "HOURBELL_VERSION"]

@@ -66,6 +66,9 @@ class Metrics:
         self.pool_overdue = Gauge(
             "hourbell_pool_overdue", "Places held by attempts past their timeout", ["pool"], registry=registry
         )
+        self.audit_chain_broken = Gauge(
+            "hourbell_audit_chain_broken", "1 if the node found a break in the audit chain", registry=registry
+        )
         self.by_job = (
             Counter("hourbell_job_runs", "Runs by job and final state", ["job", "state"], registry=registry)
             if with_job_names

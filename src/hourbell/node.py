@@ -14,6 +14,8 @@ from hourbell.control.programs import Program, Programs
 from hourbell.engine.engine import Engine
 from hourbell.engine.heartbeat import HeartbeatResult
 from hourbell.ids import new_id
+from hourbell.private_files import close_command, exposed_files
+from hourbell.settings import Settings
 from hourbell.store.base import StoreUnavailable
 from hourbell.targets.base import Target
 from hourbell.wiring import Stores
@@ -23,6 +25,15 @@ log = logging.getLogger("hourbell.service")
 _LOOK_AT_JOBS = 60.0  # seconds: how often a node looks which jobs are gone from the code
 _TRY_AGAIN = 5.0  # seconds, while a job is refused or the database is out of reach
 _LAST_LOOK = 5.0  # seconds for a look that is under way when the node stops
+
+
+def warn_at_start(settings: Settings) -> None:
+    """Log what a node starts with all the same: variables that it does not read, and files that everybody may open."""
+    for each in settings.unknown_variables:
+        log.warning("variable_unknown", extra={"variable": each.name, "hint": each.message})
+    if exposed := exposed_files(settings.database_files):
+        hint = f"every user of this machine may open them; run: {close_command(exposed)}"
+        log.warning("database_exposed", extra={"files": [str(path) for path in exposed], "hint": hint})
 
 
 async def prepare(stores: Stores) -> datetime:

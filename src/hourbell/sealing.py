@@ -1,5 +1,7 @@
 """Secrets at rest: sealed with AES-256-GCM and bound to their row, so that one moved to another row does not open.
 
+What is sent to a receiver is bound to the receiver's origin as well: a row whose origin was changed does not open.
+
 A key ring holds the keys of the settings, the newest first: it seals with the first and opens with whichever key a
 secret names. Plain secrets are wrapped, so that neither a log line nor a traceback shows one.
 """
@@ -10,12 +12,11 @@ import hashlib
 import hmac
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from uuid import UUID
 
-SIGNING = "signing"  # the fields of a job's secrets: what signs its requests,
-HEADER = "header:"  # and headers that are sent with them, by name
 KEY_BYTES = 32
 _NONCE_BYTES = 12
 
@@ -41,16 +42,23 @@ class Plain:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A secret of a job as it is stored. Only the key ring can open it, and only in its place."""
+    """A secret of a job as it is stored. Only the key ring can open it, and only in its place.
+
+    `origin` is where it may be sent; None for what is never sent, and for headers from before they were bound.
+    `valid_until` is None for the current one of its field.
+    """
 
     id: UUID
     job_id: UUID
     field: str
     key_id: str
     sealed: bytes
+    origin: str | None = None
+    valid_until: datetime | None = None
 
     def place(self) -> bytes:
-        return "|".join(("secrets", str(self.id), str(self.job_id), self.field, self.key_id)).encode()
+        bound = () if self.origin is None else (self.origin,)
+        return "|".join(("secrets", str(self.id), str(self.job_id), self.field, *bound, self.key_id)).encode()
 
 
 class KeyRing:
@@ -63,6 +71,7 @@ class KeyRing:
 
         self._ciphers = {key_id(key): AESGCM(key) for key in keys}
         self._first = keys[0]
+        self._keys = {key_id(key): key for key in keys}
         self._newest = key_id(keys[0])
         self._random_bytes = random_bytes
 
@@ -73,13 +82,17 @@ class KeyRing:
 
     def derive(self, purpose: str) -> bytes:
         """A key for something else, from which the newest one cannot be told."""
-        return hmac.digest(self._first, f"hourbell {purpose}".encode(), "sha256")
+        return _derived(self._first, purpose)
 
-    def seal(self, plain: Plain, secret_id: UUID, job_id: UUID, field: str) -> Sealed:
-        empty = Sealed(secret_id, job_id, field, self._newest, b"")
+    def derive_each(self, purpose: str) -> dict[str, bytes]:
+        """Derive a key for something else from every key of the ring, by the id of that key."""
+        return {each: _derived(key, purpose) for each, key in self._keys.items()}
+
+    def seal(self, plain: Plain, secret_id: UUID, job_id: UUID, field: str, origin: str | None = None) -> Sealed:
+        empty = Sealed(secret_id, job_id, field, self._newest, b"", origin)
         nonce = self._random_bytes(_NONCE_BYTES)
         text = self._ciphers[self._newest].encrypt(nonce, plain.reveal().encode(), empty.place())
-        return Sealed(secret_id, job_id, field, self._newest, nonce + text)
+        return replace(empty, sealed=nonce + text)
 
     def open(self, sealed: Sealed) -> Plain:
         cipher = self._ciphers.get(sealed.key_id)
@@ -92,6 +105,10 @@ class KeyRing:
             return Plain(cipher.decrypt(nonce, text, sealed.place()).decode())
         except (InvalidTag, ValueError):
             raise CannotOpen("it was changed, or sealed for another row") from None
+
+
+def _derived(key: bytes, purpose: str) -> bytes:
+    return hmac.digest(key, f"hourbell {purpose}".encode(), "sha256")
 
 
 def key_id(key: bytes) -> str:

@@ -23,14 +23,14 @@ from hourbell.api.middleware import Edge
 from hourbell.control.access import Access, refuse_to_listen
 from hourbell.control.changes import Watch
 from hourbell.control.programs import Program
+from hourbell.core.networks import LOOPBACK
 from hourbell.engine.engine import Engine
 from hourbell.metrics import Metrics
-from hourbell.node import Node, prepare
-from hourbell.settings import DEFAULT, Address, Settings, SettingsError
+from hourbell.node import Node, prepare, warn_at_start
+from hourbell.settings import Address, Settings, SettingsError
 from hourbell.store.base import StoreLost, StoreReadOnly, StoreUnavailable, StoreUnwritable
 from hourbell.wiring import (
     Stores,
-    allowed_networks,
     build_access,
     build_control,
     build_door,
@@ -38,6 +38,7 @@ from hourbell.wiring import (
     build_gate,
     build_targets,
     load_keys,
+    loopback_follows_access,
     open_stores,
 )
 
@@ -47,7 +48,12 @@ SECOND_SIGNAL = 1
 _ONE_SIGNAL = 0.3  # seconds: some programs send the same signal to a process and to its group
 _BACKLOG = 1_024
 _TIDY_SECONDS = 60
+_FOLLOW_SECONDS = 2.0  # between two looks whether the server still asks for no token
 _KEYS_LAST = timedelta(hours=24)
+_LOOPBACK_HINT = (
+    "the server has a token now, so webhooks to this machine are refused; to allow them, set "
+    "HOURBELL_ALLOW_NETWORKS=127.0.0.0/8,::1 and restart"
+)
 _FORGOTTEN_AT_ONCE = 10_000
 _TURN = 0.0001  # seconds that a busy thread keeps others waiting; by default SQLite waits 5 ms for each statement
 _LAST_ANSWERS = 5  # seconds for requests that are being answered when the server closes
@@ -65,12 +71,20 @@ class _Server(uvicorn.Server):
         yield
 
 
+@dataclass(slots=True)
+class KnownAccess:
+    """Whether the server asks for no token, as far as this process knows: whoever wants to know does not wait."""
+
+    is_open: bool
+
+
 @dataclass(frozen=True, slots=True)
 class _Started:
     """What runs once the start is done."""
 
     node: Node
     access: Access
+    known_access: KnownAccess
     watch: Watch
     app: ASGIApp
 
@@ -114,15 +128,17 @@ class Service:
             "database_chosen", extra={"database": str(settings.database), "from": settings.origins["database_url"]}
         )
         now = await prepare(stores)
-        if (why := refuse_to_listen(settings.http_addr, await build_access(stores, lambda: now).is_open())) is not None:
+        warn_at_start(settings)
+        known_access = KnownAccess(await build_access(stores, lambda: now).is_open())
+        if (why := refuse_to_listen(settings.http_addr, known_access.is_open)) is not None:
             raise SettingsError(why)
         keys = await load_keys(settings, stores.secrets)
         if stores.transactions is not None:
             await stores.transactions.check()
         metrics = Metrics(with_job_names=settings.metrics_job_names)
-        gate = build_gate(settings, port=port)
+        gate = build_gate(settings, port=port, is_open=lambda: known_access.is_open)
         targets = build_targets(settings, self._program.tasks, keys, gate)
-        _tell_of_networks(settings)
+        _log_networks(settings, known_access)
         engine = build_engine(settings, stores, targets, metrics)
         access = build_access(stores, engine.clock.now)
         control = build_control(settings, stores, keys, access, gate, engine.clock.now)
@@ -136,18 +152,20 @@ class Service:
         )
         node = Node(engine, targets, stores, self._program)
         await node.start(now)
-        return _Started(node, access, control.watch, edge)
+        return _Started(node, access, known_access, control.watch, edge)
 
     async def _serve(self, started: _Started, stores: Stores, listening: socket.socket) -> None:
         """Answer until the signal; then stop in order, with the HTTP server last: a drain can be watched."""
         server = _server(started.app)
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         tidying = asyncio.create_task(_tidy(started, stores))
+        following = asyncio.create_task(_follow_access(self._settings, started.access, started.known_access))
         tune_interpreter()
         log.info("serving", extra={"http": f"http://{Address(*listening.getsockname()[:2])}"})
         await self._stopping.wait()
         await started.node.stop()
         tidying.cancel()
+        following.cancel()
         await started.watch.close()
         with contextlib.suppress(StoreUnavailable):
             await started.access.flush()
@@ -215,12 +233,25 @@ def tune_interpreter() -> None:
     sys.setswitchinterval(_TURN)
 
 
-def _tell_of_networks(settings: Settings) -> None:
+async def _follow_access(settings: Settings, access: Access, known: KnownAccess) -> None:
+    """Close loopback to webhooks soon after the first token was made, and open it again when the server is opened."""
+    while loopback_follows_access(settings):
+        await asyncio.sleep(_FOLLOW_SECONDS)
+        with contextlib.suppress(StoreUnavailable):
+            is_open = await access.is_open()
+            if is_open != known.is_open:
+                known.is_open = is_open
+                _log_networks(settings, known)
+                if not is_open:
+                    log.warning("loopback_closed", extra={"hint": _LOOPBACK_HINT})
+
+
+def _log_networks(settings: Settings, access: KnownAccess) -> None:
     """Say where webhooks may go besides the public internet, and why."""
-    networks = allowed_networks(settings)
+    networks, why = settings.allow_networks, settings.origins["allow_networks"]
+    if loopback_follows_access(settings) and access.is_open:
+        networks, why = LOOPBACK, "the server listens on loopback only and has no token"
     if networks:
-        given = settings.origins["allow_networks"]
-        why = "the server listens on loopback only" if given == DEFAULT else given
         log.info("networks_allowed", extra={"networks": [str(network) for network in networks], "because": why})
 
 

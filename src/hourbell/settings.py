@@ -18,10 +18,11 @@ from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from hourbell.core.networks import Network, parse_networks, parse_ports
 from hourbell.core.schedule.forms import parse_duration
+from hourbell.core.variable_names import PREFIX, UnknownVariable, nearly, unknown_variables
+from hourbell.private_files import exposure, read_with_mode
 from hourbell.sealing import parse_keys
 
 FILE = "hourbell.toml"
-PREFIX = "HOURBELL_"
 DEFAULT = "default"
 _LONGEST = 36_500 * 86_400
 _YES, _NO = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
@@ -30,6 +31,9 @@ _HOST = re.compile(r"(?:\[[^\[\]]+\]|[^\[\]:]*)(?::(\d{0,5}))?", re.ASCII)
 _PORT = re.compile(r"\d{0,5}(?:[/,?#]|$)", re.ASCII)
 _PASSWORD = re.compile(r"(password=)(?:'[^']*'|[^&\s]*)", re.IGNORECASE)
 _POSTGRESQL = ("postgresql://", "postgres://")
+_NEXT_DATABASE = re.compile(r",\s*(?=[^,=/@]+=postgres)")
+# Read by the command line, the client and programs, and not among the settings of a node.
+_OTHER_VARIABLES = ("HOURBELL_URL", "HOURBELL_TOKEN", "HOURBELL_TOKEN_FILE", "HOURBELL_START", "HOURBELL_SCHEDULER")
 
 
 class SettingsError(Exception):
@@ -186,7 +190,7 @@ def _switch(text: str) -> bool:
 
 def _databases(text: str) -> Mapping[str, str]:
     found: dict[str, str] = {}
-    for part in filter(None, (part.strip(" ,") for part in re.split(r",\s*(?=[^,=/@]+=postgres)", text))):
+    for part in filter(None, (part.strip(" ,") for part in _NEXT_DATABASE.split(text))):
         name, mark, url = part.partition("=")
         if not mark or re.fullmatch(r"[A-Za-z0-9_-]{1,63}", name.strip(), re.ASCII) is None or name.strip() == DEFAULT:
             raise ValueError("write name=postgresql://user:password@host/database, with commas between several")
@@ -277,10 +281,19 @@ class Settings:
     log_level: str = "info"
     origins: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Where each value came from: `--lease`, `HOURBELL_LEASE`, `hourbell.toml` or `default`."""
+    unknown_variables: tuple[UnknownVariable, ...] = field(default=(), repr=False, compare=False)
+    """Variables with our prefix that are not read."""
 
     @property
     def database(self) -> Database:
         return parse_database_url(self.database_url)
+
+    @property
+    def database_files(self) -> tuple[Path, ...]:
+        """The files of a SQLite database, of which the last two exist while it is open; none for PostgreSQL."""
+        database = self.database
+        names = ("", "-wal", "-shm") if database.kind == "sqlite" else ()
+        return tuple(Path(f"{database.location}{name}") for name in names)
 
 
 READERS: Mapping[str, Callable[[str], object]] = {
@@ -330,18 +343,28 @@ def variables_of(name: str) -> tuple[str, ...]:
     return (PREFIX + plain, plain) if name.startswith(_WITHOUT_PREFIX) else (PREFIX + plain,)
 
 
+def known_variables() -> frozenset[str]:
+    """Every environment variable that some part of Hourbell reads."""
+    return frozenset(variable for name in READERS for variable in variables_of(name)).union(_OTHER_VARIABLES)
+
+
 def load_settings(
     flags: Mapping[str, object] = MappingProxyType({}),
     *,
     arguments: Mapping[str, object] = MappingProxyType({}),
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
+    refuse_misspelled: bool = True,
 ) -> Settings:
     """Read every setting; a SettingsError names the first that cannot be used, by what it was given.
 
-    Flags are of the command line, and arguments of a program; one that is None was not given.
+    Flags are of the command line, and arguments of a program; one that is None was not given. A variable whose name
+    is nearly that of a setting is refused, or else among `unknown_variables`.
     """
     environment = os.environ if environment is None else environment
+    unknown = unknown_variables(environment, known_variables())
+    if refuse_misspelled and (wrong := next((each for each in unknown if each.is_misspelled), None)) is not None:
+        raise SettingsError(wrong.message)
     file = _read_file((folder or Path()) / FILE)
     values: dict[str, Any] = {}
     origins = {}
@@ -350,7 +373,7 @@ def load_settings(
         origins[name] = DEFAULT if given is None else given[0]
         if given is not None:
             values[name] = _read(name, *given)
-    settings = Settings(**values, origins=MappingProxyType(origins))
+    settings = Settings(**values, origins=MappingProxyType(origins), unknown_variables=tuple(unknown))
     if settings.sql_database_url and settings.database.kind == "sqlite":
         raise SettingsError(
             f"{PREFIX}SQL_DATABASE_URL is another login to a PostgreSQL database, and the jobs are in SQLite; "
@@ -401,7 +424,8 @@ def _text(value: object) -> str:
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
-        found = tomllib.loads(path.read_text("utf-8"))
+        text, mode = read_with_mode(path)
+        found = tomllib.loads(text)
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -410,5 +434,17 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{FILE} is not valid TOML: {' '.join(str(error).split())}") from None
     for name in found:
         if name not in READERS:
-            raise SettingsError(f"{name[:40]!r} in {FILE} is not a setting; write one of {', '.join(READERS)}")
+            meant = nearly(name[:100], READERS)
+            hint = f"did you mean {meant}?" if meant else f"write one of {', '.join(READERS)}"
+            raise SettingsError(f"{name[:40]!r} in {FILE} is not a setting; {hint}")
+    secret = next((name for name, value in found.items() if _is_secret(name, _text(value))), None)
+    if secret is not None and (why := exposure(path.absolute(), mode)) is not None:
+        raise SettingsError(f"{FILE} holds a secret ({secret}), and {why}")
     return found
+
+
+def _is_secret(name: str, text: str) -> bool:
+    """Whether a value must stay hidden: a key, or a URL with a password."""
+    if name not in SECRETS | HIDDEN:
+        return False
+    return name == "secret_key" or any(masked(part) != part for part in _NEXT_DATABASE.split(text))

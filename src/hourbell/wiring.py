@@ -25,19 +25,23 @@ from hourbell.control.jobs import Jobs
 from hourbell.control.rules import Rules
 from hourbell.control.runs import Runs
 from hourbell.control.secrets import Secrets, WrongKeys, check_keys
-from hourbell.core.networks import LOOPBACK, Network
+from hourbell.core.audit_chain import SealKeys
+from hourbell.core.doctor.deployment import check_deployment
 from hourbell.core.schedule import TZDATA_VERSION
+from hourbell.deployment import describe_deployment
 from hourbell.engine.engine import Engine, EngineSettings
 from hourbell.ids import new_id
 from hourbell.metrics import Metrics
+from hourbell.private_files import exposure, read_with_mode
 from hourbell.sealing import KeyRing, make_key_file, parse_keys
 from hourbell.settings import DEFAULT, Settings, SettingsError, servers_of
 from hourbell.store.access import AccessStore
+from hourbell.store.audit_chain import AuditChainStore, Verdict, verify_chain
 from hourbell.store.base import LIVE_FOR, EngineStore, StoreLost, StoreUnavailable, TransactionStore
 from hourbell.store.control import ControlStore
 from hourbell.store.doctor import DoctorStore, Examined, Expectations, compare_clocks, examine
 from hourbell.store.lists import ListStore
-from hourbell.store.migrations import Migration, load_migrations
+from hourbell.store.migrations import Migration, MigrationError, load_migrations
 from hourbell.store.secrets import SecretStore
 from hourbell.targets.base import Target
 from hourbell.targets.task import Task, TaskTarget
@@ -64,6 +68,7 @@ class Stores:
     lists: ListStore
     access: AccessStore
     secrets: SecretStore
+    audit_chain: AuditChainStore
     transactions: TransactionStore | None
     migrate: Callable[[], Awaitable[list[Migration]]]
     status: Callable[[], Awaitable[list[tuple[Migration, bool]]]]
@@ -81,6 +86,7 @@ def open_stores(settings: Settings, *, on_lost: Callable[[StoreLost], None] = la
 
 def _open_postgres(settings: Settings) -> Stores:
     from hourbell.store.postgres.access import PostgresAccessStore
+    from hourbell.store.postgres.audit_chain import PostgresAuditChainStore
     from hourbell.store.postgres.connections import Connections
     from hourbell.store.postgres.control import PostgresControlStore
     from hourbell.store.postgres.engine import PostgresEngineStore
@@ -112,6 +118,7 @@ def _open_postgres(settings: Settings) -> Stores:
         lists=PostgresListStore(control),
         access=PostgresAccessStore(control),
         secrets=PostgresSecretStore(control),
+        audit_chain=PostgresAuditChainStore(control),
         transactions=functions,
         migrate=lambda: _told(migrate(control)),
         status=lambda: _told(status(control)),
@@ -136,6 +143,7 @@ async def _told(asking: Awaitable[T]) -> T:
 
 def _open_sqlite(settings: Settings, on_lost: Callable[[StoreLost], None]) -> Stores:
     from hourbell.store.sqlite.access import SqliteAccessStore
+    from hourbell.store.sqlite.audit_chain import SqliteAuditChainStore
     from hourbell.store.sqlite.control import SqliteControlStore
     from hourbell.store.sqlite.database_file import DatabaseFile
     from hourbell.store.sqlite.engine import SqliteEngineStore
@@ -166,6 +174,7 @@ def _open_sqlite(settings: Settings, on_lost: Callable[[StoreLost], None]) -> St
         lists=SqliteListStore(users),
         access=SqliteAccessStore(users),
         secrets=SqliteSecretStore(users),
+        audit_chain=SqliteAuditChainStore(users),
         transactions=transactions,
         migrate=lambda: migrate(writer),
         status=lambda: status(writer),
@@ -186,12 +195,15 @@ def open_doctor(settings: Settings) -> DoctorStore:
     return PostgresDoctorStore(Connections(settings.database.location, size=1, writes=False))
 
 
-async def examine_database(settings: Settings) -> Examined:
-    """Everything the doctor finds in the database of the settings."""
+def _migrations(settings: Settings) -> list[Migration]:
+    return load_migrations(f"hourbell.store.{'sqlite' if settings.database.kind == 'sqlite' else 'postgres'}")
+
+
+async def examine_database(settings: Settings, *, production: bool = False) -> Examined:
+    """Everything the doctor finds in the database of the settings and, for production, in what surrounds it."""
     store = open_doctor(settings)
-    package = "sqlite" if settings.database.kind == "sqlite" else "postgres"
     expected = Expectations(
-        migrations=load_migrations(f"hourbell.store.{package}"),
+        migrations=_migrations(settings),
         tzdata=TZDATA_VERSION,
         retention=settings.retention,
         lease=settings.lease,
@@ -201,9 +213,42 @@ async def examine_database(settings: Settings) -> Examined:
         now, faults = await _told(compare_clocks(store, clock.now))
         examined = await _told(examine(store, now, expected))
         examined.findings.add(faults)
-        return examined
+        access = await _told(store.access(now)) if production and examined.is_whole else None
     finally:
         await store.close()
+    if production:  # once the doctor's own files beside the database are gone
+        examined.findings.add(check_deployment(describe_deployment(settings, access)))
+    return examined
+
+
+async def verify_audit(settings: Settings, *, expect: str | None, start: int) -> Verdict:
+    """Verify the audit chain in the database of the settings, which is only read."""
+    store = open_doctor(settings)
+    try:
+        applied = (await _told(store.schema())).applied
+        pending = [each for each in _migrations(settings) if each.number not in applied]
+        if pending:
+            raise MigrationError("the schema is not up to date; run: hourbell db migrate")
+        now = await _told(store.sample_time())
+        return await _told(verify_chain(store.audit_chain, now, seal_keys(settings), expect=expect, start=start))
+    finally:
+        await store.close()
+
+
+def seal_keys(settings: Settings) -> SealKeys:
+    """The keys that seal the audit chain: derived from those that seal secrets, as far as there are any."""
+    ring = _read_keys(settings)
+    return SealKeys() if ring is None else SealKeys(ring.derive_each("audit chain"), ring.newest)
+
+
+def _read_keys(settings: Settings) -> KeyRing | None:
+    """The keys that seal secrets; None if there are none yet."""
+    if settings.secret_key is not None:
+        return KeyRing(parse_keys(settings.secret_key), os.urandom)
+    path = settings.secret_key_file
+    if path is None and settings.database.kind == "sqlite":
+        path = Path(f"{settings.database.location}.key")
+    return _ring_in(path) if path is not None and path.exists() else None
 
 
 async def load_keys(settings: Settings, secrets: SecretStore) -> KeyRing | None:
@@ -228,10 +273,12 @@ async def load_keys(settings: Settings, secrets: SecretStore) -> KeyRing | None:
 
 def _ring_in(path: Path) -> KeyRing:
     try:
-        return KeyRing(parse_keys(path.read_text()), os.urandom)
+        text, mode = read_with_mode(path)
+        if (why := exposure(path.absolute(), mode)) is None:
+            return KeyRing(parse_keys(text), os.urandom)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise SettingsError(f"the key file {path} cannot be used: {why}") from None
+    raise SettingsError(f"the key file {path} cannot be used: {why}")
 
 
 @asynccontextmanager
@@ -275,9 +322,7 @@ def build_control(
         databases=settings.sql_databases,
         has_functions=settings.database.kind == "postgresql",
     )
-    secrets = None
-    if keys is not None:
-        secrets = Secrets(stores.secrets, stores.control, keys, new_id=new_id, random_bytes=os.urandom)
+    secrets = Secrets(stores.secrets, stores.control, keys, new_id=new_id, random_bytes=os.urandom)
     jobs = Jobs(stores.control, stores.lists, rules=rules, secrets=secrets, now=now, new_id=new_id)
     live_for = max(LIVE_FOR, settings.lease)
     return Control(
@@ -346,6 +391,8 @@ def build_engine(settings: Settings, stores: Stores, targets: Sequence[Target], 
         luck=random.random,
         heartbeat_store=stores.heartbeat,
         transactions=stores.transactions,
+        audit_chain=stores.audit_chain,
+        seals=seal_keys(settings),
     )
 
 
@@ -355,15 +402,16 @@ def build_targets(settings: Settings, tasks: Mapping[str, Task], keys: KeyRing |
     return [own, _http_target(settings, keys, gate), _sql_target(settings, lambda: own.open_transactions)]
 
 
-def allowed_networks(settings: Settings) -> tuple[Network, ...]:
-    """Where webhooks may go besides the public internet. A server for this machine alone may reach this machine."""
-    if settings.origins["allow_networks"] == DEFAULT and settings.http_addr.is_loopback:
-        return LOOPBACK
-    return settings.allow_networks
+def loopback_follows_access(settings: Settings) -> bool:
+    """Whether webhooks may reach this machine just while the server, for this machine alone, asks for no token.
+
+    A token has a role, and whoever may define webhooks by it must not reach services that trust this machine.
+    """
+    return settings.origins["allow_networks"] == DEFAULT and settings.http_addr.is_loopback
 
 
-def build_gate(settings: Settings, *, port: int) -> "Gate":
-    """What decides where webhooks may go. `port` is our own server's."""
+def build_gate(settings: Settings, *, port: int, is_open: Callable[[], bool] = lambda: False) -> "Gate":
+    """What decides where webhooks may go. `port` is our own server's, which asks for no token if it `is_open`."""
     from hourbell.targets.http.addresses import Guard, kept_for_a_minute, own_addresses
     from hourbell.targets.http.resolver import Gate, OwnServers, SystemResolver
 
@@ -372,7 +420,8 @@ def build_gate(settings: Settings, *, port: int) -> "Gate":
     hosts = [server for url in urls if url for server in servers_of(url)]
     servers = OwnServers([*hosts, ("127.0.0.1", port)], resolver, elapsed=clock.elapsed)
     guard = Guard(
-        allow_networks=allowed_networks(settings),
+        allow_networks=settings.allow_networks,
+        allow_loopback=is_open if loopback_follows_access(settings) else lambda: False,
         allow_ports=settings.allow_ports,
         deny_networks=settings.deny_networks,
         own_servers=servers,

@@ -4,7 +4,10 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
+from starlette.requests import Request
 
+from hourbell.api.cross_site import sign_of_proxy
+from hourbell.core.networks import parse_networks
 from hourbell.core.roles import Role
 from hourbell.core.token_text import token_text
 from tests.api.house import SAME, House, open_house
@@ -119,9 +122,41 @@ async def test_an_open_server_answers_to_no_other_name(house: House, host: str) 
         assert await code_of(house, method, headers={"Host": host}) == (403, "foreign_host")
 
 
-@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "Via", "X-Real-IP", "X-Forwarded-Host"])
-async def test_an_open_server_answers_nobody_behind_a_proxy(house: House, header: str) -> None:
-    assert await code_of(house, headers={header: "127.0.0.1"}) == (403, "foreign_host")
+PROXIES = {
+    "Forwarded": "for=127.0.0.1",
+    "Via": "1.1 proxy",
+    "X-Forwarded-For": "127.0.0.1",
+    "X-Forwarded-Host": "localhost",
+    "X-Forwarded-Proto": "https",
+    "X-Forwarded-Port": "443",
+    "X-Forwarded-Server": "proxy",
+    "X-Real-IP": "127.0.0.1",
+    "X-Original-Forwarded-For": "127.0.0.1",
+    "X-Envoy-External-Address": "127.0.0.1",
+    "CF-Connecting-IP": "127.0.0.1",
+    "True-Client-IP": "127.0.0.1",
+    "X-Amzn-Trace-Id": "Root=1-67891233-abcdef012345678912345678",
+}
+
+
+@pytest.mark.parametrize("header", PROXIES)
+async def test_an_open_server_answers_nobody_behind_a_proxy_and_says_what_to_do(house: House, header: str) -> None:
+    house.trusted_proxies = parse_networks("127.0.0.0/8")  # whom to believe is another question
+    for method in ("GET", "PUT"):
+        answer = await house.ask(method, PATH, headers={header: PROXIES[header]})
+        assert (answer.status_code, answer.json()["code"]) == (403, "behind_proxy")
+        assert f"the header {header.lower()}" in answer.json()["detail"].lower()
+        assert "hourbell token create admin --role admin" in answer.json()["detail"]
+
+    assert await code_of(house, token=await house.token(), headers={header: PROXIES[header]}) == (200, None)
+
+
+async def test_an_open_server_takes_http_1_0_for_a_proxy_as_nginx_speaks_it_by_default() -> None:
+    scope = {"type": "http", "method": "GET", "http_version": "1.0", "headers": [(b"host", b"127.0.0.1:8080")]}
+
+    assert sign_of_proxy(Request(scope)) == "HTTP/1.0"
+    assert sign_of_proxy(Request({**scope, "http_version": "1.1"})) is None
+    assert sign_of_proxy(Request({**scope, "http_version": "2"})) is None
 
 
 @pytest.mark.parametrize(

@@ -153,9 +153,11 @@ async def test_only_an_admin_sends_a_secret_header_to_another_host(api: Whole) -
     body = {"source": "billing", "jobs": [a_job("one", target={**HOOK, "url": "https://elsewhere.example.com/"})]}
 
     refused = await api.client.post(APPLY, json=body, headers={"Authorization": f"Bearer {editor}"})
+    body["drop_secrets"] = True
+    still = await api.client.post(APPLY, json=body, headers={"Authorization": f"Bearer {editor}"})
     allowed = await api.client.post(APPLY, json=body, headers={"Authorization": f"Bearer {admin}"})
 
-    assert (refused.status_code, allowed.status_code) == (403, 200)
+    assert (refused.status_code, still.status_code, allowed.status_code) == (403, 403, 200)
 
 
 async def test_a_key_acts_once(api: Whole) -> None:

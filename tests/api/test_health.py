@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.requests import Request
 
-from hourbell.api.health import LoopAge, PoolUse, Readiness, health_app
+from hourbell.api.health import LoopAge, PoolUse, Readiness, SeesNames, health_app, nobody
 from hourbell.metrics import Metrics
 from tests.api.whole import whole_api
 from tests.sqlite_database import SqliteDatabase
@@ -42,13 +43,18 @@ async def broken() -> Readiness:
     raise RuntimeError("a bug")
 
 
+async def everybody(_request: Request) -> bool:
+    return True
+
+
 async def get(
     path: str,
     status: Callable[[], Awaitable[Readiness]] = STATUS_OF_A_WELL_NODE,
     metrics: Metrics | None = None,
     method: str = "GET",
+    sees_names: SeesNames = everybody,
 ) -> httpx.Response:
-    app = health_app(status, metrics or Metrics(), patience_seconds=0.01)
+    app = health_app(status, metrics or Metrics(), sees_names, patience_seconds=0.01)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         return await client.request(method, path)
@@ -76,8 +82,9 @@ async def test_a_node_that_does_its_work_is_ready() -> None:
             "runner": {"age_seconds": 59.999, "limit_seconds": 60, "too_old": False},
         },
         "backlog": {"waiting": 3, "oldest_seconds": 1.25},
+        "unserved_lane_count": 0,
         "unserved_lanes": [],
-        "pools": {"threads": {"size": 32, "taken": 2, "overdue": {"slow": 1}}},
+        "pools": {"threads": {"size": 32, "taken": 2, "overdue_count": 1, "overdue": {"slow": 1}}},
     }
 
 
@@ -135,6 +142,33 @@ async def test_lanes_that_no_node_serves_are_told_and_leave_the_node_ready() -> 
     assert answer.status_code == 200
     assert answer.json()["unserved_lanes"] == ["task:reports.weekly"]
     assert answer.json()["warnings"] == ["no live node serves task:reports.weekly"]
+
+
+async def never_told(_request: Request) -> bool:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+@pytest.mark.parametrize("sees_names", [nobody, never_told])
+async def test_without_a_token_nothing_is_named_and_everything_counted(sees_names: SeesNames) -> None:
+    pool = PoolUse("threads", 3, 3, {"canary.report": 2, "canary.import": 1})
+    lanes = ("task:canary.weekly", "https://canary.example.com")
+    readiness = Readiness(True, WELL.loops, 900, 7_200, lanes, pools=(pool,), stuck_seconds=600)
+    answer = await get("/health/ready", answering(readiness), sees_names=sees_names)
+
+    assert (answer.status_code, "canary" in answer.text) == (503, False)
+    body = answer.json()
+    assert body["reasons"] == ["all 3 threads are held by functions past their timeout; restart this node"]
+    assert body["warnings"][1:] == ["no live node serves 2 lanes with runs; send a token to see which"]
+    assert (body["unserved_lane_count"], body["pools"]["threads"]["overdue_count"]) == (2, 3)
+    assert "unserved_lanes" not in body
+
+
+async def test_a_node_without_its_database_names_nothing_and_asks_nobody() -> None:
+    pool = PoolUse("threads", 3, 3, {"canary.report": 3})
+    answer = await get("/health/ready", answering(Readiness(False, (), pools=(pool,))))
+
+    assert (answer.status_code, "canary" in answer.text) == (503, False)
 
 
 async def test_a_node_beside_stuck_runs_stays_ready_and_warns() -> None:

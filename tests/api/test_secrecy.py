@@ -184,8 +184,8 @@ async def test_no_secret_is_anywhere_but_where_it_is_told(
 
 async def test_objects_do_not_show_the_secrets_they_hold(story: Canaries) -> None:
     control = story.api.control
-    assert control.secrets is not None
-    plain, sealed = await control.secrets.prepare((await control.jobs.get("given")).job.id, Plain(whsec(GIVEN)))
+    job = (await control.jobs.get("given")).job
+    plain, sealed = await control.secrets.prepare(job.id, job.definition, Plain(whsec(GIVEN)))
     tokens = await control.access.list()
 
     shown = [plain, str(plain), sealed, tokens, vars(control.secrets), vars(control.jobs), control]

@@ -58,12 +58,12 @@ def test_a_refusal_names_its_job_and_the_rest_is_counted(node: Live) -> None:
 
 
 def test_many_alike_are_summed_up(node: Live) -> None:
-    import_jobs(node, 12, "code", "--managed-by", "code", "--source", "shop")
+    import_jobs(node, 12, "file", "--managed-by", "file", "--source", "shop")
     import_jobs(node, 1, "api")
-    done = node.run("job", "delete", *(f"code-{n:02}" for n in range(12)), "api-00")
+    done = node.run("job", "delete", *(f"file-{n:02}" for n in range(12)), "api-00")
 
     assert done.stderr.count("error: ") == 1
-    assert "error: 12 jobs (code-00, code-01, code-02, …): " in done.stderr
+    assert "error: 12 jobs (file-00, file-01, file-02, …): " in done.stderr
     assert done.stderr.splitlines()[-1] == "12 of 13 were not deleted"
 
 

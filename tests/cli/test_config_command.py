@@ -107,3 +107,14 @@ def test_a_file_that_cannot_be_read_is_told(folder: Path, text: str) -> None:
     done = run()
 
     assert (done.exit_code, "hourbell.toml" in done.stderr, "HOURBELL_LEASE" in done.stdout) == (2, True, True)
+
+
+def test_variables_that_are_not_read_are_told() -> None:
+    misspelled = run(HOURBELL_ALOW_NETWORKS="10.0.0.0/8")
+    unknown = run(HOURBELL_VERSION="1.2", HOURBELL_SERVICE_PORT="8080")
+
+    assert (misspelled.exit_code, unknown.exit_code) == (2, 0)
+    assert "HOURBELL_ALOW_NETWORKS is not a setting; did you mean HOURBELL_ALLOW_NETWORKS?" in misspelled.stderr
+    assert unknown.stderr == (
+        "warning: HOURBELL_VERSION is not a setting; unset it, or see docs/settings.md for the names\n"
+    )

@@ -72,7 +72,8 @@ def test_the_page_shows_what_is_printed_and_an_error_exits_with_1(folder: Path) 
     sql(BROKEN_JOB.format("hourbell_"))
     result = run()
 
-    [session] = re.findall(r"^```\n\$ hourbell doctor [^\n]*\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    pattern = r"^```\n\$ hourbell doctor --database-url [^\n]*\n(.*?)^```"
+    [session] = re.findall(pattern, PAGE.read_text(), re.MULTILINE | re.DOTALL)
     assert result.exit_code == 1
     assert (result.stdout + result.stderr).replace(str(folder), "/var/lib/hourbell") == session
 

@@ -93,9 +93,9 @@ def test_a_definition_is_put_in_the_place_of_another(node: Live) -> None:
     assert (job["id"], job["schedule"], job["tags"], job["target"]["type"]) == (made, "@hourly", [], "task")
 
 
-def test_a_job_of_a_program_is_deleted_only_by_taking_it_over(node: Live) -> None:
+def test_a_job_of_a_file_is_deleted_only_by_taking_it_over(node: Live) -> None:
     line = json.dumps({"name": "theirs", "schedule": "@daily", "target": {"type": "http", "url": node.receiver}})
-    node.ok("import", "jobs", "-", "--managed-by", "code", given=line)
+    node.ok("import", "jobs", "-", "--managed-by", "file", given=line)
 
     refused = node.run("job", "delete", "theirs")
     assert (refused.exit_code, "--take-over" in refused.stderr) == (5, True)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from hourbell.cli.access import command as access_command
 from hourbell.cli.db import command as db_command
 from hourbell.cli.token import command
 from hourbell.core.token_text import is_token_text
@@ -87,6 +88,27 @@ def test_of_two_with_one_name_the_id_is_asked_for() -> None:
     assert done.exit_code == 5
     assert "there are 2 tokens named 'ci'" in done.stderr
     assert all(each in done.stderr for each in ids)
+
+
+def test_who_revokes_the_last_one_is_told_that_servers_stay_closed() -> None:
+    run("create", "one", "--role", "viewer")
+    run("create", "two", "--role", "viewer")
+
+    assert "hourbell access open" not in run("revoke", "one").stderr
+    assert "no token is left, and servers stay closed; `hourbell token create`" in run("revoke", "two").stderr
+
+
+def test_access_is_opened_again_only_when_no_token_is_valid() -> None:
+    missing = CliRunner().invoke(access_command, ["open"])
+    run("create", "one", "--role", "viewer")
+    refused = CliRunner().invoke(access_command, ["open"])
+    run("revoke", "one")
+    done = CliRunner().invoke(access_command, ["open"])
+
+    assert (missing.exit_code, refused.exit_code, done.exit_code) == (1, 5, 0)
+    assert "there is no database" in missing.stderr
+    assert "a token is still valid; revoke them first, see hourbell token list" in refused.stderr
+    assert done.stderr == "open: everybody on the server's machine may do everything, until a token is made\n"
 
 
 def test_a_list_is_for_people() -> None:

@@ -56,16 +56,46 @@ async def test_a_token_is_revoked_once(access: AccessStore, database: Database) 
     assert [row["action"] for row in await database.rows("audit")] == ["token.create", "token.revoke"]
 
 
-async def test_tokens_count_while_they_are_valid(access: AccessStore) -> None:
-    assert not await access.has_tokens(T0)
-    short, unlimited = a_token(expires_at=T0 + HOUR), a_token(expires_at=None)
-    await access.add_token(short, b"1", BY)
-    assert (await access.has_tokens(T0), await access.has_tokens(T0 + HOUR)) == (True, False)
+async def test_access_is_open_until_a_token_was_made_and_stays_closed_however_it_ends(access: AccessStore) -> None:
+    assert await access.is_open()
+    expired, revoked = a_token(expires_at=T0 + HOUR), a_token(expires_at=None)
+    await access.add_token(expired, b"1", BY)
+    assert not await access.is_open()
+    await access.add_token(revoked, b"2", BY)
+    await access.revoke_token(revoked.id, T0, BY)
+    await access.revoke_token(expired.id, T0 + DAY, BY)
 
+    assert not await access.is_open()
+
+
+async def test_access_is_opened_when_no_token_is_valid_any_more(access: AccessStore, database: Database) -> None:
+    expired, unlimited = a_token(expires_at=T0 + HOUR), a_token(expires_at=None)
+    await access.add_token(expired, b"1", BY)
     await access.add_token(unlimited, b"2", BY)
-    assert await access.has_tokens(T0 + 365 * DAY)
+    assert await access.open_access(T0, BY) == 2
     await access.revoke_token(unlimited.id, T0, BY)
-    assert not await access.has_tokens(T0 + HOUR)
+    assert (await access.open_access(T0, BY), await access.is_open()) == (1, False)
+
+    assert (await access.open_access(T0 + HOUR, BY), await access.is_open()) == (0, True)
+    assert (await access.open_access(T0 + HOUR, BY), await access.is_open()) == (0, True)
+    found = await access.token(expired.id)
+    assert found is not None
+    assert found.revoked_at == T0 + HOUR
+    opened = [row for row in await database.rows("audit") if row["action"] == "access.open"]
+    assert [(row["actor"], row["at"], row["after"]) for row in opened] == [
+        (BY, T0 + HOUR, {"expired_tokens_revoked": 1}),
+        (BY, T0 + HOUR, {"expired_tokens_revoked": 0}),
+    ]
+
+
+async def test_the_next_token_closes_access_and_its_end_does_not_open_it(access: AccessStore) -> None:
+    await access.open_access(T0, BY)
+    token = a_token()
+    await access.add_token(token, b"1", BY)
+    assert not await access.is_open()
+    await access.revoke_token(token.id, T0 + HOUR, BY)
+
+    assert not await access.is_open()
 
 
 async def test_the_last_use_of_a_token_never_goes_back(access: AccessStore, database: Database) -> None:

@@ -177,12 +177,14 @@ async def test_secrets_come_and_go_with_the_bundle(database: Database) -> None:
     entry = JobEntry(a_file_job("job"), uuid4())
     sealed = Sealed(uuid4(), entry.job_id, "signing", "k", b"one")
     refused = Bundle([entry, JobEntry(a_file_job("job"), uuid4())], "file", SOURCE)
-    await control.apply_jobs(refused, T0, BY, secrets=[NewSecret(sealed, T0)])
+    await control.apply_jobs(refused, T0, BY, secrets=[NewSecret(sealed, T0, T0)])
     assert await secrets.sealed_secrets([entry.job_id], T0) == []
 
-    planned = await control.apply_jobs(Bundle([entry], "file", SOURCE), T0, BY, secrets=[NewSecret(sealed, T0)])
+    planned = await control.apply_jobs(Bundle([entry], "file", SOURCE), T0, BY, secrets=[NewSecret(sealed, T0, T0)])
     other = Sealed(uuid4(), entry.job_id, "signing", "k", b"two")
-    await control.apply_jobs(Bundle([entry], "file", SOURCE), LATER, BY, secrets=[NewSecret(other, LATER + HOUR)])
+    await control.apply_jobs(
+        Bundle([entry], "file", SOURCE), LATER, BY, secrets=[NewSecret(other, LATER + HOUR, LATER + HOUR)]
+    )
 
     found = await secrets.sealed_secrets([entry.job_id], LATER)
     assert [each.sealed for each in found] == [b"two", b"one"]

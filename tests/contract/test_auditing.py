@@ -12,7 +12,7 @@ from hourbell.core.plan import plan
 from hourbell.core.settle import Failed
 from hourbell.sealing import Sealed
 from hourbell.store.base import AlreadyAsked, Conflict, EngineStore, Request
-from hourbell.store.bundles import JobEntry
+from hourbell.store.bundles import JobEntry, NewSecret
 from hourbell.store.control import ControlStore
 from tests.contract.steps import (
     BY,
@@ -68,7 +68,7 @@ VERBS: dict[str, Verb] = {
     "run.cancel": lambda case, call: case.control.cancel_run(case.waiting, LATER, BY, request=call),
     "run.discard": lambda case, call: case.control.discard_run(case.failed, LATER, BY, request=call),
     "secret.put": lambda case, call: case.secrets.put_secret(
-        a_secret(case.job_id), LATER, BY, old_until=LATER, request=call
+        NewSecret(a_secret(case.job_id), LATER, LATER), LATER, BY, request=call
     ),
     "secret.remove": lambda case, call: case.secrets.remove_secret(case.job_id, "signing", LATER, BY, request=call),
 }
@@ -85,7 +85,7 @@ async def case(store: EngineStore, control: ControlStore, database: Database) ->
     [run] = await claim(store, now=T0 + MINUTE)
     await finish(store, [run], Failed("no", retryable=False))
     [waiting] = [row["id"] for row in await database.rows("runs") if row["state"] == "pending"]
-    await database.secrets().put_secret(a_secret(job.id), T0, BY, old_until=T0)
+    await database.secrets().put_secret(NewSecret(a_secret(job.id), T0, T0), T0, BY)
     return Case(database, job.id, run.id, waiting)
 
 

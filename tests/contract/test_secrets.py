@@ -1,13 +1,17 @@
 """Secrets are kept sealed, valid for as long as was said, and never told in the audit."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from uuid import UUID, uuid4
 
 import pytest
 
-from hourbell.core.job import Job
+from hourbell.core.job import Definition, Job
+from hourbell.core.secret_headers import OriginChange
 from hourbell.sealing import Sealed
 from hourbell.store.base import Conflict, EngineStore
+from hourbell.store.bundles import Bundle, JobEntry, NewSecret
 from hourbell.store.control import ControlStore
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, add_job
 from tests.database import Database
@@ -15,12 +19,17 @@ from tests.database import Database
 pytestmark = pytest.mark.anyio
 
 
-def sealed(job: Job, text: bytes = b"sealed", field: str = "signing", key_id: str = "key") -> Sealed:
-    return Sealed(uuid4(), job.id, field, key_id, text)
+GOOD, NEW = "https://good.example:443", "https://new.example:443"
+
+
+def sealed(
+    job: Job, text: bytes = b"sealed", field: str = "signing", key_id: str = "key", origin: str | None = None
+) -> Sealed:
+    return Sealed(uuid4(), job.id, field, key_id, text, origin)
 
 
 async def put(database: Database, secret: Sealed, now: datetime = T0, keep: datetime | None = None) -> None:
-    await database.secrets().put_secret(secret, now, BY, old_until=keep or now)
+    await database.secrets().put_secret(NewSecret(secret, keep or now, keep or now), now, BY)
 
 
 async def test_a_secret_is_read_with_its_job(store: EngineStore, control: ControlStore, database: Database) -> None:
@@ -39,7 +48,7 @@ async def test_the_old_secret_is_valid_until_then_and_comes_second(
     await put(database, old)
     await put(database, new, T0 + HOUR, keep=T0 + DAY)
 
-    assert (await store.secrets([job.id], T0 + 2 * HOUR))[job.id] == (new, old)
+    assert (await store.secrets([job.id], T0 + 2 * HOUR))[job.id] == (new, replace(old, valid_until=T0 + DAY))
     assert (await store.secrets([job.id], T0 + DAY))[job.id] == (new,)
 
 
@@ -52,7 +61,8 @@ async def test_a_second_rotation_does_not_lengthen_the_life_of_the_first_secret(
     await put(database, second, T0 + MINUTE, keep=T0 + HOUR)
     await put(database, third, T0 + 2 * MINUTE, keep=T0 + DAY)
 
-    assert (await store.secrets([job.id], T0 + HOUR))[job.id] == (third, second)
+    kept = replace(second, valid_until=T0 + DAY)
+    assert (await store.secrets([job.id], T0 + HOUR))[job.id] == (third, kept)
 
 
 async def test_a_field_of_another_name_is_left_alone(
@@ -167,3 +177,110 @@ async def test_a_job_that_changed_since_is_not_paused(
     assert not await store.pause_gone(job.id, version, T0, "gone")
     assert not await store.pause_gone(UUID(int=5), 1, T0, "gone")
     assert (await database.rows("jobs"))[0]["paused_note"] is None
+
+
+async def test_a_header_for_another_origin_leaves_the_old_one_to_runs_that_wait(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_job(control)
+    old = sealed(job, b"old", "header:Authorization", origin=GOOD)
+    new = sealed(job, b"new", "header:authorization", origin=NEW)
+    again = sealed(job, b"again", "header:Authorization", origin=NEW)
+    secrets = database.secrets()
+    await secrets.put_secret(NewSecret(old, T0, T0 + DAY), T0, BY)
+    await secrets.put_secret(NewSecret(new, T0, T0 + DAY), T0, BY)
+
+    assert set((await store.secrets([job.id], T0 + HOUR))[job.id]) == {new, replace(old, valid_until=T0 + DAY)}
+    await secrets.put_secret(NewSecret(again, T0 + HOUR, T0 + 2 * DAY), T0 + HOUR, BY)
+    assert set((await store.secrets([job.id], T0 + HOUR))[job.id]) == {again, replace(old, valid_until=T0 + DAY)}
+    assert (await store.secrets([job.id], T0 + DAY))[job.id] == (again,)
+
+
+async def test_a_secret_for_a_version_that_is_gone_is_refused(control: ControlStore, database: Database) -> None:
+    job = await add_job(control)
+    header = sealed(job, field="header:X-Key", origin=GOOD)
+
+    with pytest.raises(Conflict, match="version"):
+        await database.secrets().put_secret(NewSecret(header, T0, T0), T0, BY, expect_version=job.version + 1)
+    assert await database.rows("secrets") == []
+
+
+class TestOrigins:
+    """An edit that goes to another origin takes the rule of secret headers with it, inside its transaction."""
+
+    @staticmethod
+    def hook(job: Job, url: str = "https://new.example/hook") -> Definition:
+        return replace(job.definition, target={"type": "http", "url": url})
+
+    async def job_with_header(self, control: ControlStore, database: Database) -> Job:
+        definition = Definition("hook", "0 9 * * *", {"type": "http", "url": "https://good.example/"})
+        job = await control.create_job(definition, uuid4(), T0, BY)
+        await put(database, sealed(job, field="header:Authorization", origin=GOOD))
+        return job
+
+    async def move(self, control: ControlStore, job: Job, how: OriginChange, secrets: Sequence[NewSecret] = ()) -> Job:
+        now = T0 + HOUR
+        return await control.edit_job(job.id, self.hook, now, BY, moving=how, secrets=secrets)
+
+    @pytest.mark.parametrize(
+        ("how", "code"), [(OriginChange(), "not_allowed"), (OriginChange(is_admin=True), "secrets_bound")]
+    )
+    async def test_it_is_refused(self, control: ControlStore, database: Database, how: OriginChange, code: str) -> None:
+        job = await self.job_with_header(control, database)
+        with pytest.raises(Conflict) as refusal:
+            await self.move(control, job, how)
+
+        assert refusal.value.code == code
+        assert await control.get_job(job.id) == job
+
+    async def test_headers_that_are_given_up_serve_runs_that_wait(
+        self, store: EngineStore, control: ControlStore, database: Database
+    ) -> None:
+        job = await self.job_with_header(control, database)
+        await self.move(control, job, OriginChange(is_admin=True, drop=True))
+
+        [left] = (await store.secrets([job.id], T0 + HOUR))[job.id]
+        assert (left.origin, left.valid_until) == (GOOD, T0 + HOUR + job.definition.max_age)
+
+    async def test_new_values_come_with_the_edit(
+        self, store: EngineStore, control: ControlStore, database: Database
+    ) -> None:
+        job = await self.job_with_header(control, database)
+        new = sealed(job, b"new", "header:Authorization", origin=NEW)
+        given = OriginChange(is_admin=True, given=frozenset(["authorization"]))
+        await self.move(control, job, given, [NewSecret(new, T0 + HOUR, T0 + DAY)])
+
+        found = (await store.secrets([job.id], T0 + HOUR))[job.id]
+        assert {each.origin: each.valid_until for each in found} == {NEW: None, GOOD: T0 + DAY}
+
+    async def test_a_secret_sealed_for_another_origin_than_the_edits_is_refused(
+        self, control: ControlStore, database: Database
+    ) -> None:
+        job = await self.job_with_header(control, database)
+        other = sealed(job, b"new", "header:Authorization", origin="https://other.example:443")
+        given = OriginChange(is_admin=True, given=frozenset(["authorization"]))
+
+        with pytest.raises(Conflict, match="meanwhile"):
+            await self.move(control, job, given, [NewSecret(other, T0, T0)])
+        assert await control.get_job(job.id) == job
+
+    async def test_another_path_of_the_same_origin_needs_nobody(
+        self, control: ControlStore, database: Database
+    ) -> None:
+        job = await self.job_with_header(control, database)
+        edited = await control.edit_job(job.id, lambda old: self.hook(old, "https://GOOD.example:443/b"), T0, BY)
+        assert edited.version == 2
+
+    async def test_an_import_refuses_that_job_and_no_other(self, control: ControlStore, database: Database) -> None:
+        job = await self.job_with_header(control, database)
+        other = Definition("other", "0 9 * * *", {"type": "http", "url": "https://new.example/"})
+        results = await control.import_jobs([JobEntry(self.hook(job), uuid4()), JobEntry(other, uuid4())], T0, BY)
+
+        assert [(each.result, each.code) for each in results] == [("refused", "not_allowed"), ("created", None)]
+
+    async def test_a_bundle_is_refused(self, control: ControlStore, database: Database) -> None:
+        job = await self.job_with_header(control, database)
+        bundle = Bundle([JobEntry(self.hook(job), uuid4())], "api", "")
+        applied = await control.apply_jobs(bundle, T0, BY, moving=OriginChange(is_admin=True))
+
+        assert [each.code for each in applied.refused.values()] == ["secrets_bound"]

@@ -147,12 +147,27 @@ async def test_wrong_tokens_push_out_no_valid_one_and_are_forgotten(node: Node, 
     assert store.lookups == before + 1
 
 
-async def test_a_server_is_open_until_the_first_token_and_again_when_none_is_left(node: Node) -> None:
+async def test_a_server_is_open_until_the_first_token_and_stays_closed_when_the_last_is_revoked(node: Node) -> None:
     assert await node.access.is_open()
     token, _ = await node.access.create("ci", Role.ADMIN, "test")
     assert not await node.access.is_open()
     await node.access.revoke(token.id, "test")
+    assert not await node.access.is_open()
+
+
+async def test_only_somebody_who_says_so_opens_it_again_until_the_next_token(node: Node) -> None:
+    token, _ = await node.access.create("ci", Role.ADMIN, "test")
+    with pytest.raises(Conflict, match="a token is still valid; revoke them first"):
+        await node.access.open("test")
+    assert not await node.access.is_open()
+    await node.access.revoke(token.id, "test")
+    await node.access.open("test")
     assert await node.access.is_open()
+
+    second, _ = await node.access.create("ci", Role.ADMIN, "test")
+    assert not await node.access.is_open()
+    await node.access.revoke(second.id, "test")
+    assert not await node.access.is_open()
 
 
 async def test_a_token_made_elsewhere_closes_the_server_within_five_seconds(node: Node, store: Counting) -> None:

@@ -1,6 +1,7 @@
 """Secrets are made, rotated, brought and taken away; each is told once, and opens only with the right keys."""
 
 import os
+from dataclasses import replace
 from datetime import timedelta
 from uuid import uuid4
 
@@ -8,11 +9,15 @@ import pytest
 
 from hourbell.control.secrets import Secrets, WrongKeys, check_keys
 from hourbell.core.job import Definition
+from hourbell.core.secret_headers import OriginChange
+from hourbell.core.settle import Failed, Outcome, Succeeded
 from hourbell.core.signing import secret_bytes
 from hourbell.sealing import KeyRing, Plain
 from hourbell.store.base import Conflict, EngineStore
+from hourbell.targets.http.target import HttpTarget
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, add_job
 from tests.database import Database
+from tests.targets.http.steps import ScriptedTransport, a_call, a_definition
 
 pytestmark = pytest.mark.anyio
 OLD, NEW = KeyRing([b"o" * 32], os.urandom), KeyRing([b"n" * 32], os.urandom)
@@ -164,3 +169,79 @@ async def test_the_secrets_of_a_deleted_job_are_gone(secrets: Secrets, database:
     await database.control().delete_job(job.id, T0, BY)
 
     assert await database.rows("secrets") == []
+
+
+class TestOrigins:
+    """A header goes where it was set for, also from runs of older versions and after changes by plain SQL."""
+
+    URL = "https://good.example/hook"
+    NEW_URL = "https://new.example/hook"
+
+    async def deliver(
+        self, store: EngineStore, database: Database, url: str, version: int
+    ) -> tuple[Outcome, list[str]]:
+        """Send a run of a version of the job; the values of its secret header that left."""
+        job = await database.control().get_job("hook")
+        assert job is not None
+        secrets = (await store.secrets([job.id], T0 + HOUR)).get(job.id, ())
+        transport = ScriptedTransport()
+        target = HttpTarget(transport, keys=OLD, user_agent="Hourbell", slots=1, elapsed=lambda: 0.0)
+        call = a_call(a_definition(url=url), job_id=job.id, job_version=version, secrets=secrets)
+        outcome = await target.deliver(call)
+        return outcome, [request.headers["X-Key"] for request in transport.requests if "X-Key" in request.headers]
+
+    async def move(self, database: Database, **how: bool) -> None:
+        job = await database.control().get_job("hook")
+        assert job is not None
+        new = replace(job.definition, target={"type": "http", "url": self.NEW_URL})
+        await database.control().edit_job(job.id, lambda _: new, T0, BY, moving=OriginChange(**how))
+
+    async def test_a_waiting_run_of_an_older_version_gets_no_header_that_was_set_later(
+        self, secrets: Secrets, store: EngineStore, database: Database
+    ) -> None:
+        await self.move(database)
+        await secrets.put("hook", "header:X-Key", Plain("canary"), T0, BY)
+
+        old, sent = await self.deliver(store, database, "https://example.com/hook", 1)
+        assert (isinstance(old, Failed), sent) == (True, [])
+        new, sent = await self.deliver(store, database, self.NEW_URL, 2)
+        assert (isinstance(new, Succeeded), sent) == (True, ["canary"])
+
+    async def test_a_run_that_waits_for_the_old_origin_keeps_its_header(
+        self, secrets: Secrets, store: EngineStore, database: Database
+    ) -> None:
+        await secrets.put("hook", "header:X-Key", Plain("old"), T0, BY)
+        await self.move(database, is_admin=True, drop=True)
+        await secrets.put("hook", "header:X-Key", Plain("new"), T0, BY)
+
+        assert (await self.deliver(store, database, "https://example.com/hook", 1))[1] == ["old"]
+        assert (await self.deliver(store, database, self.NEW_URL, 2))[1] == ["new"]
+
+    async def test_plain_sql_takes_no_header_to_another_origin(
+        self, secrets: Secrets, store: EngineStore, database: Database
+    ) -> None:
+        await secrets.put("hook", "header:X-Key", Plain("canary"), T0, BY)
+
+        outcome, sent = await self.deliver(store, database, "https://evil.example/", 2)
+        assert isinstance(outcome, Failed)
+        assert (outcome.retryable, sent) == (False, [])
+
+    async def test_without_the_key_it_is_known_that_there_are_secrets(
+        self, secrets: Secrets, database: Database
+    ) -> None:
+        await secrets.put("hook", "header:X-Key", Plain("canary"), T0, BY)
+        blind = Secrets(database.secrets(), database.control(), None, new_id=uuid4, random_bytes=os.urandom)
+
+        assert [row.field for row in await blind.list("hook", T0)] == ["header:X-Key"]
+        with pytest.raises(Conflict, match="HOURBELL_SECRET_KEY"):
+            await blind.put("hook", "header:X-Key", Plain("another"), T0, BY)
+        with pytest.raises(Conflict, match="admin"):
+            await self.move(database)
+
+    async def test_new_keys_keep_the_origin(self, secrets: Secrets, store: EngineStore, database: Database) -> None:
+        await secrets.put("hook", "header:X-Key", Plain("canary"), T0, BY)
+        await secrets_of(database, BOTH).rotate_keys(T0, BY)
+
+        assert await opened(store, database, MINUTE, NEW) == ["canary"]
+        [row] = await secrets.list("hook", T0)
+        assert row.origin == "https://example.com:443"

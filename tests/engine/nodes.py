@@ -255,6 +255,7 @@ class Node:
             metrics=self.metrics,
             elapsed=cluster.clock_of(number),
             luck=random.random,
+            audit_chain=_Store(self, cluster.database.audit_chain()) if cluster.has_audit_chain else None,  # type: ignore[arg-type]
         )
 
     def scripted(self, cluster: "Cluster") -> ScriptedTarget:
@@ -332,6 +333,7 @@ class Cluster:
         self.latency = 0.0  # seconds that each verb takes on its way
         self.connections: int | None = None  # that the verbs of a node share; None for any number
         self.is_out = False  # the database answers nobody
+        self.has_audit_chain = False  # whether nodes chain the audit
         self.watch: Watch | None = None
         self.clock_of: Callable[[int], Callable[[], float]] = lambda number: time.elapsed  # noqa: ARG005
         self.script: dict[str, Behaviour] = {}

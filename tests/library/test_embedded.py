@@ -325,3 +325,14 @@ async def test_a_database_out_of_reach_is_told_to_the_block() -> None:
             pass
     with pytest.raises(RuntimeError, match="nobody has started it"):
         await scheduler.trigger("report")
+
+
+async def test_a_misspelled_variable_stops_no_program_and_is_told(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("HOURBELL_ALOW_NETWORKS", "10.0.0.0/8")
+    async with scheduler:
+        pass
+
+    [told] = [vars(record) for record in caplog.records if "variable_unknown" in str(record.msg)]
+    assert told["hint"].endswith("did you mean HOURBELL_ALLOW_NETWORKS?")

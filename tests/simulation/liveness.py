@@ -5,6 +5,7 @@ copy of the rows, which nodes are healthy from what the scenario did to them, an
 rows. Whatever could have moved at every look for longer than its bound has been stuck while a healthy node was idle.
 """
 
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass
 
@@ -26,7 +27,8 @@ class NodeView:
     id: bytes
     is_healthy: bool  # nothing has been wrong with it for a while
     slots: int
-    free_threads: int
+    threads: int
+    threads_in_use: int  # also by functions that go on although their lease is lost: they keep their slot, too
 
 
 class Liveness:
@@ -73,12 +75,16 @@ class Liveness:
 
     def _movable_runs(self, now: int, nodes: Collection[NodeView]) -> Iterator[tuple[Hashable, tuple[float, str]]]:
         """Runs that have not begun although an idle node could begin them, each with its bound."""
-        held: dict[bytes, int] = {}
+        held: Counter[tuple[bytes, bool]] = Counter()
         for run in self._ledger.runs.values():
             if run["state"] == "running":
-                held[run["lease_owner"]] = held.get(run["lease_owner"], 0) + 1
-        idle = [node for node in nodes if node.is_healthy and held.get(node.id, 0) < node.slots]
-        has_idle_thread = any(node.free_threads > 0 for node in idle)
+                held[run["lease_owner"], run["lane"] in THREADED] += 1
+        idle = [
+            node
+            for node in nodes
+            if node.is_healthy and held[node.id, False] + max(held[node.id, True], node.threads_in_use) < node.slots
+        ]
+        has_idle_thread = any(node.threads_in_use < node.threads for node in idle)
         if not idle:
             return
         healthy = {node.id for node in nodes if node.is_healthy}

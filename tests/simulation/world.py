@@ -12,11 +12,13 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from hourbell.core.audit_chain import SealKeys
 from hourbell.core.job import Definition
 from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority, RetryPolicy
 from hourbell.core.settle import Failed, Outcome, Succeeded
 from hourbell.core.target import lane_of
 from hourbell.engine.engine import EngineSettings
+from hourbell.store.audit_chain import verify_chain
 from hourbell.store.base import StoreUnavailable
 from hourbell.store.doctor import Expectations, examine
 from hourbell.store.migrations import load_migrations
@@ -129,6 +131,7 @@ class World:
         self._later: list[asyncio.Task[None]] = []
         self._context = copy_context()  # of no node: what happens later happens whoever is dead by then
         cluster.watch = self
+        cluster.has_audit_chain = True
         cluster.latency = scenario.latency
         cluster.connections = scenario.connections
         cluster.lane_pools = dict.fromkeys(THREADED, scenario.threads)
@@ -194,8 +197,8 @@ class World:
         )
         is_up = not (node.is_frozen or node.is_cut_off or node.id in self._stopping or self.cluster.is_out)
         is_healthy = is_up and elapsed - troubled_until > SETTLED_SECONDS
-        free_threads = self._scenario.threads - self._threads_in_use[node.id]
-        return NodeView(node.id.bytes, is_healthy, self._scenario.slots, free_threads)
+        threads = (self._scenario.threads, self._threads_in_use[node.id])
+        return NodeView(node.id.bytes, is_healthy, self._scenario.slots, *threads)
 
     async def _happen(self) -> None:
         for number in range(self._scenario.nodes):
@@ -241,7 +244,14 @@ class World:
             if self._left() < least:  # a long line of runs that go one at a time gets shorter
                 least, ends_at = self._left(), self.cluster.time.elapsed() + CALM
         self._ledger.close(self._now())
+        await self._hold_audit()
         self._told.runs, self._told.effects = len(self._ledger.runs), len(self._ledger.effects)
+
+    async def _hold_audit(self) -> None:
+        """Hold the nodes to one unbroken audit chain, whatever happened to them."""
+        verdict = await verify_chain(self.cluster.database.audit_chain(), self._now(), SealKeys())
+        if not verdict.is_intact or not verdict.rows:
+            raise Violation(f"audit: {verdict.rows} rows are chained; {verdict.breaks}")
 
     def _left(self) -> int:
         return len(self._ledger.unfinished(self._now() + 15 * SECOND))
@@ -471,6 +481,7 @@ class World:
 
     async def _deliver(self, node: Node, call: Call) -> Outcome:
         """Deliver in a thread, which goes on whoever cancels it, or on the event loop."""
+        self._leave(node, call)
         if call.run.lane not in THREADED:
             return await self._perform(node, call)
         self._threads_in_use[node.id] += 1
@@ -479,14 +490,18 @@ class World:
         finally:
             self._threads_in_use[node.id] -= 1
 
-    async def _perform(self, node: Node, call: Call) -> Outcome:
-        """Leave the first byte, take a while, and end as the job's behaviour and the run's id say."""
+    def _leave(self, node: Node, call: Call) -> None:
+        """Let the first byte leave, in the step in which the attempt was told that it may begin."""
         run, now = call.run, self.cluster.time.elapsed()
         self._tell(f"node {node.number}", f"delivers {call.definition.name} {run.scheduled_at:%H:%M:%S} #{run.attempt}")
         try:
             self._ledger.effect(node.id, run.id, run.attempt, may_be_late=now - self._stepped_forward_at < 3 * LEASE)
         except Violation as violation:
             self._break_off(violation)
+
+    async def _perform(self, node: Node, call: Call) -> Outcome:
+        """Take a while, and end as the job's behaviour and the run's id say."""
+        run = call.run
         await self._meddle(node, call, "first byte")
         behaviour = self._behaviour_of(call.definition.name)
         if behaviour == "kills" and not self._is_calm:

@@ -23,6 +23,7 @@ from hourbell.api.cross_site import (
     is_safe,
     is_surely_ours,
     names_this_machine,
+    sign_of_proxy,
 )
 from hourbell.api.limits import Limits, LoginLimits, place_of, too_many
 from hourbell.api.problems import Problem
@@ -116,6 +117,29 @@ async def is_let_in(request: Request) -> bool:
         return False
 
 
+async def is_known(request: Request) -> bool:
+    """Whether the caller would be let in, for answers that say less to others."""
+    try:
+        await caller(request)
+    except (Problem, StoreUnavailable):
+        return False
+    return True
+
+
+async def caller_or_local(request: Request) -> None:
+    """Let programs on this machine look at what a server on loopback shows; elsewhere only who has a token.
+
+    A request through a proxy, for another Host or by a page of another site is not from a program here.
+    """
+    try:
+        if door_of(request).is_local:
+            _check_local(request)
+            return
+    except Problem:
+        pass  # a token may be there
+    await caller(request)
+
+
 CallerDep = Annotated[Caller, Depends(caller)]
 
 
@@ -198,12 +222,19 @@ def _check_session(request: Request, session: Session) -> None:
 
 
 def _check_local(request: Request) -> None:
-    """Keep out what a page of another site makes the browser on this machine send."""
+    """Keep out what comes from elsewhere, and what a page of another site makes the browser on this machine send."""
+    if (sign := sign_of_proxy(request)) is not None:
+        raise Problem(
+            403,
+            "behind_proxy",
+            f"This request came through a proxy ({sign}), and the server has no token, so that everybody who reaches "
+            "the proxy could do everything. Make a token with `hourbell token create admin --role admin`.",
+        )
     if not names_this_machine(request):
         raise Problem(
             403,
             "foreign_host",
-            "Without a token the server answers this machine alone, as localhost or 127.0.0.1 and without a proxy; "
+            "Without a token the server answers this machine alone, as localhost or 127.0.0.1; "
             "make a token with `hourbell token create admin --role admin`.",
         )
     if has_foreign_origin(request):

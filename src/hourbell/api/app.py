@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from hourbell.api import applying, events, imports, jobs, overview, runs, sessions
-from hourbell.api.access import Door, caller
+from hourbell.api.access import Door, caller_or_local, is_known
 from hourbell.api.docs_page import DOCS_POLICY, docs_page
 from hourbell.api.documented import answers
 from hourbell.api.health import Readiness, health_endpoints
@@ -61,8 +61,8 @@ def build_app(
     add_handlers(app)
     app.add_exception_handler(BadCursor, _bad_cursor)
     app.include_router(_api())
-    for path, endpoint in health_endpoints(status, metrics).items():
-        guards = [Depends(_off_loopback)] if path == "/metrics" else []
+    for path, endpoint in health_endpoints(status, metrics, is_known).items():
+        guards = [Depends(caller_or_local)] if path == "/metrics" else []
         # This one answers; the next is what the description tells, which has no HEAD anywhere.
         app.add_api_route(path, endpoint, methods=["GET", "HEAD"], include_in_schema=False, dependencies=guards)
         app.add_api_route(
@@ -117,14 +117,7 @@ def _add_description(app: FastAPI) -> None:
         return HTMLResponse(docs_page(described()), headers={"Content-Security-Policy": DOCS_POLICY})
 
     for path, endpoint in (("/openapi.json", openapi), ("/docs", docs)):
-        app.add_api_route(path, endpoint, include_in_schema=False, dependencies=[Depends(_off_loopback)])
-
-
-async def _off_loopback(request: Request) -> None:
-    """Let everybody on this machine see it, and elsewhere only who has a token."""
-    door: Door = request.app.state.door
-    if not door.is_local:
-        await caller(request)
+        app.add_api_route(path, endpoint, include_in_schema=False, dependencies=[Depends(caller_or_local)])
 
 
 async def _bad_cursor(request: Request, error: Exception) -> Response:

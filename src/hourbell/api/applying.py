@@ -35,12 +35,14 @@ async def apply_jobs(control: ControlDep, user: Editor, body: JsonBody, dry_run:
     `state` can be sent as `expect`: then it is refused (`plan_outdated`) if somebody has changed any of it since.
     """
     given = read(bodies.ApplyBody, body)
-    wish = Wish(given.jobs, given.source, given.prune, given.take_over, given.expect)
+    wish = Wish(given.jobs, given.source, given.prune, given.take_over, given.drop_secrets, given.expect)
     try:
         plan = await control.applying.apply(wish, user, dry_run=dry_run)
     except PlanRefused as refusal:
         errors = [(f"/jobs/{place}", each.message or "", None) for place, each in refusal.refused.items()]
         detail = "Some of the jobs cannot be brought in, so nothing was changed; see errors."
+        if any(each.code == "not_allowed" for each in refusal.refused.values()):
+            raise Problem(403, "not_allowed", detail, errors) from None
         raise Problem(409, "plan_refused", detail, errors) from None
     changed = [job.definition for job in plan.jobs if job.action != "none"]
     warnings = iter(await control.history.warnings_of(changed))

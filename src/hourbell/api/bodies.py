@@ -103,21 +103,21 @@ class JobBody(Body):
     ends_at: Instant | None = None
     enabled: bool = True
     tags: list[Annotated[str, Field(min_length=1, max_length=100)]] = Field([], max_length=50)
-
-
-class AppliedJobBody(JobBody):
-    """A job of a source, with headers that are kept as secrets."""
-
-    secret_headers: dict[str, str] = Field({}, max_length=50, description="Sent with each request, and never shown.")
+    secret_headers: dict[str, str] = Field(
+        {}, max_length=50, description="Sent with each request to the URL's origin, and never shown."
+    )
 
 
 class ApplyBody(Body):
     """All jobs of a source."""
 
-    jobs: list[SkipValidation[AppliedJobBody]] = Field(max_length=10_000)
+    jobs: list[SkipValidation[JobBody]] = Field(max_length=10_000)
     source: str = Field("", max_length=200, description="Tells the jobs of one file from those of others.")
     prune: bool = Field(False, description="Delete jobs of this source that are not among these.")
     take_over: bool = Field(False, description="Own jobs of these names that others own.")
+    drop_secrets: bool = Field(
+        False, description="Give up secret headers that were set for another origin than the new one. Needs admin."
+    )
     expect: str | None = Field(None, max_length=100, description="The `state` of the plan that this is to carry out.")
 
 

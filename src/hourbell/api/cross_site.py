@@ -9,7 +9,13 @@ from starlette.requests import Request
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]{1,5})?", re.ASCII)
 _USUAL_PORTS = {"http": ":80", "https": ":443"}
-_FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+# What proxies, load balancers and tunnels add to the requests that they pass on.
+_FORWARDED = re.compile(
+    r"(?:forwarded|via|x-forwarded(?:-.*)?|x-original-.*|x-envoy-.*|x-real-ip|x-client-ip|x-cluster-client-ip|"
+    r"x-proxyuser-ip|client-ip|true-client-ip|cf-.*|cdn-loop|fastly-client-ip|fly-client-ip|x-azure-.*|x-amzn-trace-id)",
+    re.ASCII,
+)
+_OLD_VERSION = "1.0"  # as nginx speaks to what is behind it unless told otherwise; programs have long ceased to
 
 
 def is_safe(request: Request) -> bool:
@@ -17,12 +23,7 @@ def is_safe(request: Request) -> bool:
 
 
 def names_this_machine(request: Request) -> bool:
-    """Whether the Host is a name of this machine, and not of a page whose name was made to lead here.
-
-    A request that somebody passes on is not from this machine, whatever its Host says.
-    """
-    if any(name in request.headers for name in _FORWARDED):
-        return False
+    """Whether the Host is a name of this machine, and not of a page whose name was made to lead here."""
     found = _HOST.fullmatch(request.headers.get("host", ""))
     if found is None:
         return False
@@ -31,6 +32,17 @@ def names_this_machine(request: Request) -> bool:
         return host == "localhost" or ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def sign_of_proxy(request: Request) -> str | None:
+    """What shows that somebody passes the request on, so that it may be from anywhere; None if nothing does.
+
+    A proxy that speaks HTTP/1.1, names this machine as the Host and adds no header cannot be told from a program here.
+    """
+    for name in request.headers:
+        if _FORWARDED.fullmatch(name):
+            return f"the header {name.title()}"
+    return "HTTP/1.0" if request.scope.get("http_version") == _OLD_VERSION else None
 
 
 def has_foreign_origin(request: Request) -> bool:

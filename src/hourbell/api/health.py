@@ -3,7 +3,8 @@
 `/health` says only that the process answers. `/health/ready` says whether it does its work: 503 while the database is
 out of reach or takes no writes, a loop has not done well for too long, or every place of a pool is held by attempts
 past their timeout, so that the node can begin nothing more there. A backlog or a lane that no node serves is told and
-changes no status, because taking this node out of use would not help; `warnings` tells of what is stuck.
+changes no status, because taking this node out of use would not help; `warnings` tells of what is stuck. Names of lanes
+and tasks are for callers who are let in; all others get numbers.
 """
 
 import asyncio
@@ -54,10 +55,14 @@ class PoolUse:
     def is_exhausted(self) -> bool:
         return self.overdue_total >= self.size
 
-    @property
-    def reason(self) -> str:
+    def reason(self, *, with_names: bool) -> str:
         tasks = ", ".join(f"{name} ({count})" for name, count in self.overdue.items())
-        return f"all {self.size} {self.name} are held by functions past their timeout: {tasks}; restart this node"
+        named = f": {tasks}" if with_names else ""
+        return f"all {self.size} {self.name} are held by functions past their timeout{named}; restart this node"
+
+    def body(self, *, with_names: bool) -> dict[str, object]:
+        named = {"overdue": dict(self.overdue)} if with_names else {}
+        return {"size": self.size, "taken": self.taken, "overdue_count": self.overdue_total, **named}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,37 +81,38 @@ class Readiness:
 
     @property
     def is_ready(self) -> bool:
-        return not self.reasons
+        return not self.reasons(with_names=False)
 
-    @property
-    def reasons(self) -> list[str]:
+    def reasons(self, *, with_names: bool) -> list[str]:
         """Why it is not ready, for people."""
         return [
             *([] if self.database_reachable else ["the database is out of reach"]),
             *([] if self.database_problem is None else [self.database_problem]),
             *(["the node is stopping"] if self.is_stopping else []),
             *(f"the {loop.name} last succeeded {loop.seconds:.0f} s ago" for loop in self.loops if loop.is_too_old),
-            *(pool.reason for pool in self.pools if pool.is_exhausted),
+            *(pool.reason(with_names=with_names) for pool in self.pools if pool.is_exhausted),
         ]
 
-    @property
-    def warnings(self) -> list[str]:
+    def warnings(self, *, with_names: bool) -> list[str]:
         """What keeps runs waiting although this node may be ready, for people."""
         lanes = [f"no live node serves {lane}" for lane in self.unserved_lanes]
+        if lanes and not with_names:
+            count = "a lane" if len(lanes) == 1 else f"{len(lanes)} lanes"
+            lanes = [f"no live node serves {count} with runs; send a token to see which"]
         oldest = self.oldest_seconds
         if oldest is None or oldest <= self.stuck_seconds:
             return lanes
         why = "`hourbell doctor` and `hourbell run list` say why"
         return [f"of {self.waiting} waiting runs the oldest has been ready for {oldest:.0f} s; {why}", *lanes]
 
-    def body(self) -> dict[str, object]:
+    def body(self, *, with_names: bool) -> dict[str, object]:
         database: dict[str, object] = {"reachable": self.database_reachable}
         if self.database_problem is not None:
             database["problem"] = self.database_problem
         return {
             "status": "ready" if self.is_ready else "stopping" if self.is_stopping else "not_ready",
-            "reasons": self.reasons,
-            "warnings": self.warnings,
+            "reasons": self.reasons(with_names=with_names),
+            "warnings": self.warnings(with_names=with_names),
             "database": database,
             "loops": {
                 loop.name: {
@@ -120,21 +126,31 @@ class Readiness:
                 "waiting": self.waiting,
                 "oldest_seconds": None if self.oldest_seconds is None else round(self.oldest_seconds, 3),
             },
-            "unserved_lanes": list(self.unserved_lanes),
-            "pools": {
-                pool.name: {"size": pool.size, "taken": pool.taken, "overdue": dict(pool.overdue)}
-                for pool in self.pools
-            },
+            "unserved_lane_count": len(self.unserved_lanes),
+            **({"unserved_lanes": list(self.unserved_lanes)} if with_names else {}),
+            "pools": {pool.name: pool.body(with_names=with_names) for pool in self.pools},
         }
 
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+SeesNames = Callable[[Request], Awaitable[bool]]
+
+
+async def nobody(_request: Request) -> bool:
+    return False
 
 
 def health_endpoints(
-    status: Callable[[], Awaitable[Readiness]], metrics: Metrics, *, patience_seconds: float = _PATIENCE
+    status: Callable[[], Awaitable[Readiness]],
+    metrics: Metrics,
+    sees_names: SeesNames = nobody,
+    *,
+    patience_seconds: float = _PATIENCE,
 ) -> dict[str, Endpoint]:
-    """What answers at each path, also without a database. `status` is asked anew for each request."""
+    """What answers at each path, also without a database. `status` is asked anew for each request.
+
+    `sees_names` tells whether a caller may know the names of lanes and tasks.
+    """
 
     async def learn() -> Readiness | None:
         try:
@@ -146,11 +162,21 @@ def health_endpoints(
     async def health(_request: Request) -> Response:
         return JSONResponse({"status": "ok"}, headers=_FRESH)
 
-    async def ready(_request: Request) -> Response:
+    async def may_see_names(request: Request, readiness: Readiness) -> bool:
+        if not readiness.database_reachable:  # where tokens are
+            return False
+        try:
+            async with asyncio.timeout(patience_seconds):
+                return await sees_names(request)
+        except TimeoutError:
+            return False
+
+    async def ready(request: Request) -> Response:
         readiness = await learn()
         if readiness is None:
             return problem(503, "status_unknown", f"The status was not known within {patience_seconds:g} s.")
-        return JSONResponse(readiness.body(), 200 if readiness.is_ready else 503, headers=_FRESH)
+        body = readiness.body(with_names=await may_see_names(request, readiness))
+        return JSONResponse(body, 200 if readiness.is_ready else 503, headers=_FRESH)
 
     async def show_metrics(_request: Request) -> Response:
         readiness = await learn()
@@ -162,10 +188,14 @@ def health_endpoints(
 
 
 def health_app(
-    status: Callable[[], Awaitable[Readiness]], metrics: Metrics, *, patience_seconds: float = _PATIENCE
+    status: Callable[[], Awaitable[Readiness]],
+    metrics: Metrics,
+    sees_names: SeesNames = nobody,
+    *,
+    patience_seconds: float = _PATIENCE,
 ) -> Starlette:
     """An app with these endpoints alone."""
-    endpoints = health_endpoints(status, metrics, patience_seconds=patience_seconds)
+    endpoints = health_endpoints(status, metrics, sees_names, patience_seconds=patience_seconds)
     routes = [Route(path, endpoint) for path, endpoint in endpoints.items()]
     app = Starlette(routes=routes, exception_handlers={HTTPException: answer_problem, Exception: answer_failure})
     app.router.redirect_slashes = False

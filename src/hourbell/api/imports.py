@@ -14,6 +14,7 @@ from starlette.responses import Response, StreamingResponse
 
 from hourbell.api import render, shapes
 from hourbell.api.documented import answers
+from hourbell.api.jobs import DropSecrets, DryRun, TakeOver
 from hourbell.api.problems import Problem
 from hourbell.api.users import ControlDep, Editor
 from hourbell.control.imports import LONGEST_LINE, LineResult, Owner
@@ -45,14 +46,17 @@ async def import_jobs(
     request: Request,
     control: ControlDep,
     user: Editor,
-    managed_by: Annotated[Literal["api", "code", "file"], Query(description="Who owns the jobs.")] = "api",
+    managed_by: Annotated[Literal["api", "file"], Query(description="Who owns the jobs.")] = "api",
     source: Annotated[str, Query(max_length=200, description="Which of the owner's places they come from.")] = "",
     prune: Annotated[bool, Query(description="Delete jobs of this owner and source that are not imported.")] = False,
-    dry_run: Annotated[bool, Query(description="Answer with what it would do, and do nothing.")] = False,
+    take_over: TakeOver = False,
+    drop_secrets: DropSecrets = False,
+    dry_run: DryRun = False,
 ) -> Response:
     """Create what is new and change what differs, by name; made for 1,000,000 jobs.
 
-    A line that is refused does not hold up the others. Jobs of another owner are refused. A paused job stays paused.
+    A line that is refused does not hold up the others. Jobs of another owner are refused, unless they are taken over. A
+    paused job stays paused.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in (NDJSON, "application/ndjson"):
         raise Problem(
@@ -62,7 +66,8 @@ async def import_jobs(
         raise Problem(
             400, "prune_needs_source", "Pruning needs a source, so that it deletes only jobs that came from it."
         )
-    results = control.imports.run(_lines(request), Owner(managed_by, source, prune), user, dry_run=dry_run)
+    owner = Owner(managed_by, source, prune, take_over, drop_secrets)
+    results = control.imports.run(_lines(request), owner, user, dry_run=dry_run)
     spool = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - it is read and closed while the answer goes out
     try:
         await _spool(results, spool)

@@ -33,6 +33,9 @@ router = APIRouter(route_class=IdempotentRoute)
 DryRun = Annotated[bool, Query(description="Answer with what it would do, and do nothing.")]
 TakeOver = Annotated[bool, Query(description="Own a job that a program, a file or SQL owns.")]
 DropBacklog = Annotated[bool, Query(description="Skip what is due and not planned yet.")]
+DropSecrets = Annotated[
+    bool, Query(description="Give up secret headers that were set for another origin than the new one. Needs admin.")
+]
 _SHOWN = 10
 _WEEK = timedelta(days=7)
 _CHANGED: dict[int | str, dict[str, Any]] = {
@@ -66,7 +69,7 @@ async def list_jobs(
     if not secrets:
         return page_response(found, render.listed_job)
     ids = [view.job.id for view in found.items]
-    rows = {} if control.secrets is None else await control.secrets.list_by_job(ids, control.now())
+    rows = await control.secrets.list_by_job(ids, control.now())
     return page_response(found, lambda view: render.listed_job(view, rows.get(view.job.id, ())))
 
 
@@ -80,7 +83,8 @@ async def list_jobs(
 async def create_job(control: ControlDep, user: Editor, body: JsonBody, dry_run: DryRun = False) -> Response:
     """Store a job that fires from now on, never for the past.
 
-    With `"secret": "generate"` in an http target its requests are signed, and the answer shows the secret once.
+    With `"secret": "generate"` in an http target its requests are signed, and the answer shows the secret once. What is
+    in `secret_headers` is sent with each request to this URL's origin, and never shown.
     """
     if dry_run:
         return await _show(control, await control.jobs.intend(None, body, user))
@@ -92,7 +96,7 @@ async def get_job(control: ControlDep, user: Viewer, job: JobRef) -> Response:
     """A job with its definition, its state, and which secrets it has."""
     del user
     view = await control.jobs.get(job)
-    rows = [] if control.secrets is None else await control.secrets.list(view.job.id, control.now())
+    rows = await control.secrets.list(view.job.id, control.now())
     return JSONResponse(render.job_with_secrets(view, rows), headers=_etag(view.job.version))
 
 
@@ -118,15 +122,24 @@ async def replace_job(
     dry_run: DryRun = False,
     take_over: TakeOver = False,
     drop_backlog: DropBacklog = False,
+    drop_secrets: DropSecrets = False,
 ) -> Response:
     """Put a definition in the place of the job's, or make a job of that name. What is absent is the default.
 
     What is due until now belongs to the old definition and is planned first.
     """
     if dry_run:
-        return await _show(control, await control.jobs.intend(job, body, user, take_over=take_over))
+        return await _show(
+            control, await control.jobs.intend(job, body, user, take_over=take_over, drop_secrets=drop_secrets)
+        )
     defined = await control.jobs.replace(
-        job, body, user, expect_version=version, take_over=take_over, drop_backlog=drop_backlog
+        job,
+        body,
+        user,
+        expect_version=version,
+        take_over=take_over,
+        drop_backlog=drop_backlog,
+        drop_secrets=drop_secrets,
     )
     return await _defined(control, defined)
 
@@ -146,13 +159,22 @@ async def patch_job(
     dry_run: DryRun = False,
     take_over: TakeOver = False,
     drop_backlog: DropBacklog = False,
+    drop_secrets: DropSecrets = False,
 ) -> Response:
     """Change what a JSON merge patch says; what is absent stays as it is, and null means the default."""
     if dry_run:
-        intended = await control.jobs.intend(job, body, user, is_patch=True, take_over=take_over)
+        intended = await control.jobs.intend(
+            job, body, user, is_patch=True, take_over=take_over, drop_secrets=drop_secrets
+        )
         return await _show(control, intended)
     defined = await control.jobs.patch(
-        job, body, user, expect_version=version, take_over=take_over, drop_backlog=drop_backlog
+        job,
+        body,
+        user,
+        expect_version=version,
+        take_over=take_over,
+        drop_backlog=drop_backlog,
+        drop_secrets=drop_secrets,
     )
     return await _defined(control, defined)
 

@@ -35,8 +35,8 @@ _KEYLESS = ("/session", "/import", "/preview")
 _OF_A_KEY = (409, 413, 422)  # it has acted and the answer is not known; the body is too long; another body came before
 _DESCRIPTIONS = {
     "/health": "Says only that the process answers.",
-    "/health/ready": "The database, the loops and the backlog of this node.",
-    "/metrics": "In the text format of Prometheus, for everybody on loopback, and elsewhere for whoever has a token.",
+    "/health/ready": "The database, the loops and the backlog of this node; names of lanes and tasks need a token.",
+    "/metrics": "In the text format of Prometheus; on loopback for programs of the same machine, else with a token.",
 }
 
 

@@ -168,7 +168,7 @@ def already_done() -> Problem:
 def _status_of(code: str) -> int:
     if code.startswith("no_such_"):
         return 404
-    return 412 if code == "version_mismatch" else 409
+    return {"version_mismatch": 412, "not_allowed": 403}.get(code, 409)
 
 
 def _refused(request: Request, error: HTTPException) -> Problem:

@@ -96,7 +96,13 @@ def totals(found: JobTotals) -> Json:
 def job_with_secrets(view: JobView, rows: Iterable[SecretRow]) -> Json:
     """A job, and which secrets it has."""
     kept = [
-        {"field": row.field, "created_at": time(row.created_at), "valid_until": time(row.valid_until)} for row in rows
+        {
+            "field": row.field,
+            "origin": row.origin,
+            "created_at": time(row.created_at),
+            "valid_until": time(row.valid_until),
+        }
+        for row in rows
     ]
     return {**job(view), "secrets": kept}
 
@@ -277,6 +283,8 @@ def audit(row: AuditRow) -> Json:
         "token_id": None if row.token_id is None else str(row.token_id),
         "ip": row.ip,
         "request_id": row.request_id,
+        "chain_position": row.chain_position,
+        "chain_hash": row.chain_hash,
     }
 
 

@@ -60,6 +60,7 @@ class Warned(Answer):
 
 class SecretAnswer(Answer):
     field: str
+    origin: str | None = Field(description="Where a secret header is sent; null for what signs, or is not bound.")
     created_at: Instant
     valid_until: Instant | None
 
@@ -438,6 +439,8 @@ class AuditAnswer(Answer):
     token_id: UUID | None
     ip: str | None
     request_id: str | None
+    chain_position: int | None
+    chain_hash: str | None
 
 
 class AuditListed(AuditAnswer):

@@ -1,14 +1,16 @@
-"""`hourbell audit`: who changed what, and from where."""
+"""`hourbell audit`: who changed what, and from where; and whether anybody changed that record."""
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from hourbell.cli.command import ExampleCommand
+from hourbell.cli.audit_verify import verify
+from hourbell.cli.command import ExampleGroup
 from hourbell.cli.lists import number_option, show_list
 from hourbell.cli.output import Output, View, json_line, note, output_options, pairs
 from hourbell.cli.parameters import JOB, zone_option
-from hourbell.cli.remote import server_options
+from hourbell.cli.remote import Function, server_options
 from hourbell.cli.times import shown
 
 if TYPE_CHECKING:
@@ -17,13 +19,26 @@ if TYPE_CHECKING:
 _NEWEST = 1_000
 
 
-@click.command(
-    cls=ExampleCommand,
+def _unless_subcommand(function: Function) -> Function:
+    """Leave the list alone if a subcommand was named, which needs no server."""
+
+    @functools.wraps(function)
+    def call(**given: Any) -> None:
+        if click.get_current_context().invoked_subcommand is None:
+            function(**given)
+
+    return call
+
+
+@click.group(
+    cls=ExampleGroup,
+    invoke_without_command=True,
     examples="""
     hourbell audit -n 20
     hourbell audit --job nightly-report --timezone Europe/Paris
     hourbell audit --entry 1 --json | jq .after
     hourbell audit --subject 5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e --json | jq '.items[0].after'
+    hourbell audit verify
     """,
 )
 @click.option("--job", type=JOB, metavar="JOB", help="Of this job; of one that is gone, as far as it is known.")
@@ -32,6 +47,7 @@ _NEWEST = 1_000
 @number_option
 @zone_option
 @output_options
+@_unless_subcommand
 @server_options
 def command(
     client: "Client", job: str | None, subject: str | None, entry: int | None, number: int, zone: str, output: Output
@@ -39,6 +55,7 @@ def command(
     """List every change with who made it, newest first. It needs the role admin.
 
     Changes of over 4 KiB are not in the list; --entry shows them.
+    `hourbell audit verify` checks that nobody altered that record.
     """
     from hourbell.client import NotFound
 
@@ -61,6 +78,9 @@ def command(
             _show_former(client, job, number, output, view)
             return
     show_list(client.audit(subject=subject), number, output, view, "nothing was changed")
+
+
+command.add_command(verify)
 
 
 def _show_former(client: "Client", job: str, number: int, output: Output, view: View) -> None:

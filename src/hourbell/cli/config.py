@@ -15,6 +15,7 @@ from hourbell.cli.command import ExampleCommand, ExampleGroup
 from hourbell.cli.output import json_text, plain, table
 from hourbell.cli.remote import USAGE, complain
 from hourbell.core.durations import show_duration
+from hourbell.core.variable_names import unknown_variables
 from hourbell.settings import (
     DEFAULT,
     FILE,
@@ -23,6 +24,7 @@ from hourbell.settings import (
     SECRETS,
     Settings,
     SettingsError,
+    known_variables,
     load_settings,
     masked,
     variables_of,
@@ -73,6 +75,9 @@ def show(as_json: bool) -> None:
             click.echo(line)
     for fault in faults:
         complain(fault)
+    for unknown in unknown_variables(os.environ, known_variables()):
+        if not unknown.is_misspelled:  # else it is among the faults
+            click.echo(f"warning: {unknown.message}", err=True)
     sys.exit(USAGE if faults else 0)
 
 

@@ -21,30 +21,34 @@ _COLOURS = {"error": "red", "warning": "yellow"}
     cls=ExampleCommand,
     examples="""
     hourbell doctor
+    hourbell doctor --production || echo 'see to it before others use it'
     hourbell doctor --database-url postgresql://hourbell@db.example.com/hourbell
     hourbell doctor --json | jq '.findings[] | select(.severity == "error") | .check'
     """,
 )
+@click.option("--production", is_flag=True, help="Also check tokens, TLS, keys, file modes, roles and limits.")
 @database_option
 @json_option
-def command(database_url: str | None, as_json: bool) -> None:
+def command(production: bool, database_url: str | None, as_json: bool) -> None:
     """Look for what is wrong in a database: lost or doubled runs, impossible rows, stuck work, clocks, the schema.
 
     It only reads, and may be run while nodes work. Exit code 0 if there is no error (there may be warnings), 1 if
-    there is one or the database is out of reach, 2 for a bad setting.
+    there is one or the database is out of reach, 2 for a bad setting. With --production it also checks whether the
+    deployment is safe, and exits with 1 for warnings, too; run it as the user of the node, with its settings.
     """
     from hourbell.wiring import examine_database
 
     settings = settings_for(database_url)
-    examined = ask(settings, examine_database(settings))
+    examined = ask(settings, examine_database(settings, production=production))
     findings = list(examined.findings)
+    is_healthy = not any(finding.is_error or production for finding in findings)
     if as_json:
-        click.echo(json.dumps(_body(examined, findings), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(_body(examined, findings, is_healthy=is_healthy), indent=2, ensure_ascii=False))
     else:
         for finding in findings:
             _show(finding)
         click.echo(_summary(settings, examined, findings), err=True)
-    if any(finding.is_error for finding in findings):
+    if not is_healthy:
         sys.exit(FAILED)
 
 
@@ -73,9 +77,9 @@ def _number(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def _body(examined: "Examined", findings: "list[Finding]") -> dict[str, Any]:
+def _body(examined: "Examined", findings: "list[Finding]", *, is_healthy: bool) -> dict[str, Any]:
     return {
-        "healthy": not any(finding.is_error for finding in findings),
+        "healthy": is_healthy,
         "jobs": examined.jobs,
         "runs": examined.runs,
         "findings": [

@@ -37,6 +37,7 @@ class FilePlan:
     source: str
     prune: bool
     take_over: bool
+    drop_secrets: bool = False
 
     @property
     def definitions(self) -> "Mapping[str, Definition]":
@@ -64,6 +65,7 @@ class FilePlan:
                 source=self.source,
                 prune=self.prune,
                 take_over=self.take_over,
+                drop_secrets=self.drop_secrets,
                 expect=expect,
                 dry_run=dry_run,
             )
@@ -108,15 +110,25 @@ def _with_file(function: Function, *, needs_secrets: bool) -> Function:
     @click.option("--source", metavar="LABEL", help="Instead of the file's own: what tells its jobs from others.")
     @click.option("--prune", is_flag=True, help="Delete jobs of the same source that are not in the file.")
     @click.option("--take-over", is_flag=True, help="Also change jobs of these names that others own.")
+    @click.option(
+        "--drop-secrets", is_flag=True, help="Give up secret headers set for another origin than the new one."
+    )
     @functools.wraps(function)
     def call(
-        *args: Any, name: str, form: Format | None, source: str | None, prune: bool, take_over: bool, **given: Any
+        *args: Any,
+        name: str,
+        form: Format | None,
+        source: str | None,
+        prune: bool,
+        take_over: bool,
+        drop_secrets: bool,
+        **given: Any,
     ) -> None:
         file = read(name, form, needs_secrets=needs_secrets)
         label = (file.source_label or "") if source is None else source
         if prune:
             _check_pruning(file, label, _shown(name))
-        function(*args, wanted=FilePlan(file, label, prune, take_over), **given)
+        function(*args, wanted=FilePlan(file, label, prune, take_over, drop_secrets), **given)
 
     return call
 

@@ -37,8 +37,10 @@ _FEW = 5
 )
 @click.argument("file", type=click.File("rb"), metavar="FILE|-")
 @click.option("--source", metavar="TEXT", help="Where the jobs come from.")
-@click.option("--managed-by", type=click.Choice(["api", "code", "file"]), help="Who owns them.  [default: api]")
+@click.option("--managed-by", type=click.Choice(["api", "file"]), help="Who owns them.  [default: api]")
 @click.option("--prune", is_flag=True, help="Delete jobs of the same owner and source that are not in the file.")
+@click.option("--take-over", is_flag=True, help="Also change jobs of these names that others own.")
+@click.option("--drop-secrets", is_flag=True, help="Give up secret headers set for another origin than the new one.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask before jobs are deleted.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 @output_options
@@ -49,6 +51,8 @@ def jobs(
     source: str | None,
     managed_by: str | None,
     prune: bool,
+    take_over: bool,
+    drop_secrets: bool,
     yes: bool,
     dry_run: bool,
     output: Output,
@@ -61,6 +65,7 @@ def jobs(
     if file.isatty():
         raise click.UsageError("Name a file, or pipe lines of JSON.")
     how = {"source_label": source, "managed_by": managed_by, "prune": prune}
+    how |= {"take_over": take_over, "drop_secrets": drop_secrets}
     is_asked = prune and not dry_run and not yes
     with _readable_twice(file) if is_asked else file as lines:
         if is_asked:

@@ -154,6 +154,7 @@ def create(
 @definition_options
 @click.option("--take-over", is_flag=True, help="Also if a file, a program or plain SQL owns it; it is yours then.")
 @click.option("--drop-backlog", is_flag=True, help="Cancel what waits of the old definition.")
+@click.option("--drop-secrets", is_flag=True, help="Give up secret headers set for another origin than the new one.")
 @click.option("--dry-run", is_flag=True, help="Show the next instants before and after, and change nothing.")
 @output_options
 @server_options
@@ -163,6 +164,7 @@ def edit(
     name: str | None,
     take_over: bool,
     drop_backlog: bool,
+    drop_secrets: bool,
     dry_run: bool,
     output: Output,
     **given: Any,
@@ -186,6 +188,7 @@ def edit(
         expect_version=None if dry_run else old.version,
         take_over=take_over,
         drop_backlog=drop_backlog,
+        drop_secrets=drop_secrets,
         dry_run=dry_run,
     )
     _show(changed, output, "UTC")

@@ -23,8 +23,9 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
+    "access": Entry("hourbell.cli.access", "Let callers in without a token again, after the last one ended."),
     "apply": Entry("hourbell.cli.apply", "Make jobs be as a file says, all at once or not at all."),
-    "audit": Entry("hourbell.cli.audit", "Who changed what, and from where."),
+    "audit": Entry("hourbell.cli.audit", "Who changed what, and from where; verify that record."),
     "completion": Entry("hourbell.cli.completion", "What makes bash, zsh or fish complete commands, jobs and runs."),
     "config": Entry("hourbell.cli.config", "The settings, with where each came from. Needs no server."),
     "cron": Entry("hourbell.cli.cron", "What a schedule means and when it fires. Needs no server."),

@@ -44,7 +44,7 @@ _ADVICE_BY_CODE = {
     "owned_by_another": "--take-over of `hourbell job edit` makes it yours, that of `hourbell job delete` deletes it",
 }
 _FLAGS = {"function": "sql", "name": "task", "headers": "header", "args": "arg"}  # of a target
-_PARAMETER = re.compile(r"\b(take_over|catch_up|drop_backlog|cancel_waiting|dry_run)(?:=true)?\b")
+_PARAMETER = re.compile(r"\b(take_over|catch_up|drop_backlog|drop_secrets|cancel_waiting|dry_run)(?:=true)?\b")
 _COLUMN = re.compile(r"column (\d+)")
 _WIDEST = 100
 _TRIES, _PATIENCE = 3, 15.0

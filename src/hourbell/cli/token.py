@@ -99,13 +99,19 @@ def revoke(token: str, database_url: str | None) -> None:
     settings = settings_for(database_url)
     must_exist(settings)
 
-    async def work(access: "Access") -> "Token":
+    async def work(access: "Access") -> "tuple[Token, bool]":
         found = _choose(token, [each for each in await access.list() if each.revoked_at is None])
         await access.revoke(found.id, BY)
-        return found
+        return found, any(each.revoked_at is None for each in await access.list())
 
-    done = _do(settings, work)
+    done, has_others = _do(settings, work)
     click.echo(f"revoked {done.name} ({done.id}); servers refuse it within five seconds", err=True)
+    if not has_others:
+        click.echo(
+            "no token is left, and servers stay closed; `hourbell token create` makes one, and `hourbell access open` "
+            "lets everybody on the server's machine in",
+            err=True,
+        )
 
 
 def _read_expiry(text: str) -> timedelta | None:

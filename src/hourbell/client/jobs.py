@@ -99,6 +99,7 @@ class Jobs:
         expect_version: int | None = None,
         take_over: bool = False,
         drop_backlog: bool = False,
+        drop_secrets: bool = False,
         dry_run: Literal[False] = False,
     ) -> Job: ...
     @overload
@@ -110,6 +111,7 @@ class Jobs:
         expect_version: int | None = None,
         take_over: bool = False,
         drop_backlog: bool = False,
+        drop_secrets: bool = False,
         dry_run: Literal[True],
     ) -> Intention: ...
     @overload
@@ -121,6 +123,7 @@ class Jobs:
         expect_version: int | None = None,
         take_over: bool = False,
         drop_backlog: bool = False,
+        drop_secrets: bool = False,
         dry_run: bool,
     ) -> Job | Intention: ...
     async def replace(
@@ -131,12 +134,13 @@ class Jobs:
         expect_version: int | None = None,
         take_over: bool = False,
         drop_backlog: bool = False,
+        drop_secrets: bool = False,
         dry_run: bool = False,
     ) -> Job | Intention:
         """Put a definition in the place of the job's, or make a job of that name. What is absent is the default."""
         # A secret is made or taken only once: a second try would be refused, and could not tell it either.
         has_secret = "secret" in (definition.get("target") or {})
-        query = _how(take_over=take_over, drop_backlog=drop_backlog, dry_run=dry_run)
+        query = _how(take_over=take_over, drop_backlog=drop_backlog, drop_secrets=drop_secrets, dry_run=dry_run)
         changed = await self._caller.change(
             "PUT", _path(job), definition, query, expect_version=expect_version, may_repeat=dry_run or not has_secret
         )
@@ -151,6 +155,7 @@ class Jobs:
         expect_version: int | None = None,
         take_over: bool = False,
         drop_backlog: bool = False,
+        drop_secrets: bool = False,
         dry_run: Literal[False] = False,
     ) -> Job: ...
     @overload
@@ -162,6 +167,7 @@ class Jobs:
         expect_version: int | None = None,
         take_over: bool = False,
         drop_backlog: bool = False,
+        drop_secrets: bool = False,
         dry_run: Literal[True],
     ) -> Intention: ...
     @overload
@@ -173,6 +179,7 @@ class Jobs:
         expect_version: int | None = None,
         take_over: bool = False,
         drop_backlog: bool = False,
+        drop_secrets: bool = False,
         dry_run: bool,
     ) -> Job | Intention: ...
     async def patch(
@@ -183,10 +190,11 @@ class Jobs:
         expect_version: int | None = None,
         take_over: bool = False,
         drop_backlog: bool = False,
+        drop_secrets: bool = False,
         dry_run: bool = False,
     ) -> Job | Intention:
         """Change what a JSON merge patch says; what is absent stays as it is, and None means the default."""
-        query = _how(take_over=take_over, drop_backlog=drop_backlog, dry_run=dry_run)
+        query = _how(take_over=take_over, drop_backlog=drop_backlog, drop_secrets=drop_secrets, dry_run=dry_run)
         may_repeat = dry_run or expect_version is not None
         changed = await self._caller.change(
             "PATCH", _path(job), changes, query, expect_version=expect_version, may_repeat=may_repeat
@@ -307,6 +315,7 @@ class Jobs:
         source: str = "",
         prune: bool = False,
         take_over: bool = False,
+        drop_secrets: bool = False,
         expect: str | None = None,
         dry_run: bool = False,
         idempotency_key: str | None = None,
@@ -316,7 +325,9 @@ class Jobs:
         Each job may have `secret_headers` besides. With `prune`, jobs of the source that are not among these go. With
         the `state` of an earlier plan as `expect`, it is refused if somebody has changed any of it since.
         """
-        body = {"jobs": jobs, "source": source, "prune": prune, "take_over": take_over, "expect": expect}
+        body: dict[str, object] = {"jobs": jobs, "source": source, "prune": prune, "take_over": take_over}
+        body |= {"drop_secrets": True} if drop_secrets else {}
+        body["expect"] = expect
         return Plan.of(
             await self._caller.post(f"{_JOBS}/apply", body, {"dry_run": dry_run or None}, key=idempotency_key)
         )
@@ -328,6 +339,8 @@ class Jobs:
         managed_by: str | None = None,
         source_label: str | None = None,
         prune: bool = False,
+        take_over: bool = False,
+        drop_secrets: bool = False,
         dry_run: bool = False,
     ) -> AsyncIterator[ImportResult]:
         """Create what is new and change what differs, by name, as the results are asked for; one for each line.
@@ -339,6 +352,8 @@ class Jobs:
             "managed_by": managed_by,
             "source": source_label,
             "prune": prune or None,
+            "take_over": take_over or None,
+            "drop_secrets": drop_secrets or None,
             "dry_run": dry_run or None,
         }
         return Batches(import_batches(self._caller, source, query))

@@ -101,6 +101,8 @@ class AuditEntry(Answer):
     token_id: UUID | None = None
     ip: str | None = None
     request_id: str | None = None
+    chain_position: int | None = None
+    chain_hash: str | None = None
     omitted: tuple[Omitted, ...] = ()  # what a list leaves out
 
 

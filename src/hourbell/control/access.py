@@ -7,7 +7,7 @@ everywhere within them.
 import contextlib
 from collections import OrderedDict
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 from uuid import UUID
 
@@ -27,7 +27,6 @@ _BELIEVED_SECONDS = 5.0
 _NOTED_SECONDS = 60.0
 _MOST_VALID, _MOST_WRONG = 10_000, 10_000
 _LONGEST_NAME = 100
-_BEFORE_ALL = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Access:
@@ -108,18 +107,27 @@ class Access:
         return await self._valid(found)
 
     async def is_open(self) -> bool:
-        """Whether nobody needs a token yet.
+        """Whether nobody needs a token.
 
-        A token closes the server until it is revoked. One that has merely expired keeps it closed: no server may open
-        by itself because time passes.
+        The first token closes the server for good: neither its end nor that of the last one opens it, only `open`.
         """
         known = self._open.get(None)
         if known is None:
             asked_at = self._elapsed()
-            known = not await self._store.has_tokens(_BEFORE_ALL)
+            known = await self._store.is_open()
             if not known:  # that it is open is never believed: the first token closes it at once
                 self._open.put(None, known, asked_at)
         return known
+
+    async def open(self, by: str) -> None:
+        """Let everybody on the server's machine in without a token, until the next one is made.
+
+        Servers follow within five seconds. `Conflict` while a token is valid.
+        """
+        if valid := await self._store.open_access(self._now(), by):
+            tokens = "a token is" if valid == 1 else f"{valid} tokens are"
+            raise Conflict("tokens_valid", f"{tokens} still valid; revoke them first, see hourbell token list")
+        self._open.forget()
 
     async def flush(self) -> None:
         """Note when tokens were last used: each at most once a minute."""

@@ -15,11 +15,11 @@ from hourbell.control.secrets import KEEP_OLD, Secrets
 from hourbell.control.user import User
 from hourbell.core.definition_changes import FieldChange, field_changes, hidden_change
 from hourbell.core.job import Definition, Job
-from hourbell.core.job_body import GENERATE, BodyError, Fault, ParsedJob, pointer_to
+from hourbell.core.job_body import GENERATE, BodyError, Fault, pointer_to
 from hourbell.core.preview import rfc3339
 from hourbell.core.roles import Role
-from hourbell.core.target import HttpCall, check_header
-from hourbell.sealing import HEADER, SIGNING, Plain
+from hourbell.core.secret_headers import HEADER, SIGNING, OriginChange, header_name, origin_of
+from hourbell.sealing import Plain, Sealed
 from hourbell.store.bundles import Applied, AppliedJob, Bundle, ImportResult, JobEntry, NewSecret
 from hourbell.store.control import ControlStore
 
@@ -43,6 +43,7 @@ class Wish:
     source: str = ""
     prune: bool = False
     take_over: bool = False
+    drop_secrets: bool = False
     expect: str | None = None
 
 
@@ -93,7 +94,7 @@ class Applying:
         store: ControlStore,
         jobs: Jobs,
         *,
-        secrets: Secrets | None,
+        secrets: Secrets,
         now: Callable[[], datetime],
         new_id: Callable[[], UUID],
     ) -> None:
@@ -111,16 +112,18 @@ class Applying:
         """
         user.must_be(Role.EDITOR, "to apply jobs")
         wanted = await self._read(wish, user)
-        entries = [JobEntry(each.definition, self._new_id()) for each in wanted]
+        entries = [JobEntry(each.definition, self._new_id(), frozenset(each.secrets)) for each in wanted]
+        moving = OriginChange(user.role.may(Role.ADMIN), wish.drop_secrets)
         bundle = Bundle(entries, FILE, wish.source, wish.prune, wish.take_over)
         now = self._now()
         planned = await self._store.apply_jobs(
-            bundle, now, user.name, expect=wish.expect, may_change=user.may_change, dry_run=True
+            bundle, now, user.name, expect=wish.expect, may_change=user.may_change, moving=moving, dry_run=True
         )
         if planned.refused:
             raise PlanRefused(planned.refused)
-        work = await self._secret_work(wanted, planned, now, user)
-        generated = {} if dry_run else await self._write(bundle, planned, work, now, user)
+        compares = not dry_run or user.role.may(Role.ADMIN)  # who only guesses a secret learns nothing
+        work = await self._secret_work(wanted, planned, now, compares=compares)
+        generated = {} if dry_run else await self._write(bundle, planned, work, now, user, moving)
         jobs = tuple(
             _planned(job, each, of_job, generated.get(job.result.job_id))
             for job, each, of_job in zip(planned.jobs, wanted, work, strict=True)
@@ -128,17 +131,25 @@ class Applying:
         return AppliedPlan(jobs, planned.gone, planned.state)
 
     async def _write(
-        self, bundle: Bundle, planned: Applied, work: Sequence[_SecretWork], now: datetime, user: User
+        self,
+        bundle: Bundle,
+        planned: Applied,
+        work: Sequence[_SecretWork],
+        now: datetime,
+        user: User,
+        moving: OriginChange,
     ) -> dict[UUID | None, Plain]:
         """Do what is planned, on the state it was planned on; the secrets that were made, by job."""
         secrets: list[NewSecret] = []
         generated: dict[UUID | None, Plain] = {}
         for job, of_job in zip(planned.jobs, work, strict=True):
             for name, given in of_job.to_set.items():
-                assert self._secrets is not None
                 assert job.result.job_id is not None
-                plain, sealed = await self._secrets.prepare(job.result.job_id, given, name)
-                secrets.append(NewSecret(sealed, now + KEEP_OLD if name == SIGNING else now))
+                assert job.after is not None
+                plain, sealed = await self._secrets.prepare(job.result.job_id, job.after.definition, given, name)
+                old_until = now + KEEP_OLD if name == SIGNING else now
+                max_age = (job.before or job.after).definition.max_age
+                secrets.append(NewSecret(sealed, old_until, now + max_age))
                 if given is None:
                     generated[job.result.job_id] = plain
         with contextlib.nullcontext() if generated else user.acting_once():  # a secret that was told is told once
@@ -149,6 +160,7 @@ class Applying:
                 secrets=secrets,
                 expect=planned.state,
                 may_change=user.may_change,
+                moving=moving,
                 request=user.request,
             )
         return generated
@@ -168,82 +180,47 @@ class Applying:
 
     def _read_job(self, place: int, body: object, source: str, user: User, faults: list[Fault]) -> _Wanted | None:
         at = pointer_to("jobs", str(place))
-        headers: object = {}
-        if isinstance(body, dict):
-            headers = body.get("secret_headers", {})
-            body = {name: value for name, value in body.items() if name != "secret_headers"}
         try:
             parsed = self._jobs.parse(body, user)
         except BodyError as error:
             faults += [replace(fault, pointer=at + fault.pointer) for fault in error.faults]
             return None
-        wrong = _header_faults(headers, parsed, has_keys=self._secrets is not None)
-        faults += [replace(fault, pointer=at + fault.pointer) for fault in wrong]
-        if wrong:
-            return None
-        assert isinstance(headers, dict)
-        secrets = {f"{HEADER}{name}": Plain(value) for name, value in headers.items()}
+        secrets = {f"{HEADER}{name}": value for name, value in parsed.headers.items()}
         if parsed.secret is not None:
             secrets[SIGNING] = Plain(parsed.secret)
         return _Wanted(replace(parsed.definition, managed_by=FILE, source=source), secrets)
 
     async def _secret_work(
-        self, wanted: Sequence[_Wanted], planned: Applied, now: datetime, user: User
+        self, wanted: Sequence[_Wanted], planned: Applied, now: datetime, *, compares: bool
     ) -> list[_SecretWork]:
-        """What each job's secrets need. Who may not see a header's secret may not send it elsewhere either."""
-        if self._secrets is None:
-            return [_SecretWork()] * len(wanted)
-        ids = [job.result.job_id for job in planned.jobs if job.before is not None]
-        known = await self._secrets.newest([each for each in ids if each is not None], now)
+        """Find out what each job's secrets need. Unless it compares, every secret that is given counts as another."""
+        ids = [job.result.job_id for job in planned.jobs if job.before is not None and job.result.job_id is not None]
+        known = await self._secrets.current(ids, now)
         work = []
         for each, job in zip(wanted, planned.jobs, strict=True):
             assert job.result.job_id is not None
-            made = _work_of(each, known.get(job.result.job_id, {}))
-            if made.kept_headers and _goes_elsewhere(job):
-                user.must_be(Role.ADMIN, "to send a job's secret headers to another host")
-            work.append(made)
+            after = each.definition if job.after is None else job.after.definition
+            work.append(self._work_of(each, known.get(job.result.job_id, []), after, compares=compares))
         return work
 
-
-def _goes_elsewhere(job: AppliedJob) -> bool:
-    before, after = job.before, job.after
-    return before is not None and after is not None and before.definition.lane != after.definition.lane
-
-
-def _work_of(wanted: _Wanted, old: Mapping[str, Plain | None]) -> _SecretWork:
-    to_set: dict[str, Plain | None] = {}
-    stored_as = {name.lower(): name for name in old}  # a header is the same however it is written
-    secrets = {stored_as.get(name.lower(), name): given for name, given in wanted.secrets.items()}
-    for name, given in secrets.items():
-        is_to_be_made = name == SIGNING and given.reveal() == GENERATE
-        stored = old.get(name)
-        if name in old and (is_to_be_made or (stored is not None and stored.reveal() == given.reveal())):
-            continue
-        to_set[name] = None if is_to_be_made else given
-    fields = [hidden_change(_shown_field(name), was_there=name in old, is_there=True) for name in to_set]
-    kept = [name.removeprefix(HEADER) for name in old if name.startswith(HEADER) and name not in secrets]
-    return _SecretWork(to_set, tuple(fields), tuple(kept))
-
-
-def _header_faults(headers: object, parsed: ParsedJob, *, has_keys: bool) -> list[Fault]:
-    at = pointer_to("secret_headers")
-    if not isinstance(headers, dict):
-        return [Fault(at, "it is not an object of names and values")]
-    if headers and not isinstance(parsed.call, HttpCall):
-        return [Fault(at, "only an http target has headers")]
-    if headers and not has_keys:
-        return [Fault(at, "there is no key to keep secrets with", "set HOURBELL_SECRET_KEY on the server")]
-    plain = parsed.definition.target.get("headers")
-    seen = {name.lower() for name in plain} if isinstance(plain, dict) else set()
-    faults = []
-    for name, value in headers.items():
-        fault = check_header(name, value)
-        if fault is None and name.lower() in seen:
-            fault = f"the header {name} is there already; write it once"
-        seen.add(name.lower())
-        if fault is not None:
-            faults.append(Fault(pointer_to("secret_headers", name), fault))
-    return faults
+    def _work_of(
+        self, wanted: _Wanted, known: Sequence[Sealed], definition: Definition, *, compares: bool
+    ) -> _SecretWork:
+        origin = origin_of(definition)
+        there = {each.field.lower(): each for each in known if header_name(each.field) is None or each.origin == origin}
+        to_set: dict[str, Plain | None] = {}
+        fields = []
+        for name, given in wanted.secrets.items():
+            stored = there.get(name.lower())  # a header is the same however it is written
+            is_to_be_made = name == SIGNING and given.reveal() == GENERATE
+            if stored is not None and (is_to_be_made or (compares and self._secrets.is_same(stored, given))):
+                continue
+            to_set[name] = None if is_to_be_made else given
+            fields.append(hidden_change(_shown_field(name), was_there=stored is not None, is_there=True))
+        names = {name.lower() for name in wanted.secrets}
+        headers = [each.field for each in there.values() if header_name(each.field) is not None]
+        kept = [each.removeprefix(HEADER) for each in headers if each.lower() not in names]
+        return _SecretWork(to_set, tuple(fields), tuple(kept))
 
 
 def _shown_field(name: str) -> str:

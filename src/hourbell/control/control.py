@@ -17,15 +17,13 @@ from hourbell.control.secrets import Secrets
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """`secrets` is None where there is no key to keep them with."""
-
     jobs: Jobs
     runs: Runs
     history: History
     backfills: Backfills
     applying: Applying
     imports: Imports
-    secrets: Secrets | None
+    secrets: Secrets
     access: Access
     watch: Watch
     now: Callable[[], datetime]

@@ -10,9 +10,11 @@ from datetime import datetime
 from uuid import UUID
 
 from hourbell.control.rules import Rules
+from hourbell.control.secret_headers import without_secret_headers
 from hourbell.control.user import NotAllowed, User
 from hourbell.core.job_body import BodyError, Fault, parse_job
 from hourbell.core.roles import Role
+from hourbell.core.secret_headers import OriginChange
 from hourbell.core.strict_json import NotJson, parse_json
 from hourbell.store.base import Conflict
 from hourbell.store.bundles import Imported, ImportResult, JobEntry
@@ -22,16 +24,21 @@ AT_ONCE = 1_000
 MOST_BYTES_AT_ONCE = 8 * 1024 * 1024
 LONGEST_LINE = 1_048_576
 _LINES_A_TURN = 50  # then others may have theirs: a few milliseconds
-OWNERS = ("api", "code", "file")
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose jobs an import brings. With `prune`, those of the owner that it does not bring are deleted."""
+    """Whose jobs an import brings.
+
+    With `prune`, those of the owner that it does not bring are deleted. With `take_over`, jobs of these names that
+    others own become its own. With `drop_secrets`, jobs that go to another origin give up their secret headers.
+    """
 
     managed_by: str = "api"
     source: str = ""
     prune: bool = False
+    take_over: bool = False
+    drop_secrets: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,7 @@ class Imports:
         user.must_be(Role.EDITOR, "to import jobs")
         import_id = self._new_id() if owner.prune else None
         refused, is_empty = False, True
-        async for results in self._written(self._batches(lines, owner, user), user, import_id, dry_run=dry_run):
+        async for results in self._written(self._batches(lines, owner, user), owner, user, import_id, dry_run=dry_run):
             refused = refused or any(each.result == Imported.REFUSED for each in results)
             is_empty = False
             yield results
@@ -100,14 +107,14 @@ class Imports:
             yield batch
 
     async def _written(
-        self, batches: AsyncIterator[Batch], user: User, import_id: UUID | None, *, dry_run: bool
+        self, batches: AsyncIterator[Batch], owner: Owner, user: User, import_id: UUID | None, *, dry_run: bool
     ) -> AsyncIterator[list[LineResult]]:
         """Write one batch after the other, each while the next is read."""
         writing: asyncio.Task[list[LineResult]] | None = None
         try:
             async for batch in batches:
                 results = None if writing is None else await writing
-                writing = asyncio.create_task(self._write(batch, user, import_id, dry_run=dry_run))
+                writing = asyncio.create_task(self._write(batch, owner, user, import_id, dry_run=dry_run))
                 if results is not None:
                     yield results
             if writing is not None:
@@ -148,7 +155,9 @@ class Imports:
                     yield [LineResult(None, None, "not_pruned", code="more", message=message)]
                 return
 
-    async def _write(self, batch: Batch, user: User, import_id: UUID | None, *, dry_run: bool) -> list[LineResult]:
+    async def _write(
+        self, batch: Batch, owner: Owner, user: User, import_id: UUID | None, *, dry_run: bool
+    ) -> list[LineResult]:
         results: list[LineResult] = []
         entries: list[JobEntry] = []
         numbers: list[int] = []
@@ -163,6 +172,8 @@ class Imports:
             self._now(),
             user.name,
             may_change=user.may_change,
+            moving=OriginChange(user.role.may(Role.ADMIN), owner.drop_secrets),
+            take_over=owner.take_over,
             import_id=import_id,
             dry_run=dry_run,
             request=replace(user.request, key=None),
@@ -172,12 +183,16 @@ class Imports:
 
     def _read(self, number: int, line: bytes, owner: Owner, user: User) -> JobEntry | LineResult:
         try:
-            parsed = parse_job(parse_json(line))
+            body, headers = without_secret_headers(parse_json(line))
+            parsed = parse_job(body)
             user.may_define(parsed.call)
             faults = self._rules.check(parsed.call)
             if parsed.secret is not None:
                 hint = "import the job without, then POST …/rotate-secret"
                 faults.append(Fault("/target/secret", "secrets are not imported", hint))
+            if headers:
+                hint = "apply the job, or PATCH it after the import"
+                faults.append(Fault("/secret_headers", "secrets are not imported", hint))
             if faults:
                 raise BodyError(faults)
         except BodyError as error:

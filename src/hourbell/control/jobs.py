@@ -5,26 +5,29 @@ file or plain SQL is changed here only by whoever takes it over, because its own
 """
 
 import contextlib
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from hourbell.control.rules import Rules
-from hourbell.control.secrets import Secrets
+from hourbell.control.secret_headers import header_faults, refuse_removals, without_secret_headers
+from hourbell.control.secrets import MAKE_KEY, Secrets
 from hourbell.control.user import User
 from hourbell.core.ids import keyed_id
 from hourbell.core.job import Definition, Job
-from hourbell.core.job_body import GENERATE, READ_ONLY, BodyError, Fault, ParsedJob, job_to_body, merge_patch, parse_job
+from hourbell.core.job_body import GENERATE, READ_ONLY, BodyError, Fault, job_to_body, merge_patch, parse_job
 from hourbell.core.roles import Role
 from hourbell.core.run import manual_run_id
 from hourbell.core.same import same_definition
 from hourbell.core.schedule import ScheduleError
+from hourbell.core.secret_headers import HEADER, SIGNING, OriginChange
 from hourbell.core.states import RunState
-from hourbell.core.target import TargetError, parse_target
-from hourbell.sealing import HEADER, SIGNING, Plain, Sealed
+from hourbell.core.target import HttpCall, TargetCall, TargetError, parse_target
+from hourbell.sealing import Plain, Sealed
 from hourbell.store.base import Conflict
-from hourbell.store.changes import runs_still_running
+from hourbell.store.bundles import NewSecret
+from hourbell.store.changes import refuse_origin, runs_still_running
 from hourbell.store.control import ControlStore
 from hourbell.store.lists import JobView, ListStore, RunList, RunQuery
 
@@ -33,7 +36,6 @@ _KEYS = UUID("0f6c0a5e-8a57-5c39-9a1e-5d1c7f6b2a40")  # the namespace of ids tha
 _LONGEST_NOTE = 1_000
 _PURGED_AT_ONCE = 1_000  # runs in one transaction
 _MOST_COUNTED = 1_000
-_MAKE_KEY = "set HOURBELL_SECRET_KEY to base64 of 32 random bytes, as `openssl rand -base64 32` makes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,20 @@ class Defined:
     view: JobView
     secret: Plain | None = None
     is_new: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A body that may be stored. `secret` is `generate` or the text of a signing secret; `headers` are secret ones."""
+
+    definition: Definition
+    call: TargetCall
+    secret: str | None = field(repr=False)
+    headers: Mapping[str, Plain]
+
+    @property
+    def header_names(self) -> frozenset[str]:
+        return frozenset(name.lower() for name in self.headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +80,7 @@ class Jobs:
         lists: ListStore,
         *,
         rules: Rules,
-        secrets: Secrets | None,
+        secrets: Secrets,
         now: Callable[[], datetime],
         new_id: Callable[[], UUID],
     ) -> None:
@@ -87,7 +103,7 @@ class Jobs:
         parsed = self.parse(body, user)
         job_id = self.id_for(user)
         is_used = user.request.is_fresh and await self._lists.job(job_id, deleted=True) is not None
-        plain, sealed = await self._seal(parsed.secret, job_id)
+        plain, sealed = await self._seal(parsed, job_id)
         with contextlib.nullcontext() if plain else user.acting_once():  # a secret that was told cannot be told again
             await self._store.create_job(
                 parsed.definition, job_id, self._now(), user.name, secrets=sealed, request=user.request
@@ -104,6 +120,7 @@ class Jobs:
         *,
         expect_version: int | None = None,
         drop_backlog: bool = False,
+        drop_secrets: bool = False,
         take_over: bool = False,
     ) -> Defined:
         """Put a definition in the place of another, or make the job if none has this name."""
@@ -120,6 +137,7 @@ class Jobs:
             user,
             expect_version=expect_version,
             drop_backlog=drop_backlog,
+            drop_secrets=drop_secrets,
             take_over=take_over,
         )
 
@@ -131,6 +149,7 @@ class Jobs:
         *,
         expect_version: int | None = None,
         drop_backlog: bool = False,
+        drop_secrets: bool = False,
         take_over: bool = False,
     ) -> Defined:
         """Change what a JSON merge patch says, and nothing else."""
@@ -141,11 +160,19 @@ class Jobs:
             user,
             expect_version=expect_version,
             drop_backlog=drop_backlog,
+            drop_secrets=drop_secrets,
             take_over=take_over,
         )
 
     async def intend(
-        self, ref: str | None, body: object, user: User, *, is_patch: bool = False, take_over: bool = False
+        self,
+        ref: str | None,
+        body: object,
+        user: User,
+        *,
+        is_patch: bool = False,
+        take_over: bool = False,
+        drop_secrets: bool = False,
     ) -> Intended:
         """What `create`, `replace` or `patch` would store; it is refused for the same reasons."""
         found = None if ref is None else await self._find(ref)
@@ -160,12 +187,11 @@ class Jobs:
         new = merge_patch(job_to_body(found.job.definition), body) if is_patch else _for(found.job, body)
         if is_patch:
             _refuse_read_only(body)
-        has_headers = await self._has_secret_headers(found.job)
-        try:
-            after = self._redefined(found.job, new, user, take_over=take_over, has_secret_headers=has_headers)
-            return Intended(found.job.definition, after)
-        except _Unchanged:
-            return Intended(found.job.definition, found.job.definition)
+        old = found.job.definition
+        after = self._redefined(found.job, new, user, take_over=take_over)
+        moving = OriginChange(user.role.may(Role.ADMIN), drop_secrets, after.header_names)
+        refuse_origin(old, after.definition, await self._secrets.list(found.job.id, self._now()), moving)
+        return Intended(old, after.definition)
 
     async def delete(
         self,
@@ -283,8 +309,6 @@ class Jobs:
         """Give a job a new signing secret, and until when the one before it is valid; None if it is the first."""
         found = await self.get(ref)
         self._may_change(found.job, user)
-        if self._secrets is None:
-            raise Conflict("no_secret_key", f"there is no key to keep secrets with; {_MAKE_KEY}")
         now = self._now()
         fields = [row.field for row in await self._secrets.list(found.job.id, now)]
         if SIGNING not in fields:
@@ -314,12 +338,17 @@ class Jobs:
         *,
         expect_version: int | None,
         drop_backlog: bool,
+        drop_secrets: bool,
         take_over: bool,
     ) -> Defined:
         def edit(job: Job) -> Definition:
-            return self._redefined(job, change(job), user, take_over=take_over, has_secret_headers=has_secret_headers)
+            new = self._redefined(job, change(job), user, take_over=take_over)
+            if new.definition is job.definition and not secrets:
+                raise _Unchanged
+            return new.definition
 
-        has_secret_headers = await self._has_secret_headers(found.job)
+        secrets = await self._new_headers(found.job, change(found.job), user, take_over=take_over)
+        given = frozenset(each.sealed.field.removeprefix(HEADER).lower() for each in secrets)
         with contextlib.suppress(_Unchanged):
             await self._store.edit_job(
                 found.job.id,
@@ -328,14 +357,27 @@ class Jobs:
                 user.name,
                 expect_version=expect_version,
                 drop_backlog=drop_backlog,
+                secrets=secrets,
+                moving=OriginChange(user.role.may(Role.ADMIN), drop_secrets, given),
                 request=user.request,
             )
         return Defined(await self.get(found.job.id))
 
-    def _redefined(
-        self, job: Job, body: object, user: User, *, take_over: bool, has_secret_headers: bool
-    ) -> Definition:
-        """The definition that a body makes of a job, or what speaks against it."""
+    async def _new_headers(self, job: Job, body: object, user: User, *, take_over: bool) -> list[NewSecret]:
+        """The secret headers that a body brings, sealed for the origin that it gives the job."""
+        if not without_secret_headers(body)[1]:
+            return []
+        new = self._redefined(job, body, user, take_over=take_over)
+        now = self._now()
+        until = now + job.definition.max_age
+        prepared = [
+            await self._secrets.prepare(job.id, new.definition, plain, f"{HEADER}{name}")
+            for name, plain in new.headers.items()
+        ]
+        return [NewSecret(sealed, now, until) for _, sealed in prepared]
+
+    def _redefined(self, job: Job, body: object, user: User, *, take_over: bool) -> Parsed:
+        """What a body makes of a job, or what speaks against it. The definition is the old one if it says the same."""
         old = job.definition
         self._may_change(job, user)
         parsed = self.parse(body, user)
@@ -346,16 +388,7 @@ class Jobs:
         if not take_over:
             _refuse_owned(job)
             new = replace(new, source=old.source)
-        if has_secret_headers and new.lane != old.lane:
-            user.must_be(Role.ADMIN, "to send a job's secret headers to another host")
-        if job.error is None and same_definition(new, old):
-            raise _Unchanged
-        return new
-
-    async def _has_secret_headers(self, job: Job) -> bool:
-        if self._secrets is None:
-            return False
-        return any(row.field.startswith(HEADER) for row in await self._secrets.list(job.id, self._now()))
+        return replace(parsed, definition=old if job.error is None and same_definition(new, old) else new)
 
     def _may_change(self, job: Job, user: User) -> None:
         try:
@@ -363,24 +396,32 @@ class Jobs:
         except TargetError:
             user.must_be(Role.EDITOR, "to change a job")
 
-    def parse(self, body: object, user: User) -> ParsedJob:
-        """A definition that may be stored, or everything that speaks against it."""
+    def parse(self, body: object, user: User) -> Parsed:
+        """A body that may be stored, or everything that speaks against it."""
+        body, headers = without_secret_headers(body)
         parsed = parse_job(body)
-        call = parse_target(parsed.definition.target)
+        call = parsed.call
         user.may_define(call)
         faults = self._rules.check(call)
-        if parsed.secret is not None and self._secrets is None:
-            faults.append(Fault("/target/secret", "there is no key to keep secrets with", _MAKE_KEY))
-        if faults:
+        if parsed.secret is not None and not self._secrets.has_keys:
+            faults.append(Fault("/target/secret", "there is no key to keep secrets with", MAKE_KEY))
+        plain = call.headers if isinstance(call, HttpCall) else {}
+        faults += header_faults(headers, call, plain, has_keys=self._secrets.has_keys)
+        if faults or not isinstance(headers, dict):
             raise BodyError(faults)
-        return parsed
+        sealed = {name: Plain(value) for name, value in headers.items()}
+        return Parsed(parsed.definition, call, parsed.secret, sealed)
 
-    async def _seal(self, secret: str | None, job_id: UUID) -> tuple[Plain | None, tuple[Sealed, ...]]:
-        """What to show and what to store of the secret that a body asks for."""
-        if secret is None or self._secrets is None:
-            return None, ()
-        plain, sealed = await self._secrets.prepare(job_id, None if secret == GENERATE else Plain(secret))
-        return (plain if secret == GENERATE else None), (sealed,)
+    async def _seal(self, parsed: Parsed, job_id: UUID) -> tuple[Plain | None, list[Sealed]]:
+        """What to show and what to store of the secrets that a body asks for."""
+        shown, stored = None, []
+        if parsed.secret is not None:
+            given = None if parsed.secret == GENERATE else Plain(parsed.secret)
+            plain, sealed = await self._secrets.prepare(job_id, parsed.definition, given)
+            shown, stored = (plain if given is None else None), [sealed]
+        for name, value in parsed.headers.items():
+            stored.append((await self._secrets.prepare(job_id, parsed.definition, value, f"{HEADER}{name}"))[1])
+        return shown, stored
 
 
 def no_such_job(ref: str | UUID) -> Conflict:
@@ -409,6 +450,8 @@ def _refuse_read_only(patch: object) -> None:
     if given:
         hint = "leave it out; a version is expected by If-Match, and a job is paused by POST …/pause"
         raise BodyError([Fault(f"/{name}", f"{name} is not changed by a patch", hint) for name in given])
+    if faults := refuse_removals(patch):
+        raise BodyError(faults)
 
 
 def _is_id(ref: str) -> bool:

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from hourbell.core.conflicts import JobConflict
 from hourbell.core.job import Definition, Job
+from hourbell.core.secret_headers import OriginChange
 from hourbell.store.base import LIVE_FOR, Conflict, StoreUnavailable
 from hourbell.store.bundles import AppliedJob, Bundle, Imported, ImportResult, JobEntry, owner_text
 from hourbell.store.control import ControlStore
@@ -104,7 +105,7 @@ class Programs:
         while left:
             entries = [JobEntry(definition, self._new_id()) for definition in left.values()]
             bundle = Bundle(entries, CODE, program.source, heard_since=heard_since)
-            applied = await self._store.apply_jobs(bundle, now, _name(program))
+            applied = await self._store.apply_jobs(bundle, now, _name(program), moving=OriginChange(is_admin=True))
             if not applied.refused:
                 for job in applied.jobs:
                     self._tell(job, program)

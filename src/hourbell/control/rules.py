@@ -4,6 +4,7 @@ A name may lead elsewhere tomorrow, so the address guard has the last word when 
 will not, and is refused here already.
 """
 
+import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -12,6 +13,8 @@ from hourbell.core.job_body import Fault
 from hourbell.core.target import OWN_DATABASE, HttpCall, SqlCall, TargetCall
 
 Address = IPv4Address | IPv6Address
+_NAME = r'("(?:[^"]|"")+"|[^\s".(]+)'
+_QUALIFIED = re.compile(rf"\s*{_NAME}\s*\.\s*{_NAME}\s*\(")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +58,11 @@ class Rules:
 
 
 def _names(signature: str, call: SqlCall) -> bool:
-    """Whether a signature may be meant by the call. The types of its parameters are compared when it runs."""
-    name = signature.partition("(")[0].replace('"', "").strip().lower()
-    return name in (f"{call.schema}.{call.function}".lower(), call.function.lower())
+    """Tell if a signature has the schema and the name of the call. Its types are compared when the function runs."""
+    found = _QUALIFIED.match(signature)
+    return found is not None and (_identifier(found[1]), _identifier(found[2])) == (call.schema, call.function)
+
+
+def _identifier(text: str) -> str:
+    """A name as the catalogue has it: in lower case unless it is quoted."""
+    return text[1:-1].replace('""', '"') if text.startswith('"') else text.lower()

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from hourbell.core.job import Job
+from hourbell.core.job import Definition, Job
+from hourbell.core.secret_headers import HEADER, SIGNING, header_name, origin_of
 from hourbell.core.signing import SECRET_BYTES, new_secret, secret_bytes
 from hourbell.core.target import HttpCall, TargetError, check_header, parse_target
-from hourbell.sealing import HEADER, SIGNING, CannotOpen, KeyRing, Plain, Sealed
+from hourbell.sealing import CannotOpen, KeyRing, Plain, Sealed
 from hourbell.store.base import Conflict, Request
+from hourbell.store.bundles import NewSecret
 from hourbell.store.control import ControlStore
 from hourbell.store.secrets import SecretRow, SecretStore
 
@@ -18,6 +20,7 @@ KEEP_OLD = timedelta(hours=24)
 _NOBODY = UUID(int=0)
 _CANARY_FIELD = "canary"
 _BATCH = 500
+MAKE_KEY = "set HOURBELL_SECRET_KEY to base64 of 32 random bytes, as `openssl rand -base64 32` makes"
 
 
 class WrongKeys(Exception):
@@ -25,11 +28,13 @@ class WrongKeys(Exception):
 
 
 class Secrets:
+    """Without `keys` it tells which secrets there are, and makes none."""
+
     def __init__(
         self,
         secrets: SecretStore,
         jobs: ControlStore,
-        keys: KeyRing,
+        keys: KeyRing | None,
         *,
         new_id: Callable[[], UUID],
         random_bytes: Callable[[int], bytes],
@@ -40,31 +45,41 @@ class Secrets:
         self._new_id = new_id
         self._random_bytes = random_bytes
 
+    @property
+    def has_keys(self) -> bool:
+        """Whether a secret can be kept here."""
+        return self._keys is not None
+
     async def create(self, ref: str | UUID, now: datetime, by: str, *, request: Request | None = None) -> Plain:
         """Make a job sign its webhooks; the new secret. `Conflict` if it does so already."""
         return await self._sign_anew(await self._job(ref), now, by, old_until=now, is_first=True, request=request)
 
-    async def prepare(self, job_id: UUID, given: Plain | None, field: str = SIGNING) -> tuple[Plain, Sealed]:
-        """A secret of a job that is about to be written: the one given or a new one to sign with, and sealed."""
+    async def prepare(
+        self, job_id: UUID, definition: Definition, given: Plain | None, field: str = SIGNING
+    ) -> tuple[Plain, Sealed]:
+        """A secret of a job that is about to get this definition: the one given or a new one to sign with, and sealed.
+
+        A header is bound to the origin of the definition.
+        """
         plain = given or Plain(new_secret(self._random_bytes(SECRET_BYTES)))
         if field == SIGNING:
             secret_bytes(plain.reveal())
-        return plain, await self._seal(plain, job_id, field)
+        return plain, await self._seal(plain, job_id, field, _origin_for(field, definition))
 
-    async def newest(self, job_ids: Sequence[UUID], now: datetime) -> dict[UUID, dict[str, Plain | None]]:
-        """The newest secret of each field of jobs; None for one that cannot be opened."""
-        found: dict[UUID, dict[str, Plain | None]] = {}
+    async def current(self, job_ids: Sequence[UUID], now: datetime) -> dict[UUID, list[Sealed]]:
+        """The secrets that jobs have now, without those that were replaced and are only valid for a while."""
+        found: dict[UUID, list[Sealed]] = {}
         for sealed in await self._secrets.sealed_secrets(job_ids, now):
-            of_job = found.setdefault(sealed.job_id, {})
-            if sealed.field not in of_job:
-                of_job[sealed.field] = self._opened(sealed)
+            if sealed.valid_until is None:
+                found.setdefault(sealed.job_id, []).append(sealed)
         return found
 
-    def _opened(self, sealed: Sealed) -> Plain | None:
+    def is_same(self, sealed: Sealed, plain: Plain) -> bool:
+        """Whether a secret says this. False if it cannot be opened."""
         try:
-            return self._keys.open(sealed)
+            return self._ring.open(sealed).reveal() == plain.reveal()
         except CannotOpen:
-            return None
+            return False
 
     async def rotate(
         self,
@@ -114,16 +129,17 @@ class Secrets:
 
     async def rotate_keys(self, now: datetime, by: str) -> int:
         """Seal everything with the newest key of the ring, in batches; how many there were."""
-        await check_keys(self._secrets, self._keys)
+        await check_keys(self._secrets, self._ring)
         done = 0
-        while count := await self._secrets.reseal(self._keys.newest, _BATCH, self._seal_again, now, by):
+        while count := await self._secrets.reseal(self._ring.newest, _BATCH, self._seal_again, now, by):
             done += count
         if await self._secrets.canary() is not None:
-            await self._secrets.set_canary(_canary(self._keys), replace=True)
+            await self._secrets.set_canary(_canary(self._ring), replace=True)
         return done
 
     def _seal_again(self, sealed: Sealed) -> Sealed:
-        return self._keys.seal(self._keys.open(sealed), sealed.id, sealed.job_id, sealed.field)
+        plain = self._ring.open(sealed)
+        return self._ring.seal(plain, sealed.id, sealed.job_id, sealed.field, sealed.origin)
 
     async def _sign_anew(
         self, job: Job, now: datetime, by: str, *, old_until: datetime, is_first: bool, request: Request | None
@@ -149,19 +165,38 @@ class Secrets:
                 raise Conflict("not_a_webhook", "only a job with an http target has secrets")
         except TargetError as error:
             raise Conflict("job_in_error", f"the job is in error: {job.error or error}") from None
-        sealed = await self._seal(plain, job.id, field)
-        await self._secrets.put_secret(sealed, now, by, old_until=old_until, is_first=is_first, request=request)
+        sealed = await self._seal(plain, job.id, field, _origin_for(field, job.definition))
+        await self._secrets.put_secret(
+            NewSecret(sealed, old_until, now + job.definition.max_age),
+            now,
+            by,
+            is_first=is_first,
+            expect_version=None if sealed.origin is None else job.version,
+            request=request,
+        )
 
-    async def _seal(self, plain: Plain, job_id: UUID, field: str) -> Sealed:
-        await self._secrets.set_canary(_canary(self._keys))  # unless there is one, which then decides
-        await check_keys(self._secrets, self._keys)
-        return self._keys.seal(plain, self._new_id(), job_id, field)
+    async def _seal(self, plain: Plain, job_id: UUID, field: str, origin: str | None) -> Sealed:
+        keys = self._ring
+        await self._secrets.set_canary(_canary(keys))  # unless there is one, which then decides
+        await check_keys(self._secrets, keys)
+        return keys.seal(plain, self._new_id(), job_id, field, origin)
+
+    @property
+    def _ring(self) -> KeyRing:
+        if self._keys is None:
+            raise Conflict("no_secret_key", f"there is no key to keep secrets with; {MAKE_KEY}")
+        return self._keys
 
     async def _job(self, ref: str | UUID) -> Job:
         job = await self._jobs.get_job(ref)
         if job is None:
             raise Conflict("no_such_job", f"there is no job named {str(ref)!r}")
         return job
+
+
+def _origin_for(field: str, definition: Definition) -> str | None:
+    """The origin to which a secret of a job with this definition is bound."""
+    return None if header_name(field) is None else origin_of(definition)
 
 
 async def check_keys(secrets: SecretStore, keys: KeyRing | None) -> None:

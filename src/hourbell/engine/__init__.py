@@ -1,1 +1,1 @@
-"""The loops: planner, runner, settler, heartbeat, reaper and janitor. No leader, no queue that could lose anything."""
+"""The loops: planner, runner, settler, heartbeat, reaper, janitor, audit chain. No leader, no queue that could lose."""

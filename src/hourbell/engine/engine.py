@@ -11,19 +11,22 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from hourbell.core.audit_chain import SealKeys
 from hourbell.core.settle import POISON_AFTER, Cancelled, suspect_after
 from hourbell.engine.attempts import Attempting, Attempts
+from hourbell.engine.audit_chain import AuditChainer
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.heartbeat import Heartbeat, HeartbeatResult, Pulse
 from hourbell.engine.janitor import Janitor
 from hourbell.engine.leases import Leases
-from hourbell.engine.loop import LoopRunner
+from hourbell.engine.loop import Loop, LoopRunner
 from hourbell.engine.planner import Planner
 from hourbell.engine.reaper import Reaper
 from hourbell.engine.runner import Runner
 from hourbell.engine.settler import Settler
 from hourbell.engine.time import DatabaseClock
 from hourbell.metrics import Metrics
+from hourbell.store.audit_chain import AuditChainStore
 from hourbell.store.base import EngineStore, Node, StoreUnavailable, TransactionStore, Wake
 from hourbell.targets.base import Target
 from hourbell.targets.pool import Pool
@@ -64,6 +67,8 @@ class Engine:
         luck: Callable[[], float],
         heartbeat_store: EngineStore | None = None,
         transactions: TransactionStore | None = None,
+        audit_chain: AuditChainStore | None = None,
+        seals: SealKeys | None = None,
     ) -> None:
         self._store = store
         self._targets = tuple(targets)
@@ -140,10 +145,14 @@ class Engine:
             live_for=leases.live_for,
         )
 
-        def looped(loop: Planner | Runner | Settler | Heartbeat | Reaper | Janitor) -> LoopRunner:
+        def looped(loop: Loop) -> LoopRunner:
             return LoopRunner(loop, elapsed=elapsed, luck=luck)
 
-        self._planner, self._reaper, self._janitor = looped(planner), looped(reaper), looped(janitor)
+        self._planner, self._reaper = looped(planner), looped(reaper)
+        self._tidying = [looped(janitor)]  # what no run waits for
+        if audit_chain is not None:
+            chainer = AuditChainer(audit_chain, self.clock, metrics=metrics, seals=seals or SealKeys())
+            self._tidying.append(looped(chainer))
         self._runner, self._settler, self.heartbeat_loop = (
             looped(self.runner),
             looped(self.settler),
@@ -179,7 +188,7 @@ class Engine:
 
     @property
     def loops(self) -> tuple[LoopRunner, ...]:
-        return (self._planner, self._runner, self._settler, self.heartbeat_loop, self._reaper, self._janitor)
+        return (self._planner, self._runner, self._settler, self.heartbeat_loop, self._reaper, *self._tidying)
 
     async def start(self, *, with_heartbeat: bool = True) -> None:
         """Start the loops once the database has told the time.
@@ -190,7 +199,7 @@ class Engine:
             await self.heartbeat.tick()
         while self.clock.confirmations < 2:
             await asyncio.sleep(0.01)
-        started = [self._planner, self._runner, self._settler, self._reaper, self._janitor]
+        started = [self._planner, self._runner, self._settler, self._reaper, *self._tidying]
         if with_heartbeat:
             started.append(self.heartbeat_loop)
         for loop in started:
@@ -203,7 +212,7 @@ class Engine:
         """Stop in order, within the drain limit; nothing is lost whatever happens on the way."""
         self._is_stopping = True
         log.info("engine_stopping", extra={"node": str(self._node_id)})
-        for loop in (self._planner, self._reaper, self._janitor):
+        for loop in (self._planner, self._reaper, *self._tidying):
             await self._end(loop)
         self._tasks["wakes"].cancel()
         self.attempts.take_no_more()

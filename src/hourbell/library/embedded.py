@@ -16,6 +16,7 @@ from hourbell import clock
 from hourbell.control.jobs import Jobs
 from hourbell.control.programs import Programs
 from hourbell.control.rules import Rules
+from hourbell.control.secrets import Secrets
 from hourbell.control.user import User
 from hourbell.core.job_body import BodyError
 from hourbell.core.preview import rfc3339
@@ -24,7 +25,7 @@ from hourbell.ids import new_id
 from hourbell.library.declaring import Duration, aware, check_function, duration_of, json_of, task_target, told
 from hourbell.logs import readable_messages
 from hourbell.metrics import Metrics
-from hourbell.node import Node, prepare
+from hourbell.node import Node, prepare, warn_at_start
 from hourbell.settings import load_settings
 from hourbell.store.base import LIVE_FOR, Conflict
 from hourbell.store.bundles import owner_text
@@ -43,7 +44,7 @@ _SOON = timedelta(milliseconds=100)
 class Embedded:
     def __init__(self, scheduler: "Scheduler", *, database_url: str | None, has_engine: bool) -> None:
         self._scheduler = scheduler
-        self._settings = load_settings(arguments={"database_url": database_url})
+        self._settings = load_settings(arguments={"database_url": database_url}, refuse_misspelled=False)
         self._has_engine = has_engine
         self._pid = os.getpid()
         self._stores: Stores | None = None
@@ -63,6 +64,7 @@ class Embedded:
         stores = self._stores = open_stores(self._settings)
         try:
             now = await prepare(stores)
+            warn_at_start(self._settings)
             await self._begin(stores, now)
         except BaseException:
             await stores.close()
@@ -91,7 +93,8 @@ class Embedded:
             programs = Programs(stores.control, now=self._now, new_id=new_id, live_for=live_for)
             await programs.bring_in(self._scheduler, now)
         rules = Rules(forbids=lambda *_: None)
-        self._jobs = Jobs(stores.control, stores.lists, rules=rules, secrets=None, now=self._now, new_id=new_id)
+        secrets = Secrets(stores.secrets, stores.control, None, new_id=new_id, random_bytes=os.urandom)
+        self._jobs = Jobs(stores.control, stores.lists, rules=rules, secrets=secrets, now=self._now, new_id=new_id)
 
     async def stop(self) -> None:
         """Stop in order, within the drain limit, and give back the connections."""

@@ -49,8 +49,14 @@ class AccessStore(Protocol):
     async def tokens(self) -> list[Token]:
         """All tokens, the newest first."""
 
-    async def has_tokens(self, now: datetime) -> bool:
-        """Whether any token is valid."""
+    async def is_open(self) -> bool:
+        """Whether callers need no token: none was ever made, or `open_access` came after the last change of one."""
+
+    async def open_access(self, now: datetime, by: str) -> int:
+        """Let callers in without a token until the next one is made; how many tokens are still valid.
+
+        Nothing is changed while one is. Tokens that have expired are revoked.
+        """
 
     async def revoke_token(self, token_id: UUID, now: datetime, by: str, *, request: Request | None = None) -> bool:
         """End a token at once. False if there is none such, or it was revoked before."""

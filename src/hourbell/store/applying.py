@@ -9,11 +9,13 @@ from typing import NamedTuple
 from uuid import UUID
 
 from hourbell.core.job import Definition, Job
+from hourbell.core.secret_headers import OriginChange
 from hourbell.store.base import Conflict
 from hourbell.store.bundles import Applied, AppliedJob, Bundle, ImportResult, NewSecret
 from hourbell.store.changes import ChangedJob, NewJob
 from hourbell.store.importing import Step, Wanted, compared, decided, refuse_to_prune, result_of
 from hourbell.store.rows import Progress, Row, definition_text, job_of
+from hourbell.store.secrets import HeadersByJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +27,6 @@ class Comparison:
     found: Mapping[str, Row]
     gone: Sequence[Row]
     state: str
-
-    @property
-    def to_change(self) -> list[Row]:
-        """The jobs of which it matters how far they have got."""
-        return [each.row for each in self.entries if isinstance(each, Wanted) and each.row]
 
 
 class AuditEntry(NamedTuple):
@@ -102,10 +99,17 @@ def compare(
     return Comparison(bundle, entries, {row["name"]: row for row in rows}, gone, state)
 
 
-def decide(comparison: Comparison, progress: Mapping[UUID, Progress], now: datetime) -> Decision:
+def decide(
+    comparison: Comparison,
+    progress: Mapping[UUID, Progress],
+    headers: HeadersByJob,
+    moving: OriginChange,
+    now: datetime,
+) -> Decision:
     """What is to be written; nothing if a job is refused."""
     bundle = comparison.bundle
-    steps = [_by_owner(step, bundle.owner) for step in decided(comparison.entries, progress, now)]
+    found = decided(comparison.entries, progress, headers, moving, now)
+    steps = [_by_owner(step, bundle.owner) for step in found]
     new = sorted((step for step in steps if isinstance(step, NewJob)), key=lambda job: job.change.definition.name)
     changed = [step for step in steps if isinstance(step, ChangedJob)]
     gone = tuple(job_of(row) for row in comparison.gone)

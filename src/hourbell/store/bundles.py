@@ -15,10 +15,11 @@ from hourbell.sealing import Sealed
 
 @dataclass(frozen=True, slots=True)
 class JobEntry:
-    """A job to import, with the id it gets if it is new."""
+    """A job to import, with the id it gets if it is new, and the fields of the secrets that come with it."""
 
     definition: Definition
     job_id: UUID
+    secret_fields: frozenset[str] = frozenset()
 
 
 class Imported(StrEnum):
@@ -68,10 +69,15 @@ class Bundle:
 
 @dataclass(frozen=True, slots=True)
 class NewSecret:
-    """A secret of a job in the bundle; those of the same field before it are valid until then at the longest."""
+    """A secret that takes the place of others of its job and field.
+
+    Those are valid until `old_until` at the longest, or until `waiting_until` if they are bound to another origin: runs
+    that still go there wait for them.
+    """
 
     sealed: Sealed
     old_until: datetime
+    waiting_until: datetime
 
 
 @dataclass(frozen=True, slots=True)

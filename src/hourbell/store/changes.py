@@ -16,6 +16,7 @@ from hourbell.core.policies import Delivery, Overlap, rank_of
 from hourbell.core.run import NewRun, scheduled_run_id
 from hourbell.core.schedule import Occurrence
 from hourbell.core.schedule.zones import local_time_at
+from hourbell.core.secret_headers import OriginChange, SecretField, headers_left_behind, origin_of, show_origin
 from hourbell.core.states import ENDS, Kind, RunState
 from hourbell.core.target import lane_of
 from hourbell.store.base import Conflict
@@ -209,6 +210,7 @@ class ChangedJob:
     change: Change
     note: str | None = None
     paused_by: str | None = None
+    dropped_headers: frozenset[str] = frozenset()  # secret headers that stay behind at the old origin
 
     @property
     def after(self) -> Job:
@@ -233,15 +235,49 @@ def unsaved_versions(changed: Iterable[ChangedJob]) -> dict[UUID, datetime]:
     return {row["id"]: row["updated_at"] for row in rows if row["saved_version"] != row["version"]}
 
 
-def edited_job(row: Row, job: Job, definition: Definition, now: datetime, *, drop_backlog: bool = False) -> ChangedJob:
-    """A new definition for a job. One that is paused keeps the note. `Conflict` if it is still catching up."""
+def edited_job(
+    row: Row,
+    job: Job,
+    definition: Definition,
+    now: datetime,
+    headers: Iterable[SecretField],
+    moving: OriginChange,
+    *,
+    drop_backlog: bool = False,
+) -> ChangedJob:
+    """A new definition for a job that has these secret headers. One that is paused keeps the note.
+
+    Every way to change a definition comes through here. `Conflict` if the job is still catching up, or would go to
+    another origin without its secret headers.
+    """
+    dropped = refuse_origin(job.definition, definition, headers, moving)
     try:
         change = edited(job, definition, now, drop_backlog=drop_backlog)
     except StillCatchingUp:
         raise Conflict("job_catching_up", "the job is still catching up; wait, or drop the backlog") from None
     if change.definition.enabled:
-        return ChangedJob(row, job, change)
-    return ChangedJob(row, job, change, row["paused_note"], row["paused_by"])
+        return ChangedJob(row, job, change, dropped_headers=dropped)
+    return ChangedJob(row, job, change, row["paused_note"], row["paused_by"], dropped)
+
+
+def refuse_origin(
+    before: Definition, after: Definition, headers: Iterable[SecretField], moving: OriginChange
+) -> frozenset[str]:
+    """The names of the secret headers that a job gives up by going to another origin; a Conflict if it may not."""
+    headers = list(headers)
+    left = headers_left_behind(before, after, headers)
+    if left and not moving.is_admin:
+        raise Conflict("not_allowed", "to change the origin of a job with secret headers needs the role admin")
+    lost = left - moving.given
+    if lost and not moving.drop:
+        names, were = ", ".join(sorted(lost)), sorted({show_origin(each.origin) for each in headers})
+        raise Conflict(
+            "secrets_bound",
+            f"the secret headers of this job were set for {', '.join(were)} and are not sent to "
+            f"{show_origin(origin_of(after))}: give new values in secret_headers ({names}), or give them up with "
+            "drop_secrets",
+        )
+    return lost
 
 
 def job_values(change: Change) -> tuple[Any, ...]:

@@ -9,6 +9,7 @@ from uuid import UUID
 from hourbell.core.job import Definition, Job
 from hourbell.core.run import Run
 from hourbell.core.schedule import Occurrence
+from hourbell.core.secret_headers import OriginChange
 from hourbell.sealing import Sealed
 from hourbell.store.base import Mark, Request
 from hourbell.store.bundles import Applied, Bundle, ImportResult, JobEntry, NewSecret
@@ -26,6 +27,9 @@ class FailedRun:
     reason: str | None
     attempt: int
     error: str | None
+
+
+STAY = OriginChange()  # a job with secret headers keeps its origin
 
 
 def any_job(definition: Definition) -> bool:
@@ -71,14 +75,18 @@ class ControlStore(Protocol):
         *,
         expect_version: int | None = None,
         drop_backlog: bool = False,
+        secrets: Sequence[NewSecret] = (),
+        moving: OriginChange = STAY,
         request: Request | None = None,
     ) -> Job:
-        """Replace the definition by what `edit` makes of it, as a new version.
+        """Replace the definition by what `edit` makes of it, as a new version. The same one makes no new version.
+
+        `secrets` come with it. A job with secret headers goes to another origin only as `moving` allows.
 
         What is due belongs to the old version and is planned first. If more is due than one pass plans, an edit of
         planning columns is refused as `job_catching_up`, or with `drop_backlog` makes a skip of the rest; any other
-        edit leaves the rest to the new version. `Conflict` if the version is not the expected one, or the new name is
-        taken.
+        edit leaves the rest to the new version. `Conflict` if the version is not the expected one, the new name is
+        taken, or a secret is bound to another origin than that of the new definition.
         """
 
     async def pause_job(
@@ -170,14 +178,17 @@ class ControlStore(Protocol):
         by: str,
         *,
         may_change: Callable[[Definition], bool] = any_job,
+        moving: OriginChange = STAY,
+        take_over: bool = False,
         import_id: UUID | None = None,
         dry_run: bool = False,
         request: Request | None = None,
     ) -> list[ImportResult]:
         """Create jobs that are new, edit those that differ, and leave the others; what was done with each, in order.
 
-        Jobs are told apart by name. One that another owner has (`managed_by` and `source`) or that it may not change is
-        refused, and so is the second of two with one name; none of that keeps the others. A paused job stays paused.
+        Jobs are told apart by name. One that another owner has (`managed_by` and `source`), unless it is taken over,
+        that it may not change, or whose secret headers would be left behind is refused, and so is the second of two
+        with one name; none of that keeps the others. A paused job stays paused.
         All of it is one transaction with one row in the audit. With an `import_id`, the jobs are noted as seen by that
         import, also those it could not change. A dry run changes no job, and notes those that are there.
         """
@@ -210,6 +221,7 @@ class ControlStore(Protocol):
         secrets: Sequence[NewSecret] = (),
         expect: str | None = None,
         may_change: Callable[[Definition], bool] = any_job,
+        moving: OriginChange = STAY,
         dry_run: bool = False,
         request: Request | None = None,
     ) -> Applied:

@@ -10,7 +10,9 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
+from hourbell.core.audit_chain import SealKeys
 from hourbell.core.conflicts import JobConflict
+from hourbell.core.doctor.deployment import AccessFacts
 from hourbell.core.doctor.facts import (
     Cluster,
     HeldRun,
@@ -28,6 +30,7 @@ from hourbell.core.doctor.jobs import OVERDUE, Planners, check_job
 from hourbell.core.doctor.repairs import Dialect
 from hourbell.core.doctor.runs import check_overlapping, check_run
 from hourbell.core.doctor.surroundings import (
+    check_audit,
     check_clock,
     check_conflicts,
     check_damage,
@@ -36,6 +39,7 @@ from hourbell.core.doctor.surroundings import (
     check_migrations,
     check_nodes,
     check_schema,
+    check_secrets,
     check_settings,
     check_tzdata,
     check_writable,
@@ -45,12 +49,14 @@ from hourbell.core.doctor.surroundings import (
     table_names,
 )
 from hourbell.core.job import Definition, Job
+from hourbell.store.audit_chain import ChainReader, verify_newest
 from hourbell.store.migrations import Migration
 from hourbell.store.rows import Row, job_of
 
 LOOK_BACK = 10_000  # runs, and skips, that are read of one job
 JOBS_AT_ONCE = 500
 RUNS_AT_ONCE = 5_000
+AUDIT_ROWS = 1_000  # the newest, whose chain is verified
 _SHORTEST_LIFE = timedelta(minutes=1)  # how long a node counts as alive after a heartbeat
 _SHORTEST_GRACE = timedelta(minutes=2)
 
@@ -61,6 +67,10 @@ class DoctorStore(Protocol):
     @property
     def dialect(self) -> Dialect:
         """In which SQL repairs are written."""
+
+    @property
+    def audit_chain(self) -> ChainReader:
+        """The audit chain."""
 
     async def sample_time(self) -> datetime:
         """The database's own time."""
@@ -73,6 +83,9 @@ class DoctorStore(Protocol):
 
     async def cluster(self) -> Cluster:
         """The nodes on the list, and the time-zone data seen."""
+
+    async def secrets_elsewhere(self) -> list[tuple[str, str, str | None, str]]:
+        """Secret headers of jobs that were not set for the job's origin: job, field, origin, and that of the job."""
 
     async def conflicts(self, beat_after: datetime) -> list[JobConflict]:
         """Jobs that the program of a node defines which was heard of since then, and that somebody else owns."""
@@ -91,6 +104,9 @@ class DoctorStore(Protocol):
 
     def histories(self) -> AsyncIterator[Sequence[JobFacts]]:
         """Every job that is not deleted, in batches, each job with its newest runs and skips as of one moment."""
+
+    async def access(self, now: datetime) -> AccessFacts:
+        """Who may call, and as whom Hourbell logs in."""
 
     async def close(self) -> None:
         """Give back every connection."""
@@ -114,6 +130,7 @@ class Examined:
     findings: Findings = field(default_factory=Findings)
     jobs: int = 0
     runs: int = 0
+    is_whole: bool = False  # the tables could be read
 
 
 async def compare_clocks(store: DoctorStore, clock: Callable[[], datetime]) -> tuple[datetime, list[Fault]]:
@@ -140,6 +157,7 @@ async def examine(store: DoctorStore, now: datetime, expected: Expectations) -> 
     if not table_names(objects) <= schema.objects:
         return examined
     await _examine_work(store, now, expected, examined)
+    examined.is_whole = True
     return examined
 
 
@@ -151,10 +169,14 @@ async def _examine_work(store: DoctorStore, now: datetime, expected: Expectation
     grace = max(_SHORTEST_GRACE, 2 * expected.lease)
     found.add(check_nodes(cluster, alive, now))
     found.add(check_conflicts(await store.conflicts(live_since)))
+    found.add(check_secrets(await store.secrets_elsewhere()))
     found.add(check_tzdata(cluster, alive, expected.tzdata))
     found.add(check_lanes(await store.lanes(now), alive, now, expected.stuck_after))
     found.add(check_leases(await store.expired(now - grace), is_reaped=lives_since(alive, now - grace)))
     found.add(check_overlapping(await store.overlapping(), store.dialect))
+    audit = await verify_newest(store.audit_chain, now, SealKeys(), AUDIT_ROWS)
+    waits_long = lives_since(alive, now - grace) and audit.waiting_since is not None
+    found.add(check_audit(audit.breaks, audit.waiting if waits_long else 0))
     async for runs in store.runs():
         examined.runs += len(runs)
         for run in runs:

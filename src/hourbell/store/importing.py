@@ -12,11 +12,13 @@ from hourbell.core.change import created
 from hourbell.core.job import Definition
 from hourbell.core.same import same_definition
 from hourbell.core.schedule import ScheduleError
+from hourbell.core.secret_headers import OriginChange, header_name
 from hourbell.core.target import TargetError
 from hourbell.store.base import Conflict
 from hourbell.store.bundles import Imported, ImportResult, JobEntry, owner_text
 from hourbell.store.changes import ChangedJob, NewJob, edited_job, with_lane
 from hourbell.store.rows import Progress, Row, job_of
+from hourbell.store.secrets import HeadersByJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,7 @@ class Wanted:
     definition: Definition
     job_id: UUID
     row: Row | None
+    secret_fields: frozenset[str] = frozenset()
 
 
 Step = ImportResult | NewJob | ChangedJob
@@ -86,7 +89,7 @@ def _compared(
     except TargetError as error:
         return _refused(name, "target_refused", str(error))
     if row is None:
-        return Wanted(definition, entry.job_id, None)
+        return Wanted(definition, entry.job_id, None, entry.secret_fields)
     job = job_of(row)
     own_pauses = (owner, theirs) if is_abandoned else (owner,)
     if definition.enabled and not job.definition.enabled and row["paused_by"] not in own_pauses:
@@ -95,23 +98,39 @@ def _compared(
         return ImportResult(name, Imported.UNCHANGED, job.id, job.version)
     if not may_change(job.definition):
         return _refused(name, "not_allowed", "your role is not enough to change this job")
-    return Wanted(definition, job.id, row)
+    return Wanted(definition, job.id, row, entry.secret_fields)
+
+
+def rows_to_change(entries: Iterable[ImportResult | Wanted]) -> list[Row]:
+    """The jobs that get another definition: of those it matters how far they have got, and which headers they have."""
+    return [each.row for each in entries if isinstance(each, Wanted) and each.row]
 
 
 def decided(
-    compared_entries: Iterable[ImportResult | Wanted], progress: Mapping[UUID, Progress], now: datetime
+    compared_entries: Iterable[ImportResult | Wanted],
+    progress: Mapping[UUID, Progress],
+    headers: HeadersByJob,
+    moving: OriginChange,
+    now: datetime,
 ) -> list[Step]:
     """What becomes of what is wanted: new jobs and edits of others, or a refusal."""
-    return [each if isinstance(each, ImportResult) else _decided(each, progress, now) for each in compared_entries]
+    return [
+        each if isinstance(each, ImportResult) else _decided(each, progress, headers, moving, now)
+        for each in compared_entries
+    ]
 
 
-def _decided(wanted: Wanted, progress: Mapping[UUID, Progress], now: datetime) -> Step:
+def _decided(
+    wanted: Wanted, progress: Mapping[UUID, Progress], headers: HeadersByJob, moving: OriginChange, now: datetime
+) -> Step:
     name = wanted.definition.name
     try:
         if wanted.row is None:
             return NewJob(wanted.job_id, created(wanted.definition, now))
         job = job_of(wanted.row, progress.get(wanted.job_id))
-        return edited_job(wanted.row, job, wanted.definition, now)
+        given = frozenset(filter(None, map(header_name, wanted.secret_fields)))
+        of_job = headers.get(wanted.job_id, ())
+        return edited_job(wanted.row, job, wanted.definition, now, of_job, replace(moving, given=given))
     except Conflict as conflict:
         return _refused(name, conflict.code, str(conflict))
     except ScheduleError as error:

@@ -271,6 +271,8 @@ class AuditRow:
     token_id: UUID | None
     ip: str | None
     request_id: str | None
+    chain_position: int | None  # None until it is chained
+    chain_hash: str | None
     omitted: tuple[str, ...] = ()  # before, after
 
 

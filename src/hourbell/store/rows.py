@@ -255,7 +255,15 @@ def secrets_of(rows: Iterable[Row]) -> dict[UUID, tuple[Sealed, ...]]:
 
 
 def sealed_of(row: Row) -> Sealed:
-    return Sealed(row["id"], row["job_id"], row["field"], row["key_id"], bytes(row["sealed"]))
+    return Sealed(
+        row["id"],
+        row["job_id"],
+        row["field"],
+        row["key_id"],
+        bytes(row["sealed"]),
+        row["origin"],
+        row["valid_until"],
+    )
 
 
 def result_of(outcome: Outcome) -> str | None:

@@ -36,6 +36,7 @@ from hourbell.store.lists import (
 from hourbell.store.rows import UNREADABLE, Row, shown_definition_of, shown_job_of
 
 SESSION_KEY = "session_key"  # in meta, as hexadecimal text
+ACCESS_OPEN = "access_open"  # in meta while somebody has opened a server whose tokens are all revoked
 _KEPT_LENGTH = 4_096
 _UNREADABLE = (*UNREADABLE, TypeError, KeyError)
 _HAS = {name: f"has_{name}" for name in ("payload", "result", "before", "after")}
@@ -191,6 +192,11 @@ def token_text(token: Token) -> str:
     """What the audit keeps of a token: nothing that could be used in its place."""
     expires = None if token.expires_at is None else token.expires_at.isoformat()
     return json.dumps({"name": token.name, "role": token.role.value, "expires": expires})
+
+
+def expired_text(count: int) -> str:
+    """What the audit keeps of opening a server: how many expired tokens were revoked with it."""
+    return json.dumps({"expired_tokens_revoked": count})
 
 
 def kept_of(row: Row) -> Kept:

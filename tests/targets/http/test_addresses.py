@@ -122,6 +122,18 @@ def test_a_network_of_the_operator_is_open_on_any_port_and_in_any_wrapping() -> 
     assert forbids("64:ff9b::10.1.2.3", 443, guard) is not None
 
 
+def test_loopback_is_open_just_while_that_is_allowed() -> None:
+    allowed = [True]
+    here = frozenset({ip_address("127.0.0.1"), ip_address("10.0.0.7")})
+    guard = Guard(allow_loopback=lambda: allowed[0], own_addresses=lambda: here)
+
+    assert [forbids(text, 9000, guard) for text in ("127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1")] == [None] * 4
+    assert forbids("10.0.0.7", 9000, guard) is not None
+    allowed[0] = False
+    for text in ("127.0.0.1", "127.8.8.8", "::1"):
+        assert "HOURBELL_ALLOW_NETWORKS" in str(forbids(text, 9000, guard))
+
+
 def test_a_network_of_the_operator_goes_before_every_deny_but_that_of_our_servers() -> None:
     here = frozenset({ip_address("10.0.0.7")})
     guard = Guard(allow_networks=OPEN, deny_networks=OPEN, own_addresses=lambda: here, own_servers=lambda: [DATABASE])

@@ -10,6 +10,7 @@ import standardwebhooks
 
 from hourbell.core.settle import Answer, Failed, Outcome, Succeeded, Unstarted
 from hourbell.core.signing import new_secret
+from hourbell.core.url import parse_url
 from hourbell.sealing import KeyRing, Plain, Sealed
 from hourbell.targets.base import Call
 from hourbell.targets.http.target import HttpTarget
@@ -29,8 +30,12 @@ async def deliver(transport: ScriptedTransport, call: Call | None = None, keys: 
     return await target_of(transport, keys).deliver(call or a_call())
 
 
-def sealed(text: str, field: str = "signing") -> Sealed:
-    return KEYS.seal(Plain(text), uuid4(), UUID(int=7), field)
+def sealed(text: str, field: str = "signing", origin: str | None = None) -> Sealed:
+    return KEYS.seal(Plain(text), uuid4(), UUID(int=7), field, origin)
+
+
+def a_header(text: str, url: str = URL, field: str = "header:X-Key") -> Sealed:
+    return sealed(text, field, parse_url(url).origin)
 
 
 async def no() -> bool:
@@ -98,15 +103,64 @@ async def test_during_a_rotation_the_reference_verifies_with_either_secret(recei
 
 async def test_a_sealed_header_is_sent_and_replaces_the_jobs_own() -> None:
     transport = ScriptedTransport()
-    call = a_call(a_definition(headers={"x-key": "weak"}), secrets=(sealed("strong", "header:X-Key"),))
+    call = a_call(a_definition(headers={"x-key": "weak"}), secrets=(a_header("strong"),))
     await deliver(transport, call)
 
     assert [value for name, value in transport.requests[0].headers.items() if name.lower() == "x-key"] == ["strong"]
 
 
+@pytest.mark.parametrize("bound_to", ["https://other.example/", "http://example.com/", "https://example.com:8443/"])
+async def test_a_header_that_was_set_for_another_origin_is_not_sent(bound_to: str) -> None:
+    transport = ScriptedTransport()
+    outcome = await deliver(transport, a_call(secrets=(a_header("canary", bound_to),)))
+
+    assert transport.requests == []
+    assert isinstance(outcome, Failed)
+    assert (outcome.retryable, outcome.begun) == (False, False)
+    assert "the header X-Key was set for " in outcome.error
+    assert "canary" not in outcome.error
+
+
+async def test_a_header_from_before_headers_were_bound_is_not_sent() -> None:
+    transport = ScriptedTransport()
+    outcome = await deliver(transport, a_call(secrets=(sealed("canary", "header:X-Key"),)))
+
+    assert transport.requests == []
+    assert isinstance(outcome, Failed)
+    assert "before secrets were bound" in outcome.error
+
+
+async def test_a_row_whose_origin_was_changed_in_the_database_does_not_open() -> None:
+    transport = ScriptedTransport()
+    moved = replace(a_header("canary", "https://other.example/"), origin=parse_url(URL).origin)
+    outcome = await deliver(transport, a_call(secrets=(moved,)))
+
+    assert transport.requests == []
+    assert isinstance(outcome, Failed)
+    assert "it was changed" in outcome.error
+
+
+async def test_two_versions_of_a_job_send_each_the_header_of_their_origin() -> None:
+    transport, other = ScriptedTransport(), "https://other.example/hook"
+    target = target_of(transport)
+    secrets = (a_header("new", other), replace(a_header("old"), valid_until=T0 + timedelta(days=1)))
+    for definition in (a_definition(), a_definition(url=other), a_definition()):
+        await target.deliver(a_call(definition, secrets=secrets, job_version=1 + (definition.target["url"] == other)))
+
+    assert [request.headers["X-Key"] for request in transport.requests] == ["old", "new", "old"]
+
+
+async def test_a_header_that_was_given_up_keeps_no_other_origin_from_its_requests() -> None:
+    transport = ScriptedTransport()
+    left = replace(a_header("old", "https://other.example/"), valid_until=T0 + timedelta(days=1))
+    await deliver(transport, a_call(secrets=(left,)))
+
+    assert "X-Key" not in transport.requests[0].headers
+
+
 async def test_a_sealed_header_that_comes_back_is_not_kept() -> None:
     transport = ScriptedTransport(answer(400, b"you said canary"))
-    outcome = await deliver(transport, a_call(secrets=(sealed("canary", "header:X-Key"),)))
+    outcome = await deliver(transport, a_call(secrets=(a_header("canary"),)))
 
     assert isinstance(outcome, Failed)
     assert "canary" not in repr(outcome)

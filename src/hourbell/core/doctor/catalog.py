@@ -75,6 +75,20 @@ SETTING_UNSAFE = _warning(
     "the database, take it back there (`alter role … reset`, `alter database … reset`).",
 )
 
+# Audit
+AUDIT_CHAIN_BROKEN = _error(
+    "audit_chain_broken",
+    "the audit was changed behind Hourbell: rows were changed, removed or inserted past its triggers",
+    "`hourbell audit verify` checks the whole chain and says when and what. Compare the rows with a backup. Nothing "
+    "repairs the chain, and rows are chained on as before.",
+)
+AUDIT_UNCHAINED = _warning(
+    "audit_unchained",
+    "audit rows wait to be chained for more than ten minutes, though nodes are running",
+    "Look for `tick_failed` with the loop audit_chain in the log of the nodes. After an upgrade it takes a while where "
+    "there are millions of rows.",
+)
+
 # Nodes and clocks
 NO_LIVE_NODE = _warning(
     "no_live_node",
@@ -259,6 +273,11 @@ RUNS_UNATTENDED = _error(
     "Start a node: hourbell serve, with --app module:scheduler if it is to run your functions. Runs that nobody serves "
     "fail as expired when they are older than their job's max_age.",
 )
+SECRET_ELSEWHERE = _error(
+    "secret_elsewhere",
+    "a secret header is not sent, because it was not set for the origin of its job: the job's runs fail",
+    "Set it again: printf '%s' \"$VALUE\" | hourbell secret set JOB header:NAME. Or remove it: hourbell secret remove.",
+)
 LANE_UNSERVED = _warning(
     "lane_unserved",
     "runs wait in a lane that no live node serves",
@@ -269,4 +288,65 @@ RUNS_STUCK = _warning(
     "runs_stuck",
     "runs have been ready for long and are not taken",
     "Start more nodes, or raise HOURBELL_SLOTS. If the nodes have nothing to do, look for `tick_failed` in their log.",
+)
+
+# The deployment, with --production
+ACCESS_OPEN = _error(
+    "access_open",
+    "the server needs no token, so that everybody on its machine may do everything",
+    "Make a token: hourbell token create admin --role admin. From then on every request needs one.",
+)
+TOKEN_MISSING = _warning(
+    "token_missing",
+    "no token is valid, so that nobody can call the API",
+    "Make one: hourbell token create admin --role admin.",
+)
+HTTP_UNENCRYPTED = _warning(
+    "http_unencrypted",
+    "the server speaks plain HTTP beyond this machine, where others can read tokens and payloads",
+    "Put a proxy with TLS in front. On the same machine, set HTTP_ADDR=127.0.0.1:8080; on another, name its network in "
+    "HOURBELL_TRUSTED_PROXIES and let nobody else reach the port. docs/security-checklist.md has an example.",
+)
+DATABASE_EXPOSED = _warning(
+    "database_exposed",
+    "every user of this machine may read or change a file of the database",
+    "Run the command in the row above. Files that this release makes have mode 0600.",
+)
+KEY_EXPOSED = _error(
+    "key_exposed",
+    "every user of this machine may open the file of the secret key, and no node starts with it",
+    "Do what the row above says. If others may have read the key, make a new one and run: hourbell db rotate-keys.",
+)
+KEY_MISSING = _warning(
+    "key_missing",
+    "there is no secret key, so that no job can have a secret and requests cannot be signed",
+    "Set HOURBELL_SECRET_KEY_FILE on every node to a file of mode 0400 with what `openssl rand -base64 32` prints. On "
+    "SQLite the first start makes one beside the database.",
+)
+DATABASE_UNENCRYPTED = _warning(
+    "database_unencrypted",
+    "a connection to a database on another machine may go without TLS",
+    "Add sslmode=verify-full and sslrootcert=FILE to the URL, as in postgresql://…/hourbell?sslmode=verify-full.",
+)
+ROLE_SUPERUSER = _warning(
+    "role_superuser",
+    "Hourbell logs in as a superuser of PostgreSQL, who may read every file of the server and run programs there",
+    "Give it a role and a database of its own, as docs/operating.md shows, and name them in DATABASE_URL.",
+)
+FUNCTION_LOGIN_MISSING = _warning(
+    "function_login_missing",
+    "SQL functions run under Hourbell's own login, and so may read and change its tables",
+    "Make a login that may only execute these functions, and name it in HOURBELL_SQL_DATABASE_URL; docs/functions.md "
+    "shows how.",
+)
+RETENTION_UNUSUAL = _warning(
+    "retention_unusual",
+    "ended runs are kept for less than a day or for longer than two years",
+    "Set HOURBELL_RETENTION to as long as you look back at runs; the database grows with it.",
+)
+DESCRIPTORS_FEW = _warning(
+    "descriptors_few",
+    "a node may not open as many connections as it has slots",
+    "Raise the hard limit (LimitNOFILE=65536 in the systemd unit, ulimit -Hn in a shell), or lower HOURBELL_SLOTS. The "
+    "limit is that of this process: run the doctor as the node is run.",
 )

@@ -4,10 +4,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from hourbell.core.audit_chain import Break
 from hourbell.core.conflicts import JobConflict
 from hourbell.core.doctor import catalog
 from hourbell.core.doctor.facts import Cluster, HeldRun, LaneFacts, NodeFacts, Schema
 from hourbell.core.doctor.findings import Fault
+from hourbell.core.secret_headers import show_origin
 
 LARGEST_OFFSET = timedelta(seconds=5)
 UNSERVED = timedelta(minutes=1)
@@ -74,6 +76,22 @@ def check_conflicts(conflicts: Iterable[JobConflict]) -> Iterator[Fault]:
     for each in conflicts:
         row = f"job {each.job}: {each.program} defines it, {each.owner} has it; {each.hint}"
         yield Fault(catalog.JOB_CONFLICT, row)
+
+
+def check_secrets(secrets: Iterable[tuple[str, str, str | None, str]]) -> Iterator[Fault]:
+    """Find secret headers that stay behind. Each comes as its job, its field, its origin and the job's origin."""
+    for job, field, origin, wanted in secrets:
+        was = "bound to no origin" if origin is None else f"set for {show_origin(origin)}"
+        yield Fault(catalog.SECRET_ELSEWHERE, f"job {job}: {field} is {was}, and the job goes to {show_origin(wanted)}")
+
+
+def check_audit(breaks: Iterable[Break], waiting: int) -> Iterator[Fault]:
+    """Check the newest part of the audit chain; `waiting` rows are chained too late."""
+    for each in breaks:
+        place = "" if each.position is None else f"position {each.position}: "
+        yield Fault(catalog.AUDIT_CHAIN_BROKEN, f"{place}{each.message}")
+    if waiting:
+        yield Fault(catalog.AUDIT_UNCHAINED, f"{waiting} audit rows", count=waiting)
 
 
 def check_nodes(cluster: Cluster, alive: Sequence[NodeFacts], now: datetime) -> Iterator[Fault]:

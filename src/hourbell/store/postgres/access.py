@@ -12,7 +12,7 @@ from hourbell.store.postgres.auditing import act_once, audit
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.queries import load_queries
 from hourbell.store.rows import Row
-from hourbell.store.views import SESSION_KEY, kept_of, token_of, token_text
+from hourbell.store.views import ACCESS_OPEN, SESSION_KEY, expired_text, kept_of, token_of, token_text
 
 SQL = load_queries("hourbell.store.postgres", "access.sql")
 
@@ -26,6 +26,7 @@ class PostgresAccessStore:
             await act_once(connection, request, token.created_at)
             times = (token.created_at, token.expires_at, token.last_used_at, token.revoked_at)
             await connection.execute(SQL["insert_token"], token.id, token.name, digest, token.role.value, *times)
+            await connection.execute(SQL["forget_meta"], ACCESS_OPEN)
             values = ("token.create", str(token.id), None, token_text(token), request)
             await audit(connection, token.created_at, by, *values)
 
@@ -41,8 +42,18 @@ class PostgresAccessStore:
         async with self._connections.connection() as connection:
             return [token_of(row) for row in await connection.fetch(SQL["tokens"])]
 
-    async def has_tokens(self, now: datetime) -> bool:
-        return await self._row("valid_token", now) is not None
+    async def is_open(self) -> bool:
+        row = await self._row("is_open", ACCESS_OPEN)
+        return row is not None and bool(row["is_open"])
+
+    async def open_access(self, now: datetime, by: str) -> int:
+        async with self._connections.transaction() as connection:
+            valid = int(await connection.fetchval(SQL["count_valid_tokens"], now))
+            if not valid:
+                expired = len(await connection.fetch(SQL["revoke_expired_tokens"], now))
+                await connection.execute(SQL["set_meta_once"], ACCESS_OPEN, now.isoformat())
+                await audit(connection, now, by, "access.open", "server", None, expired_text(expired), None)
+            return valid
 
     async def revoke_token(self, token_id: UUID, now: datetime, by: str, *, request: Request | None = None) -> bool:
         async with self._connections.transaction() as connection:
@@ -51,6 +62,7 @@ class PostgresAccessStore:
             if row is not None:
                 values = ("token.revoke", str(token_id), token_text(token_of(row)), None, request)
                 await audit(connection, now, by, *values)
+                await connection.execute(SQL["forget_meta"], ACCESS_OPEN)
             return row is not None
 
     async def touch_tokens(self, used: Mapping[UUID, datetime]) -> None:

@@ -6,13 +6,15 @@ from typing import Any
 from uuid import UUID
 
 from hourbell.core.job import Definition
+from hourbell.core.secret_headers import OriginChange
 from hourbell.store.applying import Decision, compare, decide, of_other_programs
 from hourbell.store.base import Conflict, Request
 from hourbell.store.bundles import Applied, Bundle, NewSecret
+from hourbell.store.importing import rows_to_change
 from hourbell.store.postgres.auditing import audit
 from hourbell.store.postgres.changing import SQL, delete_jobs, insert_jobs, write_changes
 from hourbell.store.postgres.planning import progress_of
-from hourbell.store.postgres.secrets import secret_ids, write_secrets
+from hourbell.store.postgres.secrets import current_headers, secret_ids, write_secrets
 
 
 async def apply_jobs(
@@ -24,6 +26,7 @@ async def apply_jobs(
     secrets: Sequence[NewSecret],
     expect: str | None,
     may_change: Callable[[Definition], bool],
+    moving: OriginChange,
     dry_run: bool,
     request: Request | None,
 ) -> Applied:
@@ -37,7 +40,10 @@ async def apply_jobs(
         found = await connection.fetch(SQL["abandoned_jobs"], others, bundle.heard_since)
         abandoned = {row["id"] for row in found}
     comparison = compare(bundle, rows, ids, expect, lambda definition: definition, may_change, abandoned)
-    decision = decide(comparison, await progress_of(connection, comparison.to_change), now)
+    to_change = rows_to_change(comparison.entries)
+    progress = await progress_of(connection, to_change)
+    headers = await current_headers(connection, [row["id"] for row in to_change])
+    decision = decide(comparison, progress, headers, moving, now)
     if not dry_run and not decision.applied.refused and (secrets or not decision.is_empty):
         await _write(connection, decision, bundle, now, by, secrets)
         for row in decision.audit_rows(secrets):

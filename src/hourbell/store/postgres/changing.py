@@ -15,6 +15,7 @@ from hourbell.store.changes import ChangedJob, NewJob, check_version, old_versio
 from hourbell.store.postgres.auditing import audit
 from hourbell.store.postgres.planning import SQL as ENGINE_SQL
 from hourbell.store.postgres.planning import progress_of, write_batch
+from hourbell.store.postgres.secrets import leave_headers
 from hourbell.store.queries import load_queries
 from hourbell.store.rows import columns, definition_text, error_in, job_of
 
@@ -54,6 +55,7 @@ async def write_changes(connection: Any, changed: Sequence[ChangedJob], now: dat
             await connection.executemany(SQL[statement], values)
     versions = columns(((*each.version_values(), now) for each in changed), 4)
     await connection.execute(ENGINE_SQL["insert_versions"], *versions, by)
+    await leave_headers(connection, changed, now)
 
 
 async def save_current(connection: Any, job: Job, row: Any) -> None:

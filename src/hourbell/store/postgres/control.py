@@ -13,6 +13,7 @@ from hourbell.core.change import created, paused, resumed, retired
 from hourbell.core.job import Definition, Job
 from hourbell.core.run import Run
 from hourbell.core.schedule import Occurrence
+from hourbell.core.secret_headers import OriginChange
 from hourbell.sealing import Sealed
 from hourbell.store.base import Conflict, Mark, Request, Wake
 from hourbell.store.batch import RunRow
@@ -33,7 +34,7 @@ from hourbell.store.changes import (
     replay_values,
     with_lane,
 )
-from hourbell.store.control import FailedRun, any_job
+from hourbell.store.control import STAY, FailedRun, any_job
 from hourbell.store.postgres.applying import apply_jobs
 from hourbell.store.postgres.auditing import act_once, audit
 from hourbell.store.postgres.changing import (
@@ -49,9 +50,10 @@ from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.importing import import_jobs, prune_jobs
 from hourbell.store.postgres.planning import SQL as ENGINE_SQL
 from hourbell.store.postgres.planning import insert_runs
-from hourbell.store.postgres.secrets import insert_secrets
+from hourbell.store.postgres.secrets import current_headers, insert_secrets, write_secrets
 from hourbell.store.records import NEWEST, failed_run_of
 from hourbell.store.rows import job_of, run_of
+from hourbell.store.secrets import refuse_other_origin, secret_text
 
 _CHUNK = 1_000  # runs in one statement
 
@@ -102,12 +104,22 @@ class PostgresControlStore:
         *,
         expect_version: int | None = None,
         drop_backlog: bool = False,
+        secrets: Sequence[NewSecret] = (),
+        moving: OriginChange = STAY,
         request: Request | None = None,
     ) -> Job:
         async with self._writing(request, now) as connection:
             job, row = await lock_job(connection, job_id, expect_version)
-            changed = edited_job(row, job, with_lane(edit(job)), now, drop_backlog=drop_backlog)
-            return await self._change(connection, changed, now, by, "job.edit", request)
+            definition = with_lane(edit(job))
+            refuse_other_origin(secrets, definition)
+            if definition is not job.definition:
+                headers = (await current_headers(connection, [job_id])).get(job_id, ())
+                changed = edited_job(row, job, definition, now, headers, moving, drop_backlog=drop_backlog)
+                job = await self._change(connection, changed, now, by, "job.edit", request)
+            await write_secrets(connection, secrets, now)
+            for each in secrets:
+                await audit(connection, now, by, "secret.put", str(job_id), None, secret_text(each), request)
+            return job
 
     async def pause_job(
         self,
@@ -232,6 +244,8 @@ class PostgresControlStore:
         by: str,
         *,
         may_change: Callable[[Definition], bool] = any_job,
+        moving: OriginChange = STAY,
+        take_over: bool = False,
         import_id: UUID | None = None,
         dry_run: bool = False,
         request: Request | None = None,
@@ -244,6 +258,8 @@ class PostgresControlStore:
                     now,
                     by,
                     may_change=may_change,
+                    moving=moving,
+                    take_over=take_over,
                     import_id=import_id,
                     dry_run=dry_run,
                     request=request,
@@ -290,6 +306,7 @@ class PostgresControlStore:
         secrets: Sequence[NewSecret] = (),
         expect: str | None = None,
         may_change: Callable[[Definition], bool] = any_job,
+        moving: OriginChange = STAY,
         dry_run: bool = False,
         request: Request | None = None,
     ) -> Applied:
@@ -303,6 +320,7 @@ class PostgresControlStore:
                     secrets=secrets,
                     expect=expect,
                     may_change=may_change,
+                    moving=moving,
                     dry_run=dry_run,
                     request=request,
                 )

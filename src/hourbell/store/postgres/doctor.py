@@ -8,15 +8,19 @@ from typing import Any
 from uuid import UUID
 
 from hourbell.core.conflicts import JobConflict
+from hourbell.core.doctor.deployment import AccessFacts
 from hourbell.core.doctor.facts import Cluster, HeldRun, JobFacts, LaneFacts, NodeFacts, RunFacts, Schema
 from hourbell.core.doctor.repairs import Dialect
+from hourbell.core.target import OWN_DATABASE
 from hourbell.store.doctor import JOBS_AT_ONCE, LOOK_BACK, RUNS_AT_ONCE, groups_of, job_facts
 from hourbell.store.list_pages import numbered
+from hourbell.store.postgres.access import SQL as ACCESS
+from hourbell.store.postgres.audit_chain import PostgresChainReader
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.hosts import why_read_only
 from hourbell.store.postgres.lists import SQL as LISTS
 from hourbell.store.queries import load_queries
-from hourbell.store.views import job_conflict
+from hourbell.store.views import ACCESS_OPEN, job_conflict
 
 SQL = load_queries("hourbell.store.postgres", "doctor.sql")
 _NOBODY = UUID(int=0)
@@ -27,6 +31,7 @@ class PostgresDoctorStore:
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
+        self.audit_chain = PostgresChainReader(self._reading)
 
     async def sample_time(self) -> datetime:
         async with self._reading() as connection:
@@ -55,6 +60,10 @@ class PostgresDoctorStore:
             nodes = await connection.fetch(SQL["nodes"])
             meta: dict[str, str] = dict(await connection.fetch(SQL["meta"]))
         return Cluster(tuple(map(_node, nodes)), meta.get("tzdata"), meta.get("planned_by_tzdata"))
+
+    async def secrets_elsewhere(self) -> list[tuple[str, str, str | None, str]]:
+        async with self._reading() as connection:
+            return [tuple(row) for row in await connection.fetch(SQL["secrets_elsewhere"])]
 
     async def conflicts(self, beat_after: datetime) -> list[JobConflict]:
         statement, _ = numbered(LISTS["job_conflicts"], "$")
@@ -101,6 +110,15 @@ class PostgresDoctorStore:
             runs = _by_job(await connection.fetch(SQL["newest_runs"], ids, LOOK_BACK))
             skips = _by_job(await connection.fetch(SQL["newest_skips"], ids, LOOK_BACK))
         return [job_facts(row, runs.get(row["id"], ()), skips.get(row["id"], ())) for row in jobs]
+
+    async def access(self, now: datetime) -> AccessFacts:
+        async with self._reading() as connection:
+            return AccessFacts(
+                is_open=await connection.fetchval(ACCESS["is_open"], ACCESS_OPEN),
+                valid_tokens=await connection.fetchval(ACCESS["count_valid_tokens"], now),
+                own_function_jobs=await connection.fetchval(SQL["jobs_of_lane"], f"sql:{OWN_DATABASE}"),
+                superuser=await connection.fetchval(SQL["superuser"]),
+            )
 
     async def close(self) -> None:
         await self._connections.close()

@@ -43,6 +43,15 @@ select id, host, started_at, beat_at, lanes, tzdata from hourbell.nodes order by
 -- name: meta
 select key, value from hourbell.meta where key in ('tzdata', 'planned_by_tzdata')
 
+-- name: secrets_elsewhere
+select j.name, s.field, s.origin, j.lane
+from hourbell.secrets s
+join hourbell.jobs j on j.id = s.job_id
+where s.field like 'header:%' and s.valid_until is null and s.origin is distinct from j.lane
+  and j.deleted_at is null and j.lane like 'http%'
+order by j.name, s.field
+limit 10000
+
 -- name: lanes
 -- A run could not be taken before it was planned, nor one that must not overlap before the one ahead of it ended.
 select lane, count(*) as waiting, min(ready_at) as oldest
@@ -122,3 +131,9 @@ from unnest($1::uuid[]) as g(id)
 cross join lateral (
     select * from hourbell.skips o where o.job_id = g.id order by o.last_at desc, o.id desc limit $2
 ) as s
+
+-- name: jobs_of_lane
+select count(*) from hourbell.jobs where lane = $1 and deleted_at is null
+
+-- name: superuser
+select rolname from pg_roles where rolname = current_user and rolsuper

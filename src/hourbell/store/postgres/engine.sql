@@ -304,7 +304,7 @@ cross join lateral (
 ) as v
 
 -- name: secrets_of_jobs
-select id, job_id, field, key_id, sealed
+select id, job_id, field, key_id, sealed, origin, valid_until
 from hourbell.secrets
 where job_id = any($1::uuid[]) and (valid_until is null or valid_until > $2)
 order by job_id, field, created_at desc, id

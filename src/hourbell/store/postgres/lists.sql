@@ -576,6 +576,8 @@ limit 100
 
 -- name: audit_columns
 id, at, actor, action, subject, token_id, ip, request_id,
+(select c.position from hourbell.audit_chain c where c.audit_id = a.id) as chain_position,
+(select c.hash from hourbell.audit_chain c where c.audit_id = a.id) as chain_hash,
 case when pg_column_size(before) <= {certain_bytes} and octet_length(before::text) <= {max_bytes} then before end as before,
 before is not null as has_before,
 case when pg_column_size(after) <= {certain_bytes} and octet_length(after::text) <= {max_bytes} then after end as after,
@@ -583,20 +585,24 @@ after is not null as has_after
 
 -- name: audit
 select {audit_columns}
-from hourbell.audit
+from hourbell.audit a
 where id < :before
 order by id desc
 limit :limit
 
 -- name: audit_of_subject
 select {audit_columns}
-from hourbell.audit
+from hourbell.audit a
 where subject = :subject and id < :before
 order by id desc
 limit :limit
 
 -- name: audit_entry
-select id, at, actor, action, subject, before, after, token_id, ip, request_id from hourbell.audit where id = :id
+select id, at, actor, action, subject, before, after, token_id, ip, request_id,
+       (select c.position from hourbell.audit_chain c where c.audit_id = a.id) as chain_position,
+       (select c.hash from hourbell.audit_chain c where c.audit_id = a.id) as chain_hash
+from hourbell.audit a
+where id = :id
 
 -- name: newest_audit
 select coalesce(max(id), 0) as newest from hourbell.audit

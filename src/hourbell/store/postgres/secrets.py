@@ -9,11 +9,20 @@ from uuid import UUID
 from hourbell.sealing import Sealed
 from hourbell.store.base import Conflict, Request
 from hourbell.store.bundles import NewSecret
+from hourbell.store.changes import ChangedJob, check_version
 from hourbell.store.postgres.auditing import act_once, audit
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.queries import load_queries
 from hourbell.store.rows import sealed_of
-from hourbell.store.secrets import CANARY, SecretRow, refuse_to_put
+from hourbell.store.secrets import (
+    CANARY,
+    HeadersByJob,
+    SecretRow,
+    headers_by_job,
+    left_values,
+    refuse_to_put,
+    secret_text,
+)
 
 SQL = load_queries("hourbell.store.postgres", "secrets.sql")
 
@@ -24,34 +33,33 @@ class PostgresSecretStore:
 
     async def put_secret(
         self,
-        secret: Sealed,
+        secret: NewSecret,
         now: datetime,
         by: str,
         *,
-        old_until: datetime,
         is_first: bool | None = None,
+        expect_version: int | None = None,
         request: Request | None = None,
     ) -> None:
         async with self._connections.transaction() as connection:
             await act_once(connection, request, now)
-            if await connection.fetchval(SQL["lock_job"], secret.job_id) is None:
+            sealed = secret.sealed
+            job = await connection.fetchrow(SQL["lock_job"], sealed.job_id)
+            if job is None:
                 raise Conflict("no_such_job", "there is no such job")
-            rows = await connection.fetch(SQL["list_secrets"], [secret.job_id], now)
-            refuse_to_put(any(row["field"] == secret.field for row in rows), is_first)
-            await connection.execute(SQL["end_secrets"], secret.job_id, secret.field, old_until)
-            await connection.execute(SQL["delete_ended"], now)
-            await insert_secrets(connection, [secret], now)
-            after = json.dumps({"field": secret.field})
-            await audit(connection, now, by, "secret.put", str(secret.job_id), None, after, request)
+            check_version(job, expect_version)
+            rows = await connection.fetch(SQL["list_secrets"], [sealed.job_id], now)
+            refuse_to_put(any(row["field"] == sealed.field for row in rows), is_first)
+            await write_secrets(connection, [secret], now)
+            await audit(connection, now, by, "secret.put", str(sealed.job_id), None, secret_text(secret), request)
 
     async def remove_secret(
         self, job_id: UUID, field: str, now: datetime, by: str, *, request: Request | None = None
     ) -> bool:
         async with self._connections.transaction() as connection:
             await act_once(connection, request, now)
-            if await connection.execute(SQL["end_secrets"], job_id, field, now) == "UPDATE 0":
+            if await connection.execute(SQL["remove_secrets"], job_id, field) == "DELETE 0":
                 return False
-            await connection.execute(SQL["delete_ended"], now)
             await connection.execute(SQL["forget_unneeded"], CANARY)
             after = json.dumps({"field": field})
             await audit(connection, now, by, "secret.remove", str(job_id), None, after, request)
@@ -90,14 +98,16 @@ class PostgresSecretStore:
 
 async def insert_secrets(connection: Any, secrets: Iterable[Sealed], now: datetime) -> None:
     """Insert secrets of jobs, inside the transaction that makes or changes them."""
-    rows = [(each.id, each.job_id, each.field, each.key_id, each.sealed, now) for each in secrets]
+    rows = [(each.id, each.job_id, each.field, each.key_id, each.sealed, each.origin, now) for each in secrets]
     await connection.executemany(SQL["insert_secret"], rows)
 
 
 async def write_secrets(connection: Any, secrets: Sequence[NewSecret], now: datetime) -> None:
     """Put new secrets in the place of those before them, inside the transaction that changes their jobs."""
     for each in secrets:
-        await connection.execute(SQL["end_secrets"], each.sealed.job_id, each.sealed.field, each.old_until)
+        sealed = each.sealed
+        ends = (each.old_until, each.waiting_until)
+        await connection.execute(SQL["end_secrets"], sealed.job_id, sealed.field, sealed.origin, *ends)
     if secrets:
         await connection.execute(SQL["delete_ended"], now)
         await insert_secrets(connection, [each.sealed for each in secrets], now)
@@ -106,3 +116,15 @@ async def write_secrets(connection: Any, secrets: Sequence[NewSecret], now: date
 async def secret_ids(connection: Any, job_ids: Sequence[UUID], now: datetime) -> list[UUID]:
     """The secrets of jobs that are valid."""
     return [row["id"] for row in await connection.fetch(SQL["secrets_of_jobs"], job_ids, now)]
+
+
+async def current_headers(connection: Any, job_ids: Sequence[UUID]) -> HeadersByJob:
+    """The secret headers that jobs have now."""
+    return headers_by_job(await connection.fetch(SQL["current_headers"], job_ids) if job_ids else ())
+
+
+async def leave_headers(connection: Any, changed: Iterable[ChangedJob], now: datetime) -> None:
+    """End the headers that jobs leave behind at their old origin, as soon as no run waits for them any more."""
+    for each in changed:
+        if each.dropped_headers:
+            await connection.execute(SQL["leave_secrets"], *left_values(each, now))

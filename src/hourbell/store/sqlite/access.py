@@ -13,7 +13,7 @@ from hourbell.store.rows import Row
 from hourbell.store.sqlite.auditing import act_once, audit
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.writer import Runner
-from hourbell.store.views import SESSION_KEY, kept_of, token_of, token_text
+from hourbell.store.views import ACCESS_OPEN, SESSION_KEY, expired_text, kept_of, token_of, token_text
 
 SQL = load_queries("hourbell.store.sqlite", "access.sql")
 
@@ -27,6 +27,7 @@ class SqliteAccessStore:
             act_once(session, request, token.created_at)
             times = (token.created_at, token.expires_at, token.last_used_at, token.revoked_at)
             session.execute(SQL["insert_token"], token.id, token.name, digest, token.role.value, *times)
+            session.execute(SQL["forget_meta"], ACCESS_OPEN)
             values = ("token.create", str(token.id), None, token_text(token), request)
             audit(session, token.created_at, by, *values)
 
@@ -43,8 +44,21 @@ class SqliteAccessStore:
     async def tokens(self) -> list[Token]:
         return [token_of(row) for row in await self._runner.read(lambda session: session.fetch(SQL["tokens"]))]
 
-    async def has_tokens(self, now: datetime) -> bool:
-        return await self._row("valid_token", now) is not None
+    async def is_open(self) -> bool:
+        row = await self._row("is_open", ACCESS_OPEN)
+        return row is not None and bool(row["is_open"])
+
+    async def open_access(self, now: datetime, by: str) -> int:
+        def open_it(session: Session) -> int:
+            [row] = session.fetch(SQL["count_valid_tokens"], now)
+            valid = int(row["valid"])
+            if not valid:
+                expired = session.execute(SQL["revoke_expired_tokens"], now)
+                session.execute(SQL["set_meta_once"], ACCESS_OPEN, now.isoformat())
+                audit(session, now, by, "access.open", "server", None, expired_text(expired), None)
+            return valid
+
+        return await self._runner.write(open_it)
 
     async def revoke_token(self, token_id: UUID, now: datetime, by: str, *, request: Request | None = None) -> bool:
         def revoke(session: Session) -> bool:
@@ -53,6 +67,7 @@ class SqliteAccessStore:
             if row is not None:
                 values = ("token.revoke", str(token_id), token_text(token_of(row)), None, request)
                 audit(session, now, by, *values)
+                session.execute(SQL["forget_meta"], ACCESS_OPEN)
             return row is not None
 
         return await self._runner.write(revoke)

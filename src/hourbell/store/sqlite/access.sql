@@ -15,8 +15,19 @@ select id, name, role, created_at, expires_at, last_used_at, revoked_at
 from hourbell_tokens
 order by created_at desc, id desc
 
--- name: valid_token
-select id from hourbell_tokens where revoked_at is null and (expires_at is null or expires_at > ?1) limit 1
+-- name: is_open
+-- A token that has expired keeps the server closed, and so does one that was revoked, until somebody opens it.
+select not exists (select 1 from hourbell_tokens where revoked_at is null)
+       and (not exists (select 1 from hourbell_tokens) or exists (select 1 from hourbell_meta where key = ?1)) as is_open
+
+-- name: count_valid_tokens
+select count(*) as valid from hourbell_tokens where revoked_at is null and (expires_at is null or expires_at > ?1)
+
+-- name: revoke_expired_tokens
+update hourbell_tokens set revoked_at = ?1 where revoked_at is null and expires_at <= ?1
+
+-- name: forget_meta
+delete from hourbell_meta where key = ?1
 
 -- name: revoke_token
 update hourbell_tokens set revoked_at = ?2 where id = ?1 and revoked_at is null

@@ -5,14 +5,16 @@ from datetime import datetime
 from uuid import UUID
 
 from hourbell.core.job import Definition
+from hourbell.core.secret_headers import OriginChange
 from hourbell.store.applying import Decision, compare, decide, of_other_programs
 from hourbell.store.base import Conflict, Request
 from hourbell.store.bundles import Applied, Bundle, NewSecret
+from hourbell.store.importing import rows_to_change
 from hourbell.store.sqlite.auditing import audit
 from hourbell.store.sqlite.changing import SQL, delete_jobs, insert_jobs, write_changes
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.planning import progress_of, refuse_functions
-from hourbell.store.sqlite.secrets import secret_ids, write_secrets
+from hourbell.store.sqlite.secrets import current_headers, secret_ids, write_secrets
 
 
 def apply_jobs(
@@ -24,6 +26,7 @@ def apply_jobs(
     secrets: Sequence[NewSecret],
     expect: str | None,
     may_change: Callable[[Definition], bool],
+    moving: OriginChange,
     dry_run: bool,
     request: Request | None,
 ) -> Applied:
@@ -37,7 +40,10 @@ def apply_jobs(
     if others := of_other_programs(bundle, rows):
         abandoned = {row["id"] for row in session.fetch(SQL["abandoned_jobs"], others, bundle.heard_since)}
     comparison = compare(bundle, rows, ids, expect, refuse_functions, may_change, abandoned)
-    decision = decide(comparison, progress_of(session, comparison.to_change), now)
+    to_change = rows_to_change(comparison.entries)
+    progress = progress_of(session, to_change)
+    headers = current_headers(session, [row["id"] for row in to_change])
+    decision = decide(comparison, progress, headers, moving, now)
     if not dry_run and not decision.applied.refused and (secrets or not decision.is_empty):
         _write(session, decision, bundle, now, by, secrets)
         for row in decision.audit_rows(secrets):

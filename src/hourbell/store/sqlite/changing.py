@@ -18,6 +18,7 @@ from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.plan_words import SQL as ENGINE_SQL
 from hourbell.store.sqlite.plan_words import cancel_waiting, write_batch
 from hourbell.store.sqlite.planning import progress_of
+from hourbell.store.sqlite.secrets import leave_headers
 
 SQL = load_queries("hourbell.store.sqlite", "control.sql")
 
@@ -57,6 +58,7 @@ def write_changes(session: Session, changed: Sequence[ChangedJob], now: datetime
     for each in changed:
         session.execute(SQL["update_job"], *each.values(now))
     session.execute(ENGINE_SQL["insert_versions"], [(*each.version_values(), now) for each in changed], by)
+    leave_headers(session, changed, now)
     session.wakes.add(Wake.JOBS)
 
 

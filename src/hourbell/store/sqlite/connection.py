@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 
 import apsw
 
+from hourbell.private_files import create_private
 from hourbell.store.base import Wake
 from hourbell.store.rows import Row
-from hourbell.store.sqlite.file_trouble import unavailable
+from hourbell.store.sqlite.file_trouble import is_file, unavailable
 from hourbell.store.sqlite.odd_text import found_with_odd_text
 from hourbell.store.sqlite.values import bound, rows_of
 
@@ -126,8 +127,15 @@ class Session:
 def open_connection(
     path: str, patience: Patience, *, may_create: bool = True, vfs: str | None = None
 ) -> apsw.Connection:
-    """A connection whose commits are durable when they return; files are in WAL mode, memory needs none."""
-    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI | (apsw.SQLITE_OPEN_CREATE if may_create else 0)
+    """A connection whose commits are durable when they return; files are in WAL mode, memory needs none.
+
+    A new file is open to its owner alone. SQLite gives the files beside it the same mode.
+    """
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
+    if may_create and is_file(path):
+        create_private(path)  # SQLite would create it by the umask
+    elif may_create:
+        flags |= apsw.SQLITE_OPEN_CREATE
     with reachable(path):
         connection = apsw.Connection(path, flags=flags, vfs=vfs)
         try:

@@ -9,6 +9,7 @@ from hourbell.core.change import created, paused, resumed, retired
 from hourbell.core.job import Definition, Job
 from hourbell.core.run import Run
 from hourbell.core.schedule import Occurrence
+from hourbell.core.secret_headers import OriginChange
 from hourbell.sealing import Sealed
 from hourbell.store.base import Mark, Request, Wake
 from hourbell.store.batch import RunRow
@@ -29,9 +30,10 @@ from hourbell.store.changes import (
     replay_values,
     with_lane,
 )
-from hourbell.store.control import FailedRun, any_job
+from hourbell.store.control import STAY, FailedRun, any_job
 from hourbell.store.records import NEWEST, failed_run_of
 from hourbell.store.rows import job_of, run_of
+from hourbell.store.secrets import refuse_other_origin, secret_text
 from hourbell.store.sqlite.applying import apply_jobs
 from hourbell.store.sqlite.auditing import act_once, audit
 from hourbell.store.sqlite.changing import (
@@ -50,7 +52,7 @@ from hourbell.store.sqlite.plan_words import SQL as ENGINE_SQL
 from hourbell.store.sqlite.plan_words import cancel_waiting as cancel_waiting_of
 from hourbell.store.sqlite.plan_words import insert_runs
 from hourbell.store.sqlite.planning import refuse_functions
-from hourbell.store.sqlite.secrets import insert_secrets
+from hourbell.store.sqlite.secrets import current_headers, insert_secrets, write_secrets
 from hourbell.store.sqlite.settling import count_cancelled
 from hourbell.store.sqlite.writer import Runner
 
@@ -98,14 +100,23 @@ class SqliteControlStore:
         *,
         expect_version: int | None = None,
         drop_backlog: bool = False,
+        secrets: Sequence[NewSecret] = (),
+        moving: OriginChange = STAY,
         request: Request | None = None,
     ) -> Job:
         def apply(session: Session) -> Job:
             job, row = lock_job(session, job_id, expect_version)
             definition = refuse_functions(with_lane(edit(job)))
-            changed = edited_job(row, job, definition, now, drop_backlog=drop_backlog)
-            refuse_taken_name(session, definition.name, job_id)
-            return _change(session, changed, now, by, "job.edit", request)
+            refuse_other_origin(secrets, definition)
+            if definition is not job.definition:
+                headers = current_headers(session, [job_id]).get(job_id, ())
+                changed = edited_job(row, job, definition, now, headers, moving, drop_backlog=drop_backlog)
+                refuse_taken_name(session, definition.name, job_id)
+                job = _change(session, changed, now, by, "job.edit", request)
+            write_secrets(session, secrets, now)
+            for each in secrets:
+                audit(session, now, by, "secret.put", str(job_id), None, secret_text(each), request)
+            return job
 
         return await self._write(apply, request, now)
 
@@ -243,13 +254,24 @@ class SqliteControlStore:
         by: str,
         *,
         may_change: Callable[[Definition], bool] = any_job,
+        moving: OriginChange = STAY,
+        take_over: bool = False,
         import_id: UUID | None = None,
         dry_run: bool = False,
         request: Request | None = None,
     ) -> list[ImportResult]:
         def bring_in(session: Session) -> list[ImportResult]:
             return import_jobs(
-                session, entries, now, by, may_change=may_change, import_id=import_id, dry_run=dry_run, request=request
+                session,
+                entries,
+                now,
+                by,
+                may_change=may_change,
+                moving=moving,
+                take_over=take_over,
+                import_id=import_id,
+                dry_run=dry_run,
+                request=request,
             )
 
         return await self._write(bring_in, None if dry_run else request, now)
@@ -292,6 +314,7 @@ class SqliteControlStore:
         secrets: Sequence[NewSecret] = (),
         expect: str | None = None,
         may_change: Callable[[Definition], bool] = any_job,
+        moving: OriginChange = STAY,
         dry_run: bool = False,
         request: Request | None = None,
     ) -> Applied:
@@ -304,6 +327,7 @@ class SqliteControlStore:
                 secrets=secrets,
                 expect=expect,
                 may_change=may_change,
+                moving=moving,
                 dry_run=dry_run,
                 request=request,
             )

@@ -15,16 +15,19 @@ from uuid import UUID
 import apsw
 
 from hourbell.core.conflicts import JobConflict
+from hourbell.core.doctor.deployment import AccessFacts
 from hourbell.core.doctor.facts import Cluster, HeldRun, JobFacts, LaneFacts, NodeFacts, RunFacts, Schema
 from hourbell.core.doctor.repairs import Dialect
 from hourbell.store.doctor import JOBS_AT_ONCE, LOOK_BACK, RUNS_AT_ONCE, groups_of, job_facts
 from hourbell.store.list_pages import numbered
 from hourbell.store.queries import load_queries
-from hourbell.store.sqlite.connection import Patience, Session, reachable
+from hourbell.store.sqlite.access import SQL as ACCESS
+from hourbell.store.sqlite.audit_chain import SqliteChainReader
+from hourbell.store.sqlite.connection import Operation, Patience, Session, T, reachable
 from hourbell.store.sqlite.file_trouble import why_unwritable
 from hourbell.store.sqlite.lists import SQL as LISTS
 from hourbell.store.sqlite.values import EPOCH, array, instant_of, microseconds
-from hourbell.store.views import job_conflict
+from hourbell.store.views import ACCESS_OPEN, job_conflict
 
 SQL = load_queries("hourbell.store.sqlite", "doctor.sql")
 _LOCAL_EPOCH = EPOCH.replace(tzinfo=None)
@@ -38,6 +41,7 @@ class SqliteDoctorStore:
     def __init__(self, path: str) -> None:
         self._path = path
         self._connection: apsw.Connection | None = None
+        self.audit_chain = SqliteChainReader(self)
 
     async def sample_time(self) -> datetime:
         with self._reading() as connection:
@@ -63,6 +67,10 @@ class SqliteDoctorStore:
             nodes = connection.execute(SQL["nodes"]).fetchall()
             meta = dict(connection.execute(SQL["meta"]))
         return Cluster(tuple(_node(*row) for row in nodes), meta.get("tzdata"), meta.get("planned_by_tzdata"))
+
+    async def secrets_elsewhere(self) -> list[tuple[str, str, str | None, str]]:
+        with self._reading() as connection:
+            return list(connection.execute(SQL["secrets_elsewhere"]))
 
     async def conflicts(self, beat_after: datetime) -> list[JobConflict]:
         statement, _ = numbered(LISTS["job_conflicts"], "?")
@@ -105,6 +113,18 @@ class SqliteDoctorStore:
             if len(weights) < JOBS_AT_ONCE:
                 return
             after = weights[-1][0]
+
+    async def read(self, operation: Operation[T]) -> T:
+        with self._reading() as connection:
+            return operation(Session(connection))
+
+    async def access(self, now: datetime) -> AccessFacts:
+        with self._reading() as connection:
+            return AccessFacts(
+                is_open=bool(connection.execute(ACCESS["is_open"], (ACCESS_OPEN,)).get),
+                valid_tokens=connection.execute(ACCESS["count_valid_tokens"], (microseconds(now),)).get,
+                own_function_jobs=0,  # SQLite has no functions to call
+            )
 
     async def close(self) -> None:
         connection, self._connection = self._connection, None

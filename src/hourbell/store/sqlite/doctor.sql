@@ -18,6 +18,15 @@ select id, host, started_at, beat_at, lanes, tzdata from hourbell_nodes order by
 -- name: meta
 select key, value from hourbell_meta where key in ('tzdata', 'planned_by_tzdata')
 
+-- name: secrets_elsewhere
+select j.name, s.field, s.origin, j.lane
+from hourbell_secrets s
+join hourbell_jobs j on j.id = s.job_id
+where s.field like 'header:%' and s.valid_until is null and s.origin is not j.lane
+  and j.deleted_at is null and j.lane like 'http%'
+order by j.name, s.field
+limit 10000
+
 -- name: lanes
 -- A run could not be taken before it was planned, nor one that must not overlap before the one ahead of it ended.
 select lane, count(*), min(ready_at)

@@ -222,7 +222,7 @@ from json_each(?) as g
 join hourbell_job_versions v on v.job_id = unhex(g.value ->> 0) and v.version = g.value ->> 1
 
 -- name: secrets_of_jobs
-select id, job_id, field, key_id, sealed
+select id, job_id, field, key_id, sealed, origin, valid_until
 from hourbell_secrets
 where job_id in (select unhex(value) from json_each(?1)) and (valid_until is null or valid_until > ?2)
 order by job_id, field, created_at desc, id

@@ -6,14 +6,16 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from hourbell.core.job import Definition
+from hourbell.core.secret_headers import OriginChange
 from hourbell.store.base import Request
 from hourbell.store.bundles import ImportResult, JobEntry
 from hourbell.store.changes import ChangedJob, NewJob
-from hourbell.store.importing import Wanted, compared, counts_text, decided, refuse_to_prune, result_of
+from hourbell.store.importing import compared, counts_text, decided, refuse_to_prune, result_of, rows_to_change
 from hourbell.store.sqlite.auditing import audit
 from hourbell.store.sqlite.changing import SQL, delete_jobs, insert_jobs, write_changes
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.planning import progress_of, refuse_functions
+from hourbell.store.sqlite.secrets import current_headers
 
 _FORGET_AFTER = timedelta(days=1)
 
@@ -25,14 +27,18 @@ def import_jobs(
     by: str,
     *,
     may_change: Callable[[Definition], bool],
+    moving: OriginChange,
+    take_over: bool,
     import_id: UUID | None,
     dry_run: bool,
     request: Request | None,
 ) -> list[ImportResult]:
     rows = session.fetch(SQL["jobs_by_name"], [entry.definition.name for entry in entries])
-    found = compared(entries, rows, refuse_functions, may_change)
-    progress = progress_of(session, [each.row for each in found if isinstance(each, Wanted) and each.row])
-    steps = decided(found, progress, now)
+    found = compared(entries, rows, refuse_functions, may_change, take_over=take_over)
+    to_change = rows_to_change(found)
+    progress = progress_of(session, to_change)
+    headers = current_headers(session, [row["id"] for row in to_change])
+    steps = decided(found, progress, headers, moving, now)
     new = [each for each in steps if isinstance(each, NewJob)]
     changed = [each for each in steps if isinstance(each, ChangedJob)]
     made = frozenset(job.job_id for job in new)

@@ -553,25 +553,31 @@ limit 100
 
 -- name: audit_columns
 id, at, actor, action, subject, token_id, ip, request_id,
+(select c.position from hourbell_audit_chain c where c.audit_id = a.id) as chain_position,
+(select c.hash from hourbell_audit_chain c where c.audit_id = a.id) as chain_hash,
 case when octet_length(before) <= {max_bytes} then before end as before, before is not null as has_before,
 case when octet_length(after) <= {max_bytes} then after end as after, after is not null as has_after
 
 -- name: audit
 select {audit_columns}
-from hourbell_audit
+from hourbell_audit a
 where id < :before
 order by id desc
 limit :limit
 
 -- name: audit_of_subject
 select {audit_columns}
-from hourbell_audit
+from hourbell_audit a
 where subject = :subject and id < :before
 order by id desc
 limit :limit
 
 -- name: audit_entry
-select id, at, actor, action, subject, before, after, token_id, ip, request_id from hourbell_audit where id = :id
+select id, at, actor, action, subject, before, after, token_id, ip, request_id,
+       (select c.position from hourbell_audit_chain c where c.audit_id = a.id) as chain_position,
+       (select c.hash from hourbell_audit_chain c where c.audit_id = a.id) as chain_hash
+from hourbell_audit a
+where id = :id
 
 -- name: newest_audit
 select coalesce(max(id), 0) as newest from hourbell_audit

@@ -8,9 +8,18 @@ from uuid import UUID
 from hourbell.sealing import Sealed
 from hourbell.store.base import Conflict, Request
 from hourbell.store.bundles import NewSecret
+from hourbell.store.changes import ChangedJob, check_version
 from hourbell.store.queries import load_queries
 from hourbell.store.rows import sealed_of
-from hourbell.store.secrets import CANARY, SecretRow, refuse_to_put
+from hourbell.store.secrets import (
+    CANARY,
+    HeadersByJob,
+    SecretRow,
+    headers_by_job,
+    left_values,
+    refuse_to_put,
+    secret_text,
+)
 from hourbell.store.sqlite.auditing import act_once, audit
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.writer import Runner
@@ -24,25 +33,25 @@ class SqliteSecretStore:
 
     async def put_secret(
         self,
-        secret: Sealed,
+        secret: NewSecret,
         now: datetime,
         by: str,
         *,
-        old_until: datetime,
         is_first: bool | None = None,
+        expect_version: int | None = None,
         request: Request | None = None,
     ) -> None:
         def put(session: Session) -> None:
             act_once(session, request, now)
-            if session.fetch_one(SQL["lock_job"], secret.job_id) is None:
+            sealed = secret.sealed
+            job = session.fetch_one(SQL["lock_job"], sealed.job_id)
+            if job is None:
                 raise Conflict("no_such_job", "there is no such job")
-            rows = session.fetch(SQL["list_secrets"], [secret.job_id], now)
-            refuse_to_put(any(row["field"] == secret.field for row in rows), is_first)
-            session.execute(SQL["end_secrets"], secret.job_id, secret.field, old_until)
-            session.execute(SQL["delete_ended"], now)
-            insert_secrets(session, [secret], now)
-            after = json.dumps({"field": secret.field})
-            audit(session, now, by, "secret.put", str(secret.job_id), None, after, request)
+            check_version(job, expect_version)
+            rows = session.fetch(SQL["list_secrets"], [sealed.job_id], now)
+            refuse_to_put(any(row["field"] == sealed.field for row in rows), is_first)
+            write_secrets(session, [secret], now)
+            audit(session, now, by, "secret.put", str(sealed.job_id), None, secret_text(secret), request)
 
         await self._runner.write(put)
 
@@ -51,9 +60,8 @@ class SqliteSecretStore:
     ) -> bool:
         def remove(session: Session) -> bool:
             act_once(session, request, now)
-            if not session.execute(SQL["end_secrets"], job_id, field, now):
+            if not session.execute(SQL["remove_secrets"], job_id, field):
                 return False
-            session.execute(SQL["delete_ended"], now)
             session.execute(SQL["forget_unneeded"], CANARY)
             audit(session, now, by, "secret.remove", str(job_id), None, json.dumps({"field": field}), request)
             return True
@@ -96,13 +104,16 @@ class SqliteSecretStore:
 def insert_secrets(session: Session, secrets: Iterable[Sealed], now: datetime) -> None:
     """Insert secrets of jobs, inside the transaction that makes or changes them."""
     for each in secrets:
-        session.execute(SQL["insert_secret"], each.id, each.job_id, each.field, each.key_id, each.sealed, now)
+        values = (each.id, each.job_id, each.field, each.key_id, each.sealed, each.origin)
+        session.execute(SQL["insert_secret"], *values, now)
 
 
 def write_secrets(session: Session, secrets: Sequence[NewSecret], now: datetime) -> None:
     """Put new secrets in the place of those before them, inside the transaction that changes their jobs."""
     for each in secrets:
-        session.execute(SQL["end_secrets"], each.sealed.job_id, each.sealed.field, each.old_until)
+        sealed = each.sealed
+        ends = (each.old_until, each.waiting_until)
+        session.execute(SQL["end_secrets"], sealed.job_id, sealed.field, sealed.origin, *ends)
     if secrets:
         session.execute(SQL["delete_ended"], now)
         insert_secrets(session, [each.sealed for each in secrets], now)
@@ -111,3 +122,15 @@ def write_secrets(session: Session, secrets: Sequence[NewSecret], now: datetime)
 def secret_ids(session: Session, job_ids: Sequence[UUID], now: datetime) -> list[UUID]:
     """The secrets of jobs that are valid."""
     return [row["id"] for row in session.fetch(SQL["secrets_of_jobs"], list(job_ids), now)]
+
+
+def current_headers(session: Session, job_ids: Sequence[UUID]) -> HeadersByJob:
+    """The secret headers that jobs have now."""
+    return headers_by_job(session.fetch(SQL["current_headers"], list(job_ids)) if job_ids else ())
+
+
+def leave_headers(session: Session, changed: Iterable[ChangedJob], now: datetime) -> None:
+    """End the headers that jobs leave behind at their old origin, as soon as no run waits for them any more."""
+    for each in changed:
+        if each.dropped_headers:
+            session.execute(SQL["leave_secrets"], *left_values(each, now))

@@ -60,9 +60,10 @@ class Prohibition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """The rules of one process. `own_servers` and `own_addresses` are asked each time, because they change."""
+    """The rules of one process. What is a function is asked each time, because it changes."""
 
     allow_networks: tuple[Network, ...] = ()
+    allow_loopback: Callable[[], bool] = lambda: False
     allow_ports: frozenset[int] = frozenset()
     deny_networks: tuple[Network, ...] = ()
     own_servers: Callable[[], Iterable[Server]] = frozenset
@@ -77,7 +78,7 @@ class Guard:
         """What keeps webhooks from connecting there; None if they may.
 
         1. Our own servers are closed, whatever is allowed.
-        2. The operator's networks are open, on any port.
+        2. The operator's networks are open, on any port, and so is loopback while that is allowed.
         3. Of the rest, only the public internet is open, and of that nothing that leads back to this machine,
         4. on ports 80, 443 and those of the operator.
         """
@@ -85,7 +86,7 @@ class Guard:
         if any(self._leads_to(server, address, port) for server in self.own_servers()):
             reason = f"{address} port {port} leads to a server of Hourbell's own, which no webhook may reach"
             return Prohibition(reason, _KEPT_CLOSED)
-        if _is_in(address, self.allow_networks):
+        if _is_in(address, self.allow_networks) or (address.is_loopback and self.allow_loopback()):
             return None
         if _is_in(address, self.deny_networks):
             return Prohibition(f"{address} is in a network that the operator has closed to webhooks", _KEPT_CLOSED)

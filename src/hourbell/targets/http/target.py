@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from hourbell.core.secret_headers import HEADER, SIGNING, WrongOrigin, headers_for
 from hourbell.core.settle import Answer, Failed, Outcome, Unstarted
 from hourbell.core.signing import secret_bytes, signature
 from hourbell.core.target import HttpCall, TargetError, parse_target
 from hourbell.core.template import TemplateError
-from hourbell.sealing import HEADER, SIGNING, CannotOpen, KeyRing, Sealed
+from hourbell.sealing import CannotOpen, KeyRing, Sealed
 from hourbell.targets.base import Call
 from hourbell.targets.http.body import RunTexts, body_of, content_type_of
 from hourbell.targets.http.breaker import Breaker
@@ -49,7 +50,7 @@ class HttpTarget:
         self._slots = slots
         self._breaker = Breaker(elapsed)
         self._versions: dict[tuple[UUID, int], _Version] = {}
-        self._opened: dict[UUID, tuple[tuple[Sealed, ...], _Secrets]] = {}
+        self._opened: dict[tuple[UUID, str], tuple[tuple[Sealed, ...], _Secrets]] = {}
 
     def lanes(self) -> tuple[str, ...]:
         return "http://*", "https://*"
@@ -63,9 +64,9 @@ class HttpTarget:
     async def deliver(self, call: Call) -> Outcome:
         try:
             version = self._version_of(call)
-            secrets = self._secrets_of(call)
+            secrets = self._secrets_of(call, version.http.url.origin)
             request = _request(version, call, secrets)
-        except (TargetError, TemplateError, CannotOpen) as error:
+        except (TargetError, TemplateError, CannotOpen, WrongOrigin) as error:
             return Failed(str(error), retryable=isinstance(error, CannotOpen), begun=False)
         await asyncio.sleep(0)  # what was claimed together is made in a row, and then sent: that keeps caches warm
         try:
@@ -103,31 +104,29 @@ class HttpTarget:
         defaults = {"User-Agent": self._user_agent} | ({"Content-Type": content_type} if content_type else {})
         return _joined(defaults, http.headers)
 
-    def _secrets_of(self, call: Call) -> "_Secrets":
-        """A job's secrets in the clear, opened anew when anything about one of them is not as before."""
+    def _secrets_of(self, call: Call, origin: str) -> "_Secrets":
+        """A job's secrets for an origin in the clear, opened anew when anything about one of them is not as before."""
         if not call.secrets:
             return _NONE
-        kept = self._opened.get(call.run.job_id)
+        key = (call.run.job_id, origin)
+        kept = self._opened.get(key)
         if kept is not None and kept[0] == call.secrets:
             return kept[1]
         if len(self._opened) >= _MOST_KEPT:
             self._opened.clear()
-        opened = self._open(call.secrets)
-        self._opened[call.run.job_id] = (call.secrets, opened)
+        opened = self._open(call.secrets, origin)
+        self._opened[key] = (call.secrets, opened)
         return opened
 
-    def _open(self, sealed: tuple[Sealed, ...]) -> "_Secrets":
+    def _open(self, sealed: tuple[Sealed, ...], origin: str) -> "_Secrets":
+        """What an origin may get: the signing secrets of the job, and the headers that were set for this origin."""
+        headers = headers_for(origin, sealed)
         if self._keys is None:
             raise CannotOpen("the job has a secret, and this node has no HOURBELL_SECRET_KEY")
-        signing: list[bytes] = []
-        headers: dict[str, str] = {}
-        for each in sealed:
-            text = self._keys.open(each).reveal()
-            if each.field == SIGNING:
-                signing.append(secret_bytes(text))
-            elif each.field.startswith(HEADER):
-                headers.setdefault(each.field.removeprefix(HEADER), text)  # the newest comes first
-        return _Secrets(tuple(signing), headers)
+        keys = self._keys
+        signing = [secret_bytes(keys.open(each).reveal()) for each in sealed if each.field == SIGNING]
+        sent = {each.field.removeprefix(HEADER): keys.open(each).reveal() for each in headers}
+        return _Secrets(tuple(signing), sent)
 
     def _note_trouble(self, lane: str) -> None:
         if self._breaker.unwell(lane):

@@ -1,0 +1,169 @@
+"""What the audit chain asks of a store, and how a whole chain is verified: page by page, in bounded memory."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+from hourbell.core.audit_chain import GENESIS, GRACE, AuditedChange, Break, ChainCheck, Link, SealKeys
+from hourbell.store.rows import Row
+
+PAGE_ROWS = 100
+PAGE_BYTES = 262_144  # of JSON; a page ends with the row that exceeds it
+MAX_BREAKS = 100  # that are kept
+_LOWEST_ID = -(2**63)
+Extend = Callable[[Link | None, Sequence[AuditedChange]], Sequence[Link]]
+
+
+class ChainedRow(NamedTuple):
+    """A link with its audit row, None if that is gone or the link is a checkpoint."""
+
+    link: Link
+    change: AuditedChange | None
+
+
+class Stray(NamedTuple):
+    """An audit row that has no link and does not wait for one; or one that waits, and is gone."""
+
+    audit_id: int
+    at: datetime | None  # None if the row is gone
+
+
+class Waiting(NamedTuple):
+    """Audit rows that wait for their link."""
+
+    rows: int
+    oldest_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Extended:
+    """What became of one attempt to extend the chain."""
+
+    head: Link | None  # the newest link before
+    links: Sequence[Link] = ()  # appended
+    is_lost: bool = False  # another node was faster, and nothing was written
+    has_more: bool = False  # more rows may be waiting
+
+
+class ChainReader(Protocol):
+    """Reads the chain. Each verb is short and changes nothing."""
+
+    async def head(self) -> Link | None:
+        """The newest link."""
+
+    async def page(self, after: int) -> list[ChainedRow]:
+        """The next links after a position with their rows: at most PAGE_ROWS, and few if the rows are large."""
+
+    async def strays(self, after_id: int, limit: int) -> list[Stray]:
+        """The first rows after an id that no loop will chain."""
+
+    async def waiting(self) -> Waiting:
+        """How many rows wait for their link, and since when."""
+
+    async def highest_id(self) -> int:
+        """The highest id of an audit row; 0 if there is none."""
+
+
+class AuditChainStore(ChainReader, Protocol):
+    async def extend(self, decide: Extend) -> Extended:
+        """Let `decide` link rows that wait to the newest link, and append what it answers in one transaction.
+
+        A row waits from its commit until it has a link. Of two nodes that extend the chain at the same time one
+        appends, and the other changes nothing. Nothing is written where `decide` has nothing to append.
+        """
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What verifying found: the first breaks, and figures."""
+
+    breaks: list[Break] = field(default_factory=list)
+    break_count: int = 0
+    head: Link | None = None
+    rows: int = 0
+    sealed_position: int = 0
+    chained_late: int = 0
+    waiting: int = 0
+    waiting_since: datetime | None = None  # set if it is longer than nodes need
+
+    @property
+    def is_intact(self) -> bool:
+        return self.break_count == 0
+
+    def add(self, found: Break) -> None:
+        self.break_count += 1
+        if len(self.breaks) < MAX_BREAKS:
+            self.breaks.append(found)
+
+
+async def verify_chain(
+    reader: ChainReader, now: datetime, seals: SealKeys, *, expect: str | None = None, start: int = 1
+) -> Verdict:
+    """Verify every link from a position on, that each has its row, and that each row has a link.
+
+    `expect` is a hash that was the newest one at some time: it must still be in the chain.
+    """
+    verdict = await verify_links(reader, now, seals, expect=expect, start=start)
+    await _find_strays(reader, now, verdict)
+    return verdict
+
+
+async def verify_links(
+    reader: ChainReader, now: datetime, seals: SealKeys, *, expect: str | None = None, start: int = 1
+) -> Verdict:
+    """Verify the links from a position on, and that each has its row."""
+    verdict, check = Verdict(), ChainCheck(seals, start=start, previous=GENESIS if start == 1 else None)
+    after = _LOWEST_ID if start == 1 else start - 2  # from one before the start: its hash is needed
+    is_expected = expect is None
+    while page := await reader.page(after):
+        for link, change in page:
+            is_expected = is_expected or link.hash == expect
+            if link.position < start and start > 1:
+                check = ChainCheck(seals, start=start, previous=link.hash)
+                continue
+            for found in check.check(link, change):
+                verdict.add(found)
+        after = page[-1].link.position
+    for found in check.finish(now):
+        verdict.add(found)
+    if not is_expected:
+        message = f"the chain does not contain the expected hash {expect}: rows were removed or changed since then"
+        verdict.add(Break("hash_missing", message))
+    verdict.head, verdict.rows = check.head, check.rows
+    verdict.sealed_position, verdict.chained_late = check.sealed_position, check.chained_late
+    return verdict
+
+
+async def verify_newest(reader: ChainReader, now: datetime, seals: SealKeys, count: int) -> Verdict:
+    """Verify the newest links, and the newest audit rows, so many of each."""
+    head = await reader.head()
+    verdict = await verify_links(reader, now, seals, start=1 if head is None else max(1, head.position - count + 1))
+    await _find_strays(reader, now, verdict, after_id=await reader.highest_id() - count)
+    return verdict
+
+
+async def _find_strays(reader: ChainReader, now: datetime, verdict: Verdict, after_id: int = _LOWEST_ID) -> None:
+    """Report rows that no loop will chain, and count those that wait for it."""
+    for stray in await reader.strays(after_id, MAX_BREAKS):
+        if stray.at is None:
+            message = f"the audit row {stray.audit_id} was removed before it was chained"
+            verdict.add(Break("row_removed", message, audit_id=stray.audit_id))
+        else:
+            message = f"the audit row {stray.audit_id} has no link: it was inserted past the table's trigger"
+            verdict.add(Break("row_unchained", message, audit_id=stray.audit_id, at=stray.at))
+    verdict.waiting, oldest_at = await reader.waiting()
+    verdict.waiting_since = oldest_at if oldest_at is not None and oldest_at < now - GRACE else None
+
+
+def link_of(row: Row) -> Link:
+    return Link(*(row[name] for name in Link._fields))
+
+
+def change_of(row: Row) -> AuditedChange:
+    return AuditedChange(*(row[name] for name in AuditedChange._fields))
+
+
+def chained_row(row: Row) -> ChainedRow:
+    """A row of the chain joined with the audit; the columns of the latter are null if its row is gone."""
+    return ChainedRow(link_of(row), None if row["at"] is None else change_of(row))

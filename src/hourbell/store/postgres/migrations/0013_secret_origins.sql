@@ -1,0 +1,2 @@
+-- A secret that is sent is bound to the origin it was set for. Rows from before have none, and are not sent.
+alter table hourbell.secrets add column origin text;
