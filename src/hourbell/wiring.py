@@ -48,6 +48,7 @@ from hourbell.targets.task import Task, TaskTarget
 
 if TYPE_CHECKING:  # what only a server needs is loaded by a server
     from hourbell.api.access import Door
+    from hourbell.targets.http.host_check import HostCheck
     from hourbell.targets.http.resolver import Gate
 
 log = logging.getLogger("hourbell.service")
@@ -327,7 +328,7 @@ def build_control(
     return Control(
         jobs=jobs,
         runs=Runs(stores.control, stores.lists, now=now, new_id=new_id, live_for=live_for),
-        history=History(jobs, stores.lists, now=now, live_for=live_for),
+        history=History(jobs, stores.lists, now=now, live_for=live_for, check_hosts=_build_host_check(gate)),
         backfills=Backfills(stores.control, stores.lists, jobs, now=now),
         applying=Applying(stores.control, jobs, secrets=secrets, now=now, new_id=new_id),
         imports=Imports(stores.control, rules=rules, now=now, new_id=new_id),
@@ -336,6 +337,15 @@ def build_control(
         watch=Watch(stores.lists, now=now, epoch=os.urandom(4).hex()),
         now=now,
     )
+
+
+def _build_host_check(gate: "Gate") -> "HostCheck":
+    """It has threads of its own, so that slow names in definitions take none from deliveries."""
+    from hourbell.targets.http.host_check import HostCheck
+    from hourbell.targets.http.resolver import DaemonThreads, look_up
+
+    threads = DaemonThreads()
+    return HostCheck(lambda host, port: look_up(host, port, threads), gate.prohibits, elapsed=clock.elapsed)
 
 
 async def build_door(

@@ -34,8 +34,8 @@ class Operation:
         return bool(self.described.get("requestBody", {}).get("required"))
 
     def at(self, **parts: str) -> str:
-        """The path with its parameters filled in."""
-        return self.path.format_map(parts)
+        """The path with its parameters filled in; numbers are 1 unless they are given."""
+        return self.path.format_map({"version": "1", "entry": "1", **parts})
 
 
 @cache

@@ -22,8 +22,8 @@ LEAST = {
     **dict.fromkeys(
         [
             "list_jobs", "get_job", "list_upcoming", "list_runs_of_job", "get_stats", "list_skips", "list_versions",
-            "list_runs", "list_late", "list_stuck", "list_orphans", "get_run", "preview_schedule", "explain_instant",
-            "get_forecast", "get_overview", "list_nodes", "listen", "get_session", "delete_session",
+            "get_version", "list_runs", "list_late", "list_stuck", "list_orphans", "get_run", "preview_schedule",
+            "explain_instant", "get_forecast", "get_overview", "list_nodes", "listen", "get_session", "delete_session",
         ],
         Role.VIEWER,
     ),
@@ -38,7 +38,7 @@ LEAST = {
         ["create_job", "replace_job", "patch_job", "delete_job", "rotate_secret", "import_jobs", "apply_jobs"],
         Role.EDITOR,
     ),
-    **dict.fromkeys(["list_audit", "list_tokens", "create_token", "revoke_token"], Role.ADMIN),
+    **dict.fromkeys(["list_audit", "get_audit_entry", "list_tokens", "create_token", "revoke_token"], Role.ADMIN),
 }  # fmt: skip
 OPERATIONS = [each for each in operations() if each.name != "listen"]
 OTHERS = [

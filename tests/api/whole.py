@@ -22,7 +22,7 @@ from hourbell.control.applying import Applying
 from hourbell.control.backfill import Backfills
 from hourbell.control.changes import Watch
 from hourbell.control.control import Control
-from hourbell.control.history import History
+from hourbell.control.history import CheckHosts, History
 from hourbell.control.imports import Imports
 from hourbell.control.jobs import Jobs
 from hourbell.control.rules import Rules
@@ -80,7 +80,9 @@ def a_job(name: str = "report", **more: object) -> dict[str, object]:
 
 
 @asynccontextmanager
-async def whole_api(database: Database, *, is_local: bool = True, rate: float = 0) -> AsyncIterator[Whole]:
+async def whole_api(
+    database: Database, *, is_local: bool = True, rate: float = 0, check_hosts: CheckHosts | None = None
+) -> AsyncIterator[Whole]:
     """The API as a server on loopback has it, or on any other address."""
     time, numbers = Time(), count()
     now, elapsed = time.now, time.elapsed
@@ -104,7 +106,7 @@ async def whole_api(database: Database, *, is_local: bool = True, rate: float = 
     control = Control(
         jobs=jobs,
         runs=Runs(store, lists, now=now, new_id=new_id),
-        history=History(jobs, lists, now=now),
+        history=History(jobs, lists, now=now, check_hosts=check_hosts),
         backfills=Backfills(store, lists, jobs, now=now),
         applying=Applying(store, jobs, secrets=secrets, now=now, new_id=new_id),
         imports=Imports(store, rules=rules, now=now, new_id=new_id),

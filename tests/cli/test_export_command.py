@@ -48,6 +48,17 @@ def test_what_is_exported_can_be_applied_and_changes_nothing(node: Live, tmp_pat
         assert node.ok("diff", "-f", file, "--prune") == "nothing to change\n"
 
 
+def test_payloads_and_bodies_too_long_for_a_list_are_exported_whole(node: Live) -> None:
+    target = {"type": "http", "url": node.receiver, "body": {"text": "b" * 5_000}}
+    job = {"name": "long", "schedule": "@yearly", "target": target, "payload": {"text": "p" * 5_000}}
+    node.ok("apply", "-f", "-", "--source", "long", given=json.dumps({"job": [job]}))
+    [listed] = [each for each in node.json("job", "list")["items"] if each["name"] == "long"]
+    [exported] = json.loads(node.ok("export", "--source", "long", "--format", "json"))["job"]
+
+    assert [mark["field"] for mark in listed["omitted"]] == ["payload", "target"]
+    assert (exported["payload"], exported["target"]) == (job["payload"], target)
+
+
 def test_a_file_that_is_there_is_left_alone(node: Live, tmp_path: Path) -> None:
     file = tmp_path / "jobs.toml"
     file.write_text("mine")

@@ -114,3 +114,16 @@ def test_a_local_time_in_a_wrong_zone_is_the_zones_fault(node: Live) -> None:
     done = node.run("job", "edit", "x", "-z", "Europe/Pari", "--ends-at", "2199-01-01")
 
     assert (done.exit_code, "did you mean Europe/Paris?" in done.stderr) == (2, True)
+
+
+def test_versions_with_long_payloads_say_what_they_do_not_compare(node: Live) -> None:
+    payload = json.dumps({"text": "x" * 5_000})
+    node.create("grows", "--payload", "1")
+    node.ok("job", "edit", "grows", "--payload", payload)
+    node.ok("job", "edit", "grows", "--description", "same payload")
+    _, third, second, _ = node.ok("job", "versions", "grows").splitlines()
+
+    assert third.rstrip().endswith("description, payload (too long to compare)")
+    assert second.rstrip().endswith(" payload")
+    assert node.json("job", "versions", "grows", "--version", "2")["definition"]["payload"] == {"text": "x" * 5_000}
+    assert "x" * 5_000 in node.ok("job", "versions", "grows", "--version", "2")

@@ -52,6 +52,19 @@ def test_the_audit_tells_who_did_what_to_a_job(node: Live) -> None:
     assert node.run("audit", "--job", "nobody").exit_code == 3
 
 
+def test_the_audit_says_where_a_long_change_is(node: Live) -> None:
+    payload = json.dumps({"text": "x" * 5_000})
+    node.create("lengthy", "--payload", payload)
+    line = node.ok("audit", "--job", "lengthy").splitlines()[1]
+    [entry] = re.findall(r"--entry (\d+) shows it", line)
+
+    assert json.dumps({"text": "x" * 5_000}) in node.ok("audit", "--entry", entry)
+    assert node.json("audit", "--entry", entry)["after"]["payload"] == {"text": "x" * 5_000}
+    assert node.run("audit", "--entry", "1000000").exit_code == 3
+    node.ok("job", "delete", "lengthy", "--yes")
+    assert "lengthy" in node.run("audit", "--job", "lengthy").stderr
+
+
 def test_the_audit_of_a_job_that_is_gone_is_found_by_its_name(node: Live) -> None:
     job = node.create("gone")
     node.ok("job", "delete", "gone")
@@ -137,7 +150,7 @@ def test_the_lists_that_should_be_empty_say_so(node: Live, which: str) -> None:
 
     assert (done.exit_code, done.stdout) == (0, "")
     assert "that is as it should be" in done.stderr
-    assert node.json("run", which, "-n", "5") == {"items": []}
+    assert node.json("run", which, "-n", "5") == {"items": [], "next_cursor": None}
 
 
 def test_events_stream_as_lines_of_json_and_end_after_so_many(node: Live) -> None:

@@ -4,7 +4,7 @@ looks at. The statement is carried out, and undone."""
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -82,5 +82,7 @@ def literal(value: Any) -> str:
             return "'{" + ", ".join("null" if each is None else f'"{each}"' for each in value) + "}'"
         case UUID() | str() | datetime():
             return f"'{value}'"
+        case timedelta():
+            return f"'{value.total_seconds()} seconds'"
         case _:
             return str(value)

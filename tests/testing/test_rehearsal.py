@@ -325,3 +325,16 @@ def test_a_task_sees_why_it_runs_and_what_was_before_it(hourbell: Rehearsal, is_
         ("scheduled", "schedule:0 9 * * *", days[1], days[0]),
         ("manual", "manual", days[2], days[2]),
     ]
+
+
+def test_a_long_payload_and_a_long_result_are_recorded_whole(hourbell: Rehearsal) -> None:
+    async def echo(run: Any) -> Any:
+        return run.payload
+
+    hourbell.at("2026-05-01T08:59")
+    hourbell.load(program("0 9 * * *", echo, payload={"text": "x" * 5_000}))
+    hourbell.advance("2m")
+
+    [run] = hourbell.runs("job")
+    assert run.payload == {"text": "x" * 5_000}
+    assert "x" * 5_000 in str(run.result)

@@ -16,12 +16,12 @@ from hourbell.api.documented import answers
 from hourbell.api.health import Readiness, health_endpoints
 from hourbell.api.openapi import describe
 from hourbell.api.problems import MEDIA_TYPE, Problem, add_handlers, answer_problem
+from hourbell.api.render import API
 from hourbell.api.users import known_parameters
 from hourbell.control.control import Control
 from hourbell.control.pages import BadCursor
 from hourbell.metrics import Metrics
 
-API = "/api/v1"
 _SUMMARIES = {
     "/health": "Whether the process answers",
     "/health/ready": "Whether it does its work",

@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse, Response
 from hourbell.api import bodies, render, shapes
 from hourbell.api.documented import answers, takes
 from hourbell.api.idempotency import IdempotentRoute, TellsSecret
+from hourbell.api.pages import page_response
 from hourbell.api.users import (
     ControlDep,
     Editor,
@@ -20,7 +21,7 @@ from hourbell.api.users import (
     limited_trigger,
     read,
 )
-from hourbell.api.values import Cursor, Instant, JobRef, Limit
+from hourbell.api.values import Cursor, Instant, JobRef, Limit, VersionNumber
 from hourbell.control.control import Control
 from hourbell.control.history import next_instants
 from hourbell.control.jobs import Defined, Intended
@@ -67,10 +68,10 @@ async def list_jobs(
     query = JobQuery(order, q, tag, state, target, managed_by, source, last_result, next_before)
     found = await control.history.jobs(query, limit, cursor)
     if not secrets:
-        return JSONResponse(render.page(found, render.job))
+        return page_response(found, render.listed_job)
     ids = [view.job.id for view in found.items]
     rows = await control.secrets.list_by_job(ids, control.now())
-    return JSONResponse(render.page(found, lambda view: render.job_with_secrets(view, rows.get(view.job.id, ()))))
+    return page_response(found, lambda view: render.listed_job(view, rows.get(view.job.id, ())))
 
 
 @router.post(
@@ -321,7 +322,7 @@ async def list_runs_of_job(
     wanted = RunFilter(state, (await control.jobs.get(job, deleted=True)).job.id, since, until)
     page = await control.runs.page(wanted, limit, cursor)
     waits_for = await control.runs.waits_for(page.items)
-    return JSONResponse({"items": render.runs(page.items, waits_for), "next_cursor": page.next_cursor})
+    return page_response(page, lambda view: render.listed_run(view, waits_for.get(view.id)))
 
 
 @router.get("/{job}/stats", summary="How the runs of a job ended", responses=answers(shapes.StatsAnswer, 404))
@@ -339,7 +340,7 @@ async def list_skips(
 ) -> Response:
     """Instants of a job that got no run, with the reason, newest first."""
     del user
-    return JSONResponse(render.page(await control.history.skips(job, limit, cursor), render.skip))
+    return page_response(await control.history.skips(job, limit, cursor), render.skip)
 
 
 @router.get("/{job}/versions", summary="The history of a job's definition", responses=answers(shapes.VersionList, 404))
@@ -348,7 +349,15 @@ async def list_versions(
 ) -> Response:
     """Every definition the job has had, with who changed it and when, newest first."""
     del user
-    return JSONResponse(render.page(await control.history.versions(job, limit, cursor), render.version))
+    found = await control.history.versions(job, limit, cursor)
+    return page_response(found, lambda view: render.listed_version(view, job))
+
+
+@router.get("/{job}/versions/{version}", summary="Get a version of a job", responses=answers(shapes.VersionAnswer, 404))
+async def get_version(control: ControlDep, user: Viewer, job: JobRef, version: VersionNumber) -> Response:
+    """One definition the job has had, with who changed it and when."""
+    del user
+    return JSONResponse(render.version(await control.history.version(job, version)))
 
 
 async def _defined(control: Control, defined: Defined) -> Response:

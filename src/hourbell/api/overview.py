@@ -11,8 +11,9 @@ from starlette.responses import JSONResponse, Response
 from hourbell.api import bodies, render, shapes
 from hourbell.api.documented import answers, takes
 from hourbell.api.idempotency import IdempotentRoute, TellsSecret
+from hourbell.api.pages import page_response
 from hourbell.api.users import Admin, ControlDep, JsonBody, Viewer, read
-from hourbell.api.values import Bucket, Cursor, Instant, Limit
+from hourbell.api.values import AuditId, Bucket, Cursor, Instant, Limit
 from hourbell.core.job_body import BodyError, Fault
 from hourbell.core.preview import preview
 from hourbell.core.schedule import Schedule, ScheduleError
@@ -136,7 +137,14 @@ async def list_audit(
 ) -> Response:
     """Every change with who made it, from where, and how it was before and after; newest first."""
     del user
-    return JSONResponse(render.page(await control.history.audit(limit, cursor, subject), render.audit))
+    return page_response(await control.history.audit(limit, cursor, subject), render.listed_audit)
+
+
+@router.get("/audit/{entry}", summary="Get an entry of the audit", responses=answers(shapes.AuditAnswer, 404))
+async def get_audit_entry(control: ControlDep, user: Admin, entry: AuditId) -> Response:
+    """One change, with how it was before and after."""
+    del user
+    return JSONResponse(render.audit(await control.history.audit_entry(entry)))
 
 
 @router.get("/tokens", summary="List tokens", responses=answers(shapes.TokenList))

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID
 
+from hourbell.api.pages import mark_omitted
 from hourbell.control.history import late_success
 from hourbell.control.jobs import Intended
-from hourbell.control.pages import Page
 from hourbell.control.stats import Summary
 from hourbell.core.conflicts import JobConflict
 from hourbell.core.job import Definition
@@ -34,6 +33,7 @@ from hourbell.store.lists import (
 from hourbell.store.secrets import SecretRow
 
 Json = dict[str, Any]
+API = "/api/v1"
 
 
 def time(instant: datetime | None) -> str | None:
@@ -57,6 +57,12 @@ def job(view: JobView) -> Json:
         "created_at": time(view.created_at),
         "updated_at": time(view.updated_at),
     }
+
+
+def listed_job(view: JobView, rows: Iterable[SecretRow] | None = None) -> Json:
+    """A job in a list; with its secrets, if they were asked for."""
+    item = job(view) if rows is None else job_with_secrets(view, rows)
+    return mark_omitted(item, view.omitted, f"{API}/jobs/{view.job.id}") if view.omitted else item
 
 
 def _paused(view: JobView) -> Json | None:
@@ -166,8 +172,9 @@ def run_with_attempts(view: RunView, attempts: Iterable[AttemptView], waits_for:
     return {**run(view, waits_for), **said, "attempts": [_attempt(each) for each in made]}
 
 
-def runs(views: Iterable[RunView], waits_for: Mapping[UUID, str]) -> list[Json]:
-    return [run(view, waits_for.get(view.id)) for view in views]
+def listed_run(view: RunView, waits_for: str | None = None) -> Json:
+    item = run(view, waits_for)
+    return mark_omitted(item, view.omitted, f"{API}/runs/{view.id}") if view.omitted else item
 
 
 def _progress(found: Progress | None) -> Json | None:
@@ -208,10 +215,6 @@ def _milliseconds(start: datetime | None, end: datetime | None) -> float | None:
     return (end - start) / timedelta(milliseconds=1)
 
 
-def page(found: Page[Any], render_one: Any) -> Json:
-    return {"items": [render_one(item) for item in found.items], "next_cursor": found.next_cursor}
-
-
 def skip(view: SkipView) -> Json:
     return {
         "first_at": time(view.first_at),
@@ -228,6 +231,11 @@ def version(view: VersionView) -> Json:
         "changed_by": view.changed_by,
         "definition": job_to_body(view.definition),
     }
+
+
+def listed_version(view: VersionView, job_ref: str) -> Json:
+    item = version(view)
+    return mark_omitted(item, view.omitted, f"{API}/jobs/{job_ref}/versions/{view.version}") if view.omitted else item
 
 
 def stats(view: JobView, summary: Summary, since: datetime, *, is_sampled: bool) -> Json:
@@ -278,6 +286,11 @@ def audit(row: AuditRow) -> Json:
         "chain_position": row.chain_position,
         "chain_hash": row.chain_hash,
     }
+
+
+def listed_audit(row: AuditRow) -> Json:
+    item = audit(row)
+    return mark_omitted(item, row.omitted, f"{API}/audit/{row.id}") if row.omitted else item
 
 
 def token(found: Token) -> Json:

@@ -9,17 +9,19 @@ from starlette.responses import JSONResponse, Response
 from hourbell.api import bodies, render, shapes
 from hourbell.api.documented import answers, takes
 from hourbell.api.idempotency import IdempotentRoute
+from hourbell.api.pages import page_response
 from hourbell.api.users import ControlDep, JsonBody, Operator, Viewer, limited_trigger, read
 from hourbell.api.values import Cursor, Instant, Limit
 from hourbell.control.control import Control
+from hourbell.control.pages import Page
 from hourbell.control.runs import BulkAction, BulkResult, RunFilter
 from hourbell.control.user import User
 from hourbell.core.states import RunState
+from hourbell.store.lists import RunView
 
 router = APIRouter(route_class=IdempotentRoute)
 
 DryRun = Annotated[bool, Query(description="Answer with how many match, and do nothing.")]
-Most = Annotated[int, Query(ge=1, le=500)]
 
 
 @router.get("", summary="List runs", responses=answers(shapes.RunList, 404))
@@ -39,35 +41,31 @@ async def list_runs(
     """
     del user
     wanted = await _filter(control, state, job, since, until)
-    page = await control.runs.page(wanted, limit, cursor)
-    waits_for = await control.runs.waits_for(page.items)
-    return JSONResponse({"items": render.runs(page.items, waits_for), "next_cursor": page.next_cursor})
+    return await _page(control, await control.runs.page(wanted, limit, cursor))
 
 
-@router.get("/late", summary="Runs that began late", responses=answers(shapes.Runs))
-async def list_late(control: ControlDep, user: Viewer, limit: Most = 100) -> Response:
+@router.get("/late", summary="Runs that began late", responses=answers(shapes.RunList))
+async def list_late(control: ControlDep, user: Viewer, limit: Limit = 100, cursor: Cursor = None) -> Response:
     """Runs that ended and began later than their job's `late_after`, worst first, as long as they are kept.
 
     Runs late by ten seconds or less are looked for among the last 5,000 to end.
     """
     del user
-    return JSONResponse({"items": render.runs(await control.history.late(limit), {})})
+    return page_response(await control.history.late(limit, cursor), render.listed_run)
 
 
-@router.get("/stuck", summary="Runs that wait for long", responses=answers(shapes.Runs))
-async def list_stuck(control: ControlDep, user: Viewer, limit: Most = 100) -> Response:
+@router.get("/stuck", summary="Runs that wait for long", responses=answers(shapes.RunList))
+async def list_stuck(control: ControlDep, user: Viewer, limit: Limit = 100, cursor: Cursor = None) -> Response:
     """Runs that still wait an hour after they were planned and ready."""
     del user
-    found = await control.history.stuck(limit)
-    return JSONResponse({"items": render.runs(found, await control.runs.waits_for(found))})
+    return await _page(control, await control.history.stuck(limit, cursor))
 
 
-@router.get("/orphans", summary="Runs that nobody has tried", responses=answers(shapes.Runs))
-async def list_orphans(control: ControlDep, user: Viewer, limit: Most = 100) -> Response:
+@router.get("/orphans", summary="Runs that nobody has tried", responses=answers(shapes.RunList))
+async def list_orphans(control: ControlDep, user: Viewer, limit: Limit = 100, cursor: Cursor = None) -> Response:
     """Runs without a single attempt a quarter of an hour after they were planned and ready."""
     del user
-    found = await control.history.orphans(limit)
-    return JSONResponse({"items": render.runs(found, await control.runs.waits_for(found))})
+    return await _page(control, await control.history.orphans(limit, cursor))
 
 
 @router.post(
@@ -139,6 +137,11 @@ async def discard_run(control: ControlDep, user: Operator, run: UUID) -> Respons
     """Take a failed run off the dead letters. Its history stays."""
     await control.runs.discard(run, user)
     return Response(status_code=204)
+
+
+async def _page(control: Control, found: Page[RunView]) -> Response:
+    waits_for = await control.runs.waits_for(found.items)
+    return page_response(found, lambda view: render.listed_run(view, waits_for.get(view.id)))
 
 
 async def _filter(control: Control, state: RunState | None, job: str | None, since: object, until: object) -> RunFilter:

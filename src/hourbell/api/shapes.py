@@ -13,6 +13,7 @@ from hourbell.core.roles import Role
 from hourbell.core.states import Kind, Reason, RunState, SkipReason
 
 _NAME = r"^[A-Za-z0-9_-]+$"
+_OMITTED = "Values of over 4 KiB that this list leaves out; absent if it shows everything."
 _EXAMPLE_JOB: JsonDict = {
     "name": "daily-report",
     "schedule": "0 9 * * 1-5",
@@ -24,6 +25,13 @@ _EXAMPLE_JOB: JsonDict = {
 
 class Answer(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+
+class Omitted(Answer):
+    """A value that is too long for a list: it is null there, or of a target only its short members are shown."""
+
+    field: str = Field(examples=["payload", "definition.payload"])
+    url: str = Field(description="Where the single object shows it.", examples=["/api/v1/jobs/report"])
 
 
 class Totals(Answer):
@@ -169,6 +177,7 @@ class Plan(Answer):
 
 class JobListed(JobAnswer):
     secrets: list[SecretAnswer] = Field(default=[], description="Which secrets it has; only if it was asked for.")
+    omitted: list[Omitted] = Field(default=[], description=_OMITTED)
 
 
 class JobList(Answer):
@@ -246,13 +255,13 @@ class RunDetail(RunAnswer):
     attempts: list[AttemptAnswer]
 
 
+class RunListed(RunAnswer):
+    omitted: list[Omitted] = Field(default=[], description=_OMITTED)
+
+
 class RunList(Answer):
-    items: list[RunAnswer]
+    items: list[RunListed]
     next_cursor: str | None
-
-
-class Runs(Answer):
-    items: list[RunAnswer]
 
 
 class Triggered(Answer):
@@ -317,8 +326,12 @@ class VersionAnswer(Answer):
     definition: dict[str, Any]
 
 
+class VersionListed(VersionAnswer):
+    omitted: list[Omitted] = Field(default=[], description=_OMITTED)
+
+
 class VersionList(Answer):
-    items: list[VersionAnswer]
+    items: list[VersionListed]
     next_cursor: str | None
 
 
@@ -430,8 +443,12 @@ class AuditAnswer(Answer):
     chain_hash: str | None
 
 
+class AuditListed(AuditAnswer):
+    omitted: list[Omitted] = Field(default=[], description=_OMITTED)
+
+
 class AuditList(Answer):
-    items: list[AuditAnswer]
+    items: list[AuditListed]
     next_cursor: str | None
 
 

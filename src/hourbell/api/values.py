@@ -66,4 +66,6 @@ Bucket = Annotated[
 DurationText = Annotated[str, WithJsonSchema(_DURATION_TEXT)]
 Limit = Annotated[int, Query(ge=1, le=500, description="How many items a page holds.")]
 Cursor = Annotated[str | None, Query(max_length=2_000, description="`next_cursor` of the page before.")]
+VersionNumber = Annotated[int, Path(ge=1, le=2**31 - 1, description="The number of a job's version.")]
+AuditId = Annotated[int, Path(ge=1, le=2**63 - 1, description="The id of an entry of the audit.")]
 JobRef = Annotated[str, Path(min_length=1, max_length=100, description="The name or the id of a job.")]

@@ -8,7 +8,7 @@ import click
 from hourbell.cli.audit_verify import verify
 from hourbell.cli.command import ExampleGroup
 from hourbell.cli.lists import number_option, show_list
-from hourbell.cli.output import Output, View, json_line, note, output_options
+from hourbell.cli.output import Output, View, json_line, note, output_options, pairs
 from hourbell.cli.parameters import JOB, zone_option
 from hourbell.cli.remote import Function, server_options
 from hourbell.cli.times import shown
@@ -36,32 +36,41 @@ def _unless_subcommand(function: Function) -> Function:
     examples="""
     hourbell audit -n 20
     hourbell audit --job nightly-report --timezone Europe/Paris
+    hourbell audit --entry 1 --json | jq .after
     hourbell audit --subject 5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e --json | jq '.items[0].after'
     hourbell audit verify
     """,
 )
 @click.option("--job", type=JOB, metavar="JOB", help="Of this job; of one that is gone, as far as it is known.")
 @click.option("--subject", metavar="ID", help="Of the job, run or token with this id; also if it is gone.")
+@click.option("--entry", type=click.IntRange(1), metavar="NUMBER", help="Only this entry, with changes of any length.")
 @number_option
 @zone_option
 @output_options
 @_unless_subcommand
 @server_options
-def command(client: "Client", job: str | None, subject: str | None, number: int, zone: str, output: Output) -> None:
+def command(
+    client: "Client", job: str | None, subject: str | None, entry: int | None, number: int, zone: str, output: Output
+) -> None:
     """List every change with who made it, newest first. It needs the role admin.
 
+    Changes of over 4 KiB are not in the list; --entry shows them.
     `hourbell audit verify` checks that nobody altered that record.
     """
     from hourbell.client import NotFound
 
-    if job is not None and subject is not None:
-        raise click.UsageError("--job and --subject say two things; leave one out.")
+    if sum(each is not None for each in (job, subject, entry)) > 1:
+        raise click.UsageError("--job, --subject and --entry say different things; write one of them.")
     view = View(
         (f"WHEN ({zone})", "WHO", "WHAT", "SUBJECT", "CHANGES"),
         lambda entry: (shown(entry.at, zone), _who(entry), entry.action, _subject(entry), _changes(entry)),
         lambda entry: entry.id,
         lambda entry: entry.action,
     )
+    if entry is not None:
+        found = client.audit_entry(entry)
+        output.one(found, view, _entry_lines(found, zone))
+        return
     if job is not None:
         try:
             subject = str(client.jobs.get(job).id)
@@ -78,6 +87,8 @@ def _show_former(client: "Client", job: str, number: int, output: Output, view: 
     """What was done to jobs that had this name, as far as the newest changes tell; NotFound if they do not."""
     newest = list(client.audit(limit=_NEWEST))
     ids = {entry.subject for entry in newest if job in _names(entry)}
+    unnamed = {entry.subject: entry.id for entry in newest if entry.omitted and entry.action.startswith("job.")}
+    ids |= {subject for subject, entry in unnamed.items() if job in _names(client.audit_entry(entry))}
     if not ids:
         client.jobs.get(job)  # says that there is none, and which names are like it
     found = [entry for entry in newest if entry.subject in ids][:number]
@@ -96,12 +107,25 @@ def _subject(entry: "AuditEntry") -> str:
     return f"{names[-1]} ({entry.subject})" if names else entry.subject
 
 
+def _entry_lines(entry: "AuditEntry", zone: str) -> list[str]:
+    return pairs(
+        ("when", f"{shown(entry.at, zone)} ({zone})"),
+        ("who", _who(entry)),
+        ("what", entry.action),
+        ("subject", _subject(entry)),
+        ("before", None if entry.before is None else json_line(entry.before)),
+        ("after", None if entry.after is None else json_line(entry.after)),
+    )
+
+
 def _who(entry: "AuditEntry") -> str:
     return f"{entry.actor} from {entry.ip}" if entry.ip else entry.actor
 
 
 def _changes(entry: "AuditEntry") -> str:
     """What differs afterwards; the whole, if there was nothing before or after."""
+    if entry.omitted:
+        return f"(too long for a list; --entry {entry.id} shows it)"
     before: Any = entry.before
     after: Any = entry.after
     if isinstance(before, dict) and isinstance(after, dict):

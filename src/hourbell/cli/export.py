@@ -111,7 +111,7 @@ def command(
     found = Export()
     with Progress("reading", unit="jobs") as progress:
         for job in client.jobs.list(tag=tag, managed_by=managed_by, source=source, secrets=True):
-            found.add(job)
+            found.add(client.jobs.get(job.id) if job.omitted else job)  # a list has no long payloads
             progress.add(1)
     form = form or format_of_name(name or "") or "toml"
     _write(found.text(form), name)

@@ -7,7 +7,7 @@ import click
 
 from hourbell.cli.command import ExampleCommand
 from hourbell.cli.lists import number_option, show_list
-from hourbell.cli.output import Output, View, note, output_options, table
+from hourbell.cli.output import Output, View, json_line, note, output_options, pairs, table
 from hourbell.cli.parameters import JOB, instant, zone_option
 from hourbell.cli.pauses import pause_words
 from hourbell.cli.progress import Progress
@@ -138,17 +138,25 @@ def skips(client: "Client", job: str, number: int, zone: str, output: Output) ->
     examples="""
     hourbell job versions nightly-report
     hourbell job versions nightly-report --json | jq '.items[0].definition'
+    hourbell job versions nightly-report --version 1
     """,
 )
 @click.argument("job", type=JOB)
+@click.option(
+    "--version", type=click.IntRange(1), metavar="NUMBER", help="Only this version, with values of any length."
+)
 @number_option
 @zone_option
 @output_options
 @server_options
-def versions(client: "Client", job: str, number: int, zone: str, output: Output) -> None:
+def versions(client: "Client", job: str, version: int | None, number: int, zone: str, output: Output) -> None:
     """List every definition the job has had, with who changed what, newest first."""
+    if version is not None:
+        found = client.jobs.version(job, version)
+        output.one(found, View((), tuple, lambda each: each.version, lambda each: each.version), _lines(found, zone))
+        return
     # One more than is shown, because a change is told against the definition before it.
-    known = list(client.jobs.versions(job).page(limit=min(number + 1, 500)))
+    known = list(client.jobs.versions(job, limit=number + 1))
     before = {later.version: earlier for later, earlier in pairwise(known)}
     view = View(
         ("VERSION", f"CHANGED ({zone})", "BY", "SCHEDULE", "CHANGES"),
@@ -182,10 +190,27 @@ def _surprise(upcoming: "Upcoming") -> str:
     return "second pass of a repeated hour" if upcoming.fold else ""
 
 
+def _lines(version: "Version", zone: str) -> list[str]:
+    return pairs(
+        ("version", version.version),
+        ("changed", f"{shown(version.changed_at, zone)} ({zone})"),
+        ("by", version.changed_by),
+        ("definition", json_line(version.definition)),
+    )
+
+
 def _changes(version: "Version", before: "Version | None") -> str:
-    """The fields that differ from the definition before."""
+    """The fields that differ from the definition before. A field that is too long for both lists may have changed."""
     if before is None:
         return ""
     new: Any = version.definition
     old: Any = before.definition
-    return ", ".join(name for name in sorted({*new, *old}) if new.get(name) != old.get(name))
+    changed = {name for name in {*new, *old} if new.get(name) != old.get(name)} | (
+        _too_long(version) ^ _too_long(before)
+    )
+    unknown = {f"{name} (too long to compare)" for name in (_too_long(version) & _too_long(before)) - changed}
+    return ", ".join(sorted(changed | unknown))
+
+
+def _too_long(version: "Version") -> set[str]:
+    return {each.field.removeprefix("definition.") for each in version.omitted}

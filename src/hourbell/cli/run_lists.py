@@ -11,6 +11,8 @@ from hourbell.cli.remote import server_options
 from hourbell.cli.views import milliseconds, run_view
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hourbell.client import Client, Page, Run
 
 _number_option = click.option(
@@ -25,8 +27,7 @@ _number_option = click.option(
 @server_options
 def late(client: "Client", number: int, zone: str, output: Output) -> None:
     """List runs that began later than their job's --late-after, worst first."""
-    found = client.runs.late(limit=number)
-    _show(found, zone, output)
+    found = _show(client.runs.late, number, zone, output)
     if found and output.is_for_people:
         note(f"the worst began {milliseconds(found[0].lateness_ms)} after its instant")
 
@@ -38,7 +39,7 @@ def late(client: "Client", number: int, zone: str, output: Output) -> None:
 @server_options
 def stuck(client: "Client", number: int, zone: str, output: Output) -> None:
     """List runs that still wait an hour after they were planned and ready."""
-    _show(client.runs.stuck(limit=number), zone, output)
+    _show(client.runs.stuck, number, zone, output)
 
 
 @click.command(cls=ExampleCommand, examples="hourbell run orphans\nhourbell run orphans --json | jq '.items[].lane'")
@@ -48,13 +49,20 @@ def stuck(client: "Client", number: int, zone: str, output: Output) -> None:
 @server_options
 def orphans(client: "Client", number: int, zone: str, output: Output) -> None:
     """List runs without a single attempt a quarter of an hour after they were planned and ready."""
-    _show(client.runs.orphans(limit=number), zone, output)
+    _show(client.runs.orphans, number, zone, output)
 
 
 COMMANDS = (late, stuck, orphans)
 
 
-def _show(runs: "Page[Run]", zone: str, output: Output) -> None:
-    output.items(runs, run_view(zone), runs.raw)
+def _show(fetch: "Callable[..., Page[Run]]", number: int, zone: str, output: Output) -> "list[Run]":
+    page = fetch(limit=number)
+    runs, body = list(page), page.raw
+    while page.next_cursor is not None and len(runs) < number:  # the page was cut because it would be too long
+        page = fetch(limit=number - len(runs), cursor=page.next_cursor)
+        runs += page
+        body = {**body, "items": [*body["items"], *page.raw["items"]], "next_cursor": page.next_cursor}
+    output.items(runs, run_view(zone), body)
     if not runs and output.is_for_people:
         note("there is none; that is as it should be")
+    return runs

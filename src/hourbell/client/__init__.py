@@ -38,6 +38,7 @@ from hourbell.client.job_answers import (
     Warned,
 )
 from hourbell.client.pages import Page, Pages
+from hourbell.client.reading import Omitted
 from hourbell.client.retries import Retries
 from hourbell.client.run_answers import (
     Attempt,
@@ -106,6 +107,7 @@ __all__ = [
     "NotAllowed",
     "NotAuthenticated",
     "NotFound",
+    "Omitted",
     "Overview",
     "Page",
     "Pages",

@@ -112,6 +112,10 @@ class AsyncClient:
         """Every change with who made it, newest first. `subject` is the id of a job, a run or a token."""
         return Pages(AuditEntry, lambda page: self._caller.get(f"{API}/audit", page), {"subject": subject}, limit)
 
+    async def audit_entry(self, entry: int) -> AuditEntry:
+        """One change, with how it was before and after."""
+        return AuditEntry.of(await self._caller.get(f"{API}/audit/{entry}"))
+
     async def whoami(self) -> Identity:
         """Who calls, with which role and until when."""
         return Identity.of(await self._caller.get(f"{API}/session"))

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from hourbell.client.reading import Answer
+from hourbell.client.reading import Answer, Omitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +86,7 @@ class Job(Answer):
     created_at: datetime | None = None
     updated_at: datetime | None = None
     secrets: tuple[KeptSecret, ...] = ()  # told by `get`, and by `list` if it is asked for
+    omitted: tuple[Omitted, ...] = ()  # what a list leaves out
     warnings: tuple[Warned, ...] = ()  # told when it is defined
     generated_secret: str | None = field(default=None, repr=False)  # told when it is made, once
 
@@ -210,6 +211,7 @@ class Version(Answer):
     changed_at: datetime
     changed_by: str
     definition: Mapping[str, Any]
+    omitted: tuple[Omitted, ...] = ()  # what a list leaves out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -304,6 +304,10 @@ class Jobs:
         path = _path(job, "versions")
         return Pages(Version, lambda page: self._caller.get(path, page), {}, limit)
 
+    async def version(self, job: Ref, version: int) -> Version:
+        """One definition the job has had."""
+        return Version.of(await self._caller.get(_path(job, "versions", str(version))))
+
     async def apply(
         self,
         jobs: Sequence[Definition],

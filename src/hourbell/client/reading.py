@@ -39,6 +39,14 @@ class Answer:
         return cls(raw=raw, **values)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Omitted(Answer):
+    """A value that a list leaves out because it is long; the object at `url` has it."""
+
+    field: str
+    url: str
+
+
 @cache
 def _readers(kind: Any) -> tuple[tuple[str, Reader, bool], ...]:
     """Of each field its name, how it is read, and whether it must be there."""

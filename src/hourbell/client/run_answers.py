@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from hourbell.client.reading import Answer
+from hourbell.client.reading import Answer, Omitted
 from hourbell.core.states import ENDS
 
 
@@ -79,6 +79,7 @@ class Run(Answer):
     waits_for: str | None = None
     late_success: int | None = None
     attempts: tuple[Attempt, ...] = ()
+    omitted: tuple[Omitted, ...] = ()  # what a list leaves out
 
     @property
     def has_ended(self) -> bool:

@@ -121,17 +121,17 @@ class Runs:
         body = _filter(state, job, since, until, everything=everything, limit=limit)
         return await self._all("discard", body, dry_run=dry_run, key=idempotency_key)
 
-    async def late(self, *, limit: int | None = None) -> Page[Run]:
+    async def late(self, *, limit: int | None = None, cursor: str | None = None) -> Page[Run]:
         """Of the last runs to end, those that began later than their job's `late_after`, the latest first."""
-        return Page.of(Run, await self._caller.get(f"{_RUNS}/late", {"limit": limit}))
+        return Page.of(Run, await self._caller.get(f"{_RUNS}/late", {"limit": limit, "cursor": cursor}))
 
-    async def stuck(self, *, limit: int | None = None) -> Page[Run]:
+    async def stuck(self, *, limit: int | None = None, cursor: str | None = None) -> Page[Run]:
         """Runs that have been ready for an hour and still wait."""
-        return Page.of(Run, await self._caller.get(f"{_RUNS}/stuck", {"limit": limit}))
+        return Page.of(Run, await self._caller.get(f"{_RUNS}/stuck", {"limit": limit, "cursor": cursor}))
 
-    async def orphans(self, *, limit: int | None = None) -> Page[Run]:
+    async def orphans(self, *, limit: int | None = None, cursor: str | None = None) -> Page[Run]:
         """Runs that have been ready for a quarter of an hour without a single attempt."""
-        return Page.of(Run, await self._caller.get(f"{_RUNS}/orphans", {"limit": limit}))
+        return Page.of(Run, await self._caller.get(f"{_RUNS}/orphans", {"limit": limit, "cursor": cursor}))
 
     async def _all(self, action: str, body: dict[str, Any], *, dry_run: bool, key: str | None) -> BulkResult:
         query = {"dry_run": dry_run or None}

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from hourbell.client.job_answers import Upcoming, Warned
-from hourbell.client.reading import Answer
+from hourbell.client.reading import Answer, Omitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +103,7 @@ class AuditEntry(Answer):
     request_id: str | None = None
     chain_position: int | None = None
     chain_hash: str | None = None
+    omitted: tuple[Omitted, ...] = ()  # what a list leaves out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,7 @@ class BlockingJobs(Front[Jobs]):
     stats = blocking(Jobs.stats)
     skips = paged(Jobs.skips)
     versions = paged(Jobs.versions)
+    version = blocking(Jobs.version)
     apply = blocking(Jobs.apply)
     import_jobs = streamed(Jobs.import_jobs)
 
@@ -99,6 +100,7 @@ class Client(Front[AsyncClient]):
     overview = blocking(AsyncClient.overview)
     nodes = blocking(AsyncClient.nodes)
     audit = paged(AsyncClient.audit)
+    audit_entry = blocking(AsyncClient.audit_entry)
     whoami = blocking(AsyncClient.whoami)
     health = blocking(AsyncClient.health)
     ready = blocking(AsyncClient.ready)

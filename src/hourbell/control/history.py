@@ -1,14 +1,14 @@
 """What became of a job's instants and what will: lists of jobs, the next instants, skips, versions, explanations."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from hourbell.control.explain import Explanation, explain
 from hourbell.control.jobs import Jobs
-from hourbell.control.pages import Page, cursor_of, number_of, parts_of, place_of
+from hourbell.control.pages import Page, cursor_of, number_of, page_of, parts_of, place_of
 from hourbell.control.stats import Summary, summarize
 from hourbell.control.waiting import is_served, nobody_serves
 from hourbell.core.conflicts import JobConflict
@@ -17,6 +17,8 @@ from hourbell.core.job import Definition
 from hourbell.core.preview import Upcoming, upcoming
 from hourbell.core.schedule import ScheduleError, ScheduleWarning
 from hourbell.core.states import RunState
+from hourbell.core.target import HttpCall, TargetError, parse_target
+from hourbell.core.url import Url
 from hourbell.store.base import LIVE_FOR, Conflict
 from hourbell.store.lists import (
     AttemptView,
@@ -24,6 +26,7 @@ from hourbell.store.lists import (
     JobQuery,
     JobSort,
     JobView,
+    Late,
     ListStore,
     NodeView,
     Overview,
@@ -37,7 +40,9 @@ MOST_SCHEDULES = 2_000
 STUCK_AFTER = timedelta(hours=1)
 ORPHAN_AFTER = timedelta(minutes=15)
 STALE_NODES_KEPT_FOR = timedelta(days=1)
+CheckHosts = Callable[[Iterable[Url]], Awaitable[Mapping[str, str]]]
 _ORDERED_BY_TIME = {JobSort.NEXT}
+_MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +64,22 @@ class ListedNode:
 
 
 class History:
+    """`check_hosts` finds a warning for each origin that webhooks may not reach. It is quick and refuses nothing."""
+
     def __init__(
-        self, jobs: Jobs, lists: ListStore, *, now: Callable[[], datetime], live_for: timedelta = LIVE_FOR
+        self,
+        jobs: Jobs,
+        lists: ListStore,
+        *,
+        now: Callable[[], datetime],
+        live_for: timedelta = LIVE_FOR,
+        check_hosts: CheckHosts | None = None,
     ) -> None:
         self._jobs = jobs
         self._lists = lists
         self._now = now
         self._live_for = live_for
+        self._check_hosts = check_hosts
 
     async def jobs(self, query: JobQuery, limit: int, cursor: str | None = None) -> Page[JobView]:
         """Jobs in the order of the query, which must be one that its filters have an index for."""
@@ -75,10 +89,7 @@ class History:
         if cursor is not None:
             place = place_of(*parts_of(kind, cursor, 2), is_time=query.sort in _ORDERED_BY_TIME)
         found = await self._lists.jobs(query, limit + 1, place)
-        if len(found) <= limit:
-            return Page(found, None)
-        last = found[limit - 1]
-        return Page(found[:limit], cursor_of(kind, _job_key(query.sort, last), last.job.id))
+        return page_of(found, limit, lambda last: cursor_of(kind, _job_key(query.sort, last), last.job.id))
 
     async def skips(self, ref: str, limit: int, cursor: str | None = None) -> Page[SkipView]:
         """Instants of a job that got no run, newest first."""
@@ -88,23 +99,35 @@ class History:
             at, number = parts_of("skips", cursor, 2)
             before = _instant_of(at), number_of(number)
         found = await self._lists.skips(job_id, limit + 1, before)
-        last = found[limit - 1] if len(found) > limit else None
-        return Page(found[:limit], None if last is None else cursor_of("skips", last.last_at, last.id))
+        return page_of(found, limit, lambda last: cursor_of("skips", last.last_at, last.id))
 
     async def versions(self, ref: str, limit: int, cursor: str | None = None) -> Page[VersionView]:
         """The definitions a job has had, newest first."""
         job_id = (await self._jobs.get(ref, deleted=True)).job.id
         before = None if cursor is None else number_of(parts_of("versions", cursor, 1)[0])
         found = await self._lists.versions(job_id, limit + 1, before)
-        more = len(found) > limit
-        return Page(found[:limit], cursor_of("versions", found[limit - 1].version) if more else None)
+        return page_of(found, limit, lambda last: cursor_of("versions", last.version))
+
+    async def version(self, ref: str, number: int) -> VersionView:
+        """One of the definitions a job has had; Conflict if there is none."""
+        job_id = (await self._jobs.get(ref, deleted=True)).job.id
+        found = await self._lists.version(job_id, number)
+        if found is None:
+            raise Conflict("no_such_version", f"the job has no version {number}")
+        return found
 
     async def audit(self, limit: int, cursor: str | None = None, subject: str | None = None) -> Page[AuditRow]:
         """Who changed what, newest first."""
         before = None if cursor is None else number_of(parts_of("audit", cursor, 1)[0])
         found = await self._lists.audit(limit + 1, before, subject)
-        more = len(found) > limit
-        return Page(found[:limit], cursor_of("audit", found[limit - 1].id) if more else None)
+        return page_of(found, limit, lambda last: cursor_of("audit", last.id))
+
+    async def audit_entry(self, entry_id: int) -> AuditRow:
+        """One change; Conflict if there is none."""
+        found = await self._lists.audit_entry(entry_id)
+        if found is None:
+            raise Conflict("no_such_audit_entry", f"the audit has no entry {entry_id}")
+        return found
 
     async def upcoming(self, ref: str, count: int, after: datetime | None = None) -> list[Upcoming]:
         """The next instants of a job, none while it is paused or in error."""
@@ -136,17 +159,29 @@ class History:
         counts = await asyncio.to_thread(forecast, pairs, start, bucket, buckets, now=self._now())
         return Forecast(start, bucket, counts, left_out)
 
-    async def late(self, limit: int) -> list[RunView]:
+    async def late(self, limit: int, cursor: str | None = None) -> Page[RunView]:
         """Runs that began late, worst first."""
-        return await self._lists.late_runs(self._now(), limit)
+        after = None
+        if cursor is not None:
+            lateness, run_id = parts_of("late", cursor, 2)
+            after = Late(number_of(lateness) * _MICROSECOND, place_of(None, run_id, is_time=False).id)
+        found = await self._lists.late_runs(self._now(), limit + 1, after)
+        return page_of(found, limit, lambda last: cursor_of("late", _lateness(last) // _MICROSECOND, last.id))
 
-    async def stuck(self, limit: int) -> list[RunView]:
+    async def stuck(self, limit: int, cursor: str | None = None) -> Page[RunView]:
         """Runs that could have been taken for an hour, since they were planned and ready, and still wait."""
-        return await self._lists.stuck_runs(self._now() - STUCK_AFTER, limit)
+        return await self._stuck(STUCK_AFTER, limit, cursor)
 
-    async def orphans(self, limit: int) -> list[RunView]:
+    async def orphans(self, limit: int, cursor: str | None = None) -> Page[RunView]:
         """Runs that could have been taken for a quarter of an hour, and that nobody has tried."""
-        return await self._lists.stuck_runs(self._now() - ORPHAN_AFTER, limit, untried=True)
+        return await self._stuck(ORPHAN_AFTER, limit, cursor, untried=True)
+
+    async def _stuck(
+        self, waiting_for: timedelta, limit: int, cursor: str | None, *, untried: bool = False
+    ) -> Page[RunView]:
+        after = None if cursor is None else place_of(*parts_of("stuck", cursor, 2), is_time=True)
+        found = await self._lists.stuck_runs(self._now() - waiting_for, limit + 1, untried=untried, after=after)
+        return page_of(found, limit, lambda last: cursor_of("stuck", last.expires_at, last.id))
 
     async def conflicts(self) -> list[JobConflict]:
         """Jobs that a program on a live node defines and somebody else owns."""
@@ -159,7 +194,7 @@ class History:
         return [ListedNode(node, is_stale=node.beat_at < now - self._live_for) for node in found]
 
     async def warnings(self, definition: Definition) -> list[ScheduleWarning]:
-        """What may surprise about a job: its schedule, or that no node could run it."""
+        """What may surprise about a job: its schedule, that no node could run it, or that no webhook may go there."""
         [found] = await self.warnings_of([definition])
         return found
 
@@ -168,7 +203,18 @@ class History:
         now = self._now()
         nodes = await self._lists.nodes(now - self._live_for)
         served = {lane: is_served(lane, nodes) for lane in {job.lane for job in definitions}}
-        return [_warnings(job, now, is_served=served[job.lane]) for job in definitions]
+        hosts = await self._host_warnings(definitions)
+        return [[*_warnings(job, now, is_served=served[job.lane]), *hosts.get(job.lane, ())] for job in definitions]
+
+    async def _host_warnings(self, definitions: Iterable[Definition]) -> dict[str, list[ScheduleWarning]]:
+        """Warnings about the hosts of webhooks, by their lane, which is the origin."""
+        if self._check_hosts is None:
+            return {}
+        urls = [url for job in definitions if (url := _url_of(job)) is not None]
+        return {
+            origin: [ScheduleWarning("address_forbidden", message)]
+            for origin, message in (await self._check_hosts(urls)).items()
+        }
 
     async def _id_of(self, ref: str) -> UUID:
         try:
@@ -184,11 +230,24 @@ def late_success(run: RunView, attempts: Iterable[AttemptView]) -> int | None:
     return next((each.number for each in attempts if each.late_outcome == "succeeded"), None)
 
 
+def _lateness(run: RunView) -> timedelta:
+    assert run.started_at is not None
+    return run.started_at - run.scheduled_at
+
+
 def _warnings(job: Definition, now: datetime, *, is_served: bool) -> list[ScheduleWarning]:
     found = list(job.parsed().warnings(now))
     if job.enabled and not next_instants(job, now, 1) and not any(each.code == "never_fires" for each in found):
         found.insert(0, ScheduleWarning("never_fires", "never fires: its time is over already"))
     return found if is_served else [*found, _unserved(job.lane)]
+
+
+def _url_of(job: Definition) -> Url | None:
+    try:
+        call = parse_target(job.target)
+    except TargetError:
+        return None
+    return call.url if isinstance(call, HttpCall) else None
 
 
 def _unserved(lane: str) -> ScheduleWarning:

@@ -3,7 +3,7 @@
 import base64
 import binascii
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
@@ -25,8 +25,28 @@ class BadCursor(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
+    """Items of a list. `cursor_after` makes the cursor of the page that begins after the item of an index."""
+
     items: Sequence[T]
-    next_cursor: str | None
+    has_more: bool
+    cursor_after: Callable[[int], str]
+
+    @property
+    def next_cursor(self) -> str | None:
+        return self.cursor_after(len(self.items) - 1) if self.has_more else None
+
+    def first(self, count: int) -> "Page[T]":
+        """The page as far as its first items; what is left begins the next page."""
+        return (
+            self
+            if count >= len(self.items)
+            else Page(self.items[:count], has_more=True, cursor_after=self.cursor_after)
+        )
+
+
+def page_of(found: Sequence[T], limit: int, cursor_after: Callable[[T], str]) -> Page[T]:
+    """A page of at most `limit` items, of which one more was looked for."""
+    return Page(found[:limit], has_more=len(found) > limit, cursor_after=lambda index: cursor_after(found[index]))
 
 
 def cursor_of(kind: str, *parts: str | int | datetime | UUID | None) -> str:

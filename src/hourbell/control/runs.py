@@ -79,11 +79,12 @@ class Runs:
             page = await self._lists.runs(queries[step], limit + 1 - len(found), place)
             found += [(step, run) for run in page]
             step, place = step + 1, None
-        runs = [run for _, run in found[:limit]]
-        if len(found) <= limit:
-            return Page(runs, None)
-        step, last = found[limit - 1]
-        return Page(runs, cursor_of(_KIND, step, _key(queries[step].runs, last), last.id))
+
+        def cursor_after(index: int) -> str:
+            step, last = found[index]
+            return cursor_of(_KIND, step, _key(queries[step].runs, last), last.id)
+
+        return Page([run for _, run in found[:limit]], has_more=len(found) > limit, cursor_after=cursor_after)
 
     async def get(self, run_id: UUID) -> tuple[RunView, list[AttemptView]]:
         """A run with its attempts; Conflict if there is none."""

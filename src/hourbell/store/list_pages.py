@@ -12,9 +12,14 @@ from typing import Any
 
 from hourbell.core.plan import LOOK_AGAIN
 from hourbell.core.states import RunState
-from hourbell.store.lists import JobQuery, JobSort, JobState, Place, RunList, RunQuery
+from hourbell.store.lists import MAX_LISTED_BYTES, JobQuery, JobSort, JobState, Place, RunList, RunQuery
 
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")  # not the type in a cast, such as ::uuid
+_COLUMNS = ("job_columns", "run_columns", "run_definition", "definition_columns", "audit_columns")
+_LIMITS = {
+    "max_bytes": str(MAX_LISTED_BYTES),
+    "certain_bytes": str(8 * MAX_LISTED_BYTES),  # binary JSON takes at most a few times the bytes of its text
+}
 _AFTER_EVERY_NAME = "\x7f"  # names are ASCII
 _JOB_ORDERS = {
     JobSort.NAME: "jobs_by_name_order",
@@ -38,6 +43,18 @@ _ENDED = {RunState.FAILED: "runs_failed", RunState.CANCELLED: "runs_cancelled"}
 _OF_ONE_STATE = {"runs_pending", "runs_pending_of_job", "runs_retrying_of_job"}
 
 
+def with_columns(fragments: Mapping[str, str]) -> dict[str, str]:
+    """Fill the columns that lists share, and the limit on their values, into every statement that names them."""
+    columns = {name: fragments[name] for name in _COLUMNS}
+    return {name: _filled(_filled(text, columns), _LIMITS) for name, text in fragments.items()}
+
+
+def _filled(text: str, slots: Mapping[str, str]) -> str:
+    for slot, content in slots.items():
+        text = text.replace(f"{{{slot}}}", content)
+    return text
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """The parts of a page's statement by the names of their fragments, and the values they bind."""
@@ -51,10 +68,9 @@ class Page:
         """The statement, put into the frame of that name."""
         conditions = " and ".join(fragments[name] for name in self.conditions)
         slots = {"from": self.walk, "order": f"{self.walk}_order", "sort": self.sort}
-        text = fragments[frame].replace("{where}", conditions)
-        for slot, name in slots.items():
-            text = text.replace(f"{{{slot}}}", fragments[name])
-        return text
+        return _filled(
+            fragments[frame], {"where": conditions} | {slot: fragments[name] for slot, name in slots.items()}
+        )
 
 
 @cache

@@ -4,7 +4,7 @@ rows mean. What must be seen together is read at one moment."""
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +22,7 @@ from hourbell.store.lists import (
     JobQuery,
     JobSort,
     JobView,
+    Late,
     NodeView,
     Overview,
     Place,
@@ -31,7 +32,7 @@ from hourbell.store.lists import (
     SkipView,
     VersionView,
 )
-from hourbell.store.rows import Row, job_of
+from hourbell.store.rows import Row, shown_job_of
 from hourbell.store.views import (
     attempt_view,
     audit_row,
@@ -40,11 +41,13 @@ from hourbell.store.views import (
     instant_facts,
     job_conflict,
     job_view,
+    listed_job_row,
     node_view,
     run_view,
     skip_view,
     unplanned_version,
     version_view,
+    with_definition,
 )
 
 LATE_WINDOW = 5_000  # of the runs that began the latest, and of those that ended last
@@ -52,6 +55,9 @@ COUNTED = 100_000  # ended runs in an overview
 _SOURCES = 50  # up to so many sources of an owner are walked one by one
 _DELETED = "job.delete"
 _BIGGEST, _BIGGEST_VERSION = 2**63 - 1, 2**31 - 1
+
+_LATEST = Late(timedelta(days=10_000_000), UUID(int=2**128 - 1))  # before the run that began the latest
+_FIRST_TO_EXPIRE = Place(datetime(1, 1, 2, tzinfo=UTC), UUID(int=0))  # before the run that expires first
 
 Wanted = tuple[str, Mapping[str, Any]]
 
@@ -109,14 +115,35 @@ class ListReader(ABC):
     async def runs(self, query: RunQuery, limit: int, after: Place | None = None) -> list[RunView]:
         page = run_page(query, limit, after)
         [rows] = await self._answers([(page.statement(self._sql, "runs_page"), page.values)])
-        return [run_view(row) for row in rows]
+        return await self._listed_runs(rows)
 
-    async def late_runs(self, now: datetime, limit: int) -> list[RunView]:  # noqa: ARG002 - only ended runs count
-        return [run_view(row) for row in await self._rows("late_runs", window=LATE_WINDOW, limit=limit)]
+    async def _listed_runs(self, rows: Sequence[Row]) -> list[RunView]:
+        """Views of runs in a list. Definitions too long for a list are read once each, without their long values."""
+        keys = list({(row["job_id"], row["job_version"]) for row in rows if row["definition"] is None})
+        if not keys:
+            return [run_view(row) for row in rows]
+        job_ids, versions = [job_id for job_id, _ in keys], [version for _, version in keys]
+        found = await self._rows("long_definitions", job_ids=job_ids, versions=versions)
+        known = {(row["job_id"], row["version"]): row for row in found}
+        return [run_view(row if row["definition"] is not None else with_definition(row, known)) for row in rows]
 
-    async def stuck_runs(self, ready_before: datetime, limit: int, *, untried: bool = False) -> list[RunView]:
-        rows = await self._rows("stuck_runs", ready_before=ready_before, untried=untried, limit=limit)
-        return [run_view(row) for row in rows]
+    async def late_runs(
+        self,
+        now: datetime,  # noqa: ARG002 - only ended runs count
+        limit: int,
+        after: Late | None = None,
+    ) -> list[RunView]:
+        place = after or _LATEST
+        values = {"window": LATE_WINDOW, "limit": limit, "after_lateness": place.lateness, "after_id": place.id}
+        return await self._listed_runs(await self._rows("late_runs", **values))
+
+    async def stuck_runs(
+        self, ready_before: datetime, limit: int, *, untried: bool = False, after: Place | None = None
+    ) -> list[RunView]:
+        place = after or _FIRST_TO_EXPIRE
+        values = {"ready_before": ready_before, "untried": untried, "after_key": place.key, "after_id": place.id}
+        rows = await self._rows("stuck_runs", **values, limit=limit)
+        return await self._listed_runs(rows)
 
     async def skips(self, job_id: UUID, limit: int, before: tuple[datetime, int] | None = None) -> list[SkipView]:
         if before is None:
@@ -127,6 +154,10 @@ class ListReader(ABC):
     async def versions(self, job_id: UUID, limit: int, before: int | None = None) -> list[VersionView]:
         below = _BIGGEST_VERSION if before is None else _within(before, _BIGGEST_VERSION)
         return [version_view(row) for row in await self._rows("versions", job_id=job_id, limit=limit, before=below)]
+
+    async def version(self, job_id: UUID, version: int) -> VersionView | None:
+        number = _within(version, _BIGGEST_VERSION)
+        return next(map(version_view, await self._rows("version", job_id=job_id, version=number)), None)
 
     async def instant(self, job_id: UUID, at: datetime) -> InstantFacts | None:
         values = {"job_id": job_id, "at": at}
@@ -158,7 +189,7 @@ class ListReader(ABC):
 
     async def schedules(self, limit: int) -> tuple[list[ScheduleGroup], int]:
         rows = await self._rows("schedules", limit=limit)
-        groups = [ScheduleGroup(job_of(row).definition, row["jobs"]) for row in rows]
+        groups = [ScheduleGroup(shown_job_of(listed_job_row(row)).definition, row["jobs"]) for row in rows]
         total = int(rows[0]["all_jobs"]) if rows else 0
         return groups, total - sum(group.jobs for group in groups)
 
@@ -173,6 +204,9 @@ class ListReader(ABC):
         if subject is None:
             return [audit_row(row) for row in await self._rows("audit", **values)]
         return [audit_row(row) for row in await self._rows("audit_of_subject", **values, subject=subject)]
+
+    async def audit_entry(self, entry_id: int) -> AuditRow | None:
+        return next(map(audit_row, await self._rows("audit_entry", id=_within(entry_id, _BIGGEST))), None)
 
     async def changes(self, since: ChangeMark | None, now: datetime, limit: int) -> Changes:
         newest: Wanted = (self._sql["newest_audit"], {})

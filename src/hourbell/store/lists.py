@@ -3,11 +3,14 @@
 A list is read in pages, each beginning past a place in the list's own order, never by counting rows. Every order has an
 index, so that a page costs the same wherever it begins and however much there is. Which of those that share an instant
 comes first is the database's business, and stays so.
+
+Lists leave out what is long: a payload, a result, a target's body, headers and arguments, and the two sides of an audit
+entry, if they have over MAX_LISTED_BYTES as they are stored. `omitted` names them; the single object has them all.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
@@ -16,6 +19,8 @@ from hourbell.core.conflicts import JobConflict
 from hourbell.core.job import Definition, Job
 from hourbell.core.notes import LogLine
 from hourbell.core.states import Kind, RunState, SkipReason
+
+MAX_LISTED_BYTES = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,7 @@ class JobView:
     totals: JobTotals
     pruned_until: datetime | None  # an instant up to here without a run may have had one
     is_done: bool = False  # it never fires again, and none of its runs is unfinished
+    omitted: tuple[str, ...] = ()  # payload, target (of which the short members are there)
 
     @property
     def state(self) -> "JobState":
@@ -92,6 +98,14 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Late:
+    """Where a page of late runs ended."""
+
+    lateness: timedelta
+    id: UUID
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """How far a run says that it is."""
 
@@ -135,6 +149,7 @@ class RunView:
     error: str | None = None  # of its last attempt, where an instant is asked for
     progress: Progress | None = None  # while it is running, if it says so
     log: Sequence[LogLine] = ()  # of the attempt under way, where the run is asked for alone
+    omitted: tuple[str, ...] = ()  # payload, result
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +202,7 @@ class VersionView:
     definition: Definition
     changed_at: datetime
     changed_by: str
+    omitted: tuple[str, ...] = ()  # definition.payload, definition.target
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +273,7 @@ class AuditRow:
     request_id: str | None
     chain_position: int | None  # None until it is chained
     chain_hash: str | None
+    omitted: tuple[str, ...] = ()  # before, after
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,13 +326,15 @@ class ListStore(Protocol):
     async def runs(self, query: RunQuery, limit: int, after: Place | None = None) -> list[RunView]:
         """A page of runs. A place holds the instant that its list is sorted by."""
 
-    async def late_runs(self, now: datetime, limit: int) -> list[RunView]:
+    async def late_runs(self, now: datetime, limit: int, after: Late | None = None) -> list[RunView]:
         """Ended runs that began later than their job's `late_after`, worst first, at most 5,000 looked at.
 
         Those late by ten seconds or less are looked for among the last 5,000 runs to end.
         """
 
-    async def stuck_runs(self, ready_before: datetime, limit: int, *, untried: bool = False) -> list[RunView]:
+    async def stuck_runs(
+        self, ready_before: datetime, limit: int, *, untried: bool = False, after: Place | None = None
+    ) -> list[RunView]:
         """Waiting runs, planned and ready since before then, by when they expire; only those never tried, if asked."""
 
     async def skips(self, job_id: UUID, limit: int, before: tuple[datetime, int] | None = None) -> list[SkipView]:
@@ -323,6 +342,9 @@ class ListStore(Protocol):
 
     async def versions(self, job_id: UUID, limit: int, before: int | None = None) -> list[VersionView]:
         """A page of a job's versions, newest first, before the one given."""
+
+    async def version(self, job_id: UUID, version: int) -> VersionView | None:
+        """A version of a job as it was written."""
 
     async def instant(self, job_id: UUID, at: datetime) -> InstantFacts | None:
         """What is known about one instant of a job; None if there is no such job."""
@@ -350,6 +372,9 @@ class ListStore(Protocol):
 
     async def audit(self, limit: int, before: int | None = None, subject: str | None = None) -> list[AuditRow]:
         """Who changed what, newest first, before the row given."""
+
+    async def audit_entry(self, entry_id: int) -> AuditRow | None:
+        """One row of the audit."""
 
     async def changes(self, since: ChangeMark | None, now: datetime, limit: int) -> Changes:
         """Which jobs were changed, and which runs began, said something or ended, since the mark; without one, only

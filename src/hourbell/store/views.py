@@ -2,6 +2,7 @@
 one row that makes no sense must not take a whole list with it."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import fields
 from datetime import datetime
 from functools import lru_cache
@@ -38,17 +39,22 @@ SESSION_KEY = "session_key"  # in meta, as hexadecimal text
 ACCESS_OPEN = "access_open"  # in meta while somebody has opened a server whose tokens are all revoked
 _KEPT_LENGTH = 4_096
 _UNREADABLE = (*UNREADABLE, TypeError, KeyError)
+_HAS = {name: f"has_{name}" for name in ("payload", "result", "before", "after")}
+_READ_OF_AUDIT = ("before", "after", "omitted")
 _last_run = itemgetter("last_run_id", "last_run_at", "last_state", "last_error", "last_success_at")
 _PLAIN_OF_RUN = tuple(
     field.name
     for field in fields(RunView)
     if field.name not in ("definition", "kind", "state", "payload", "has_payload", "result", "is_cancel_requested")
-    and field.name not in ("progress", "log", "blocked_by", "error")
+    and field.name not in ("progress", "log", "blocked_by", "error", "omitted")
 )
 
 
 def job_view(row: Row) -> JobView:
     """A job from its row joined with its statistics, which are null if it has none."""
+    omitted = () if row["payload"] is not None else _left_out(row, "payload")
+    if row["target"] is None:
+        row, omitted = listed_job_row(row), (*omitted, "target")
     totals = (*_last_run(row), row["succeeded"] or 0, row["failed"] or 0, row["cancelled"] or 0)
     return JobView(
         job=shown_job_of(row),
@@ -60,24 +66,55 @@ def job_view(row: Row) -> JobView:
         totals=JobTotals(*totals),
         pruned_until=row["pruned_until"],
         is_done=bool(row["is_done"]),
+        omitted=omitted,
     )
+
+
+def listed_job_row(row: Row) -> Row:
+    """The row of a job with what a list has of its target: all of it, or its short members."""
+    return row if row["target"] is not None else {**row, "target": row["short_target"]}
+
+
+def with_definition(row: Row, definitions: Mapping[tuple[UUID, int], Row]) -> Row:
+    """The row of a run in a list with what the list shows of a long definition, if that is still there."""
+    found = definitions.get((row["job_id"], row["job_version"]))
+    if found is None:
+        return row
+    return {**row, "definition": found["definition"], "lacks_payload": found["lacks_payload"]}
+
+
+def _omitted_of_run(row: Row) -> tuple[str, ...]:
+    """The payload, of its own or its version's, and the result, as far as they were too long to be read."""
+    if not row["has_payload"] and row.get("lacks_payload"):
+        return ("payload", *_left_out(row, "result"))
+    return _left_out(row, "payload", "result")
+
+
+def _left_out(row: Row, *names: str) -> tuple[str, ...]:
+    """Those of the values that the row has in the database and that were too long to be read."""
+    return tuple([name for name in names if row[name] is None and row.get(_HAS[name])])
 
 
 def run_view(row: Row) -> RunView:
     """A run from its row joined with its job's name, its version's definition and whether somebody wants it to end."""
+    omitted: tuple[str, ...] = ()
+    has_payload = row["payload"] is not None
+    if (row["payload"] is None or row["result"] is None) and "has_payload" in row:
+        has_payload, omitted = bool(row["has_payload"]), _omitted_of_run(row)
     return RunView(
         **{name: row[name] for name in _PLAIN_OF_RUN},
         definition=_definition(row["definition"]),
         kind=Kind(row["kind"]),
         state=RunState(row["state"]),
         payload=_value(row["payload"]),
-        has_payload=row["payload"] is not None,
+        has_payload=has_payload,
         result=_value(row["result"]),
         is_cancel_requested=bool(row["is_cancel_requested"]),
         blocked_by=row.get("blocked_by"),
         error=row.get("error"),
         progress=_progress(row),
         log=_log(row.get("progress_log")),
+        omitted=omitted,
     )
 
 
@@ -93,7 +130,8 @@ def skip_view(row: Row) -> SkipView:
 
 def version_view(row: Row) -> VersionView:
     definition = _definition(row["definition"]) or _definition_as_far_as_it_goes(row["definition"])
-    return VersionView(row["version"], definition, row["changed_at"], row["changed_by"])
+    omitted = tuple(f"definition.{name}" for name in ("payload", "target") if row.get(f"lacks_{name}"))
+    return VersionView(row["version"], definition, row["changed_at"], row["changed_by"], omitted)
 
 
 def ended_run(row: Row) -> EndedRun:
@@ -110,8 +148,9 @@ def node_view(row: Row) -> NodeView:
 
 
 def audit_row(row: Row) -> AuditRow:
-    values = {field.name: row[field.name] for field in fields(AuditRow) if field.name not in ("before", "after")}
-    return AuditRow(**values, before=_value(row["before"]), after=_value(row["after"]))
+    values = {field.name: row[field.name] for field in fields(AuditRow) if field.name not in _READ_OF_AUDIT}
+    omitted = _left_out(row, "before", "after")
+    return AuditRow(**values, before=_value(row["before"]), after=_value(row["after"]), omitted=omitted)
 
 
 def unplanned_version(at: datetime, job: Row, changes: list[Row]) -> VersionView | None:

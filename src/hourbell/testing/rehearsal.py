@@ -161,7 +161,7 @@ class Rehearsal:
             (view for page in pages for view in page),
             key=lambda view: (view.scheduled_at, view.planned_at, view.job_name or "", view.id),
         )
-        return [self._record(view) for view in views]
+        return [self._run(view.id) if view.omitted else self._record(view) for view in views]
 
     def skips(self, job: str) -> list[SkipRecord]:
         """What a job left out, the oldest first."""

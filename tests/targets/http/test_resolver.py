@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import socket
+import threading
 from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from hourbell.core.networks import parse_networks
 from hourbell.core.url import parse_url
 from hourbell.targets.http.addresses import Address, Guard, Server
-from hourbell.targets.http.resolver import Gate, OwnServers, Resolver, SystemResolver
+from hourbell.targets.http.resolver import DaemonThreads, Gate, OwnServers, Resolver, SystemResolver, look_up
 from hourbell.targets.http.transport import Refused, TransportError
 from tests.targets.http.corpus import GOOD_IPV4, GOOD_IPV6
 
@@ -318,3 +319,16 @@ async def test_each_look_up_after_the_last_is_a_new_one(system: Any) -> None:
     resolver = SystemResolver(timeout=10)
     assert await resolver.resolve("name.example", 80) == addresses("8.8.8.8")
     assert await resolver.resolve("name.example", 80) == addresses("127.0.0.1")
+
+
+async def test_a_look_up_in_threads_of_its_own_gives_the_same_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def getaddrinfo(host: str, *_: object, **__: object) -> list[Any]:
+        assert threading.current_thread().daemon
+        if host == "broken.example":
+            raise socket.gaierror(socket.EAI_AGAIN, "try again")
+        return [entry("8.8.8.8")]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    assert await look_up("name.example", 80, DaemonThreads()) == addresses("8.8.8.8")
+    with pytest.raises(TransportError, match="try again"):
+        await look_up("broken.example", 80, DaemonThreads())

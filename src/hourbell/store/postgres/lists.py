@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from hourbell.store.list_pages import numbered
+from hourbell.store.list_pages import numbered, with_columns
 from hourbell.store.list_reader import ListReader, Wanted
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.queries import load_queries
 from hourbell.store.rows import Row
 
-SQL = load_queries("hourbell.store.postgres", "lists.sql")
+SQL = with_columns(load_queries("hourbell.store.postgres", "lists.sql"))
 
 
 class PostgresListStore(ListReader):

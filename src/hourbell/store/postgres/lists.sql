@@ -1,14 +1,63 @@
 -- The statements behind what people may look at. Parameters are named, and numbered when a statement is made. Those of
--- pages are put together: a frame, a walk (where rows come from, in which order, past which place) and conditions.
+-- pages are put together: a frame, a walk (where rows come from, in which order, past which place) and conditions. The
+-- columns that lists share are fragments too; they leave values of over `max_bytes` in the database.
 -- A condition that repeats the predicate of a partial index is there so that the index can be used. A subquery with
 -- `offset 0` stays one: rows of the page lead to others by key, and whole tables are never joined. The planner guesses
 -- that hardly any value is null; `job_is_not_deleted` and `job_is_active` are written so that it expects most. And it takes
 -- every result for a common one; `job_result` is a range so that only the index by result has its order. Runs that wait
 -- are those "neither running nor ended": only what is asked by expiry compares that, so that no other index will do.
 
+-- name: job_columns
+-- What lists read of a job: of a long target only its short members, and no long payload. What is longer than
+-- `certain_bytes` as it is stored is long as text too, and is not even fetched from its TOAST table.
+j.id, j.name, j.deleted_name, j.description, j.schedule, j.timezone, j.dst, j.catch_up, j.catch_up_window, j.overlap,
+j.retry, j.delivery, j.max_age, j.late_after, j.priority, j.jitter, j.starts_at, j.ends_at, j.enabled, j.paused_note,
+j.paused_by, j.paused_until, j.tags, j.lane, j.managed_by, j.source, j.version, j.has_changes, j.cursor_at, j.next_at,
+j.plan_at, j.error, j.created_at, j.updated_at, j.deleted_at,
+case when pg_column_size(j.target) <= {certain_bytes} and octet_length(j.target::text) <= {max_bytes} then j.target end as target,
+case when not (pg_column_size(j.target) <= {certain_bytes} and octet_length(j.target::text) <= {max_bytes})
+     then j.target - array['body', 'headers', 'args', 'kwargs', 'options'] end as short_target,
+case when pg_column_size(j.payload) <= {certain_bytes} and octet_length(j.payload::text) <= {max_bytes} then j.payload end as payload,
+j.payload is not null as has_payload
+
+-- name: run_columns
+-- What lists read of a run: no long payload and no long result.
+r.id, r.job_id, r.job_version, r.kind, r.scheduled_at, r.local_at, r.ready_at, r.expires_at, r.state, r.reason, r.lane,
+r.exclusive, r.attempt, r.failures, r.crashes, r.lease_owner, r.lease_until, r.replay_of, r.planned_at, r.started_at,
+r.finished_at, r.cleared_at,
+case when pg_column_size(r.payload) <= {certain_bytes} and octet_length(r.payload::text) <= {max_bytes} then r.payload end as payload,
+r.payload is not null as has_payload,
+case when pg_column_size(r.result) <= {certain_bytes} and octet_length(r.result::text) <= {max_bytes} then r.result end as result,
+r.result is not null as has_result
+
+-- name: run_definition
+-- A long one is read by `long_definitions`, once for all runs of a page that have it.
+(select case when octet_length(v.definition) <= {max_bytes} then v.definition end
+ from (select v.definition::text from hourbell.job_versions v
+       where v.job_id = r.job_id and v.version = r.job_version and pg_column_size(v.definition) <= {certain_bytes}
+       offset 0) v) as definition
+
+-- name: definition_columns
+-- What lists read of a version's definition: of a long target only its short members, and no long payload.
+case when pg_column_size(v.definition) <= {certain_bytes} and octet_length(v.definition::text) <= {max_bytes} then v.definition
+     else v.definition
+          - case when octet_length((v.definition -> 'payload')::text) > {max_bytes} then array['payload'] else '{}'::text[] end
+          || case when octet_length((v.definition -> 'target')::text) > {max_bytes} then jsonb_build_object('target',
+                  (v.definition -> 'target') - array['body', 'headers', 'args', 'kwargs', 'options']) else '{}'::jsonb end
+     end as definition,
+not (pg_column_size(v.definition) <= {certain_bytes} and octet_length(v.definition::text) <= {max_bytes})
+    and octet_length((v.definition -> 'payload')::text) > {max_bytes} as lacks_payload,
+not (pg_column_size(v.definition) <= {certain_bytes} and octet_length(v.definition::text) <= {max_bytes})
+    and octet_length((v.definition -> 'target')::text) > {max_bytes} as lacks_target
+
+-- name: long_definitions
+select v.job_id, v.version, {definition_columns}
+from unnest(:job_ids::uuid[], :versions::integer[]) as wanted (job_id, version)
+join hourbell.job_versions v on v.job_id = wanted.job_id and v.version = wanted.version
+
 -- name: jobs_page
 with page as materialized (
-    select j.* from {from} where {where} order by {order} limit :limit
+    select {job_columns} from {from} where {where} order by {order} limit :limit
 )
 select j.*, coalesce(u.id, s.last_run_id) as last_run_id,
        coalesce(u.started_at, l.started_at, s.last_run_at) as last_run_at,
@@ -191,12 +240,11 @@ where j.name collate "C" = :ref and j.deleted_at is null
 
 -- name: runs_page
 with page as materialized (
-    select r.* from {from} where {where} order by {order} limit :limit
+    select {run_columns} from {from} where {where} order by {order} limit :limit
 )
 select r.*,
        (select coalesce(j.deleted_name, j.name) from hourbell.jobs j where j.id = r.job_id) as job_name,
-       (select v.definition from hourbell.job_versions v
-        where v.job_id = r.job_id and v.version = r.job_version) as definition,
+       {run_definition},
        case when r.exclusive and r.state in ('pending', 'retrying') then coalesce(
            (select o.id from hourbell.runs o where o.job_id = r.job_id and o.state = 'running' limit 1),
            (select o.id from hourbell.runs o
@@ -344,24 +392,28 @@ with worst as materialized (
     where r.finished_at is not null
     order by r.finished_at desc, r.id desc
     limit :window
+), limits as materialized (
+    -- Of each version once: its definition may be long.
+    select c.job_id, c.job_version,
+           case when jsonb_typeof(v.definition -> 'late_after') = 'number'
+                then (v.definition ->> 'late_after')::float8 * interval '1 second' end as allowed
+    from (select job_id, job_version from worst union select job_id, job_version from newest) as c
+    cross join lateral (select v.definition from hourbell.job_versions v
+                        where v.job_id = c.job_id and v.version = c.job_version offset 0) v
 ), late as materialized (
     select c.id, c.lateness
     from (select id, job_id, job_version, lateness from worst
           union all
           select id, job_id, job_version, lateness from newest
           where kind in ('scheduled', 'manual') and lateness <= interval '10 seconds') as c
-    cross join lateral (select v.definition from hourbell.job_versions v
-                        where v.job_id = c.job_id and v.version = c.job_version offset 0) v
-    where c.lateness
-          > case when jsonb_typeof(v.definition -> 'late_after') = 'number'
-                 then (v.definition ->> 'late_after')::float8 * interval '1 second' end
+    join limits v on v.job_id = c.job_id and v.job_version = c.job_version
+    where (c.lateness, c.id) < (:after_lateness, :after_id) and c.lateness > v.allowed
     order by c.lateness desc, c.id desc
     limit :limit
 )
-select r.*,
+select {run_columns},
        (select coalesce(j.deleted_name, j.name) from hourbell.jobs j where j.id = r.job_id) as job_name,
-       (select v.definition from hourbell.job_versions v
-        where v.job_id = r.job_id and v.version = r.job_version) as definition,
+       {run_definition},
        exists (select 1 from hourbell.cancels c where c.run_id = r.id) as is_cancel_requested
 from late l
 join hourbell.runs r on r.id = l.id
@@ -369,17 +421,16 @@ order by l.lateness desc, l.id desc
 
 -- name: stuck_runs
 with page as materialized (
-    select r.* from hourbell.runs r
+    select {run_columns} from hourbell.runs r
     where r.state not in ('running', 'succeeded', 'failed', 'cancelled') and r.expires_at > '-infinity'
       and r.ready_at < :ready_before and r.planned_at < :ready_before
-      and (r.attempt = 0 or not :untried)
+      and (r.attempt = 0 or not :untried) and (r.expires_at, r.id) > (:after_key, :after_id)
     order by r.expires_at, r.id
     limit :limit
 )
 select r.*,
        (select coalesce(j.deleted_name, j.name) from hourbell.jobs j where j.id = r.job_id) as job_name,
-       (select v.definition from hourbell.job_versions v
-        where v.job_id = r.job_id and v.version = r.job_version) as definition,
+       {run_definition},
        case when r.exclusive and r.state in ('pending', 'retrying') then coalesce(
            (select o.id from hourbell.runs o where o.job_id = r.job_id and o.state = 'running' limit 1),
            (select o.id from hourbell.runs o
@@ -405,11 +456,16 @@ order by last_at desc, id desc
 limit :limit
 
 -- name: versions
+select v.version, v.changed_at, v.changed_by, {definition_columns}
+from hourbell.job_versions v
+where v.job_id = :job_id and v.version < :before
+order by v.version desc
+limit :limit
+
+-- name: version
 select version, definition, changed_at, changed_by
 from hourbell.job_versions
-where job_id = :job_id and version < :before
-order by version desc
-limit :limit
+where job_id = :job_id and version = :version
 
 -- name: version_at
 select version, definition, changed_at, changed_by
@@ -495,7 +551,7 @@ with groups as materialized (
     order by count(*) desc, min(name collate "C")
     limit :limit
 )
-select j.*, g.jobs, g.all_jobs
+select {job_columns}, g.jobs, g.all_jobs
 from groups g
 join hourbell.jobs j on j.name collate "C" = g.name and j.deleted_at is null
 order by g.jobs desc, g.name
@@ -518,23 +574,35 @@ where n.beat_at > :beat_after and n.source is not null and (j.managed_by <> 'cod
 order by j.name, n.source
 limit 100
 
+-- name: audit_columns
+id, at, actor, action, subject, token_id, ip, request_id,
+(select c.position from hourbell.audit_chain c where c.audit_id = a.id) as chain_position,
+(select c.hash from hourbell.audit_chain c where c.audit_id = a.id) as chain_hash,
+case when pg_column_size(before) <= {certain_bytes} and octet_length(before::text) <= {max_bytes} then before end as before,
+before is not null as has_before,
+case when pg_column_size(after) <= {certain_bytes} and octet_length(after::text) <= {max_bytes} then after end as after,
+after is not null as has_after
+
 -- name: audit
-select id, at, actor, action, subject, before, after, token_id, ip, request_id,
-       (select c.position from hourbell.audit_chain c where c.audit_id = a.id) as chain_position,
-       (select c.hash from hourbell.audit_chain c where c.audit_id = a.id) as chain_hash
+select {audit_columns}
 from hourbell.audit a
 where id < :before
 order by id desc
 limit :limit
 
 -- name: audit_of_subject
-select id, at, actor, action, subject, before, after, token_id, ip, request_id,
-       (select c.position from hourbell.audit_chain c where c.audit_id = a.id) as chain_position,
-       (select c.hash from hourbell.audit_chain c where c.audit_id = a.id) as chain_hash
+select {audit_columns}
 from hourbell.audit a
 where subject = :subject and id < :before
 order by id desc
 limit :limit
+
+-- name: audit_entry
+select id, at, actor, action, subject, before, after, token_id, ip, request_id,
+       (select c.position from hourbell.audit_chain c where c.audit_id = a.id) as chain_position,
+       (select c.hash from hourbell.audit_chain c where c.audit_id = a.id) as chain_hash
+from hourbell.audit a
+where id = :id
 
 -- name: newest_audit
 select coalesce(max(id), 0) as newest from hourbell.audit

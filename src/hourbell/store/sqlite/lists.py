@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from hourbell.store.list_pages import numbered
+from hourbell.store.list_pages import numbered, with_columns
 from hourbell.store.list_reader import ListReader, Wanted
 from hourbell.store.queries import load_queries
 from hourbell.store.rows import Row
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.writer import Runner
 
-SQL = load_queries("hourbell.store.sqlite", "lists.sql")
+SQL = with_columns(load_queries("hourbell.store.sqlite", "lists.sql"))
 
 
 class SqliteListStore(ListReader):

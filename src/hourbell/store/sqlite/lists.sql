@@ -1,10 +1,51 @@
 -- The statements behind what people may look at. Parameters are named, and numbered when a statement is made. Those of
--- pages are put together: a frame, a walk (where rows come from, in which order, past which place) and conditions.
+-- pages are put together: a frame, a walk (where rows come from, in which order, past which place) and conditions. The
+-- columns that lists share are fragments too; they leave values of over `max_bytes` in the database.
 -- A condition that repeats the predicate of a partial index is there so that the index can be used.
+
+-- name: job_columns
+-- What lists read of a job: of a long target only its short members, and no long payload.
+j.id, j.name, j.deleted_name, j.description, j.schedule, j.timezone, j.dst, j.catch_up, j.catch_up_window, j.overlap,
+j.retry, j.delivery, j.max_age, j.late_after, j.priority, j.jitter, j.starts_at, j.ends_at, j.enabled, j.paused_note,
+j.paused_by, j.paused_until, j.tags, j.lane, j.managed_by, j.source, j.version, j.has_changes, j.cursor_at, j.next_at,
+j.plan_at, j.error, j.created_at, j.updated_at, j.deleted_at,
+case when octet_length(j.target) <= {max_bytes} then j.target end as target,
+case when octet_length(j.target) > {max_bytes}
+     then json_remove(j.target, '$.body', '$.headers', '$.args', '$.kwargs', '$.options') end as short_target,
+case when octet_length(j.payload) <= {max_bytes} then j.payload end as payload, j.payload is not null as has_payload
+
+-- name: run_columns
+-- What lists read of a run: no long payload and no long result.
+r.id, r.job_id, r.job_version, r.kind, r.scheduled_at, r.local_at, r.ready_at, r.expires_at, r.state, r.reason, r.lane,
+r.exclusive, r.attempt, r.failures, r.crashes, r.lease_owner, r.lease_until, r.replay_of, r.planned_at, r.started_at,
+r.finished_at, r.cleared_at,
+case when octet_length(r.payload) <= {max_bytes} then r.payload end as payload, r.payload is not null as has_payload,
+case when octet_length(r.result) <= {max_bytes} then r.result end as result, r.result is not null as has_result
+
+-- name: run_definition
+-- A long one is read by `long_definitions`, once for all runs of a page that have it.
+(select case when octet_length(v.definition) <= {max_bytes} then v.definition end from hourbell_job_versions v
+ where v.job_id = r.job_id and v.version = r.job_version) as definition
+
+-- name: definition_columns
+-- What lists read of a version's definition: of a long target only its short members, and no long payload.
+case when octet_length(v.definition) <= {max_bytes} then v.definition
+     when octet_length(v.definition -> 'target') <= {max_bytes} then json_remove(v.definition,
+          case when octet_length(v.definition -> 'payload') > {max_bytes} then '$.payload' else '$.none' end)
+     else json_remove(v.definition,
+          case when octet_length(v.definition -> 'payload') > {max_bytes} then '$.payload' else '$.none' end,
+          '$.target.body', '$.target.headers', '$.target.args', '$.target.kwargs', '$.target.options') end as definition,
+octet_length(v.definition) > {max_bytes} and octet_length(v.definition -> 'payload') > {max_bytes} as lacks_payload,
+octet_length(v.definition) > {max_bytes} and octet_length(v.definition -> 'target') > {max_bytes} as lacks_target
+
+-- name: long_definitions
+select v.job_id, v.version, {definition_columns}
+from json_each(:job_ids) as wanted
+join hourbell_job_versions v on v.job_id = unhex(wanted.value) and v.version = :versions ->> wanted.key
 
 -- name: jobs_page
 with page as materialized (
-    select j.* from {from} where {where} order by {order} limit :limit
+    select {job_columns} from {from} where {where} order by {order} limit :limit
 )
 select j.*, coalesce(u.id, s.last_run_id) as last_run_id,
        coalesce(u.started_at, l.started_at, s.last_run_at) as last_run_at,
@@ -178,12 +219,11 @@ where j.name = :ref and j.deleted_at is null
 
 -- name: runs_page
 with page as materialized (
-    select r.*, r.rowid as place from {from} where {where} order by {order} limit :limit
+    select {run_columns}, r.rowid as place from {from} where {where} order by {order} limit :limit
 )
 select r.*,
        (select coalesce(j.deleted_name, j.name) from hourbell_jobs j where j.id = r.job_id) as job_name,
-       (select v.definition from hourbell_job_versions v
-        where v.job_id = r.job_id and v.version = r.job_version) as definition,
+       {run_definition},
        case when r.exclusive and r.state in ('pending', 'retrying') then coalesce(
            (select o.id from hourbell_runs o where o.job_id = r.job_id and o.state = 'running' limit 1),
            (select o.id from hourbell_runs o
@@ -341,16 +381,16 @@ with worst as materialized (
           select id, job_id, job_version, lateness from newest
           where kind in ('scheduled', 'manual') and lateness <= 10000000) as c
     join hourbell_job_versions v on v.job_id = c.job_id and v.version = c.job_version
-    where c.lateness
+    where (c.lateness, c.id) < (:after_lateness, :after_id)
+      and c.lateness
           > case when json_type(v.definition, '$.late_after') in ('integer', 'real')
                  then json_extract(v.definition, '$.late_after') * 1000000 end
     order by c.lateness desc, c.id desc
     limit :limit
 )
-select r.*,
+select {run_columns},
        (select coalesce(j.deleted_name, j.name) from hourbell_jobs j where j.id = r.job_id) as job_name,
-       (select v.definition from hourbell_job_versions v
-        where v.job_id = r.job_id and v.version = r.job_version) as definition,
+       {run_definition},
        exists (select 1 from hourbell_cancels c where c.run_id = r.id) as is_cancel_requested
 from late l
 join hourbell_runs r on r.id = l.id
@@ -358,16 +398,17 @@ order by l.lateness desc, l.id desc
 
 -- name: stuck_runs
 with page as materialized (
-    select r.*, r.rowid as place from hourbell_runs r
+    select {run_columns}, r.rowid as place from hourbell_runs r
     where r.state in ('pending', 'retrying') and r.ready_at < :ready_before and r.planned_at < :ready_before
       and (r.attempt = 0 or not :untried)
+      and (r.expires_at, r.rowid)
+          > (:after_key, coalesce((select last.rowid from hourbell_runs last where last.id = :after_id), 0) collate binary)
     order by r.expires_at, place
     limit :limit
 )
 select r.*,
        (select coalesce(j.deleted_name, j.name) from hourbell_jobs j where j.id = r.job_id) as job_name,
-       (select v.definition from hourbell_job_versions v
-        where v.job_id = r.job_id and v.version = r.job_version) as definition,
+       {run_definition},
        case when r.exclusive and r.state in ('pending', 'retrying') then coalesce(
            (select o.id from hourbell_runs o where o.job_id = r.job_id and o.state = 'running' limit 1),
            (select o.id from hourbell_runs o
@@ -393,11 +434,16 @@ order by last_at desc, id desc
 limit :limit
 
 -- name: versions
+select v.version, v.changed_at, v.changed_by, {definition_columns}
+from hourbell_job_versions v
+where v.job_id = :job_id and v.version < :before
+order by v.version desc
+limit :limit
+
+-- name: version
 select version, definition, changed_at, changed_by
 from hourbell_job_versions
-where job_id = :job_id and version < :before
-order by version desc
-limit :limit
+where job_id = :job_id and version = :version
 
 -- name: version_at
 select version, definition, changed_at, changed_by
@@ -482,7 +528,7 @@ with groups as materialized (
     order by count(*) desc, min(name)
     limit :limit
 )
-select j.*, g.jobs, g.all_jobs
+select {job_columns}, g.jobs, g.all_jobs
 from groups g
 join hourbell_jobs j on j.name = g.name and j.deleted_at is null
 order by g.jobs desc, g.name
@@ -505,23 +551,33 @@ where n.beat_at > :beat_after and n.source is not null and (j.managed_by <> 'cod
 order by j.name, n.source
 limit 100
 
+-- name: audit_columns
+id, at, actor, action, subject, token_id, ip, request_id,
+(select c.position from hourbell_audit_chain c where c.audit_id = a.id) as chain_position,
+(select c.hash from hourbell_audit_chain c where c.audit_id = a.id) as chain_hash,
+case when octet_length(before) <= {max_bytes} then before end as before, before is not null as has_before,
+case when octet_length(after) <= {max_bytes} then after end as after, after is not null as has_after
+
 -- name: audit
-select id, at, actor, action, subject, before, after, token_id, ip, request_id,
-       (select c.position from hourbell_audit_chain c where c.audit_id = a.id) as chain_position,
-       (select c.hash from hourbell_audit_chain c where c.audit_id = a.id) as chain_hash
+select {audit_columns}
 from hourbell_audit a
 where id < :before
 order by id desc
 limit :limit
 
 -- name: audit_of_subject
-select id, at, actor, action, subject, before, after, token_id, ip, request_id,
-       (select c.position from hourbell_audit_chain c where c.audit_id = a.id) as chain_position,
-       (select c.hash from hourbell_audit_chain c where c.audit_id = a.id) as chain_hash
+select {audit_columns}
 from hourbell_audit a
 where subject = :subject and id < :before
 order by id desc
 limit :limit
+
+-- name: audit_entry
+select id, at, actor, action, subject, before, after, token_id, ip, request_id,
+       (select c.position from hourbell_audit_chain c where c.audit_id = a.id) as chain_position,
+       (select c.hash from hourbell_audit_chain c where c.audit_id = a.id) as chain_hash
+from hourbell_audit a
+where id = :id
 
 -- name: newest_audit
 select coalesce(max(id), 0) as newest from hourbell_audit

@@ -18,7 +18,9 @@ T = TypeVar("T")
 
 _PORTS = frozenset({80, 443})
 _MINUTE = 60.0
-_HINT = "HOURBELL_ALLOW_NETWORKS may name its network"
+_NETWORKS = "HOURBELL_ALLOW_NETWORKS"
+_HINT = f"{_NETWORKS} may name its network"
+_KEPT_CLOSED = "an address that this installation keeps closed"  # it is nobody's business which server that is
 _LAN = tuple(ip_network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"))
 _GLOBAL_IPV6 = IPv6Network("2000::/3")  # all of IPv6 that has been given out for the public internet
 # What `is_global` lets pass, in one Python release or another, and what is no receiver's all the same.
@@ -48,6 +50,14 @@ class Server(NamedTuple):
     port: int
 
 
+class Prohibition(NamedTuple):
+    """Why no webhook may connect somewhere. `reason` names the address; `kind` says only what kind of address it is."""
+
+    reason: str
+    kind: str | None = None  # None if the port is closed and not the address
+    setting: str | None = None  # that would allow it
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
     """The rules of one process. What is a function is asked each time, because it changes."""
@@ -60,7 +70,12 @@ class Guard:
     own_addresses: Callable[[], frozenset[Address]] = frozenset
 
     def forbids(self, address: Address, port: int) -> str | None:
-        """Why no webhook may connect there, in plain words; None if it may.
+        """Why no webhook may connect there, in plain words; None if it may."""
+        found = self.prohibits(address, port)
+        return None if found is None else found.reason
+
+    def prohibits(self, address: Address, port: int) -> Prohibition | None:
+        """What keeps webhooks from connecting there; None if they may.
 
         1. Our own servers are closed, whatever is allowed.
         2. The operator's networks are open, on any port, and so is loopback while that is allowed.
@@ -69,18 +84,22 @@ class Guard:
         """
         address = plain(address)
         if any(self._leads_to(server, address, port) for server in self.own_servers()):
-            return f"{address} port {port} leads to a server of Hourbell's own, which no webhook may reach"
+            reason = f"{address} port {port} leads to a server of Hourbell's own, which no webhook may reach"
+            return Prohibition(reason, _KEPT_CLOSED)
         if _is_in(address, self.allow_networks) or (address.is_loopback and self.allow_loopback()):
             return None
         if _is_in(address, self.deny_networks):
-            return f"{address} is in a network that the operator has closed to webhooks"
+            return Prohibition(f"{address} is in a network that the operator has closed to webhooks", _KEPT_CLOSED)
         if address in self.own_addresses():
-            return f"{address} is an address of the machine that Hourbell runs on; {_HINT}"
-        if (kind := _kind_if_closed(address)) is not None:
-            hint = "" if address.is_link_local else f"; {_HINT}"  # nobody should open a cloud's metadata by accident
-            return f"{address} is {kind}{hint}"
+            kind = "an address of the machine that Hourbell runs on"
+            return Prohibition(f"{address} is {kind}; {_HINT}", kind, _NETWORKS)
+        if (kind_if_closed := _kind_if_closed(address)) is not None:
+            if address.is_link_local:  # nobody should open a cloud's metadata by accident
+                return Prohibition(f"{address} is {kind_if_closed}", kind_if_closed)
+            return Prohibition(f"{address} is {kind_if_closed}; {_HINT}", kind_if_closed, _NETWORKS)
         if port not in _PORTS | self.allow_ports:
-            return f"port {port} is closed to webhooks; HOURBELL_ALLOW_PORTS may name it"
+            reason = f"port {port} is closed to webhooks; HOURBELL_ALLOW_PORTS may name it"
+            return Prohibition(reason, setting="HOURBELL_ALLOW_PORTS")
         return None
 
     def _leads_to(self, server: Server, address: Address, port: int) -> bool:

@@ -7,12 +7,14 @@ the next one looks the name up again, so an answer that changes is judged again.
 import asyncio
 import socket
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from concurrent.futures import Executor, Future
+from functools import lru_cache, partial
 from ipaddress import ip_address
-from typing import Protocol
+from threading import Thread
+from typing import Any, Protocol
 
 from hourbell.core.url import Url
-from hourbell.targets.http.addresses import Address, Guard, Server, plain
+from hourbell.targets.http.addresses import Address, Guard, Prohibition, Server, plain
 from hourbell.targets.http.transport import Refused, TransportError
 
 _MINUTE = 60.0
@@ -42,7 +44,7 @@ class SystemResolver:
     async def resolve(self, host: str, port: int) -> tuple[Address, ...]:
         task = self._open.get((host, port))
         if task is None:
-            task = self._open[host, port] = asyncio.ensure_future(_ask(host, port))
+            task = self._open[host, port] = asyncio.ensure_future(look_up(host, port))
             task.add_done_callback(lambda done: self._forget((host, port), done))
         try:
             async with asyncio.timeout(self._timeout):
@@ -56,11 +58,14 @@ class SystemResolver:
             done.exception()  # nobody may be waiting any more, and asyncio would complain
 
 
-async def _ask(host: str, port: int) -> tuple[Address, ...]:
+async def look_up(host: str, port: int, threads: Executor | None = None) -> tuple[Address, ...]:
+    """Ask the operating system for every address of a name, in one of these threads or of those that all share."""
+    loop, how = asyncio.get_running_loop(), {"type": socket.SOCK_STREAM, "proto": socket.IPPROTO_TCP}
     try:
-        answers = await asyncio.get_running_loop().getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
-        )
+        if threads is None:
+            answers = await loop.getaddrinfo(host, port, **how)
+        else:
+            answers = await loop.run_in_executor(threads, partial(socket.getaddrinfo, host, port, **how))
     except socket.gaierror as error:
         if error.errno in _NO_SUCH_NAME:
             return ()
@@ -70,6 +75,22 @@ async def _ask(host: str, port: int) -> tuple[Address, ...]:
     except UnicodeError:  # a host of the settings that no name server could be asked for
         return ()
     return tuple(dict.fromkeys(plain(ip_address(answer[4][0])) for answer in answers))
+
+
+class DaemonThreads(Executor):
+    """A thread for each call, which keeps no process from ending: a lookup may hang for half a minute."""
+
+    def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
+        future: Future[Any] = Future()
+        Thread(target=_finish, args=(future, partial(call, *args, **kwargs)), daemon=True).start()
+        return future
+
+
+def _finish(future: "Future[Any]", call: Callable[[], Any]) -> None:
+    try:
+        future.set_result(call())
+    except BaseException as error:  # whoever waits for it is told
+        future.set_exception(error)
 
 
 class OwnServers:
@@ -140,6 +161,10 @@ class Gate:
     def forbids(self, address: Address, port: int) -> str | None:
         """Why no connection may be made to this address, whoever looked it up; None if it may."""
         return self._guard.forbids(address, port)
+
+    def prohibits(self, address: Address, port: int) -> Prohibition | None:
+        """The same in parts, for messages that must not name the address."""
+        return self._guard.prohibits(address, port)
 
 
 async def _addresses(host: str, port: int, resolver: Resolver) -> tuple[Address, ...]:

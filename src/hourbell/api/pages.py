@@ -1,0 +1,45 @@
+"""Pages of lists as answers: at most so many bytes, and a mark for each value that is too long for a list."""
+
+import json
+from collections.abc import Callable, Sequence
+from itertools import accumulate, takewhile
+from typing import Any, TypeVar
+
+from starlette.responses import Response
+
+from hourbell.control.pages import Page
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+MAX_PAGE_BYTES = 4 * 1024 * 1024
+_AROUND_ITEMS = 4_096  # bytes for the names and the longest cursor
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
+
+
+def page_response(page: Page[T], render_item: Callable[[T], Json]) -> Response:
+    """Answer with a page. One that would be longer than MAX_PAGE_BYTES ends earlier; its cursor leads to the rest.
+
+    The first item is always there, so that whoever follows the cursors comes to an end.
+    """
+    items = [render_item(each) for each in page.items]
+    body = _body(items, page)
+    if len(body) > MAX_PAGE_BYTES:
+        count = max(1, _fitting(items, MAX_PAGE_BYTES - _AROUND_ITEMS))
+        body = _body(items[:count], page.first(count))
+    return Response(body, media_type="application/json")
+
+
+def _body(items: list[Json], page: Page[Any]) -> bytes:
+    return _encode({"items": items, "next_cursor": page.next_cursor}).encode()
+
+
+def _fitting(items: list[Json], max_bytes: int) -> int:
+    """How many of the first items are so long together, with a comma after each."""
+    ends = accumulate(len(_encode(item).encode()) + 1 for item in items)
+    return sum(1 for _ in takewhile(lambda end: end <= max_bytes, ends))
+
+
+def mark_omitted(item: Json, omitted: Sequence[str], url: str) -> Json:
+    """Name the values that an item of a list lacks because they are long, and the address that shows them."""
+    return {**item, "omitted": [{"field": field, "url": url} for field in omitted]}

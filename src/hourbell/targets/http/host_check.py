@@ -1,0 +1,103 @@
+"""Warns when a job is defined whose host name leads to where webhooks may not go.
+
+It is a hint and refuses nothing: a name may lead elsewhere tomorrow, and the gate judges every connection anew. What it
+says is for whoever defines jobs, so it tells the kind of address and never the address.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from functools import partial
+
+from hourbell.core.url import Url
+from hourbell.targets.http.addresses import Address, Prohibition
+from hourbell.targets.http.transport import TransportError
+
+MAX_SECONDS = 2.0  # that a definition waits for lookups
+MAX_LOOKUPS = 4  # at a time, of all definitions together
+MAX_HOSTS = 20  # looked up for one request
+_KEPT_SECONDS = 60.0
+_MAX_KEPT = 1_000
+
+Host = tuple[str, int]  # a name and a port
+
+
+class HostCheck:
+    """Looks hosts up, a few at a time. While all lookups are busy with slow names, nobody waits for another.
+
+    A lookup cannot be stopped: one that takes longer than a definition waits goes on, and its answer is kept for the
+    next definition. Whatever a name answered, or that it did not, is asked again only after a minute.
+    """
+
+    def __init__(
+        self,
+        look_up: Callable[[str, int], Awaitable[tuple[Address, ...]]],
+        prohibits: Callable[[Address, int], Prohibition | None],
+        *,
+        elapsed: Callable[[], float],
+    ) -> None:
+        self._look_up = look_up
+        self._prohibits = prohibits
+        self._elapsed = elapsed
+        self._open: dict[Host, asyncio.Task[tuple[Address, ...]]] = {}
+        self._kept: OrderedDict[Host, tuple[float, tuple[Address, ...]]] = OrderedDict()
+
+    async def __call__(self, urls: Iterable[Url]) -> dict[str, str]:
+        """A warning for each origin that webhooks may not reach, as far as that is found out in time."""
+        hosts = {(url.host, url.port): url.origin for url in urls if not url.is_address}
+        unknown = [host for host in hosts if not self._is_known(host)][:MAX_HOSTS]
+        workers = min(len(unknown), MAX_LOOKUPS - len(self._open))
+        if workers > 0:
+            await self._ask(iter(unknown), workers)
+        found = ((origin, self._warning(host)) for host, origin in hosts.items())
+        return {origin: warning for origin, warning in found if warning is not None}
+
+    async def _ask(self, hosts: Iterator[Host], workers: int) -> None:
+        tasks = [asyncio.ensure_future(self._ask_each(hosts)) for _ in range(workers)]
+        try:
+            await asyncio.wait(tasks, timeout=MAX_SECONDS)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _ask_each(self, hosts: Iterator[Host]) -> None:
+        for host in hosts:
+            task = self._open.get(host)
+            if task is None:
+                if len(self._open) >= MAX_LOOKUPS:
+                    return
+                task = self._open[host] = asyncio.ensure_future(self._addresses(host))
+                task.add_done_callback(partial(self._keep, host))
+            await asyncio.shield(task)
+
+    async def _addresses(self, host: Host) -> tuple[Address, ...]:
+        try:
+            return await self._look_up(*host)
+        except TransportError:
+            return ()
+
+    def _keep(self, host: Host, task: "asyncio.Task[tuple[Address, ...]]") -> None:
+        del self._open[host]
+        if task.cancelled() or task.exception() is not None:
+            return
+        self._kept[host] = self._elapsed(), task.result()
+        self._kept.move_to_end(host)
+        while len(self._kept) > _MAX_KEPT:
+            self._kept.popitem(last=False)
+
+    def _is_known(self, host: Host) -> bool:
+        kept = self._kept.get(host)
+        return kept is not None and self._elapsed() - kept[0] < _KEPT_SECONDS
+
+    def _warning(self, host: Host) -> str | None:
+        _, addresses = self._kept.get(host, (0.0, ()))
+        name, port = host
+        found = (self._prohibits(address, port) for address in addresses)
+        return next((_message(name, each) for each in found if each is not None), None)
+
+
+def _message(name: str, prohibition: Prohibition) -> str:
+    if prohibition.kind is None:
+        return prohibition.reason
+    allow = "" if prohibition.setting is None else f"; an operator can allow its network with {prohibition.setting}"
+    return f"{name} resolves to an address that webhooks may not reach ({prohibition.kind}){allow}"
