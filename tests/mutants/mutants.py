@@ -276,6 +276,11 @@ MUTANTS = (
         (SIMULATION, "tests/engine/test_pools.py"),
     ),
     Mutant(
+        "lanes that hang leave slots to lanes that answer",
+        (Change(f"{_ENGINE}/shares.py", "if use.slots <= SMALL_NODE_SLOTS:", "if use.slots:"),),
+        (SIMULATION, "tests/engine/test_shares.py"),
+    ),
+    Mutant(
         "commits on SQLite are on disk when they return",
         (Change(f"{_STORE}/sqlite/connection.py", '"synchronous = full"', '"synchronous = normal"'),),
         ("tests/contract/test_sqlite_power_cut.py",),

@@ -43,7 +43,7 @@ def claimable_slots(use: SlotUse, held: int, *, is_proven: bool) -> int:
     if is_proven:
         return max(0, use.free - last, min(use.free, FEW_SLOTS - held))
     left = probation_slots(use.slots) - use.on_probation
-    fair = -(-(2 * left - held) // 3)  # the most with which it holds no more than twice what is left then
+    fair = max((2 * left - held) // 3, int(held == 0))  # what is left then is half of what it holds, and never nothing
     return max(0, min(left, fair, max(use.free - last, min(use.free - last // 2, FEW_SLOTS - held))))
 
 
