@@ -23,7 +23,7 @@ async def test_a_lane_whose_target_hangs_takes_no_more_than_its_limit(cluster: C
         cluster.script[f"slow-{number}"] = hang
     for number in range(50):
         await cluster.add_job(f"good-{number}", lane="good")
-    await cluster.start(slots=30)
+    await cluster.start(slots=40)
     await cluster.advance_to(START + 5 * MINUTE + SECOND)
 
     good = [called for called in cluster.calls if called.job.startswith("good")]

@@ -122,7 +122,16 @@ def test_eleven_hanging_lanes_leave_slots_to_a_lane_never_seen_before() -> None:
 
     assert sharing.claimable(-1, is_proven=True) >= 180
     assert sharing.claimable(-1, is_proven=False) >= 20
-    assert min(sharing.held[lane] for lane in range(11)) >= 60
+    assert min(sharing.held[lane] for lane in range(11)) >= 55
+
+
+def test_eleven_hanging_lanes_that_come_in_turn_leave_slots_too() -> None:
+    sharing = Sharing(SLOTS)
+    for lane in range(11):
+        sharing.claim(lane, LANE_SLOTS)
+
+    assert sharing.claimable(-1, is_proven=False) >= FEW_SLOTS
+    assert sharing.held[10] >= FEW_SLOTS
 
 
 def test_eleven_lanes_that_answered_before_they_hang_leave_slots_too() -> None:
@@ -132,7 +141,7 @@ def test_eleven_lanes_that_answered_before_they_hang_leave_slots_too() -> None:
     assert sharing.claimable(-1, is_proven=False) == FEW_SLOTS
 
 
-@pytest.mark.parametrize(("lanes", "each"), [(1, 100), (3, 100), (9, 75), (20, 35)])
+@pytest.mark.parametrize(("lanes", "each"), [(1, 100), (3, 100), (9, 65), (20, 31)])
 def test_slow_lanes_share_fairly_and_a_few_have_all_they_may(lanes: int, each: int) -> None:
     sharing = hung(lanes)
 
@@ -192,7 +201,7 @@ async def test_eleven_hanging_lanes_do_not_delay_a_job_that_fires_every_second(c
     good = cluster.calls_of("good")
     assert len(good) >= 14
     assert max(called.lateness for called in good) < SECOND / 2
-    assert sum(cluster.running.values()) >= 600
+    assert sum(cluster.running.values()) >= 400
 
 
 @virtually
@@ -275,5 +284,5 @@ async def test_a_lane_that_hung_has_all_its_slots_again_when_it_answers(cluster:
     answers.set()
     await cluster.advance(3 * SECOND)
 
-    assert 60 <= held <= LANE_SLOTS
+    assert 20 <= held <= LANE_SLOTS
     assert len(cluster.calls_of("hung-0")) == 200

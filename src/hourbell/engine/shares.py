@@ -5,8 +5,8 @@ calls end soon: its latest call did, and none has been out for long. Any other l
 node, or slow, or it hangs. Three limits follow, in `claimable_slots`:
 
 1. Calls claimed on probation take at most three quarters of the slots: the rest is kept for proven lanes.
-2. A lane on probation holds at most twice as many slots as are left free of those three quarters. A few lanes get all
-   they ask for, many lanes get little each, and there is something left for one more.
+2. A lane on probation takes slots while it holds less than half of what is left free of those three quarters. A few
+   lanes get all they ask for, many get little each, and some are left for one more lane, also if they come in turn.
 3. The last slots of a node go to lanes that hold few, so that proven lanes that begin to hang cannot take them all.
 
 A node with few slots has none to spare: there they go to whoever comes first.
@@ -43,7 +43,7 @@ def claimable_slots(use: SlotUse, held: int, *, is_proven: bool) -> int:
     if is_proven:
         return max(0, use.free - last, min(use.free, FEW_SLOTS - held))
     left = probation_slots(use.slots) - use.on_probation
-    fair = max((2 * left - held) // 3, int(held == 0))  # what is left then is half of what it holds, and never nothing
+    fair = max((left - 2 * held) // 3, int(held == 0))  # it then holds half of what is left, at most
     return max(0, min(left, fair, max(use.free - last, min(use.free - last // 2, FEW_SLOTS - held))))
 
 
