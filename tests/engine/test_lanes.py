@@ -8,6 +8,7 @@ import pytest
 
 from hourbell.core.policies import CatchUp, Priority
 from hourbell.core.settle import Outcome, Succeeded
+from hourbell.engine.shares import last_slots
 from hourbell.store.base import StoreUnavailable
 from hourbell.targets.base import Call
 from tests.engine.nodes import HOUR, MINUTE, SECOND, Cluster, Node, hang, takes, virtually
@@ -22,7 +23,7 @@ async def test_a_lane_whose_target_hangs_takes_no_more_than_its_limit(cluster: C
         cluster.script[f"slow-{number}"] = hang
     for number in range(50):
         await cluster.add_job(f"good-{number}", lane="good")
-    await cluster.start(slots=30)
+    await cluster.start(slots=40)
     await cluster.advance_to(START + 5 * MINUTE + SECOND)
 
     good = [called for called in cluster.calls if called.job.startswith("good")]
@@ -48,10 +49,10 @@ def test_a_node_never_makes_more_attempts_than_it_has_slots(slots: int) -> None:
         for number in range(150):
             await cluster.add_job(f"job-{number}", lane=f"lane-{number % 7}")
         await cluster.start(slots=slots)
-        await cluster.advance_to(START + MINUTE + 20 * SECOND)
+        await cluster.advance_to(START + 2 * MINUTE + 20 * SECOND)
 
-        assert most == slots
-        assert len(cluster.calls) == 150
+        assert most == slots - last_slots(slots), "the last ones are for lanes that hold few"
+        assert len(cluster.calls) == 300
 
     test()
 

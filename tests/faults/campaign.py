@@ -18,6 +18,7 @@ from tests.faults.scenarios import (
     edits,
     frozen,
     functions,
+    hostile_answers,
     isolation,
     kills,
     older_backup,
@@ -60,6 +61,7 @@ SCENARIOS: dict[str, Entry] = {
     "connections": Entry(connections.run, ("postgres",)),
     "webhooks": Entry(webhooks.run),
     "isolation": Entry(isolation.run, ("postgres",)),
+    "hostile_answers": Entry(hostile_answers.run, ("sqlite",)),
     "functions": Entry(functions.run, ("postgres",)),
     "soak": Entry(soak.run),
 }

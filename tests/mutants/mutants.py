@@ -276,6 +276,32 @@ MUTANTS = (
         (SIMULATION, "tests/engine/test_pools.py"),
     ),
     Mutant(
+        "lanes that hang leave slots to lanes that answer",
+        (Change(f"{_ENGINE}/shares.py", "if use.slots <= SMALL_NODE_SLOTS:", "if use.slots:"),),
+        (SIMULATION, "tests/engine/test_shares.py"),
+    ),
+    *(
+        Mutant(name, (Change("src/hourbell/targets/http/wire.py", old, new),), ("tests/targets/http/test_fuzz.py",))
+        for name, old, new in (
+            ("an answer that others read otherwise is the last one", "exchange.is_odd or not parser", "not parser"),
+            ("line ends after an answer are noticed", "end = _end_of_text(data)", "end = len(data)"),
+            ("a receiver that asks to close is left", "exchange.is_odd or not parser.should_keep_alive()", "False"),
+            ("a body is kept up to its limit", "if exchange.body_size > MOST_READ:", "if False:"),
+            ("headers are read up to their limit", "else MOST_HEADERS):", "else 1 << 40):"),
+        )
+    ),
+    Mutant(
+        "reading a body has a limit of its own",
+        (
+            Change(
+                "src/hourbell/targets/http/client.py",
+                "TimeLimit(self._limits, MAX_BODY_SECONDS)",
+                "TimeLimit(self._limits, 60.0)",
+            ),
+        ),
+        ("tests/targets/http/test_fuzz.py",),
+    ),
+    Mutant(
         "commits on SQLite are on disk when they return",
         (Change(f"{_STORE}/sqlite/connection.py", '"synchronous = full"', '"synchronous = normal"'),),
         ("tests/contract/test_sqlite_power_cut.py",),

@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 from tests.simulation.batch import Result, results_of
-from tests.simulation.scenario import Scenario, scenario_of
+from tests.simulation.scenario import CROWDED_SLOTS, Scenario, scenario_of
 from tests.simulation.shrink import shrink
 from tests.simulation.world import Told, simulate
 
@@ -91,9 +91,10 @@ def _show(told: Told) -> int:
 
 def _describe(scenario: Scenario) -> None:
     away = f"{scenario.latency} s away from the database"
-    limits = f"{scenario.slots} slots, {scenario.threads} threads and {scenario.connections} connections"
+    slots = CROWDED_SLOTS if scenario.crowd else scenario.slots
+    limits = f"{slots} slots, {scenario.threads} threads and {scenario.connections} connections"
     print(f"{scenario.moment:%Y-%m-%d %H:%M:%S}, {scenario.nodes} nodes with {limits}, {away}")
-    for job in scenario.jobs:
+    for job in scenario.all_jobs:
         print(f"  {job}")
     for act in scenario.acts:
         print(f"  {act}")

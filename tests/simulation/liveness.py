@@ -3,20 +3,24 @@
 The checker looks twice a second. It believes nothing of the engine: which runs could begin follows from the ledger's
 copy of the rows, which nodes are healthy from what the scenario did to them, and what they hold from the leases in the
 rows. Whatever could have moved at every look for longer than its bound has been stuck while a healthy node was idle.
+Beside lanes in which every call hangs, a lane that holds nothing on a healthy node moves whatever those lanes hold.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass
 
+from hourbell.engine.shares import last_slots, probation_slots
 from tests.simulation.changes import Row
 from tests.simulation.ledger import ENDED, SECOND, Ledger, Violation
-from tests.simulation.scenario import LEASE, THREADED
+from tests.simulation.scenario import CROWD_LANE, CROWDED_SLOTS, LEASE, THREADED
 
+HUNG = f"task:{CROWD_LANE}"
 LOOK_SECONDS = 0.5
 SETTLED_SECONDS = LEASE  # without trouble, after which a node is healthy: longer than any loop backs off
 BEGIN_SECONDS = 6.0  # a waiting run begins, a claimed one too, a due job is planned
 STUCK_SECONDS = 20.0  # a run that waits for so long is stuck
+_LOST = "lost"  # stands for the lanes of functions that go on although their lease is lost
 RECOVER_SECONDS = 1.5 * LEASE + 2.0 + BEGIN_SECONDS  # the lease, the reaper's warm-up and interval, then as above
 
 
@@ -75,23 +79,20 @@ class Liveness:
 
     def _movable_runs(self, now: int, nodes: Collection[NodeView]) -> Iterator[tuple[Hashable, tuple[float, str]]]:
         """Runs that have not begun although an idle node could begin them, each with its bound."""
-        held: Counter[tuple[bytes, bool]] = Counter()
+        held: defaultdict[bytes, Counter[str]] = defaultdict(Counter)
         for run in self._ledger.runs.values():
             if run["state"] == "running":
-                held[run["lease_owner"], run["lane"] in THREADED] += 1
-        idle = [
-            node
-            for node in nodes
-            if node.is_healthy and held[node.id, False] + max(held[node.id, True], node.threads_in_use) < node.slots
-        ]
-        has_idle_thread = any(node.threads_in_use < node.threads for node in idle)
-        if not idle:
-            return
+                held[run["lease_owner"]][run["lane"]] += 1
+        for node in nodes:
+            lost = node.threads_in_use - sum(held[node.id][lane] for lane in THREADED)
+            held[node.id][_LOST] = max(0, lost)
         healthy = {node.id for node in nodes if node.is_healthy}
         for run in self._ledger.unfinished(now):
             if run["crashes"] >= self._suspect_after:
                 continue  # a node holds one of these at a time
-            if run["lane"] in THREADED and not has_idle_thread:
+            lane = run["lane"]
+            idle = [node for node in nodes if node.is_healthy and _has_slot(node, lane, held[node.id])]
+            if not idle or (lane in THREADED and all(node.threads_in_use >= node.threads for node in idle)):
                 continue
             key = (run["id"], run["attempt"], run["state"])
             if run["state"] == "running":
@@ -117,6 +118,15 @@ class Liveness:
             if is_active and job["plan_at"] < now - SECOND // 10:
                 story = f"{job['name']} is due and not planned, its cursor is at {job['cursor_at']}"
                 yield (job["id"], job["plan_at"]), (BEGIN_SECONDS, story)
+
+
+def _has_slot(node: NodeView, lane: str, held: Counter[str]) -> bool:
+    """Tell if a node has a slot for one more run of a lane. Lanes that hang leave one to a lane that holds none."""
+    hung = sum(count for each, count in held.items() if each.startswith(HUNG))
+    if node.slots != CROWDED_SLOTS:
+        return held.total() < node.slots
+    kept = node.slots - probation_slots(node.slots) - last_slots(node.slots)
+    return not (lane.startswith(HUNG) or held[lane]) and held.total() - hung < kept
 
 
 def _described(run: Row) -> str:

@@ -22,6 +22,8 @@ LEASE = 12.0  # seconds: longer than the longest backoff, twice over, as the def
 VERBS = ("sample_time", "heartbeat", "plan_due", "lanes", "claim", "definitions", "begin", "settle", "reap", "expire")
 THREADED = frozenset({"task:a", "task:b"})  # lanes whose functions run in threads and cannot be stopped
 TROUBLE = 40.0  # seconds in which everything happens
+CROWD_LANE = "hung-"
+CROWD, CROWDED_SLOTS = 8, 48
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class JobSpec:
     window: float | None
     jitter: float
     max_age: float
-    behaviour: str  # quick, slow, fails, kills, hangs
+    behaviour: str  # quick, slow, fails, kills, hangs, crowds
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,11 @@ class Scenario:
     acts: tuple[Act, ...] = field(default=())
     connections: int = 6  # that the loops and attempts of a node share
     threads: int = 32  # that the runs in `THREADED` lanes share on each node
+    crowd: int = 0  # lanes besides those of the jobs, in which every call hangs; there are then fewer slots than calls
+
+    @property
+    def all_jobs(self) -> tuple[JobSpec, ...]:
+        return *self.jobs, *(_hanging(number) for number in range(self.crowd))
 
 
 def scenario_of(seed: int) -> Scenario:
@@ -93,6 +100,7 @@ def scenario_of(seed: int) -> Scenario:
         acts=tuple(acts),
         connections=random.choice([1, 2, 6]),
         threads=random.choice([1, 3, 32]),
+        crowd=random.choice([0, 0, 0, 0, 0, 0, 0, CROWD]),
     )
 
 
@@ -114,6 +122,26 @@ def _job(random: Random, number: int, moment: datetime) -> JobSpec:
         jitter=random.choice([0.0, 0.0, 3.0]),
         max_age=random.choice([45.0, 86_400.0, 86_400.0]),
         behaviour="kills" if kills else random.choice(["quick", "slow", "slow", "fails", "hangs"]),
+    )
+
+
+def _hanging(number: int) -> JobSpec:
+    """A job that fires every second in a lane of its own, in which nothing answers."""
+    return JobSpec(
+        name=f"hangs-{number}",
+        schedule="every 1s",
+        timezone="UTC",
+        catch_up="all",
+        overlap="allow",
+        at_most_once=False,
+        attempts=50,
+        backoff=1.0,
+        lane=f"{CROWD_LANE}{number}",
+        priority="normal",
+        window=None,
+        jitter=0.0,
+        max_age=86_400.0,
+        behaviour="crowds",
     )
 
 

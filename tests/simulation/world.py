@@ -31,7 +31,7 @@ from tests.simulation.ledger import ENDED, SECOND, Commit, Ledger, Violation
 from tests.simulation.liveness import LOOK_SECONDS, SETTLED_SECONDS, STUCK_SECONDS, Liveness, NodeView
 from tests.simulation.loop import Standstill, run_seeded
 from tests.simulation.oracle import microseconds
-from tests.simulation.scenario import LEASE, THREADED, TROUBLE, Act, JobSpec, Scenario
+from tests.simulation.scenario import CROWDED_SLOTS, LEASE, THREADED, TROUBLE, Act, JobSpec, Scenario
 from tests.sqlite_database import SqliteDatabase
 
 BY = "simulation"
@@ -107,6 +107,7 @@ class World:
         self.cluster = cluster
         self._scenario = scenario
         self._told = told
+        self._slots = CROWDED_SLOTS if scenario.crowd else scenario.slots
         self._changes = Changes(cluster.database.path)
         self._ledger = Ledger(
             self._changes,
@@ -145,7 +146,7 @@ class World:
             retention=timedelta(seconds=scenario.retention),
             keep_runs=2,
             prune_interval=timedelta(seconds=10),
-            slots=scenario.slots,
+            slots=self._slots,
             poison_after=scenario.poison_after,
         )
 
@@ -198,13 +199,13 @@ class World:
         is_up = not (node.is_frozen or node.is_cut_off or node.id in self._stopping or self.cluster.is_out)
         is_healthy = is_up and elapsed - troubled_until > SETTLED_SECONDS
         threads = (self._scenario.threads, self._threads_in_use[node.id])
-        return NodeView(node.id.bytes, is_healthy, self._scenario.slots, *threads)
+        return NodeView(node.id.bytes, is_healthy, self._slots, *threads)
 
     async def _happen(self) -> None:
         for number in range(self._scenario.nodes):
             await self._start()
             await self.cluster.advance(0.1 + 0.7 * number)
-        for spec in self._scenario.jobs:
+        for spec in self._scenario.all_jobs:
             await self.cluster.control.create_job(_definition(spec), _job_id(spec), self.cluster.now(), BY)
             self._commit("create")
         begun = self.cluster.time.elapsed()
@@ -234,7 +235,7 @@ class World:
         await self._start()
         await self.cluster.advance(PLANNED)
         self._ledger.hold_planned(self._now())
-        for spec in self._scenario.jobs:
+        for spec in self._scenario.all_jobs:
             if await self.cluster.control.get_job(_job_id(spec)) is not None:
                 await self._pause(_job_id(spec))
         await self.cluster.advance(LEASE / 2)  # for those who woke up late to do what they still mean to do
@@ -511,7 +512,7 @@ class World:
         luck = _digest(self._scenario.seed, run.id, run.attempt)
         if not self._is_calm and (behaviour == "slow" or luck[0] < 32):
             await asyncio.sleep((0.1, 4.0, 8.0, 20.0)[luck[1] % 4])
-        if behaviour == "hangs" and luck[3] < 64:
+        if behaviour == "crowds" or (behaviour == "hangs" and luck[3] < 64):
             await self._calm.wait()
         await self._meddle(node, call, "last byte")
         fails = behaviour == "fails" and luck[2] < 128 and not self._is_calm
@@ -519,7 +520,7 @@ class World:
         return Failed("bad luck") if fails else Succeeded()
 
     def _behaviour_of(self, name: str) -> str:
-        return next(spec.behaviour for spec in self._scenario.jobs if spec.name == name)
+        return next(spec.behaviour for spec in self._scenario.all_jobs if spec.name == name)
 
     async def _meddle(self, node: Node, call: Call, point: str) -> None:
         for waiting in self._deliveries:

@@ -20,10 +20,11 @@ from hourbell.core.job import Definition
 from hourbell.core.notes import Notes
 from hourbell.core.policies import RETRY_PRESETS, Overlap
 from hourbell.core.run import Run
-from hourbell.core.settle import Failed, Interrupted, Outcome, Unstarted, settle
+from hourbell.core.settle import Failed, Interrupted, Outcome, Succeeded, Unstarted, settle
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.leases import Leases
 from hourbell.engine.settler import Settler
+from hourbell.engine.shares import Probation
 from hourbell.engine.time import DatabaseClock
 from hourbell.store.base import EngineStore, Held, OpenTransaction, Settled, TransactionStore
 from hourbell.targets.base import Call, Target, Transaction
@@ -48,9 +49,11 @@ class Attempting(Call):
         "begun",
         "held",
         "is_settled",
+        "on_probation",
         "pool",
         "started",
         "stop",
+        "taken_at",
         "target",
         "task",
         "trusted_until",
@@ -65,6 +68,8 @@ class Attempting(Call):
         self.target = target
         self.pool: Pool | None = None
         self.trusted_until = trusted_until  # elapsed seconds
+        self.taken_at = 0.0  # likewise
+        self.on_probation = False
         self.task: asyncio.Task[None] | None = None
         self.stop: Outcome | None = None  # what to settle it as when it is stopped from outside
         self.started = False  # its task has made its first step
@@ -104,6 +109,7 @@ class Attempts:
         events: EngineEvents,
         luck: Callable[[], float],
         transactions: TransactionStore | None,
+        probation: Probation,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -113,6 +119,7 @@ class Attempts:
         self._events = events
         self._luck = luck
         self._transactions = transactions
+        self._probation = probation
         self._held: dict[Held, Attempting] = {}
         self._in_lane: Counter[str] = Counter()  # without what is settled
         self._in_pool: Counter[Pool] = Counter()  # likewise
@@ -171,6 +178,7 @@ class Attempts:
         taken = list(new.values())
         self._held |= new
         self._in_lane.update([attempting.run.lane for attempting in taken])
+        self._put_on_probation(taken, targets)
         pools = {lane: pool for lane, target in targets.items() if (pool := target.pool(lane)) is not None}
         if pools:
             for attempting in taken:
@@ -178,6 +186,21 @@ class Attempts:
                 if pool is not None:
                     self._in_pool[pool] += 1
         return taken
+
+    def _put_on_probation(self, taken: Sequence[Attempting], lanes: Iterable[str]) -> None:
+        """Note since when attempts take a slot, and which of them were claimed before their lane was proven."""
+        taken_at = self._probation.elapsed()
+        unproven = {lane for lane in lanes if not self._probation.is_proven(lane)}
+        for attempting in taken:
+            attempting.taken_at = taken_at
+            if unproven and attempting.run.lane in unproven:
+                attempting.on_probation = True
+                self._probation.calls += 1
+
+    def find_slow_lanes(self) -> None:
+        """Find the lanes with an attempt that has been under way for long."""
+        held = self._held.values()
+        self._probation.look((each.run.lane, each.taken_at) for each in held if not each.is_settled)
 
     def start(self, taken: Iterable[Attempting]) -> None:
         create_task = asyncio.get_running_loop().create_task
@@ -331,6 +354,10 @@ class Attempts:
         attempting.is_settled = True
         self._unwritten += 1
         self._leave_lane(attempting.run.lane)
+        if attempting.on_probation:
+            self._probation.calls -= 1
+        if attempting.begun and isinstance(outcome, (Succeeded, Failed)):
+            self._probation.ended(attempting.run.lane, attempting.taken_at)
         if attempting.pool is not None:
             self._in_pool[attempting.pool] -= 1
 

@@ -24,6 +24,7 @@ from hourbell.engine.planner import Planner
 from hourbell.engine.reaper import Reaper
 from hourbell.engine.runner import Runner
 from hourbell.engine.settler import Settler
+from hourbell.engine.shares import Probation
 from hourbell.engine.time import DatabaseClock
 from hourbell.metrics import Metrics
 from hourbell.store.audit_chain import AuditChainStore
@@ -83,6 +84,7 @@ class Engine:
         self._leases = leases = Leases(settings.lease, elapsed)
         self._events = events = EngineEvents(metrics)
         self.settler = Settler(store, events=events, on_slots=self._wake_runner, on_written=self._on_written)
+        probation = Probation(elapsed)
         self.attempts = Attempts(
             store,
             self.clock,
@@ -92,6 +94,7 @@ class Engine:
             events=events,
             luck=luck,
             transactions=transactions,
+            probation=probation,
         )
         self.runner = Runner(
             store,
@@ -103,6 +106,7 @@ class Engine:
             events=events,
             elapsed=elapsed,
             slots=settings.slots,
+            probation=probation,
             suspect_after=suspect_after(settings.poison_after),
         )
         self.heartbeat = Heartbeat(

@@ -3,7 +3,8 @@
 1. `tick` learns which lanes have ready runs (a scan at most once a second, and hints in between).
 2. It claims at most as many as there are free slots, lane by lane and in portions, so that some are delivered while
    others are claimed, and for lanes that share a pool no more than it has free places: what this node cannot begin is
-   left to others. The claim is committed before anything leaves.
+   left to others. Lanes that hang leave slots to lanes that answer (`shares.py`). The claim is committed before
+   anything leaves.
 3. Each claimed run gets its definition and its secrets, and becomes an attempt (`attempts.py`).
 """
 
@@ -18,6 +19,7 @@ from hourbell.engine.events import EngineEvents
 from hourbell.engine.lanes import Lanes, Portion, Served
 from hourbell.engine.leases import Leases
 from hourbell.engine.loop import NotAsked
+from hourbell.engine.shares import Probation, SlotUse, claimable_slots
 from hourbell.engine.time import DatabaseClock
 from hourbell.store.base import EngineStore, Want
 from hourbell.store.rows import UNREADABLE
@@ -46,6 +48,7 @@ class Runner:
         events: EngineEvents,
         elapsed: Callable[[], float],
         slots: int,
+        probation: Probation,
         suspect_after: int,
     ) -> None:
         self._store = store
@@ -57,6 +60,7 @@ class Runner:
         self._events = events
         self._elapsed = elapsed
         self._slots = slots
+        self._probation = probation
         self._suspect_after = suspect_after
         self._portion = Portion()
         self._lanes = Lanes()
@@ -124,6 +128,7 @@ class Runner:
     async def _look_at_lanes(self) -> None:
         self._lanes.begin_look(self._elapsed())
         self._attempts.settle_dead()
+        self._attempts.find_slow_lanes()
         try:
             found = await self._store.lanes(self._clock.now())
         except BaseException:
@@ -134,7 +139,8 @@ class Runner:
 
     def _wants(self, lanes: list[str]) -> list[Want]:
         """What to ask of these lanes for the free slots."""
-        free = min(self._free, self._portion.size)
+        use = SlotUse(self._slots, self._free, self._probation.calls)
+        free = min(use.free, self._portion.size)
         wants: list[Want] = []
         left: dict[Pool, int] = {}  # places that no lane was given yet
         share = self._portion.of_lane(len(lanes))
@@ -144,14 +150,16 @@ class Runner:
                 break
             if target is None:
                 continue
-            most = target.slots(lane)
-            take = min(free, share if most is None else min(share, most - self._attempts.in_lane(lane)))
+            most, held, is_proven = target.slots(lane), self._attempts.in_lane(lane), self._probation.is_proven(lane)
+            take = min(free, share if most is None else min(share, most - held))
+            take = min(take, claimable_slots(use, held, is_proven=is_proven))
             pool = target.pool(lane)
             if pool is not None:
                 take = min(take, _part_of(left.setdefault(pool, self._attempts.free_in(pool)), len(lanes)))
             if take > 0:
                 wants.append(Want(lane, take, self._oldest(take)))
                 free -= take
+                use = use.after(take, is_proven=is_proven)
                 if pool is not None:
                     left[pool] -= take
         return wants

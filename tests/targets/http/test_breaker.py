@@ -1,6 +1,7 @@
-"""A receiver that is down gets one attempt at a time, with growing rests, and everything again once it answers."""
+"""A receiver that is down gets one attempt at a time, with growing rests, and one that hangs gets a few; both get
+everything again once they answer."""
 
-from hourbell.targets.http.breaker import TRIP_AFTER, Breaker
+from hourbell.targets.http.breaker import SILENT_SECONDS, SILENT_SLOTS, TRIP_AFTER, Breaker
 
 
 class Clock:
@@ -66,3 +67,52 @@ def test_attempts_under_way_when_it_tripped_do_not_make_the_rest_longer() -> Non
 def test_tripping_is_told_once() -> None:
     breaker = Breaker(Clock())
     assert [breaker.unwell("a") for _ in range(TRIP_AFTER + 2)].count(True) == 1
+
+
+def silent(clock: Clock, seconds: float, *, answered_after: float | None = None) -> Breaker:
+    """A lane with calls out and no answer for so long; before that, perhaps, one that took a while."""
+    breaker = Breaker(clock)
+    began = breaker.begin("a")
+    for _ in range(99):
+        breaker.begin("a")
+    if answered_after is not None:
+        clock.now += answered_after
+        breaker.well("a", began)
+        breaker.end("a")
+    clock.now += seconds
+    return breaker
+
+
+def test_a_lane_whose_calls_hang_shrinks_to_a_few_slots_until_it_answers() -> None:
+    clock = Clock()
+    breaker = silent(clock, SILENT_SECONDS)
+    assert breaker.slots("a", 100) == 100
+    clock.now += 0.1
+    assert (breaker.slots("a", 100), breaker.slots("a", 2), breaker.slots("b", 100)) == (SILENT_SLOTS, 2, 100)
+
+    breaker.well("a", 0.0)
+    assert breaker.slots("a", 100) == 100
+
+
+def test_a_receiver_that_always_takes_twenty_seconds_keeps_its_slots() -> None:
+    assert silent(Clock(), 30, answered_after=20).slots("a", 100) == 100
+    assert silent(Clock(), 41, answered_after=20).slots("a", 100) == SILENT_SLOTS
+
+
+def test_quick_answers_make_a_slow_one_forgotten() -> None:
+    clock = Clock()
+    breaker = silent(clock, 0, answered_after=20)
+    for _ in range(40):
+        breaker.well("a", clock.now)
+    clock.now += SILENT_SECONDS + 0.1
+
+    assert breaker.slots("a", 100) == SILENT_SLOTS
+
+
+def test_a_lane_without_calls_is_not_silent() -> None:
+    clock = Clock()
+    breaker = silent(clock, 60)
+    for _ in range(100):
+        breaker.end("a")
+
+    assert breaker.slots("a", 100) == 100

@@ -152,6 +152,18 @@ async def test_a_slow_body_ends_with_the_attempts_time(transport: Transport) -> 
     assert 0 < len(response.body) < 20
 
 
+async def test_a_body_that_trickles_for_ever_is_left_long_before_the_attempts_time(
+    transport: Transport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hourbell.targets.http.client.MAX_BODY_SECONDS", 0.5)
+    async with receiving(drips(LINE + b"Content-Length: 99999\r\n\r\n", b"x" * 99_999)) as receiver:
+        response = await send(transport, receiver.port, timeout=60)
+        await until(lambda: receiver.open == 0)
+
+    assert (response.status, response.is_whole) == (200, False)
+    assert 0 < len(response.body) < 99_999
+
+
 async def test_headers_just_short_enough_are_taken(transport: Transport) -> None:
     said = LINE + b"A: b\r\n" * 10_000 + b"Content-Length: 200000\r\n\r\n" + bytes(200_000)
     async with receiving(answers(said)) as receiver:

@@ -30,6 +30,27 @@ async def test_a_connection_is_used_again(transport: Transport) -> None:
     assert (receiver.connections, len(receiver.requests)) == (1, 5)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        OK + b"\r\n",
+        OK + b"\n\n\n\n\n\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n\n",
+        b"HTTP/1.1 103 Early Hints\r\n\r\n" + OK,
+        b"HTTP/1.1 200 OK\r\nA: b\r\n c\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length : 0\r\n\r\n",
+    ],
+)
+async def test_a_connection_is_left_after_an_answer_whose_end_others_see_elsewhere(
+    transport: Transport, said: bytes
+) -> None:
+    async with receiving(answers(said)) as receiver:
+        for _ in range(2):
+            assert (await transport.send(a_request(receiver.port), yes)).status == 200
+
+    assert receiver.connections == 2
+
+
 async def test_a_connection_is_used_for_its_own_name_only(transport: Transport) -> None:
     async with receiving(answers(OK)) as receiver:
         await transport.send(a_request(receiver.port, host="one.example"), yes)

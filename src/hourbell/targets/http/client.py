@@ -15,7 +15,7 @@ from hourbell.targets.http.addresses import Address
 from hourbell.targets.http.dial import Dialler, Gate
 from hourbell.targets.http.idle import IdleWires
 from hourbell.targets.http.phases import Stopwatch
-from hourbell.targets.http.transport import MOST_READ, NotBegun, Request, Response, TransportError
+from hourbell.targets.http.transport import MAX_BODY_SECONDS, MOST_READ, NotBegun, Request, Response, TransportError
 from hourbell.targets.http.wire import Exchange, Wire
 from hourbell.targets.time_limits import TimeLimit, TimeLimits
 
@@ -59,7 +59,7 @@ class WireTransport:
                 if not exchange.has_headers:
                     raise TransportError(exchange.failure, begun=True)
                 watch.start("read")
-                await wire.wait_for_end(exchange)
+                await self._read_body(wire, exchange)
         except TransportError as error:
             error.phases = watch.phases()
             raise
@@ -102,6 +102,18 @@ class WireTransport:
             self._end(wire, may_keep=False)
             raise
         return wire
+
+    async def _read_body(self, wire: Wire, exchange: Exchange) -> None:
+        """Wait for the end of the body, but not for long: a receiver that trickles it must not keep the slot."""
+        if exchange.is_over:
+            return
+        limit = TimeLimit(self._limits, MAX_BODY_SECONDS)
+        try:
+            with limit:
+                await wire.wait_for_end(exchange)
+        except TimeoutError:
+            if not limit.is_over:
+                raise
 
     def _kept(self, url: Url, addresses: Sequence[Address]) -> Wire | None:
         while (wire := self._idle.take(url.origin, addresses)) is not None:

@@ -6,6 +6,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 from hourbell.core.settle import Answer, Failed, Outcome, Succeeded
+from hourbell.targets.http.masking import mask_secrets
 from hourbell.targets.http.transport import Response
 
 _ASK_AGAIN = frozenset({408, 425, 429})
@@ -18,7 +19,7 @@ _HIDDEN = frozenset({"set-cookie", "set-cookie2", "authorization", "proxy-author
 
 
 def outcome_of(response: Response, now: datetime, hidden: Iterable[str] = ()) -> Outcome:
-    """What an answer makes of the attempt. The texts in `hidden` do not appear in what is kept."""
+    """What an answer makes of the attempt. The texts in `hidden` do not appear in what is kept, in no common form."""
     answer = Answer(response.status, excerpt_of(response, hidden), response.phases)
     status = response.status
     if 200 <= status <= 299:
@@ -61,10 +62,7 @@ def excerpt_of(response: Response, hidden: Iterable[str] = ()) -> str:
     else:
         text = response.body.decode(errors="replace")
     excerpt = "\n".join([*lines, "", text]) if text else "\n".join(lines)
-    for secret in hidden:  # before anything is cut off, and a token also without the scheme before it
-        for part in (secret, secret.rpartition(" ")[2]):
-            excerpt = excerpt.replace(part, "***") if part else excerpt
-    excerpt = excerpt[:_MOST_EXCERPT]
+    excerpt = mask_secrets(excerpt, hidden, _MOST_EXCERPT)
     if excerpt.translate(_BLANKS).isprintable():
         return excerpt
     return "".join(char if char in "\n\t" or char.isprintable() else "�" for char in excerpt)

@@ -68,8 +68,10 @@ class HttpTarget:
             request = _request(version, call, secrets)
         except (TargetError, TemplateError, CannotOpen, WrongOrigin) as error:
             return Failed(str(error), retryable=isinstance(error, CannotOpen), begun=False)
-        await asyncio.sleep(0)  # what was claimed together is made in a row, and then sent: that keeps caches warm
+        lane = call.run.lane
+        called_at = self._breaker.begin(lane)
         try:
+            await asyncio.sleep(0)  # what was claimed together is made in a row, and then sent: that keeps caches warm
             response = await self._transport.send(request, call.begin)
         except NotBegun:
             return Unstarted()
@@ -77,9 +79,12 @@ class HttpTarget:
             # A name may lead somewhere else the next time; an address never does.
             return Failed(str(refused), retryable=not version.http.url.is_address, begun=False)
         except TransportError as error:
-            self._note_trouble(call.run.lane)
+            self._note_trouble(lane)
             return Failed(str(error), begun=error.begun, answer=Answer(phases=error.phases))
-        self._breaker.well(call.run.lane)
+        else:
+            self._breaker.well(lane, called_at)
+        finally:
+            self._breaker.end(lane)
         return outcome_of(response, call.now, hidden=secrets.headers.values())
 
     async def close(self) -> None:

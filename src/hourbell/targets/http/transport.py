@@ -13,6 +13,7 @@ from hourbell.core.url import Url
 
 MOST_READ = 65_536  # bytes of an answer's body; the rest is not read
 MOST_HEADERS = 65_536  # bytes of an answer's status line and headers
+MAX_BODY_SECONDS = 5.0  # to read an answer's body, counted from its last header; the rest is not read
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,8 @@ class Transport(Protocol):
 
         `begin` is awaited once, when the connection is there and nothing has been sent yet; if it answers False,
         NotBegun is raised and nothing is sent. An answer that is not 1xx counts from its last header on: if its body
-        stalls or breaks off, what came of it is the answer. Cancelling closes the connection, unless all is over.
+        stalls, breaks off or takes longer than MAX_BODY_SECONDS, what came of it is the answer. Cancelling closes the
+        connection, unless all is over.
         """
 
     async def close(self) -> None:

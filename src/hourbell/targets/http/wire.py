@@ -4,10 +4,14 @@ A wire carries one exchange at a time: a request, and one answer to it. Interim 
 the answer, or unasked, spoils the wire for reuse. It takes no more than MOST_HEADERS bytes until an answer's headers
 are complete, MOST_TAKEN in all and little more than MOST_READ of the body, so that no receiver can fill the memory, and
 an answer whose headers have come stays an answer whatever is wrong with its body.
+
+The parser is lenient, which does no harm to one answer. A wire is used again only if a strict reader would see the end
+of the answer in the same place.
 """
 
 import asyncio
 import errno
+import re
 import select
 from dataclasses import dataclass, field
 from typing import cast
@@ -19,6 +23,9 @@ from hourbell.targets.http.addresses import Address
 from hourbell.targets.http.transport import MOST_HEADERS, MOST_READ
 
 MOST_TAKEN = 8 * MOST_READ  # bytes of an answer as they come; a body in chunks of one byte takes six for each
+_BLANKS = (b" ", b"\t", b"")
+_HEAD_END = re.compile(rb"\n\r?\n")
+_MAX_LINE_END_BYTES = 4  # of an answer's last two lines
 _SWITCHING = 101
 # What these let pass does no harm to somebody who reads one answer, and some receivers have always written it.
 _LENIENCIES = {"lenient_headers": True, "lenient_optional_cr_before_lf": True, "lenient_spaces_after_chunk_size": True}
@@ -35,7 +42,9 @@ class Exchange:
     has_headers: bool = False  # all of them, so that there is an answer
     is_over: bool = False  # nothing of it comes any more
     is_whole: bool = False
+    is_odd: bool = False  # others might read it otherwise, so that nothing may follow it
     failure: str = ""  # why there is no answer, if it is over without one
+    tail: bytes = b""  # the last bytes of what came before the headers were complete
     taken: int = 0  # bytes, as those below
     header_size: int = 0
     body_size: int = 0
@@ -126,6 +135,10 @@ class Wire(asyncio.Protocol):
             self._is_spoilt = True
             self.why_gone = failures.UNASKED
         else:
+            if not exchange.has_headers:
+                head = exchange.tail + data if exchange.tail else data
+                exchange.is_odd |= _has_folded_line(head)
+                exchange.tail = head[1 - _MAX_LINE_END_BYTES :]
             exchange.taken += len(data)
             self._parse(data, exchange)
             if exchange.taken > (MOST_TAKEN if exchange.has_headers else MOST_HEADERS):
@@ -146,12 +159,14 @@ class Wire(asyncio.Protocol):
         if exchange.is_over:
             self._is_spoilt = True  # by a second answer
         else:
+            exchange.is_odd |= exchange.status > 0  # an interim answer went before it
             exchange.headers.clear()  # those of an interim answer, and its trailers
             exchange.header_size = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
         exchange = self._exchange
         if not exchange.has_headers:  # else it is a trailer
+            exchange.is_odd |= name[-1:] in _BLANKS  # before the colon
             exchange.headers.append((name, value.strip(b" \t")))
             exchange.header_size += len(name) + len(value) + len(b": \r\n")
 
@@ -193,8 +208,14 @@ class Wire(asyncio.Protocol):
 
     def _parse(self, data: bytes, exchange: Exchange) -> None:
         assert self._parser is not None  # as long as an exchange is not over
+        end = _end_of_text(data)
         try:
-            self._parser.feed_data(data)
+            self._parser.feed_data(data[:end] if end < len(data) else data)
+            for byte in data[end:]:  # the parser skips line ends after an answer: they must not pass unnoticed
+                if exchange.is_over:
+                    self._is_spoilt = True
+                    return
+                self._parser.feed_data(bytes((byte,)))
         except HttpParserUpgrade:
             self._is_spoilt = True
         except HttpParserCallbackError:
@@ -205,7 +226,7 @@ class Wire(asyncio.Protocol):
 
     def _complete(self, exchange: Exchange, parser: HttpResponseParser) -> None:
         exchange.is_over = exchange.is_whole = True
-        self._is_spoilt = not parser.should_keep_alive()
+        self._is_spoilt = exchange.is_odd or not parser.should_keep_alive()
         self._wake()
 
     def _break_off(self, exchange: Exchange, failure: str = "") -> None:
@@ -226,3 +247,20 @@ class Wire(asyncio.Protocol):
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+
+def _end_of_text(data: bytes) -> int:
+    """Return where the last line ends of a piece begin, four at most: as many as an answer can end with."""
+    end = len(data)
+    while end and data[end - 1] in b"\r\n" and len(data) - end < _MAX_LINE_END_BYTES:
+        end -= 1
+    return end
+
+
+def _has_folded_line(data: bytes) -> bool:
+    """Tell if a line of the headers begins with a blank, which some take for the end of all headers."""
+    if b"\n " not in data and b"\n\t" not in data:
+        return False
+    end = _HEAD_END.search(data)
+    head = data if end is None else data[: end.start()]
+    return b"\n " in head or b"\n\t" in head
