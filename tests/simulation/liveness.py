@@ -83,16 +83,21 @@ class Liveness:
         for run in self._ledger.runs.values():
             if run["state"] == "running":
                 held[run["lease_owner"]][run["lane"]] += 1
+        has_thread = set()
         for node in nodes:
-            lost = node.threads_in_use - sum(held[node.id][lane] for lane in THREADED)
-            held[node.id][_LOST] = max(0, lost)
+            claimed = sum(held[node.id][lane] for lane in THREADED)
+            held[node.id][_LOST] = max(0, node.threads_in_use - claimed)
+            if max(claimed, node.threads_in_use) < node.threads:
+                has_thread.add(node.id)
         healthy = {node.id for node in nodes if node.is_healthy}
         for run in self._ledger.unfinished(now):
             if run["crashes"] >= self._suspect_after:
                 continue  # a node holds one of these at a time
             lane = run["lane"]
             idle = [node for node in nodes if node.is_healthy and _has_slot(node, lane, held[node.id])]
-            if not idle or (lane in THREADED and all(node.threads_in_use >= node.threads for node in idle)):
+            if lane in THREADED:
+                idle = [node for node in idle if node.id in has_thread]
+            if not idle:
                 continue
             key = (run["id"], run["attempt"], run["state"])
             if run["state"] == "running":
