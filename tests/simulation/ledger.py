@@ -356,9 +356,8 @@ class Ledger:
             _hold(waiting <= MOST_WAITING, f"I14: {name} has {waiting} runs waiting")
         if valid["enabled"] and commit.verb in ("plan_due", "edit", "pause"):
             now = row["cursor_at"] if valid is was else commit.at
-            if (
-                added
-            ):  # a pass that had to wait decides by a later time than it was asked at, and moves the cursor there
+            # A pass that had to wait decides by a later time than it was asked at, and moves the cursor there.
+            if added:
                 now = max(added[0]["planned_at"], row["cursor_at"])
             wanted = runs_of(valid, sorted(due), now, unfinished)
             got = sorted(run["scheduled_at"] for run in added)
