@@ -181,6 +181,7 @@ def test_several_nodes_on_one_file_see_each_others_checkpoints_and_go_on(folder:
 def test_a_node_is_not_ready_as_soon_as_the_disk_takes_no_more_and_recovers_unaided(folder: Path) -> None:
     with Server(folder) as server:
         assert create_job(server.wait_until_serving(), "before").status_code == 201
+        until(lambda: '"event": "audit_chained"' in server.log, "the entry's link")
         time.sleep(5.1)  # the last write that went well is no news any more
         limit_files(server, 4_096)
         full, error = ready(server)

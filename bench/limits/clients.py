@@ -22,9 +22,10 @@ from hourbell import clock
 from hourbell.core.job import Definition
 from hourbell.core.networks import LOOPBACK
 from hourbell.core.run import Run
+from hourbell.core.secret_headers import SIGNING
 from hourbell.core.signing import new_secret
 from hourbell.core.states import Kind, RunState
-from hourbell.sealing import SIGNING, KeyRing, Plain
+from hourbell.sealing import KeyRing, Plain
 from hourbell.targets.base import Call
 from hourbell.targets.http.addresses import Guard, kept_for_a_minute, own_addresses
 from hourbell.targets.http.client import WireTransport

@@ -26,9 +26,10 @@ from bench.limits.processes import cpu_of_family
 from hourbell.core.definition_json import definition_to_json
 from hourbell.core.job import Definition
 from hourbell.core.schedule import TZDATA_VERSION
+from hourbell.core.secret_headers import SIGNING
 from hourbell.core.signing import SECRET_BYTES, new_secret
 from hourbell.core.target import lane_of
-from hourbell.sealing import SIGNING, KeyRing, Plain, Sealed
+from hourbell.sealing import KeyRing, Plain, Sealed
 
 _SCHEDULE = "0 3 1 1 *"
 _FAR = timedelta(days=3_650)
@@ -133,7 +134,8 @@ class Sqlite:
                 [(each.id.bytes, each.definition_text, now) for each in jobs],
             )
             self._connection.executemany(
-                "insert into hourbell_secrets values (?, ?, ?, ?, ?, null, ?)",
+                """insert into hourbell_secrets (id, job_id, field, key_id, sealed, created_at)
+                   values (?, ?, ?, ?, ?, ?)""",
                 [
                     (secret.id.bytes, secret.job_id.bytes, secret.field, secret.key_id, secret.sealed, now)
                     for secret in (each.secret for each in jobs)
@@ -218,7 +220,8 @@ class Postgres:
             [(each.id, each.definition_text, now) for each in jobs],
         )
         self._write(
-            "insert into hourbell.secrets values ($1, $2, $3, $4, $5, null, $6)",
+            """insert into hourbell.secrets (id, job_id, field, key_id, sealed, created_at)
+               values ($1, $2, $3, $4, $5, $6)""",
             [
                 (secret.id, secret.job_id, secret.field, secret.key_id, secret.sealed, now)
                 for secret in (each.secret for each in jobs)

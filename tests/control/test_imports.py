@@ -23,11 +23,10 @@ class BrokenOff(Exception):
     pass
 
 
-async def lines(count: int, *, breaks_off: bool = False) -> AsyncIterator[bytes]:
-    for number in range(count):
-        yield json.dumps(
-            {"name": f"job-{number}", "schedule": "@daily", "target": {"type": "queue", "queue": "a"}}
-        ).encode()
+async def lines(count: int, *, breaks_off: bool = False) -> AsyncIterator[tuple[int, bytes]]:
+    for number in range(1, count + 1):
+        job = {"name": f"job-{number}", "schedule": "@daily", "target": {"type": "queue", "queue": "a"}}
+        yield number, json.dumps(job).encode()
     if breaks_off:
         raise BrokenOff
 

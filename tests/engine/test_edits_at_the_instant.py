@@ -20,6 +20,7 @@ import pytest
 
 from hourbell.control.jobs import Jobs
 from hourbell.control.rules import Rules
+from hourbell.control.secrets import Secrets
 from hourbell.control.user import User
 from hourbell.core.job import Job
 from hourbell.core.policies import CatchUp
@@ -101,14 +102,20 @@ class World:
         self.random = random
         self.line = Line(cluster.control, random)
         skew = random.uniform(-1, 1) * SKEW
+        secrets = Secrets(
+            cluster.database.secrets(), cluster.control, None, new_id=self._new_id, random_bytes=random.randbytes
+        )
         self.jobs = Jobs(
             self.line,  # type: ignore[arg-type]
             cluster.database.lists(),
             rules=Rules(forbids=lambda _address, _port: None),
-            secrets=None,
+            secrets=secrets,
             now=lambda: cluster.now() + skew,
-            new_id=lambda: UUID(int=random.getrandbits(128)),
+            new_id=self._new_id,
         )
+
+    def _new_id(self) -> UUID:
+        return UUID(int=self.random.getrandbits(128))
 
     async def run(self, nodes: int) -> list[Trial]:
         cluster, random = self.cluster, self.random

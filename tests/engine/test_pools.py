@@ -163,7 +163,7 @@ async def test_a_node_is_not_ready_while_all_places_of_a_pool_are_overdue(cluste
     pool.mark_overdue("second", "stuck")
     readiness = await _readiness(node.engine, stores)
     assert (readiness.is_ready, readiness.pools) == (False, (PoolUse("pool-2", 2, 2, {"stuck": 2}),))
-    assert "stuck (2)" in readiness.reasons[0]
+    assert "stuck (2)" in readiness.reasons(with_names=True)[0]
 
     pool.leave("first")
     assert (await _readiness(node.engine, stores)).is_ready

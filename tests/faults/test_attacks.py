@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.full
 SECONDS = 5.0  # of quiet, and of each attack
 ADDED_SECONDS = 1.0  # that an attack may add to the largest lateness
 ATTACKERS = 4
+KEPT = 1_000  # connections that one attacker holds
 TICKING = """
 import time
 from hourbell import Scheduler
@@ -61,11 +63,29 @@ class Target:
 Attack = Callable[[Target, threading.Event], None]
 
 
+@contextmanager
+def keeping() -> Iterator[Callable[[socket.socket], socket.socket]]:
+    """Keep sockets open, the last `KEPT` of them, so that the attacker has descriptors left itself."""
+    kept: deque[socket.socket] = deque()
+
+    def keep(raw: socket.socket) -> socket.socket:
+        kept.append(raw)
+        if len(kept) > KEPT:
+            kept.popleft().close()
+        return raw
+
+    try:
+        yield keep
+    finally:
+        for raw in kept:
+            raw.close()
+
+
 def half_open(target: Target, stop: threading.Event) -> None:
-    with ExitStack() as stack:
+    with keeping() as keep:
         while not stop.is_set():
             with suppress(OSError):
-                stack.enter_context(closing(target.raw()))
+                keep(target.raw())
 
 
 def trickling_headers(target: Target, stop: threading.Event) -> None:
@@ -126,10 +146,10 @@ def ambiguous_requests(target: Target, stop: threading.Event) -> None:
 
 def event_streams(target: Target, stop: threading.Event) -> None:
     head = f"GET /api/v1/events HTTP/1.1\r\n{HOST}Authorization: {target.bearer('viewer')['Authorization']}\r\n\r\n"
-    with ExitStack() as stack:
+    with keeping() as keep:
         while not stop.is_set():
             with suppress(OSError):
-                raw = stack.enter_context(closing(target.raw()))
+                raw = keep(target.raw())
                 raw.sendall(head.encode())
                 raw.recv(1_000)
 
@@ -143,6 +163,16 @@ def import_of_nothing(target: Target, stop: threading.Event) -> None:
         target,
         stop,
         lambda: target.ask("POST", "/api/v1/jobs/import", b"\n" * 3_000_000, **NDJSON, **target.bearer("editor")),
+    )
+
+
+def import_of_jobs(target: Target, stop: threading.Event) -> None:
+    job = {"schedule": "@yearly", "target": {"type": "http", "url": "http://127.0.0.1:9/"}}
+    body = b"".join(json.dumps({"name": f"job-{number}", **job}).encode() + b"\n" for number in range(20_000))
+    flood(
+        target,
+        stop,
+        lambda: target.ask("POST", "/api/v1/jobs/import", body, **NDJSON, **target.bearer("editor")),
     )
 
 
@@ -170,6 +200,7 @@ ATTACKS: list[Attack] = [
     event_streams,
     triggers,
     import_of_nothing,
+    import_of_jobs,
     unknown_fields,
 ]
 

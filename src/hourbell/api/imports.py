@@ -96,25 +96,28 @@ class _TooLarge(Exception):
         return Problem(413, _TOO_LARGE, f"{message[0].upper()}{message[1:]}.", headers={"Connection": "close"})
 
 
-async def _lines(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
-    """The lines of a body as they come; one that is too long is cut, and so refused as JSON that ends too early.
+async def _lines(request: Request, most_bytes: int) -> AsyncIterator[tuple[int, bytes]]:
+    """The lines of a body that are not blank, as they come, with their numbers.
+
+    One that is too long is cut, and so refused as JSON that ends too early.
 
     Raises _TooLarge after so many bytes or MAX_LINES.
     """
-    rest, size, count = b"", 0, 0
+    rest, size, before = b"", 0, 0  # the rest of a line, and the bytes and lines before it
     async for part in request.stream():
         size += len(part)
         if size > most_bytes:
             raise _TooLarge.of_bytes(most_bytes)
         *whole, rest = (rest + part).split(b"\n")
-        count += len(whole)
-        if count > MAX_LINES:
+        if before + len(whole) > MAX_LINES:
             raise _TooLarge(f"an import has at most {MAX_LINES:,} lines; send the rest in another one")
-        for line in whole:
-            yield line[: LONGEST_LINE + 1]
+        for number, line in enumerate(whole, before + 1):
+            if line and not line.isspace():
+                yield number, line[: LONGEST_LINE + 1]
+        before += len(whole)
         rest = rest[: LONGEST_LINE + 1]
-    if rest:
-        yield rest
+    if rest and not rest.isspace():
+        yield before + 1, rest
 
 
 async def _spool(results: AsyncIterator[list[LineResult]], spool: IO[bytes]) -> None:

@@ -69,9 +69,9 @@ class Imports:
         self._new_id = new_id
 
     async def run(
-        self, lines: AsyncIterator[bytes], owner: Owner, user: User, *, dry_run: bool = False
+        self, lines: AsyncIterator[tuple[int, bytes]], owner: Owner, user: User, *, dry_run: bool = False
     ) -> AsyncIterator[list[LineResult]]:
-        """Import lines of JSON; the results, a thousand at a time or fewer long ones, each batch after it is committed.
+        """Import lines of JSON with their numbers; the results in batches of at most a thousand, each after its commit.
 
         A line that is refused keeps none of the others. Jobs are pruned only if no line was refused.
         """
@@ -89,17 +89,15 @@ class Imports:
             async for pruned in self._prune(import_id, owner, user, refused=refused, dry_run=dry_run):
                 yield pruned
 
-    async def _batches(self, lines: AsyncIterator[bytes], owner: Owner, user: User) -> AsyncIterator[Batch]:
+    async def _batches(self, lines: AsyncIterator[tuple[int, bytes]], owner: Owner, user: User) -> AsyncIterator[Batch]:
         """What each line says, in portions of bounded size; nobody else waits long for their turn."""
         batch: Batch = []
-        number = size = 0
-        async for line in lines:
-            number += 1
-            if number % _LINES_A_TURN == 0:
+        size = 0
+        async for number, line in lines:
+            if len(batch) % _LINES_A_TURN == 0:
                 await asyncio.sleep(0)
-            if line.strip():
-                batch.append((number, self._read(number, line, owner, user)))
-                size += len(line)
+            batch.append((number, self._read(number, line, owner, user)))
+            size += len(line)
             if len(batch) == AT_ONCE or size >= MOST_BYTES_AT_ONCE:
                 yield batch
                 batch, size = [], 0

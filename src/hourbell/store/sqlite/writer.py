@@ -2,7 +2,7 @@
 
 A whole operation, one transaction, is one hand-over. `Threaded` works as follows:
 
-1. an operation waits in the queue with the future of the event loop that asked;
+1. an operation waits in the queue with the future of the event loop that asked, the engine's before the users';
 2. the thread opens the connection if there is none, runs the operation, sees that the file is still there
    (`database_file.py`) and answers through that loop;
 3. it gives the hints of the commit, and looks whether another process has committed in between;
@@ -15,6 +15,7 @@ next operation on either side. A fork that Python does not see is noticed by the
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ from hourbell.store.sqlite.database_file import CHECK_SECONDS, DatabaseFile, Ope
 from hourbell.store.sqlite.hints import Hints
 
 POLL_SECONDS = 0.25
+ENGINE_IN_A_ROW = 8  # operations of the engine that go before one of the users, who must not wait for ever either
 
 
 class Runner(Protocol):
@@ -98,9 +100,10 @@ class Inline:
 
 
 class Apart:
-    """Reads by one runner and writes by another, so that whoever only looks does not wait for whoever writes."""
+    """The users' runner. It reads by a thread of its own, so that whoever only looks does not wait for whoever writes,
+    and writes behind the engine, so that an import of many jobs does not keep runs from starting."""
 
-    def __init__(self, reader: Runner, writer: Runner) -> None:
+    def __init__(self, reader: Runner, writer: "Threaded") -> None:
         self._reader = reader
         self._writer = writer
 
@@ -116,7 +119,7 @@ class Apart:
         return self._reader.read(operation)
 
     def write(self, operation: Operation[T]) -> Awaitable[T]:
-        return self._writer.write(operation)
+        return self._writer.write_behind(operation)
 
     async def close(self) -> None:
         await self._reader.close()
@@ -128,6 +131,7 @@ class _Task:
     operation: Operation[Any] | None  # None: close the connection and end the thread
     writes: bool
     future: asyncio.Future[Any]
+    is_behind: bool = False  # the engine goes first
 
     def answer(self, answer: Any, error: BaseException | None = None) -> None:
         def deliver() -> None:
@@ -140,6 +144,34 @@ class _Task:
 
         with suppress(RuntimeError):  # its event loop is closed
             self.future.get_loop().call_soon_threadsafe(deliver)
+
+
+class _Queue:
+    """Operations in the order of their arrival, except that those of the engine go first, so many in a row."""
+
+    def __init__(self) -> None:
+        self._first: deque[_Task] = deque()
+        self._behind: deque[_Task] = deque()
+        self._arrivals: SimpleQueue[None] = SimpleQueue()
+        self._in_a_row = 0
+
+    def put(self, task: _Task) -> None:
+        (self._behind if task.is_behind else self._first).append(task)
+        self._arrivals.put(None)
+
+    def get(self) -> _Task:
+        self._arrivals.get()
+        if not self._behind:
+            self._in_a_row = 0
+        elif not self._first or self._in_a_row == ENGINE_IN_A_ROW:
+            self._in_a_row = 0
+            return self._behind.popleft()
+        else:
+            self._in_a_row += 1
+        return self._first.popleft()
+
+    def __len__(self) -> int:
+        return self._arrivals.qsize()
 
 
 class Threaded:
@@ -156,7 +188,7 @@ class Threaded:
     def _start_anew(self) -> None:
         self._pid = os.getpid()
         self.hints = Hints()
-        self._tasks: SimpleQueue[_Task] = SimpleQueue()
+        self._tasks = _Queue()
         self._thread: Thread | None = None
         self._connection: apsw.Connection | None = None
         self._files: OpenFiles | None = None
@@ -174,17 +206,24 @@ class Threaded:
         answer: T = await self._hand_over(operation, writes=True)
         return answer
 
+    async def write_behind(self, operation: Operation[T]) -> T:
+        """As `write`, but operations that come later may go first."""
+        answer: T = await self._hand_over(operation, writes=True, is_behind=True)
+        return answer
+
     async def close(self) -> None:
         if self._thread is not None and self._pid == os.getpid():
             await self._hand_over(None, writes=False)
 
-    def _hand_over(self, operation: Operation[Any] | None, *, writes: bool) -> asyncio.Future[Any]:
+    def _hand_over(
+        self, operation: Operation[Any] | None, *, writes: bool, is_behind: bool = False
+    ) -> asyncio.Future[Any]:
         if self._pid != os.getpid():
             _INHERITED.append(self._connection)  # not even closed: that would take the parent's file away
             self._start_anew()
         future = asyncio.get_running_loop().create_future()
         with self._starting:
-            self._tasks.put(_Task(operation, writes, future))
+            self._tasks.put(_Task(operation, writes, future, is_behind))
             if self._thread is None:
                 self._thread = Thread(target=self._work, name="hourbell-sqlite", daemon=True)
                 self._thread.start()
@@ -200,7 +239,7 @@ class Threaded:
             self._disconnect()
             task.answer(None)
             with self._starting:
-                if self._tasks.empty():
+                if not self._tasks:
                     self._thread = None
                     return
 
@@ -235,7 +274,7 @@ class Threaded:
     def _refuse_waiting(self, error: BaseException) -> None:
         """Who wants to write and has waited as long as the one that was refused is refused, too: nobody's patience
         begins only when the others' is at its end."""
-        for _ in range(self._tasks.qsize()):
+        for _ in range(len(self._tasks)):
             task = self._tasks.get()
             if task.writes:
                 task.answer(None, error)
