@@ -53,4 +53,4 @@ async def test_lines_that_break_off_leave_nothing_under_way() -> None:
         assert asyncio.all_tasks() == before
         [first] = await database.rows("jobs", "name limit 1")
 
-    assert first["name"] == "job-0"
+    assert first["name"] == "job-1"
