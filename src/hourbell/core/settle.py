@@ -1,4 +1,19 @@
-"""What an attempt's outcome does to its run. Success, failure, lost lease and cancel all come through here."""
+"""Settling: what the outcome of an attempt does to its run.
+
+Every end of an attempt is decided here: success, failure, cancel, shutdown and a lost lease (`settle_lost`, called when
+runs are reaped). Three ends are decided where the rows are, because no attempt ended, or because only the transaction
+that writes knows what decides:
+
+- Runs that wait are cancelled by `cancel_waiting_run` and `cancel_waiting_of_jobs` (by a user, or because a newer run
+  takes their place): the state in the row decides, and a copy of it would be out of date.
+- Runs that waited past `expires_at` fail by the verb `expire`: a comparison of times and of the lanes that live
+  nodes serve, over many rows at once.
+- A settlement that would let a run wait again becomes a cancel if somebody asked for one (`with_cancels` in
+  `store/records.py`): the request is read in the transaction that writes the settlement. No other end is changed by it.
+
+Each of these writes changes a run only while it is in the state that was decided on, and settlements also check the
+attempt.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
