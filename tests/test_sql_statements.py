@@ -59,7 +59,7 @@ def test_everything_that_is_wrong_with_a_job_is_said_at_once() -> None:
     with pytest.raises(BodyError) as caught:
         insert_job({"name": "a b", "schedule": "61 * * * *", "target": {}, "colour": "red"})
 
-    assert {fault.pointer for fault in caught.value.faults} == {"/name", "/schedule", "/target/type", "/colour"}
+    assert {error.pointer for error in caught.value.errors} == {"/name", "/schedule", "/target/type", "/colour"}
 
 
 def test_arguments_belong_inside_the_target() -> None:

@@ -17,14 +17,13 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from hourbell.core.networks import Network, parse_networks, parse_ports
-from hourbell.core.schedule.forms import parse_duration
+from hourbell.core.values import InvalidValue, read_duration
 from hourbell.core.variable_names import PREFIX, UnknownVariable, nearly, unknown_variables
 from hourbell.private_files import exposure, read_with_mode
 from hourbell.sealing import parse_keys
 
 FILE = "hourbell.toml"
 DEFAULT = "default"
-_LONGEST = 36_500 * 86_400
 _YES, _NO = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([\w.-]*)):(\d{1,5})", re.ASCII)
 _HOST = re.compile(r"(?:\[[^\[\]]+\]|[^\[\]:]*)(?::(\d{0,5}))?", re.ASCII)
@@ -165,10 +164,10 @@ def _address(text: str) -> Address:
 
 def _duration(least: int) -> Callable[[str], timedelta]:
     def read(text: str) -> timedelta:
-        seconds = parse_duration(text)
-        if seconds is None or not least <= seconds <= _LONGEST:
-            raise ValueError(f"write a duration of {least}s or more, as in 90s, 15m, 2h30m or 1d")
-        return timedelta(seconds=seconds)
+        try:
+            return read_duration(text, timedelta(seconds=least))
+        except InvalidValue:
+            raise ValueError(f"write a duration of {least}s or more, as in 90s, 15m, 2h30m or 1d") from None
 
     return read
 

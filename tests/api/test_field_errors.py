@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hourbell.api.faults import fault_of
+from hourbell.api.field_errors import field_error
 from tests.api.document import Operation, distinct_operations, document
 from tests.api.test_malformed import JSON, ODD_TEXTS, ODD_VALUES, UNUSED, VALID, WITH_JSON, WITH_QUERY
 from tests.api.whole import Whole, whole_api
@@ -18,6 +18,7 @@ FOREIGN = ("Input", "should", "valid ", "Extra", "permitted", "required", "Value
 STATES = "write pending, running, retrying, succeeded, failed or cancelled"
 NO_FILTER = "the body is without a filter, which would be every run of every job"
 WRITE_ONE = 'write state, job, since or until, or "all": true'
+HOW_LONG = "write a text such as 90s, 15m, 2h30m or 1d, or a number of seconds"
 ODD_PATHS = [text for text in ODD_TEXTS if text not in ("", "null")]
 
 
@@ -49,11 +50,9 @@ async def api() -> AsyncIterator[Whole]:
         ("/jobs?target=ftp", "/query/target", "target is none of its values", "write http, sql, task or queue"),
         (f"/jobs?q={'x' * 101}", "/query/q", "q is too long", "write at most 100 characters"),
         (f"/jobs/{'x' * 101}", "/path/job", "job is too long", "write at most 100 characters"),
-        ("/forecast?bucket=1000000d", "/query/bucket", "bucket is not from 1m to 31d",
-         "write a duration in that range"),
-        ("/forecast?bucket=30s", "/query/bucket", "bucket is not from 1m to 31d", "write a duration in that range"),
-        ("/forecast?bucket=soon", "/query/bucket", "bucket is not a duration",
-         "write one from 1m to 31d, such as 90s, 15m, 2h30m or 1d"),
+        ("/forecast?bucket=1000000d", "/query/bucket", "bucket is not a duration from 1m to 31d", HOW_LONG),
+        ("/forecast?bucket=30s", "/query/bucket", "bucket is not a duration from 1m to 31d", HOW_LONG),
+        ("/forecast?bucket=soon", "/query/bucket", "bucket is not a duration from 1m to 31d", HOW_LONG),
     ],
 )  # fmt: skip
 async def test_a_parameter_is_refused_with_what_to_write(
@@ -81,8 +80,8 @@ async def test_a_parameter_is_refused_with_what_to_write(
         ("/jobs/report/pause", {"cancel_waiting": 1}, "/cancel_waiting", "cancel_waiting is not true or false",
          "write true or false"),
         ("/jobs/report/pause", {"note": "x" * 1_001}, "/note", "note is too long", "write at most 1,000 characters"),
-        ("/jobs/report/rotate-secret", {"keep_old": -1}, "/keep_old", "keep_old is not from 0s to 36500d",
-         "write a duration in that range"),
+        ("/jobs/report/rotate-secret", {"keep_old": -1}, "/keep_old", "keep_old is not a duration from 0s to 36500d",
+         HOW_LONG),
         ("/jobs/apply", {"jobs": 1}, "/jobs", "jobs is not a list", "write it in brackets, as in [1, 2]"),
         ("/jobs/apply", {"jobs": [1] * 10_001}, "/jobs", "jobs has too many items",
          "write at most 10,000 in one request"),
@@ -116,9 +115,9 @@ async def test_an_unknown_parameter_is_answered_with_the_one_that_may_be_meant(a
 
 
 def test_what_was_not_foreseen_is_told_as_it_came() -> None:
-    fault = fault_of({"type": "new_type", "loc": ("query", "a"), "msg": "It is odd"})
+    error = field_error({"type": "new_type", "loc": ("query", "a"), "msg": "It is odd"})
 
-    assert (fault.pointer, fault.message, fault.hint) == ("/query/a", "It is odd", None)
+    assert (error.pointer, error.message, error.hint) == ("/query/a", "It is odd", None)
 
 
 def foreign(answer: Any) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hourbell.api import users
-from hourbell.core import body_reader
+from hourbell.core import field_errors
 from hourbell.core.roles import Role
 from tests.api.document import distinct_operations
 from tests.api.whole import Whole, a_job, whole_api
@@ -40,7 +40,7 @@ def comparisons(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return []
 
     monkeypatch.setattr(users, "get_close_matches", look)
-    monkeypatch.setattr(body_reader, "get_close_matches", look)
+    monkeypatch.setattr(field_errors, "get_close_matches", look)
     return seen
 
 

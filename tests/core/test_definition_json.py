@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.definition_json import definition_from_json, definition_to_json, retry_from_json, retry_to_json
+from hourbell.core.definition_json import definition_from_json, definition_to_json
+from hourbell.core.field_errors import FieldError
+from hourbell.core.field_kinds import Retry
 from hourbell.core.job import Definition
 from hourbell.core.policies import RETRY_PRESETS, CatchUp, Delivery, Overlap, Priority, RetryPolicy
+from hourbell.core.values import read_retry
 from tests.core.schedule.strategies import examples
 from tests.core.values import DAY, HOUR, MINUTE, SECOND, T0, a_definition
 
@@ -67,7 +70,7 @@ def test_a_definition_survives_being_written_down(definition: Definition) -> Non
 @examples(200)
 @given(retries)
 def test_a_retry_policy_survives_being_written_down(retry: RetryPolicy) -> None:
-    assert retry_from_json(json.loads(json.dumps(retry_to_json(retry)))) == retry
+    assert Retry().load("retry", json.loads(json.dumps(Retry().dump(retry)))) == retry
 
 
 def test_what_is_not_said_is_the_default() -> None:
@@ -101,7 +104,7 @@ def test_an_instant_may_be_written_in_any_zone() -> None:
         ({"starts_at": "2026-03-02T10:00:00"}, "starts_at is a date and time with an offset"),
         ({"ends_at": "tomorrow"}, "ends_at is a date and time with an offset, .* not 'tomorrow'"),
         ({"ends_at": 5}, "ends_at is a date and time with an offset, .* not 5"),
-        ({"retry": "often"}, "retry is one of"),
+        ({"retry": "often"}, "retry is a preset, or attempts, backoff and spread, not 'often'"),
     ],
     ids=["enum", "text for seconds", "too long", "no offset", "no date", "a number", "retry"],
 )
@@ -117,8 +120,9 @@ def test_what_is_missing_is_named() -> None:
 
 @pytest.mark.parametrize("name", RETRY_PRESETS)
 def test_a_preset_is_written_by_its_name(name: str) -> None:
-    assert retry_to_json(RETRY_PRESETS[name]) == name
-    assert retry_from_json(name) == RETRY_PRESETS[name]
+    assert Retry().dump(RETRY_PRESETS[name]) == name
+    assert Retry().load("retry", name) == RETRY_PRESETS[name]
+    assert read_retry(name, []) == RETRY_PRESETS[name]
 
 
 @pytest.mark.parametrize(
@@ -134,42 +138,48 @@ def test_a_preset_is_written_by_its_name(name: str) -> None:
     ids=["as the design writes it", "seconds", "hours and minutes", "half a second", "none", "all of it"],
 )
 def test_a_policy_of_ones_own_has_attempts_and_waits(body: object, policy: RetryPolicy) -> None:
-    assert retry_from_json(body) == policy
+    errors: list[FieldError] = []
+
+    assert (read_retry(body, errors), errors) == (policy, [])
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("body", "pointers"),
     [
-        None,
-        5,
-        "often",
-        [],
-        {},
-        {"attempts": 3},
-        {"backoff": [1]},
-        {"attempts": 0, "backoff": [1]},
-        {"attempts": 101, "backoff": [1]},
-        {"attempts": "3", "backoff": [1]},
-        {"attempts": 2.5, "backoff": [1]},
-        {"attempts": True, "backoff": [1]},
-        {"attempts": None, "backoff": [1]},
-        {"attempts": 3, "backoff": []},
-        {"attempts": 3, "backoff": 30},
-        {"attempts": 3, "backoff": "30s"},
-        {"attempts": 3, "backoff": [-1]},
-        {"attempts": 3, "backoff": ["soon"]},
-        {"attempts": 3, "backoff": [None]},
-        {"attempts": 3, "backoff": [float("nan")]},
-        {"attempts": 3, "backoff": [float("inf")]},
-        {"attempts": 3, "backoff": [1e300]},
-        {"attempts": 3, "backoff": [1], "spread": -0.1},
-        {"attempts": 3, "backoff": [1], "spread": 1.1},
-        {"attempts": 3, "backoff": [1], "spread": float("nan")},
-        {"attempts": 3, "backoff": [1], "spread": "wide"},
-        {"attempts": 3, "backoff": [1], "spread": None},
+        (None, "/retry"),
+        (5, "/retry"),
+        ("often", "/retry"),
+        ([], "/retry"),
+        ({}, "/retry/attempts /retry/backoff"),
+        ({"attempts": 3}, "/retry/backoff"),
+        ({"backoff": [1]}, "/retry/attempts"),
+        ({"attempts": 0, "backoff": [1]}, "/retry/attempts"),
+        ({"attempts": 101, "backoff": [1]}, "/retry/attempts"),
+        ({"attempts": "3", "backoff": [1]}, "/retry/attempts"),
+        ({"attempts": 2.5, "backoff": [1]}, "/retry/attempts"),
+        ({"attempts": True, "backoff": [1]}, "/retry/attempts"),
+        ({"attempts": None, "backoff": [1]}, "/retry/attempts"),
+        ({"attempts": 3, "backoff": []}, "/retry/backoff"),
+        ({"attempts": 3, "backoff": 30}, "/retry/backoff"),
+        ({"attempts": 3, "backoff": "30s"}, "/retry/backoff"),
+        ({"attempts": 3, "backoff": [1, -1]}, "/retry/backoff/1"),
+        ({"attempts": 3, "backoff": ["soon"]}, "/retry/backoff/0"),
+        ({"attempts": 3, "backoff": [None]}, "/retry/backoff/0"),
+        ({"attempts": 3, "backoff": [float("nan")]}, "/retry/backoff/0"),
+        ({"attempts": 3, "backoff": [float("inf")]}, "/retry/backoff/0"),
+        ({"attempts": 3, "backoff": [1e300]}, "/retry/backoff/0"),
+        ({"attempts": 3, "backoff": [1], "spread": -0.1}, "/retry/spread"),
+        ({"attempts": 3, "backoff": [1], "spread": 1.1}, "/retry/spread"),
+        ({"attempts": 3, "backoff": [1], "spread": float("nan")}, "/retry/spread"),
+        ({"attempts": 3, "backoff": [1], "spread": "wide"}, "/retry/spread"),
+        ({"attempts": 3, "backoff": [1], "spread": None}, "/retry/spread"),
+        ({"attempts": 3, "backoff": [1], "wait": 1}, "/retry/wait"),
     ],
     ids=repr,
 )
-def test_a_bad_retry_value_is_told_how_to_be_written(body: object) -> None:
-    with pytest.raises(ValueError, match=r"retry is one of default, fixed, exponential, none, or attempts \(1-100\)"):
-        retry_from_json(body)
+def test_a_bad_retry_value_is_told_where_it_is_wrong_and_how_to_write_it(body: object, pointers: str) -> None:
+    errors: list[FieldError] = []
+    read_retry(body, errors)
+
+    assert [error.pointer for error in errors] == pointers.split()
+    assert all(error.hint for error in errors)

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.durations import read_duration, show_duration
+from hourbell.core.field_errors import BodyError, FieldError
 from hourbell.core.job import Definition
-from hourbell.core.job_body import FIELDS, READ_ONLY, BodyError, Fault, job_to_body, merge_patch, parse_job
+from hourbell.core.job_body import FIELDS, READ_ONLY, job_to_body, merge_patch, parse_job
 from hourbell.core.policies import RETRY_PRESETS, CatchUp, Delivery, Overlap, Priority, RetryPolicy
 from hourbell.core.signing import new_secret
 from hourbell.core.target import lane_of
+from hourbell.core.values import read_duration, show_duration
 from tests.core.schedule.strategies import examples
 from tests.core.values import DAY, HOUR, MINUTE, SECOND
 
@@ -75,14 +76,14 @@ definitions = st.builds(
 )
 
 
-def faults_of(body: object) -> list[Fault]:
+def errors_of(body: object) -> list[FieldError]:
     with pytest.raises(BodyError) as caught:
         parse_job(body)
-    return list(caught.value.faults)
+    return list(caught.value.errors)
 
 
-def faults_in(**fields: Any) -> list[Fault]:
-    return faults_of(SMALL | fields)
+def errors_in(**fields: Any) -> list[FieldError]:
+    return errors_of(SMALL | fields)
 
 
 def read(**fields: Any) -> Definition:
@@ -171,11 +172,11 @@ def test_a_duration_is_shown_short(duration: timedelta, text: str) -> None:
 )
 @pytest.mark.parametrize("name", ["max_age", "late_after"])
 def test_what_is_no_duration_is_told_how_to_write_one(name: str, given: object) -> None:
-    [fault] = faults_in(**{name: given})
+    [error] = errors_in(**{name: given})
 
-    assert fault.pointer == f"/{name}"
-    assert fault.message.endswith("which is not a duration from 1s to 36500d")
-    assert fault.hint == HOW_LONG
+    assert error.pointer == f"/{name}"
+    assert error.message.endswith("which is not a duration from 1s to 36500d")
+    assert error.hint == HOW_LONG
 
 
 @pytest.mark.parametrize(
@@ -197,31 +198,31 @@ def test_null_means_the_default_where_there_may_be_none(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(FIELDS).difference(NULLABLE)))
-def test_null_is_a_fault_where_there_must_be_a_value(name: str) -> None:
-    assert [fault.pointer for fault in faults_in(**{name: None})] == [f"/{name}"]
+def test_null_is_an_error_where_there_must_be_a_value(name: str) -> None:
+    assert [error.pointer for error in errors_in(**{name: None})] == [f"/{name}"]
 
 
-ONE_FAULT: list[tuple[dict[str, Any], Fault]] = [
+ONE_ERROR: list[tuple[dict[str, Any], FieldError]] = [
     (
         {"name": "a b"},
-        Fault("/name", "'a b' cannot be a job's name", "write letters, digits, _ and -, at most 100 of them"),
+        FieldError("/name", "'a b' cannot be a job's name", "write letters, digits, _ and -, at most 100 of them"),
     ),
     (
         {"name": 5},
-        Fault("/name", "5 cannot be a job's name", "write letters, digits, _ and -, at most 100 of them"),
+        FieldError("/name", "5 cannot be a job's name", "write letters, digits, _ and -, at most 100 of them"),
     ),
     (
         {"schedule": 5},
-        Fault("/schedule", "schedule is not a text", "write a cron expression such as 0 9 * * 1-5"),
+        FieldError("/schedule", "schedule is not a text", "write a cron expression such as 0 9 * * 1-5"),
     ),
     (
         {"timezone": "America/New_Yrok"},
-        Fault("/timezone", "unknown time zone 'America/New_Yrok'", "did you mean America/New_York?"),
+        FieldError("/timezone", "unknown time zone 'America/New_Yrok'", "did you mean America/New_York?"),
     ),
-    ({"dst": "twice"}, Fault("/dst", "dst is 'twice'", "write one of once, wall, skip")),
+    ({"dst": "twice"}, FieldError("/dst", "dst is 'twice'", "write one of once, wall, skip")),
     (
         {"target": "x"},
-        Fault(
+        FieldError(
             "/target",
             "target is not an object",
             'write one such as {"type": "http", "url": "https://example.com/hook"}',
@@ -229,76 +230,78 @@ ONE_FAULT: list[tuple[dict[str, Any], Fault]] = [
     ),
     (
         {"target": {}},
-        Fault(
+        FieldError(
             "/target/type",
             "target needs a type: http with url, sql with function, task with name, or queue with queue",
         ),
     ),
     (
         {"target": {"type": "ftp", "url": "ftp://example.com"}},
-        Fault(
+        FieldError(
             "/target/type",
             "type is 'ftp'; write http with url, sql with function, task with name, or queue with queue",
         ),
     ),
-    ({"target": {"type": "task", "name": ""}}, Fault("/target/name", "the task target needs name")),
+    ({"target": {"type": "task", "name": ""}}, FieldError("/target/name", "the task target needs name")),
     (
         {"target": HTTP | {"headers": {"Host": "a"}}},
-        Fault("/target/headers", "headers: Host is set by Hourbell; leave it out"),
+        FieldError("/target/headers", "headers: Host is set by Hourbell; leave it out"),
     ),
     (
         {"target": HTTP | {"a/b~": 1}},
-        Fault(
+        FieldError(
             "/target/a~1b~0",
             "'a/b~' is not a field of this target; write type, url, method, headers, body, timeout, secret",
         ),
     ),
     (
         {"target": HTTP | {"timeout": "2m"}},
-        Fault("/target/timeout", "timeout is '2m'; write a duration from 1s to 60s, as in 30s"),
+        FieldError("/target/timeout", "timeout is '2m', which is not a duration from 1s to 1m", HOW_LONG),
     ),
     (
         {"payload": [datetime(2026, 1, 1, tzinfo=UTC)]},
-        Fault("/payload", "a value of type datetime is not JSON; write a text"),
+        FieldError("/payload", "a value of type datetime is not JSON; write a text"),
     ),
     (
         {"description": "x" * 10_001},
-        Fault("/description", "description is not a text of at most 10000 characters"),
+        FieldError("/description", "description is not a text of at most 10000 characters"),
     ),
     (
         {"description": "a\0"},
-        Fault("/description", r"a text holds the character NUL (\u0000), which cannot be stored; leave it out"),
+        FieldError("/description", r"a text holds the character NUL (\u0000), which cannot be stored; leave it out"),
     ),
     (
         {"overlap": "quue_one"},
-        Fault("/overlap", "overlap is 'quue_one'", "write one of allow, queue_all, queue_one, skip, cancel_running"),
+        FieldError(
+            "/overlap", "overlap is 'quue_one'", "write one of allow, queue_all, queue_one, skip, cancel_running"
+        ),
     ),
-    ({"priority": ["low"]}, Fault("/priority", "priority is a list", "write one of low, normal, high")),
-    ({"enabled": "true"}, Fault("/enabled", "enabled is 'true'", "write true or false")),
-    ({"enabled": 1}, Fault("/enabled", "enabled is 1", "write true or false")),
-    ({"jitter": "-1s"}, Fault("/jitter", "jitter is '-1s', which is not a duration from 0s to 36500d", HOW_LONG)),
-    ({"tags": "a"}, Fault("/tags", "tags is not a list of at most 50 texts")),
-    ({"tags": [str(n) for n in range(51)]}, Fault("/tags", "tags is not a list of at most 50 texts")),
-    ({"tags": ["a", "b", "a"]}, Fault("/tags/2", "the tag 'a' is there already", "leave it out")),
+    ({"priority": ["low"]}, FieldError("/priority", "priority is a list", "write one of low, normal, high")),
+    ({"enabled": "true"}, FieldError("/enabled", "enabled is 'true'", "write true or false")),
+    ({"enabled": 1}, FieldError("/enabled", "enabled is 1", "write true or false")),
+    ({"jitter": "-1s"}, FieldError("/jitter", "jitter is '-1s', which is not a duration from 0s to 36500d", HOW_LONG)),
+    ({"tags": "a"}, FieldError("/tags", "tags is not a list of at most 50 texts")),
+    ({"tags": [str(n) for n in range(51)]}, FieldError("/tags", "tags is not a list of at most 50 texts")),
+    ({"tags": ["a", "b", "a"]}, FieldError("/tags/2", "the tag 'a' is there already", "leave it out")),
     (
         {"tags": ["a", "b,c"]},
-        Fault("/tags/1", "'b,c' cannot be a tag", "write 1 to 100 printable characters without a comma"),
+        FieldError("/tags/1", "'b,c' cannot be a tag", "write 1 to 100 printable characters without a comma"),
     ),
     (
         {"retry": {"attempts": 2, "backoff": ["1s", "soon"]}},
-        Fault("/retry/backoff/1", "'soon' is not a duration from 0s to 36500d", HOW_LONG),
+        FieldError("/retry/backoff/1", "'soon' is not a duration from 0s to 36500d", HOW_LONG),
     ),
     (
         {"retry": {"attempts": True, "backoff": ["1s"]}},
-        Fault("/retry/attempts", "attempts is true", "write a whole number from 1 to 100"),
+        FieldError("/retry/attempts", "attempts is true", "write a whole number from 1 to 100"),
     ),
     (
         {"retry": {"attempts": 1, "backoff": ["1s"], "spread": "0.5"}},
-        Fault("/retry/spread", "spread is '0.5'", "write a number from 0 to 1"),
+        FieldError("/retry/spread", "spread is '0.5'", "write a number from 0 to 1"),
     ),
     (
         {"retry": {"attempts": 1, "backoff": {"1s": 1}}},
-        Fault(
+        FieldError(
             "/retry/backoff",
             "backoff is not a list of 1 to 100 waits",
             'as in ["30s", "5m"]; the last one repeats',
@@ -306,11 +309,11 @@ ONE_FAULT: list[tuple[dict[str, Any], Fault]] = [
     ),
     (
         {"retry": {"attempts": 1, "backoff": [1], "spraed": 0}},
-        Fault("/retry/spraed", "'spraed' is not a field here", "did you mean spread?"),
+        FieldError("/retry/spraed", "'spraed' is not a field here", "did you mean spread?"),
     ),
     (
         {"retry": "always"},
-        Fault(
+        FieldError(
             "/retry",
             "retry is 'always'",
             "write one of default, fixed, exponential, none, "
@@ -319,26 +322,26 @@ ONE_FAULT: list[tuple[dict[str, Any], Fault]] = [
     ),
     (
         {"starts_at": "2026-01-02T00:00:00Z", "ends_at": "2026-01-02T00:00:00Z"},
-        Fault("/ends_at", "ends_at is not after starts_at"),
+        FieldError("/ends_at", "ends_at is not after starts_at"),
     ),
-    ({"time_zone": "UTC"}, Fault("/time_zone", "'time_zone' is not a field here", "did you mean timezone?")),
-    ({"zzz": 1}, Fault("/zzz", "'zzz' is not a field here", f"write {', '.join(FIELDS)}")),
-    ({"secret": "x"}, Fault("/secret", "a job has no secret of its own", "write it inside an http target")),
+    ({"time_zone": "UTC"}, FieldError("/time_zone", "'time_zone' is not a field here", "did you mean timezone?")),
+    ({"zzz": 1}, FieldError("/zzz", "'zzz' is not a field here", f"write {', '.join(FIELDS)}")),
+    ({"secret": "x"}, FieldError("/secret", "a job has no secret of its own", "write it inside an http target")),
 ]
 
 
-@pytest.mark.parametrize(("fields", "fault"), ONE_FAULT, ids=[fault.pointer for _, fault in ONE_FAULT])
-def test_one_thing_wrong_is_one_fault_with_its_place(fields: dict[str, Any], fault: Fault) -> None:
-    assert faults_in(**fields) == [fault]
+@pytest.mark.parametrize(("fields", "error"), ONE_ERROR, ids=[error.pointer for _, error in ONE_ERROR])
+def test_one_thing_wrong_is_one_fault_with_its_place(fields: dict[str, Any], error: FieldError) -> None:
+    assert errors_in(**fields) == [error]
 
 
 @pytest.mark.parametrize("body", [None, [], "job", 5, True], ids=repr)
 def test_what_is_no_object_is_no_job(body: object) -> None:
-    assert faults_of(body) == [Fault("", "a job is an object with name, schedule and target")]
+    assert errors_of(body) == [FieldError("", "a job is an object with name, schedule and target")]
 
 
 def test_an_empty_object_is_told_all_that_a_job_needs() -> None:
-    assert [(fault.pointer, fault.message) for fault in faults_of({})] == [
+    assert [(error.pointer, error.message) for error in errors_of({})] == [
         ("/name", "a job needs a name"),
         ("/schedule", "a job needs a schedule"),
         ("/target", "a job needs a target"),
@@ -347,7 +350,7 @@ def test_an_empty_object_is_told_all_that_a_job_needs() -> None:
 
 def test_everything_wrong_is_said_at_once() -> None:
     wrong = {name: -1 for name in FIELDS if name != "payload"} | {"target": HTTP | {"url": 1, "method": "X"}, "oops": 1}
-    pointers = [fault.pointer for fault in faults_of(wrong)]
+    pointers = [error.pointer for error in errors_of(wrong)]
 
     expected = {f"/{name}" for name in FIELDS} - {"/payload", "/target"}
     assert set(pointers) == expected | {"/target/url", "/target/method", "/oops"}
@@ -355,10 +358,10 @@ def test_everything_wrong_is_said_at_once() -> None:
 
 
 def test_a_schedule_in_a_wrong_zone_has_both_faults() -> None:
-    faults = faults_in(schedule="61 25 * * *", timezone="Nowhere/Land")
+    errors = errors_in(schedule="61 25 * * *", timezone="Nowhere/Land")
 
-    assert [fault.pointer for fault in faults] == ["/schedule", "/schedule", "/timezone"]
-    assert faults[0].message.startswith("minute field, column 1: ")
+    assert [error.pointer for error in errors] == ["/schedule", "/schedule", "/timezone"]
+    assert errors[0].message.startswith("minute field, column 1: ")
 
 
 @pytest.mark.parametrize("field", ["starts_at", "ends_at"])
@@ -372,7 +375,7 @@ def test_a_schedule_in_a_wrong_zone_has_both_faults() -> None:
     ids=repr,
 )  # fmt: skip
 def test_an_instant_is_rfc_3339_with_an_offset_in_the_years_of_schedules(field: str, given: object) -> None:
-    assert [fault.pointer for fault in faults_in(**{field: given})] == [f"/{field}"]
+    assert [error.pointer for error in errors_in(**{field: given})] == [f"/{field}"]
 
 
 @pytest.mark.parametrize(
@@ -395,11 +398,11 @@ def test_a_secret_is_taken_out_of_the_target(secret: str) -> None:
 
 @pytest.mark.parametrize("secret", ["whsec_" + "Q" * 8, SECRET[6:], "Generate", 5, ["x"], "whsec_ü"], ids=repr)
 def test_a_wrong_secret_is_a_fault_that_does_not_show_it(secret: object) -> None:
-    [fault] = faults_in(target=HTTP | {"secret": secret})
+    [error] = errors_in(target=HTTP | {"secret": secret})
 
-    assert fault.pointer == "/target/secret"
-    assert fault.message == "a secret is whsec_ and base64 of 24 to 64 random bytes"
-    assert fault.hint == 'write "generate" to have one made'
+    assert error.pointer == "/target/secret"
+    assert error.message == "a secret is whsec_ and base64 of 24 to 64 random bytes"
+    assert error.hint == 'write "generate" to have one made'
 
 
 @pytest.mark.parametrize(
@@ -407,16 +410,16 @@ def test_a_wrong_secret_is_a_fault_that_does_not_show_it(secret: object) -> None
 )
 def test_only_http_targets_have_a_secret(target: dict[str, Any]) -> None:
     for secret in ("generate", SECRET):
-        assert faults_in(target=target | {"secret": secret}) == [
-            Fault("/target/secret", "only http targets have a secret", "leave it out")
+        assert errors_in(target=target | {"secret": secret}) == [
+            FieldError("/target/secret", "only http targets have a secret", "leave it out")
         ]
 
 
 def test_a_hundred_thousand_unknown_fields_are_a_short_answer() -> None:
-    faults = faults_in(**{f"field{n}": n for n in range(100_000)}, **{"x" * 1_000_000: 1})
+    errors = errors_in(**{f"field{n}": n for n in range(100_000)}, **{"x" * 1_000_000: 1})
 
-    assert len(faults) == 21
-    assert faults[-1] == Fault("", "99981 more are not fields here")
+    assert len(errors) == 21
+    assert errors[-1] == FieldError("", "99981 more are not fields here")
 
 
 def test_an_error_reads_as_lines() -> None:
@@ -431,13 +434,13 @@ def test_an_error_reads_as_lines() -> None:
 @examples(200)
 @given(st.dictionaries(st.sampled_from([*FIELDS, *READ_ONLY, "other"]), values, max_size=8))
 def test_any_object_is_a_job_or_a_list_of_faults(body: dict[str, Any]) -> None:
-    faults: tuple[Fault, ...] = ()
+    errors: tuple[FieldError, ...] = ()
     try:
         parse_job(SMALL | body)
     except BodyError as error:
-        faults = error.faults
+        errors = error.errors
 
-    assert {fault.pointer.split("/")[1] for fault in faults} <= set(body)
+    assert {error.pointer.split("/")[1] for error in errors} <= set(body)
 
 
 RFC_7396 = [  # the test cases of its appendix A

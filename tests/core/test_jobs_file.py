@@ -17,7 +17,7 @@ from hourbell.core.jobs_file import FORMATS, FileJob, Format, JobsFile, JobsFile
 from hourbell.core.jobs_file_export import export_jobs
 from hourbell.core.jobs_file_format import format_of_name, format_of_text
 from hourbell.core.jobs_file_schema import jobs_file_schema
-from hourbell.core.jobs_file_text import plain, read_text
+from hourbell.core.jobs_file_text import read_text
 from hourbell.core.signing import new_secret
 from hourbell.core.target import lane_of
 from tests.core.schedule.strategies import examples
@@ -394,7 +394,9 @@ def test_the_files_in_the_documents_are_read_and_valid_by_the_schema(format: For
     assert shown
     for text in shown:
         read_jobs_file(text, format, stand_in.__getitem__)
-        assert schema_takes(json.loads(json.dumps(read_text(text, format).values, default=plain)))
+        assert schema_takes(
+            json.loads(json.dumps(read_text(text, format).values, default=lambda instant: instant.isoformat()))
+        )
 
 
 def test_the_errors_in_the_documents_are_those_of_the_reader() -> None:

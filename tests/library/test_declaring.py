@@ -54,7 +54,7 @@ def test_policies_have_the_defaults_of_the_schedule() -> None:
     [
         ({"schedule": "61 * * * *"}, greet, "invalid schedule: minute field, column 1: 61 is outside 0-59"),
         ({"name": "has space"}, greet, "name: 'has space' cannot be a job's name; write letters, digits, _ and -"),
-        ({"timeout": 1}, greet, "timeout is 1; write a timedelta or text such as 90s"),
+        ({"timeout": 0}, greet, "timeout is 0, which is not a duration from 1s to 36500d; write a text such as 90s"),
         ({"timeout": "5 s"}, greet, "timeout is '5 s'"),
         ({"max_age": "soon"}, greet, "max_age is 'soon'"),
         ({"overlap": "never"}, greet, "write one of allow, queue_all, queue_one, skip, cancel_running"),

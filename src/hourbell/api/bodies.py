@@ -3,17 +3,19 @@
 Jobs are only described here: `core.job_body` reads them, and tells everything that is wrong at once.
 """
 
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SkipValidation, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation, create_model, model_validator
 from pydantic.config import JsonDict
 
-from hourbell.api.values import Duration, DurationText, Instant
-from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority
+from hourbell.api.values import Duration, Instant
+from hourbell.core import field_kinds as kinds
+from hourbell.core.job_fields import BODY_FIELDS, NAME_PATTERN, JobField
+from hourbell.core.policies import RETRY_PRESETS
 from hourbell.core.roles import Role
 from hourbell.core.states import RunState
+from hourbell.core.tags import MAX_TAG_LENGTH, MAX_TAGS
 
-NAME = r"^[A-Za-z0-9_-]+$"
 _EXAMPLE_JOB: JsonDict = {
     "name": "daily-report",
     "schedule": "0 9 * * 1-5",
@@ -27,6 +29,11 @@ class Body(BaseModel):
     """A request. What it does not know is refused, and nothing is guessed."""
 
     model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"additionalProperties": False})
+
+
+def _default(duration: str) -> Any:
+    """A default as it is written, which nobody validates."""
+    return Field(duration, validate_default=False)
 
 
 class RetryBody(Body):
@@ -43,7 +50,7 @@ class HttpTarget(Body):
     method: Literal["POST", "GET", "PUT", "PATCH", "DELETE"] = "POST"
     headers: dict[str, str] = Field({}, max_length=50)
     body: Any = Field(None, description="A text, or JSON with placeholders in its strings; absent: the envelope.")
-    timeout: DurationText = "30s"
+    timeout: Duration = _default("30s")
     secret: str | None = Field(None, description="`generate`, or a secret of your own; only when the job is made.")
 
 
@@ -54,8 +61,8 @@ class SqlTarget(Body):
     function: str = Field(min_length=1, examples=["public.run_daily_cleanup"])
     args: dict[str, Any] = {}
     database: str = Field("default", pattern=r"^[A-Za-z0-9_-]{1,63}$")
-    timeout: DurationText = "30s"
-    lock_timeout: DurationText | None = None
+    timeout: Duration = _default("30s")
+    lock_timeout: Duration | None = None
     search_path: list[str] = ["public"]
 
 
@@ -65,7 +72,7 @@ class TaskTarget(Body):
     type: Literal["task"]
     name: str = Field(min_length=1, examples=["send_reports"])
     args: dict[str, Any] = {}
-    timeout: DurationText = "10m"
+    timeout: Duration = _default("10m")
 
 
 class QueueTarget(Body):
@@ -78,31 +85,54 @@ class QueueTarget(Body):
 Target = Annotated[HttpTarget | SqlTarget | TaskTarget | QueueTarget, Field(discriminator="type")]
 
 
-class JobBody(Body):
+def _type_of(kind: kinds.Kind) -> Any:
+    match kind:
+        case kinds.Text():
+            limits = (kind.min_length or None, kind.max_length, kind.pattern)
+            return Annotated[str, Field(min_length=limits[0], max_length=limits[1], pattern=limits[2])]
+        case kinds.Choice():
+            return Literal[kind.words] if kind.make is str else kind.make
+        case kinds.Duration():
+            return Duration
+        case kinds.Instant():
+            return Instant
+        case kinds.Flag():
+            return bool
+        case kinds.Retry():
+            return Literal[tuple(RETRY_PRESETS)] | RetryBody
+        case kinds.Tags():
+            return Annotated[
+                list[Annotated[str, Field(min_length=1, max_length=MAX_TAG_LENGTH)]], Field(max_length=MAX_TAGS)
+            ]
+        case kinds.Target():
+            return Target
+        case _:
+            return Any
+
+
+def _described(field: JobField) -> tuple[Any, Any]:
+    """A field of a job for pydantic."""
+    about: dict[str, Any] = {"description": field.help, "examples": list(field.examples) or None}
+    if field.is_required:
+        return _type_of(field.kind), Field(**about)
+    given = _type_of(field.kind)
+    may_be_null = field.is_nullable and given is not Any
+    return (given | None if may_be_null else given), Field(field.shown_default, validate_default=False, **about)
+
+
+if TYPE_CHECKING:
+    _JobFields = Body
+else:
+    _JobFields = create_model(
+        "JobFields", __base__=Body, __module__="", **{field.name: _described(field) for field in BODY_FIELDS}
+    )
+
+
+class JobBody(_JobFields):
     """A job as it is defined. Only name, schedule and target are required."""
 
     model_config = ConfigDict(json_schema_extra={"additionalProperties": False, "examples": [_EXAMPLE_JOB]})
 
-    name: str = Field(pattern=NAME, min_length=1, max_length=100, examples=["daily-cleanup"])
-    schedule: str = Field(min_length=1, max_length=4096, examples=["0 3 * * *"])
-    timezone: str = Field("UTC", examples=["America/New_York"])
-    dst: Literal["once", "wall", "skip"] = "once"
-    target: Target
-    payload: Any = None
-    description: str = Field("", max_length=10_000)
-    catch_up: CatchUp | None = None
-    catch_up_window: Duration | None = None
-    overlap: Overlap = Overlap.ALLOW
-    retry: Literal["default", "fixed", "exponential", "none"] | RetryBody = "default"
-    delivery: Delivery = Delivery.AT_LEAST_ONCE
-    max_age: Duration = Field("24h", validate_default=False)  # type: ignore[assignment]
-    late_after: Duration = Field("5m", validate_default=False)  # type: ignore[assignment]
-    priority: Priority = Priority.NORMAL
-    jitter: Duration = Field("0s", validate_default=False)  # type: ignore[assignment]
-    starts_at: Instant | None = None
-    ends_at: Instant | None = None
-    enabled: bool = True
-    tags: list[Annotated[str, Field(min_length=1, max_length=100)]] = Field([], max_length=50)
     secret_headers: dict[str, str] = Field(
         {}, max_length=50, description="Sent with each request to the URL's origin, and never shown."
     )
@@ -159,7 +189,7 @@ class PreviewBody(Body):
     schedule: str = Field(min_length=1, max_length=4096, examples=["0 9 * * 1-5"])
     timezone: str = Field("UTC", examples=["Europe/Paris"])
     dst: Literal["once", "wall", "skip"] = "once"
-    name: str | None = Field(None, pattern=NAME, min_length=1, max_length=100)
+    name: str | None = Field(None, pattern=NAME_PATTERN, min_length=1, max_length=100)
     after: Instant | None = None
     count: int = Field(5, ge=1, le=100)
 
@@ -188,7 +218,7 @@ class ReplayAllBody(RunFilterBody):
 
 
 class TokenBody(Body):
-    name: str = Field(pattern=NAME, min_length=1, max_length=100)
+    name: str = Field(pattern=NAME_PATTERN, min_length=1, max_length=100)
     role: Role = Field(strict=False)
     expires_in: Duration | None = Field("90d", validate_default=False, description="null: never")  # type: ignore[assignment]
 

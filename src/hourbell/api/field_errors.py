@@ -1,4 +1,4 @@
-"""What is wrong with a parameter or a body, in our own words and with what to write instead.
+"""Validation errors of parameters and bodies, in our own words and with what to write instead.
 
 pydantic finds it, and says what by a type: https://docs.pydantic.dev/latest/errors/validation_errors. What was given is
 never repeated: it may be a secret.
@@ -7,33 +7,31 @@ never repeated: it may be a secret.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from hourbell.api.bodies import NAME
-from hourbell.core.body_reader import BodyReader, Fault, pointer_to
+from hourbell.core.field_errors import FieldError, pointer_to, unknown_fields
+from hourbell.core.job_fields import NAME_PATTERN
 
 Found = Mapping[str, Any]
 _Words = Callable[[str, Mapping[str, Any]], tuple[str, str | None]]
-_PATTERNS = {NAME: "write letters, digits, _ and -"}
+_PATTERNS = {NAME_PATTERN: "write letters, digits, _ and -"}
 _PLACES = ("query", "path", "header")
 
 
-def faults_of(found: Sequence[Found], fields: Sequence[str] = ()) -> list[Fault]:
-    """A fault for each; `fields` are those that a body may have."""
-    faults = [fault_of(each) for each in found if each["type"] != "extra_forbidden"]
+def field_errors(found: Sequence[Found], fields: Sequence[str] = ()) -> list[FieldError]:
+    """Return an error for each; `fields` are those that a body may have."""
+    errors = [field_error(each) for each in found if each["type"] != "extra_forbidden"]
     others = [each["loc"][-1] for each in found if each["type"] == "extra_forbidden"]
-    reader = BodyReader({}, faults)
-    reader.refuse_others("", dict.fromkeys(others), (), fields)
-    return faults
+    return [*errors, *unknown_fields("", dict.fromkeys(others), (), fields)]
 
 
-def fault_of(found: Found) -> Fault:
-    """What pydantic found, with its own words if nothing like it was foreseen."""
+def field_error(found: Found) -> FieldError:
+    """Return what pydantic found, with its own words if nothing like it was foreseen."""
     place = tuple(found["loc"])
     name = str(place[-1]) if place else "the body"
     words = _WORDS.get(found["type"])
     message, hint = (str(found["msg"]), None) if words is None else words(name, found.get("ctx") or {})
     if found["type"] == "missing" and place[0] in _PLACES:
         hint = f"write {name}=… in the {place[0]}"
-    return Fault(pointer_to(*place), message, hint)
+    return FieldError(pointer_to(*place), message, hint)
 
 
 def _is_not(what: str, hint: str) -> _Words:

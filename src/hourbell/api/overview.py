@@ -1,6 +1,5 @@
 """The routes that look at everything: previews, explanations, forecasts, statistics, nodes, the audit, tokens."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated
 from uuid import UUID
@@ -14,9 +13,10 @@ from hourbell.api.idempotency import IdempotentRoute, TellsSecret
 from hourbell.api.pages import page_response
 from hourbell.api.users import Admin, ControlDep, JsonBody, Viewer, read
 from hourbell.api.values import AuditId, Bucket, Cursor, Instant, Limit
-from hourbell.core.job_body import BodyError, Fault
+from hourbell.core.field_errors import BodyError, FieldError
 from hourbell.core.preview import preview
 from hourbell.core.schedule import Schedule, ScheduleError
+from hourbell.core.values import schedule_errors
 
 router = APIRouter(route_class=IdempotentRoute)
 
@@ -37,16 +37,7 @@ async def preview_schedule(control: ControlDep, user: Viewer, body: JsonBody) ->
     try:
         schedule = Schedule.parse(given.schedule, given.timezone, given.dst, given.name)
     except ScheduleError as error:
-        raise BodyError(
-            [
-                Fault(
-                    "/timezone" if fault.field == "timezone" else "/schedule",
-                    str(replace(fault, hint=None)),
-                    fault.hint,
-                )
-                for fault in error.faults
-            ]
-        ) from None
+        raise BodyError(list(schedule_errors(error))) from None
     return JSONResponse(preview(schedule, given.after or control.now(), given.count))
 
 
@@ -170,7 +161,7 @@ async def create_token(control: ControlDep, user: Admin, body: JsonBody) -> Resp
             given.name, given.role, user.name, expires_in=expires_in, request=user.request
         )
     except ValueError as error:
-        raise BodyError([Fault("/expires_in", str(error))]) from None
+        raise BodyError([FieldError("/expires_in", str(error))]) from None
     return TellsSecret({**render.token(token), "token": text.reveal()}, 201)
 
 

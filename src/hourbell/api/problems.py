@@ -15,9 +15,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from hourbell.api.faults import faults_of
+from hourbell.api.field_errors import field_errors
 from hourbell.control.user import NotAllowed
-from hourbell.core.body_reader import BodyError, Fault, RequestError
+from hourbell.core.field_errors import BodyError, FieldError, RequestError
 from hourbell.core.strict_json import NotJson
 from hourbell.store.base import AlreadyAsked, Conflict, StoreLost, StoreReadOnly, StoreUnavailable, StoreUnwritable
 
@@ -125,13 +125,13 @@ def _problem_of(request: Request, error: Exception) -> Problem:
         case Problem():
             return error
         case BodyError():
-            errors = [_error(fault) for fault in error.faults]
+            errors = [_error(each) for each in error.errors]
             what = "body" if isinstance(error, RequestError) else "job"
             return Problem(422, f"invalid_{what}", f"The {what} cannot be used as it is written; see errors.", errors)
         case NotJson():
             return Problem(400, "invalid_json", str(error))
         case RequestValidationError():
-            return invalid_parameter([_error(fault) for fault in faults_of(error.errors())])
+            return invalid_parameter([_error(each) for each in field_errors(error.errors())])
         case Conflict():
             return Problem(_status_of(error.code), error.code, _sentence(str(error)))
         case NotAllowed():
@@ -185,8 +185,8 @@ def invalid_parameter(errors: Sequence[tuple[str, str, str | None]]) -> Problem:
     return Problem(400, "invalid_parameter", "A parameter cannot be used as it is written; see errors.", errors)
 
 
-def _error(fault: Fault) -> Error:
-    return Error(fault.pointer, fault.message, fault.hint)
+def _error(error: FieldError) -> Error:
+    return Error(error.pointer, error.message, error.hint)
 
 
 def _sentence(text: str) -> str:

@@ -10,14 +10,14 @@ from fastapi.dependencies.models import Dependant
 from pydantic import BaseModel, ValidationError
 
 from hourbell.api.access import Caller, caller, door_of, needs
-from hourbell.api.faults import faults_of
+from hourbell.api.field_errors import field_errors
 from hourbell.api.idempotency import asked
 from hourbell.api.json_body import json_body, optional_json_body
 from hourbell.api.limits import too_many
 from hourbell.api.problems import Problem, invalid_parameter
 from hourbell.control.control import Control
 from hourbell.control.user import User
-from hourbell.core.body_reader import RequestError
+from hourbell.core.field_errors import RequestError
 from hourbell.core.roles import Role
 from hourbell.store.base import Request as StoreRequest
 
@@ -55,7 +55,7 @@ def read(model: type[Model], body: object) -> Model:
         return model.model_validate(body)
     except ValidationError as error:
         fields = [field.alias or name for name, field in model.model_fields.items()]
-        raise RequestError(faults_of(error.errors(), fields)) from None
+        raise RequestError(field_errors(error.errors(), fields)) from None
 
 
 async def limited_trigger(request: Request, found: Annotated[Caller, Depends(caller)]) -> None:

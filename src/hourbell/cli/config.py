@@ -14,7 +14,7 @@ import click
 from hourbell.cli.command import ExampleCommand, ExampleGroup
 from hourbell.cli.output import json_text, plain, table
 from hourbell.cli.remote import USAGE, complain
-from hourbell.core.durations import show_duration
+from hourbell.core.values import show_duration
 from hourbell.core.variable_names import unknown_variables
 from hourbell.settings import (
     DEFAULT,

@@ -10,7 +10,7 @@ from hourbell.cli.database import ask, database_option, json_option, must_exist,
 from hourbell.cli.parameters import LENGTH
 from hourbell.cli.progress import Progress
 from hourbell.cli.remote import confirm
-from hourbell.core.durations import show_duration
+from hourbell.core.values import show_duration
 from hourbell.settings import Settings
 
 _BATCH = 1_000

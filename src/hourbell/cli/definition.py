@@ -1,4 +1,7 @@
-"""The flags that define a job, and the body that they make; the same for a new job and for a change."""
+"""The flags that define a job, and the body that they make; the same for a new job and for a change.
+
+Every field of a job has a flag of its own, except the target, which has several.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -6,89 +9,96 @@ from typing import Any
 import click
 
 from hourbell.cli.parameters import ZONE, ZONE_TEXT, instant, json_or_text, json_value, source_text
+from hourbell.core.field_kinds import AnyJson, Choice, Duration, Instant, Kind, Retry, Tags, Target
+from hourbell.core.job_fields import BODY_FIELDS, JobField
 
 Function = Callable[..., None]
 
 DEFAULT = "default"
-_SIMPLE = (
-    "schedule",
-    "dst",
-    "description",
-    "overlap",
-    "catch_up",
-    "catch_up_window",
-    "delivery",
-    "max_age",
-    "late_after",
-    "priority",
-    "jitter",
-)
+_FIELDS = tuple(field for field in BODY_FIELDS if field.has_option)
+_SHORT = {"schedule": "-s", "timezone": "-z"}
+_METAVARS = {"schedule": "EXPR", "timezone": "ZONE"}
+_JSON = "JSON|@FILE|-"
 _KINDS = {"url": ("http", "url"), "sql": ("sql", "function"), "task": ("task", "name")}
+_TARGET_OPTIONS = (
+    click.option("--url", metavar="URL", help="Call a webhook."),
+    click.option("--method", metavar="METHOD", help="Of the webhook.  [default: POST]"),
+    click.option(
+        "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Of the webhook; may be repeated."
+    ),
+    click.option("--body", metavar=_JSON, help="Of the webhook, instead of the usual one."),
+    click.option("--sql", metavar="FUNCTION", help="Call a function of PostgreSQL."),
+    click.option("--task", metavar="NAME", help="Call a function of Python."),
+    click.option("--arg", "args", multiple=True, metavar="NAME=VALUE", help="For --sql or --task; may be repeated."),
+    click.option("--timeout", metavar="DURATION", help="How long an attempt may take; of a webhook 1s to 60s."),
+    click.option("--target", metavar=_JSON, help="The whole target as in the API."),
+)
 
 
 def definition_options(function: Function) -> Function:
     """Adds the flags, in the order of `--help`."""
-    for option in reversed(
-        [
-            click.option("--schedule", "-s", metavar="EXPR", help="As in '0 9 * * 1-5', @daily, 'every 15m'."),
-            click.option("--timezone", "-z", type=ZONE_TEXT, metavar="ZONE", help="IANA name.  [default: UTC]"),
-            click.option("--dst", metavar="once|wall|skip", help="What to do when clocks change."),
-            click.option("--url", metavar="URL", help="Call a webhook."),
-            click.option("--method", metavar="METHOD", help="Of the webhook.  [default: POST]"),
-            click.option(
-                "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Of the webhook; may be repeated."
-            ),
-            click.option("--body", metavar="JSON|@FILE|-", help="Of the webhook, instead of the usual one."),
-            click.option("--sql", metavar="FUNCTION", help="Call a function of PostgreSQL."),
-            click.option("--task", metavar="NAME", help="Call a function of Python."),
-            click.option(
-                "--arg", "args", multiple=True, metavar="NAME=VALUE", help="For --sql or --task; may be repeated."
-            ),
-            click.option("--timeout", metavar="DURATION", help="How long an attempt may take; of a webhook 1s to 60s."),
-            click.option("--target", metavar="JSON|@FILE|-", help="The whole target as in the API."),
-            click.option("--payload", metavar="JSON|@FILE|-", help="Handed to the target."),
-            click.option("--description", metavar="TEXT", help="For people."),
-            click.option("--tag", "tags", multiple=True, metavar="TAG", help="To choose jobs by; may be repeated."),
-            click.option("--retry", metavar="NAME|JSON", help="default, fixed, exponential, none, or a policy."),
-            click.option("--overlap", metavar="POLICY", help="allow, queue_all, queue_one, skip, cancel_running."),
-            click.option("--catch-up", metavar="POLICY", help="latest, earliest, all or none."),
-            click.option("--catch-up-window", metavar="DURATION", help="What is older is not caught up."),
-            click.option("--max-age", metavar="DURATION", help="A run that is older is given up."),
-            click.option("--late-after", metavar="DURATION", help="From when on a run counts as late."),
-            click.option("--jitter", metavar="DURATION", help="Spread over so much time."),
-            click.option("--priority", metavar="NAME", help="high, normal or low."),
-            click.option("--delivery", metavar="PROMISE", help="at_least_once or at_most_once."),
-            click.option("--starts-at", metavar="TIME", help="Nothing is planned before."),
-            click.option("--ends-at", metavar="TIME", help="Nothing is planned after."),
-        ]
-    ):
+    options = [option for field in _FIELDS for option in _options(field)]
+    for option in reversed(options):
         function = option(function)
     return function
 
 
+def _options(field: JobField) -> tuple[Callable[[Function], Function], ...]:
+    if isinstance(field.kind, Target):
+        return _TARGET_OPTIONS
+    if isinstance(field.kind, Tags):
+        return (click.option("--tag", field.name, multiple=True, metavar="TAG", help=f"{field.help} May be repeated."),)
+    names = [f"--{field.name.replace('_', '-')}", *filter(None, [_SHORT.get(field.name)])]
+    words = f" One of {', '.join(field.kind.words)}." if isinstance(field.kind, Choice) else ""
+    metavar = _METAVARS.get(field.name) or _metavar(field.kind)
+    kind = ZONE_TEXT if field.name == "timezone" else None
+    return (click.option(*names, type=kind, metavar=metavar, help=f"{field.help}{words}"),)
+
+
+def _metavar(kind: Kind) -> str:
+    match kind:
+        case Choice():
+            return "NAME"
+        case Duration():
+            return "DURATION"
+        case Instant():
+            return "TIME"
+        case Retry():
+            return "NAME|JSON"
+        case AnyJson():
+            return _JSON
+        case _:
+            return "TEXT"
+
+
 def definition_of(given: Mapping[str, Any], zone: str = "UTC") -> dict[str, Any]:
     """The body for the API: what was given, and nothing else. `default` brings a default back."""
-    body: dict[str, Any] = {name: _or_default(given[name]) for name in _SIMPLE if given.get(name) is not None}
-    if given.get("timezone") is not None:
-        body["timezone"] = given["timezone"]
-    for name, option in (("starts_at", "--starts-at"), ("ends_at", "--ends-at")):
-        text = given.get(name)
-        if text is not None and text != DEFAULT:
-            ZONE.convert(zone, None, None)  # a time that is read in it needs it now
-            body[name] = instant(text, zone, option, "ahead")
-        elif text is not None:
-            body[name] = None
-    if given.get("payload") is not None:
-        body["payload"] = json_value(given["payload"], "--payload")
-    if given.get("retry") is not None:
-        text = given["retry"]
-        body["retry"] = json_value(text, "--retry") if text.lstrip()[:1] == "{" else text
-    if given.get("tags"):
-        body["tags"] = [tag for tag in given["tags"] if tag]
-    target = target_of(given)
-    if target:
-        body["target"] = target
+    body: dict[str, Any] = {}
+    for field in _FIELDS:
+        value = given.get(field.name)
+        if isinstance(field.kind, Target):
+            body |= {field.name: target} if (target := target_of(given)) else {}
+        elif isinstance(field.kind, Tags):
+            body |= {field.name: [tag for tag in value if tag]} if value else {}
+        elif value is not None:
+            body[field.name] = _value(field, value, zone)
     return body
+
+
+def _value(field: JobField, text: str, zone: str) -> Any:
+    option = f"--{field.name.replace('_', '-')}"
+    match field.kind:
+        case Retry():
+            return json_value(text, option) if text.lstrip()[:1] == "{" else text
+        case AnyJson():
+            return json_value(text, option)
+        case _ if text == DEFAULT:
+            return None
+        case Instant():
+            ZONE.convert(zone, None, None)  # a time that is read in it needs it now
+            return instant(text, zone, option, "ahead")
+        case _:
+            return text
 
 
 def target_of(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,7 +176,3 @@ def _split(text: str, sign: str, option: str, form: str) -> tuple[str, str]:
     if not found or not name.strip():
         raise click.BadParameter(f"write {form}.", param_hint=option)
     return name.strip(), value.strip()
-
-
-def _or_default(text: str) -> str | None:
-    return None if text == DEFAULT else text

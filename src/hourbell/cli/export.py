@@ -13,8 +13,9 @@ from hourbell.cli.output import note, plain
 from hourbell.cli.pauses import is_by_definition, pause_words
 from hourbell.cli.progress import Progress
 from hourbell.cli.remote import FAILED, USAGE, complain, fail, server_options
+from hourbell.core.field_errors import BodyError
 from hourbell.core.job import Definition
-from hourbell.core.job_body import FIELDS, BodyError, parse_job
+from hourbell.core.job_body import FIELDS, parse_job
 from hourbell.core.jobs_file import FORMATS, Format, can_be_source
 from hourbell.core.jobs_file_export import export_jobs
 from hourbell.core.jobs_file_format import format_of_name
@@ -43,7 +44,7 @@ class Export:
         try:
             definition = parse_job({name: job.raw[name] for name in FIELDS if name in job.raw}).definition
         except BodyError as error:
-            self.unwritten.append(f"{job.name}: {error.faults[0]}")
+            self.unwritten.append(f"{job.name}: {error.errors[0]}")
             return
         if job.paused is not None and not is_by_definition(job):
             # The server keeps it. Written down it would be the file's, and last until the file says otherwise.

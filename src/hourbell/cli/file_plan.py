@@ -1,4 +1,4 @@
-"""A jobs file to be applied: read with all its faults, and what the server says of it told in the file's terms."""
+"""A jobs file to be applied: read with all its errors, and what the server says of it told in the file's terms."""
 
 import functools
 import re
@@ -13,8 +13,8 @@ import click
 from hourbell.cli.output import note
 from hourbell.cli.references import lenient, resolver
 from hourbell.cli.remote import CONFLICT, USAGE, complain, exit_code, fail
-from hourbell.core.body_reader import Fault
-from hourbell.core.jobs_file import FORMATS, FileFault, Format, JobsFile, JobsFileError, read_jobs_file
+from hourbell.core import field_errors
+from hourbell.core.jobs_file import FORMATS, FileError, Format, JobsFile, JobsFileError, read_jobs_file
 from hourbell.core.jobs_file_format import format_of_name, format_of_text
 
 if TYPE_CHECKING:
@@ -93,10 +93,10 @@ class FilePlan:
             error = error._replace(message=whose, hint=ways)
         found = _JOB.match(error.pointer)
         if found is None or int(found[1]) >= len(self.file.jobs):
-            return str(Fault(error.pointer, error.message, error.hint))
+            return str(field_errors.FieldError(error.pointer, error.message, error.hint))
         job = self.file.jobs[int(found[1])]
-        fault = Fault(error.pointer[found.end() :], error.message, error.hint)
-        return str(FileFault(fault, f"job {job.definition.name}", job.line))
+        in_job = field_errors.FieldError(error.pointer[found.end() :], error.message, error.hint)
+        return str(FileError(in_job, f"job {job.definition.name}", job.line))
 
 
 def file_options(*, needs_secrets: bool = True) -> Callable[[Function], Function]:

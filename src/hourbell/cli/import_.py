@@ -13,7 +13,7 @@ from hourbell.core.crontab_jobs import crontab_to_jobs
 from hourbell.core.jobs_file import can_be_source
 from hourbell.core.jobs_file_export import export_jobs
 from hourbell.core.jobs_file_text import FORMATS, Format
-from hourbell.core.schedule import Schedule, ScheduleError
+from hourbell.core.values import InvalidValue, read_zone
 
 FAILED = 1
 _PREFIX = re.compile(r"[A-Za-z0-9_-]{0,40}", re.ASCII)
@@ -93,9 +93,9 @@ def crontab(
 
 def _check_zone(timezone: str) -> None:
     try:
-        Schedule.parse("@daily", timezone)
-    except ScheduleError as error:
-        raise click.BadParameter(str(error.faults[0]), param_hint="--timezone") from None
+        read_zone(timezone)
+    except InvalidValue as error:
+        raise click.BadParameter(str(error), param_hint="--timezone") from None
 
 
 def _decode(data: bytes) -> tuple[str, list[str]]:

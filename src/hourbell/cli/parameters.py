@@ -13,8 +13,9 @@ from click.shell_completion import CompletionItem
 from hourbell import clock
 from hourbell.cli.run_ids import RunPart, read_part
 from hourbell.cli.times import Direction, parse_length, parse_time
-from hourbell.core.schedule import Schedule, ScheduleError, zone_names
+from hourbell.core.schedule import zone_names
 from hourbell.core.strict_json import NotJson, parse_json
+from hourbell.core.values import InvalidValue, read_zone
 
 if TYPE_CHECKING:
     from hourbell.client import Client
@@ -68,9 +69,9 @@ class Zone(click.ParamType):  # type: ignore[type-arg]  # older versions of clic
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         try:
-            return Schedule.parse("@daily", str(value)).timezone
-        except ScheduleError as error:
-            self.fail(str(error.faults[0]), param, ctx)
+            return read_zone(value)
+        except InvalidValue as error:
+            self.fail(str(error), param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
         folded = incomplete.lower()

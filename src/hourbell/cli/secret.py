@@ -10,7 +10,7 @@ import click
 
 from hourbell.cli.command import ExampleCommand, ExampleGroup
 from hourbell.cli.database import USAGE, ask, database_option, fail, json_option, must_exist, settings_for
-from hourbell.core.schedule.forms import parse_duration
+from hourbell.core.values import InvalidValue, read_duration
 from hourbell.settings import Settings
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ def create(job: str, database_url: str | None) -> None:
 @database_option
 def rotate(job: str, keep_old: str, database_url: str | None) -> None:
     """Replace the signing secret of a job, and print the new one. For a while both sign, so that either verifies."""
-    seconds = parse_duration(keep_old)
-    if seconds is None or seconds > 365 * 86_400:
+    try:
+        keep = read_duration(keep_old, maximum=timedelta(days=365))
+    except InvalidValue:
         fail(f"--keep-old is {keep_old[:40]!r}; write a duration of up to 365d, as in 24h", exit_code=USAGE)
-    keep = timedelta(seconds=seconds)
     made = _do(settings_for(database_url), lambda secrets, now: secrets.rotate(job, now, BY, keep_old=keep))
     click.echo(made.reveal())
 

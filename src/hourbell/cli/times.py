@@ -11,8 +11,8 @@ from typing import Literal
 from hourbell.core.preview import format_offset, rfc3339
 from hourbell.core.schedule import Schedule, ScheduleError
 from hourbell.core.schedule.calendar import FIRST_YEAR, LAST_YEAR
-from hourbell.core.schedule.forms import parse_duration
 from hourbell.core.schedule.zones import local_time_at
+from hourbell.core.values import SECOND, InvalidValue, OutOfRange, parse_instant, read_duration, read_instant
 
 Direction = Literal["ago", "ahead"]
 
@@ -37,8 +37,8 @@ def parse_time(text: str, now: datetime, timezone: str, bare: Direction | None =
     """An instant; a ValueError says how to write one. `bare` is what a duration or a time of day alone means."""
     try:
         instant = _read(" ".join(text.split()), now, timezone, bare)
-    except (ScheduleError, OverflowError) as error:
-        if isinstance(error, OverflowError) or error.faults[0].allowed == f"{FIRST_YEAR}-{LAST_YEAR}":
+    except (ScheduleError, OverflowError, OutOfRange) as error:
+        if not isinstance(error, ScheduleError) or error.faults[0].allowed == f"{FIRST_YEAR}-{LAST_YEAR}":
             years = f"the years {FIRST_YEAR} to {LAST_YEAR}"
             raise ValueError(f"{text[:40]!r} is out of range; write a time of {years}") from None
         instant = None
@@ -54,14 +54,10 @@ def is_local(text: str, now: datetime) -> bool:
 
 def parse_length(text: str) -> timedelta:
     """How long, as in 2h30m or 2 hours; a ValueError says how to write it."""
-    seconds = _seconds(text.strip().lower())
     try:
-        length = timedelta(seconds=seconds or 0)
-    except OverflowError:
-        length = timedelta()
-    if not length:
-        raise ValueError(f"{text[:40]!r} is not a duration; write 90s, 15m, 2h30m or 1d")
-    return length
+        return read_duration(_short(text.strip().lower()), SECOND)
+    except InvalidValue:
+        raise ValueError(f"{text[:40]!r} is not a duration; write 90s, 15m, 2h30m or 1d") from None
 
 
 def shown(instant: datetime | None, timezone: str) -> str:
@@ -104,10 +100,9 @@ def _read(text: str, now: datetime, timezone: str, bare: Direction | None) -> da
 
 
 def _local(text: str, timezone: str) -> datetime | None:
-    whole = _FRACTION.sub("", text)
-    fraction = float(_FRACTION.findall(text)[0]) if whole != text else 0
-    instant = Schedule.parse(f"at {whole}", timezone=timezone).next(_LONG_AGO)
-    return None if instant is None else instant + timedelta(seconds=fraction)
+    if parse_instant(text) is not None:
+        return read_instant(text)
+    return Schedule.parse(f"at {_FRACTION.sub('', text)}", timezone=timezone).next(_LONG_AGO)
 
 
 def _nearest(found: Iterable[datetime | None], now: datetime, bare: Direction | None) -> datetime | None:
@@ -130,17 +125,22 @@ def _distance(words: str, bare: Direction | None) -> timedelta | None:
         is_ago, length = bare == "ago", words
     else:
         return None
-    seconds = _seconds(length)
-    return None if seconds is None else timedelta(seconds=-seconds if is_ago else seconds)
+    try:
+        distance = read_duration(_short(length))
+    except OutOfRange:
+        raise
+    except InvalidValue:
+        return None
+    return -distance if is_ago else distance
 
 
-def _seconds(words: str) -> int | None:
-    """A length such as 2h30m or 2 hours; None if it is none."""
+def _short(words: str) -> str:
+    """Write a length such as 2 hours as 2h; what is none stays as it is."""
     short, at = "", 0
     while found := _LENGTH.match(words, at):
         short += found[1] + (found[2] or _LETTERS[found[3]])
         at = found.end()
-    return parse_duration(short) if at == len(words) else None
+    return short if at == len(words) else words
 
 
 def _clock(words: str) -> str | None:

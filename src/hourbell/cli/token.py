@@ -11,7 +11,7 @@ import click
 from hourbell.cli.command import ExampleCommand, ExampleGroup
 from hourbell.cli.database import USAGE, ask, database_option, fail, json_option, must_exist, settings_for
 from hourbell.core.roles import Role
-from hourbell.core.schedule.forms import parse_duration
+from hourbell.core.values import SECOND, InvalidValue, read_duration
 from hourbell.settings import Settings
 
 if TYPE_CHECKING:
@@ -115,10 +115,10 @@ def revoke(token: str, database_url: str | None) -> None:
 
 
 def _read_expiry(text: str) -> timedelta | None:
-    seconds = None if text == _NEVER else parse_duration(text)
-    if text != _NEVER and (seconds is None or not 0 < seconds <= 3_650 * 86_400):
+    try:
+        return None if text == _NEVER else read_duration(text, SECOND, timedelta(days=3_650))
+    except InvalidValue:
         fail(f"--expires is {text[:40]!r}; write a duration of up to 3650d, as in 90d, or never", exit_code=USAGE)
-    return None if seconds is None else timedelta(seconds=seconds)
 
 
 def _choose(ref: str, tokens: "list[Token]") -> "Token":

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from hourbell.cli.output import View, json_line, pairs, plain, plain_lines, table
 from hourbell.cli.times import shown
+from hourbell.core.job_fields import BODY_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,16 +14,13 @@ if TYPE_CHECKING:
 
 _LONGEST_EXCERPT = 2_000
 _SHOWN_LOG = 20  # lines
-_USUAL = {
-    "dst": "once",
-    "overlap": "allow",
-    "delivery": "at_least_once",
-    "priority": "normal",
-    "max_age": "1d",
-    "late_after": "5m",
-    "jitter": "0s",
-    "catch_up_window": None,
-}
+_LINES = frozenset(  # fields that have a line of their own; others are shown where they are not the default
+    {
+        "name", "description", "schedule", "timezone", "target", "payload", "tags", "retry", "catch_up", "starts_at",
+        "ends_at", "enabled",
+    }
+)  # fmt: skip
+_OTHERS = {field.name: field.shown_default for field in BODY_FIELDS if field.name not in _LINES}
 
 
 def job_view(zone: str) -> View:
@@ -101,7 +99,7 @@ def job_lines(job: "Job", zone: str) -> list[str]:
         ("target", json_line(job.target)),
         ("payload", None if job.payload is None else json_line(job.payload)),
         ("tags", ", ".join(job.tags)),
-        *((name.replace("_", " "), value) for name, usual in _USUAL.items() if (value := getattr(job, name)) != usual),
+        *((name.replace("_", " "), value) for name, usual in _OTHERS.items() if (value := getattr(job, name)) != usual),
         ("retry", job.retry if isinstance(job.retry, str) else json_line(job.retry)),
         ("catch up", job.catch_up),
         ("starts", _at(job.starts_at, zone)),

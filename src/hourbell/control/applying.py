@@ -14,8 +14,9 @@ from hourbell.control.jobs import Jobs
 from hourbell.control.secrets import KEEP_OLD, Secrets
 from hourbell.control.user import User
 from hourbell.core.definition_changes import FieldChange, field_changes, hidden_change
+from hourbell.core.field_errors import BodyError, FieldError, pointer_to
 from hourbell.core.job import Definition, Job
-from hourbell.core.job_body import GENERATE, BodyError, Fault, pointer_to
+from hourbell.core.job_body import GENERATE
 from hourbell.core.preview import rfc3339
 from hourbell.core.roles import Role
 from hourbell.core.secret_headers import HEADER, SIGNING, OriginChange, header_name, origin_of
@@ -166,24 +167,24 @@ class Applying:
         return generated
 
     async def _read(self, wish: Wish, user: User) -> list[_Wanted]:
-        faults: list[Fault] = []
+        faults: list[FieldError] = []
         wanted = []
         for place, body in enumerate(wish.jobs):
             wanted.append(self._read_job(place, body, wish.source, user, faults))
             if place % JOBS_A_TURN == 0:
                 await asyncio.sleep(0)
         if wish.prune and not wish.jobs:
-            faults.append(Fault("/jobs", "pruning by an empty list would delete every job of its source"))
+            faults.append(FieldError("/jobs", "pruning by an empty list would delete every job of its source"))
         if faults:
             raise BodyError(faults)
         return [each for each in wanted if each is not None]
 
-    def _read_job(self, place: int, body: object, source: str, user: User, faults: list[Fault]) -> _Wanted | None:
+    def _read_job(self, place: int, body: object, source: str, user: User, faults: list[FieldError]) -> _Wanted | None:
         at = pointer_to("jobs", str(place))
         try:
             parsed = self._jobs.parse(body, user)
         except BodyError as error:
-            faults += [replace(fault, pointer=at + fault.pointer) for fault in error.faults]
+            faults += [replace(each, pointer=at + each.pointer) for each in error.errors]
             return None
         secrets = {f"{HEADER}{name}": value for name, value in parsed.headers.items()}
         if parsed.secret is not None:

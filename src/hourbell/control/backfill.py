@@ -8,7 +8,7 @@ from uuid import UUID
 
 from hourbell.control.jobs import Jobs
 from hourbell.control.user import User
-from hourbell.core.body_reader import Fault, RequestError
+from hourbell.core.field_errors import FieldError, RequestError
 from hourbell.core.job import Definition
 from hourbell.core.preview import rfc3339
 from hourbell.core.roles import Role
@@ -90,7 +90,7 @@ class Backfills:
             first, last = rfc3339(min(pruned)), rfc3339(max(pruned))
             message = f"nothing is on record of {len(pruned):,} of these instants, {first} to {last}: they may have run"
             raise RequestError(
-                [Fault("/from", message, "take a later one, or set include_pruned to run them all the same")]
+                [FieldError("/from", message, "take a later one, or set include_pruned to run them all the same")]
             )
 
 
@@ -99,13 +99,13 @@ def _check_range(start: datetime, end: datetime, now: datetime) -> None:
     if end < start:
         hint = "write the earlier time as from, and the later one as to"
         faults = [
-            Fault("/from", "the range begins after it ends"),
-            Fault("/to", "the range ends before it begins", hint),
+            FieldError("/from", "the range begins after it ends"),
+            FieldError("/to", "the range ends before it begins", hint),
         ]
         raise RequestError(faults)
     if start > now:
         hint = "the schedule sees to what is to come; write a time before now"
-        raise RequestError([Fault("/from", "only the past is filled, and this range is all to come", hint)])
+        raise RequestError([FieldError("/from", "only the past is filled, and this range is all to come", hint)])
 
 
 def _occurrences(definition: Definition, start: datetime, end: datetime) -> list[Occurrence]:
@@ -121,7 +121,7 @@ def _occurrences(definition: Definition, start: datetime, end: datetime) -> list
     count = schedule.count(start - _MICROSECOND, end)
     if count > MOST:
         hint = f"at most {MOST:,} are filled by one call: take a shorter range, and the next after it"
-        raise RequestError([Fault("/to", f"there are {count:,} instants in this range", hint)])
+        raise RequestError([FieldError("/to", f"there are {count:,} instants in this range", hint)])
     found, after = [], start.astimezone(UTC) - _MICROSECOND
     while (occurrence := schedule.next_occurrence(after)) is not None and occurrence.at <= end:
         found.append(occurrence)

@@ -12,7 +12,8 @@ from uuid import UUID
 from hourbell.control.rules import Rules
 from hourbell.control.secret_headers import without_secret_headers
 from hourbell.control.user import NotAllowed, User
-from hourbell.core.job_body import BodyError, Fault, parse_job
+from hourbell.core.field_errors import BodyError, FieldError
+from hourbell.core.job_body import parse_job
 from hourbell.core.roles import Role
 from hourbell.core.secret_headers import OriginChange
 from hourbell.core.strict_json import NotJson, parse_json
@@ -52,7 +53,7 @@ class LineResult:
     version: int | None = None
     code: str | None = None
     message: str | None = None
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[FieldError, ...] = ()
 
 
 Batch = list[tuple[int, JobEntry | LineResult]]
@@ -187,14 +188,14 @@ class Imports:
             faults = self._rules.check(parsed.call)
             if parsed.secret is not None:
                 hint = "import the job without, then POST …/rotate-secret"
-                faults.append(Fault("/target/secret", "secrets are not imported", hint))
+                faults.append(FieldError("/target/secret", "secrets are not imported", hint))
             if headers:
                 hint = "apply the job, or PATCH it after the import"
-                faults.append(Fault("/secret_headers", "secrets are not imported", hint))
+                faults.append(FieldError("/secret_headers", "secrets are not imported", hint))
             if faults:
                 raise BodyError(faults)
         except BodyError as error:
-            return _refused(number, "invalid_job", str(error), tuple(error.faults))
+            return _refused(number, "invalid_job", str(error), error.errors)
         except NotJson as error:
             return _refused(number, "invalid_json", str(error))
         except NotAllowed as error:
@@ -206,7 +207,7 @@ class Imports:
 
 
 def _refused(
-    line: int, code: str, message: str, faults: tuple[Fault, ...] = (), *, name: str | None = None
+    line: int, code: str, message: str, faults: tuple[FieldError, ...] = (), *, name: str | None = None
 ) -> LineResult:
     return LineResult(line, name, Imported.REFUSED, code=code, message=message, faults=faults)
 

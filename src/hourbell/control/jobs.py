@@ -14,9 +14,10 @@ from hourbell.control.rules import Rules
 from hourbell.control.secret_headers import header_faults, refuse_removals, without_secret_headers
 from hourbell.control.secrets import MAKE_KEY, Secrets
 from hourbell.control.user import User
+from hourbell.core.field_errors import BodyError, FieldError
 from hourbell.core.ids import keyed_id
 from hourbell.core.job import Definition, Job
-from hourbell.core.job_body import GENERATE, READ_ONLY, BodyError, Fault, job_to_body, merge_patch, parse_job
+from hourbell.core.job_body import GENERATE, READ_ONLY, job_to_body, merge_patch, parse_job
 from hourbell.core.roles import Role
 from hourbell.core.run import manual_run_id
 from hourbell.core.same import same_definition
@@ -249,9 +250,9 @@ class Jobs:
         now = self._now()
         faults = []
         if until is not None and until <= now:
-            faults.append(Fault("/until", "it is over already", "write a time to come, or leave it out"))
+            faults.append(FieldError("/until", "it is over already", "write a time to come, or leave it out"))
         if len(note) > _LONGEST_NOTE:
-            faults.append(Fault("/note", f"it has {len(note)} characters; at most {_LONGEST_NOTE} are kept"))
+            faults.append(FieldError("/note", f"it has {len(note)} characters; at most {_LONGEST_NOTE} are kept"))
         if faults:
             raise BodyError(faults)
         found = await self.get(ref)
@@ -383,7 +384,7 @@ class Jobs:
         parsed = self.parse(body, user)
         if parsed.secret is not None:
             hint = "POST …/rotate-secret replaces it, and keeps the old one valid for a while"
-            raise BodyError([Fault("/target/secret", "a job's secret is not changed with its definition", hint)])
+            raise BodyError([FieldError("/target/secret", "a job's secret is not changed with its definition", hint)])
         new = parsed.definition
         if not take_over:
             _refuse_owned(job)
@@ -404,7 +405,7 @@ class Jobs:
         user.may_define(call)
         faults = self._rules.check(call)
         if parsed.secret is not None and not self._secrets.has_keys:
-            faults.append(Fault("/target/secret", "there is no key to keep secrets with", MAKE_KEY))
+            faults.append(FieldError("/target/secret", "there is no key to keep secrets with", MAKE_KEY))
         plain = call.headers if isinstance(call, HttpCall) else {}
         faults += header_faults(headers, call, plain, has_keys=self._secrets.has_keys)
         if faults or not isinstance(headers, dict):
@@ -449,7 +450,7 @@ def _refuse_read_only(patch: object) -> None:
     given = sorted(READ_ONLY.intersection(patch)) if isinstance(patch, dict) else []
     if given:
         hint = "leave it out; a version is expected by If-Match, and a job is paused by POST …/pause"
-        raise BodyError([Fault(f"/{name}", f"{name} is not changed by a patch", hint) for name in given])
+        raise BodyError([FieldError(f"/{name}", f"{name} is not changed by a patch", hint) for name in given])
     if faults := refuse_removals(patch):
         raise BodyError(faults)
 
@@ -467,7 +468,7 @@ def _named(body: object, name: str) -> object:
     if not isinstance(body, dict):
         return body
     if body.get("name", name) != name:
-        raise BodyError([Fault("/name", f"it is not {name!r}, under which the job would be made")])
+        raise BodyError([FieldError("/name", f"it is not {name!r}, under which the job would be made")])
     return {**body, "name": name}
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
-from hourbell.core.job_body import Fault
+from hourbell.core.field_errors import FieldError
 from hourbell.core.target import OWN_DATABASE, HttpCall, SqlCall, TargetCall
 
 Address = IPv4Address | IPv6Address
@@ -26,7 +26,7 @@ class Rules:
     databases: Collection[str] = ()
     has_functions: bool = True  # whether the own database can call functions
 
-    def check(self, call: TargetCall) -> list[Fault]:
+    def check(self, call: TargetCall) -> list[FieldError]:
         """What keeps a target from working here."""
         match call:
             case HttpCall():
@@ -36,25 +36,25 @@ class Rules:
             case _:
                 return []
 
-    def _check_address(self, call: HttpCall) -> list[Fault]:
+    def _check_address(self, call: HttpCall) -> list[FieldError]:
         if not call.url.is_address:
             return []
         why = self.forbids(ip_address(call.url.host), call.url.port)
-        return [] if why is None else [Fault("/target/url", why)]
+        return [] if why is None else [FieldError("/target/url", why)]
 
-    def _check_function(self, call: SqlCall) -> list[Fault]:
+    def _check_function(self, call: SqlCall) -> list[FieldError]:
         if call.database == OWN_DATABASE and not self.has_functions:
             hint = "use PostgreSQL, or name a database of HOURBELL_SQL_DATABASES"
-            return [Fault("/target/type", "SQLite has no functions to call", hint)]
+            return [FieldError("/target/type", "SQLite has no functions to call", hint)]
         if call.database != OWN_DATABASE and call.database not in self.databases:
             known = ", ".join(sorted(self.databases)) or "none is set"
             hint = f"HOURBELL_SQL_DATABASES names them: {known}"
-            return [Fault("/target/database", f"there is no database {call.database!r}", hint)]
+            return [FieldError("/target/database", f"there is no database {call.database!r}", hint)]
         prefix = "" if call.database == OWN_DATABASE else f"{call.database}:"
         if any(_names(entry.removeprefix(prefix), call) for entry in self.functions if entry.startswith(prefix)):
             return []
         hint = "ask the operator to add its signature to HOURBELL_ALLOW_FUNCTIONS"
-        return [Fault("/target/function", f"{call.schema}.{call.function} is not on the allow-list", hint)]
+        return [FieldError("/target/function", f"{call.schema}.{call.function} is not on the allow-list", hint)]
 
 
 def _names(signature: str, call: SqlCall) -> bool:

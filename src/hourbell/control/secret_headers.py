@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from hourbell.core.job_body import Fault, pointer_to
+from hourbell.core.field_errors import FieldError, pointer_to
 from hourbell.core.target import HttpCall, TargetCall, check_header
 
 FIELD = "secret_headers"
@@ -15,15 +15,15 @@ def without_secret_headers(body: object) -> tuple[object, object]:
     return {name: value for name, value in body.items() if name != FIELD}, body.get(FIELD, {})
 
 
-def header_faults(headers: object, call: TargetCall, plain: Mapping[str, str], *, has_keys: bool) -> list[Fault]:
+def header_faults(headers: object, call: TargetCall, plain: Mapping[str, str], *, has_keys: bool) -> list[FieldError]:
     """What is wrong with the secret headers of a job that has these plain ones."""
     at = pointer_to(FIELD)
     if not isinstance(headers, dict):
-        return [Fault(at, "it is not an object of names and values")]
+        return [FieldError(at, "it is not an object of names and values")]
     if headers and not isinstance(call, HttpCall):
-        return [Fault(at, "only an http target has headers")]
+        return [FieldError(at, "only an http target has headers")]
     if headers and not has_keys:
-        return [Fault(at, "there is no key to keep secrets with", "set HOURBELL_SECRET_KEY on the server")]
+        return [FieldError(at, "there is no key to keep secrets with", "set HOURBELL_SECRET_KEY on the server")]
     seen = {name.lower() for name in plain}
     faults = []
     for name, value in headers.items():
@@ -32,14 +32,16 @@ def header_faults(headers: object, call: TargetCall, plain: Mapping[str, str], *
             fault = f"the header {name} is there already; write it once"
         seen.add(name.lower())
         if fault is not None:
-            faults.append(Fault(pointer_to(FIELD, name), fault))
+            faults.append(FieldError(pointer_to(FIELD, name), fault))
     return faults
 
 
-def refuse_removals(patch: object) -> list[Fault]:
+def refuse_removals(patch: object) -> list[FieldError]:
     """Faults for headers that a patch would remove by null: it says what to set, and nothing else."""
     headers = patch.get(FIELD) if isinstance(patch, dict) else None
     if headers is None or not isinstance(headers, dict):
         return []
     hint = "run `hourbell secret remove JOB header:NAME`"
-    return [Fault(pointer_to(FIELD, name), "a patch removes no secret", hint) for name in headers if not headers[name]]
+    return [
+        FieldError(pointer_to(FIELD, name), "a patch removes no secret", hint) for name in headers if not headers[name]
+    ]

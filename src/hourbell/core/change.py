@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from hourbell.core.job import Definition, Job
+from hourbell.core.job_fields import PLANNING_FIELDS
 from hourbell.core.plan import Plan, Skip, first_instant, plan, skip_range
 from hourbell.core.run import NewRun
 from hourbell.core.schedule import ScheduleError
 from hourbell.core.states import SkipReason
-
-PLANNING = ("schedule", "timezone", "dst", "starts_at", "ends_at", "catch_up", "enabled")
 
 
 class StillCatchingUp(Exception):
@@ -112,7 +111,7 @@ def _queued(job: Job, definition: Definition, now: datetime, paused_until: datet
 
 def _plan_alike(old: Definition, new: Definition) -> bool:
     """Whether both name the same instants and treat them the same. A name matters where the schedule hashes it."""
-    same = all(getattr(old, name) == getattr(new, name) for name in PLANNING)
+    same = all(getattr(old, name) == getattr(new, name) for name in PLANNING_FIELDS)
     return same and (old.name == new.name or new.parsed().name is None)
 
 

@@ -1,4 +1,4 @@
-"""The jobs file: jobs as people keep them beside their code, read with all its faults at once.
+"""The jobs file: jobs as people keep them beside their code, read with all its errors at once.
 
 Secrets stand in it as references (`env:NAME`, `file:/path`). What they stand for is asked of a function that is handed
 in, and is in no message and no definition.
@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from hourbell.core.body_reader import BodyReader
+from hourbell.core.field_errors import BodyError, FieldError, pointer_to, unknown_fields
 from hourbell.core.job import Definition
-from hourbell.core.job_body import FIELDS, READ_ONLY, BodyError, Fault, job_to_body, parse_job, pointer_to
+from hourbell.core.job_body import FIELDS, READ_ONLY, job_to_body, parse_job
 from hourbell.core.jobs_file_secrets import LITERAL, REFERENCES, Resolve, Secrets, plain_secrets
-from hourbell.core.jobs_file_text import FORMATS, Format, NotReadable, plain, read_text
+from hourbell.core.jobs_file_text import FORMATS, Format, NotReadable, read_text
 from hourbell.core.schedule.errors import echo
 from hourbell.core.strict_json import NotJson, parse_json
 
@@ -21,7 +21,7 @@ __all__ = [
     "FORMATS",
     "LITERAL",
     "REFERENCES",
-    "FileFault",
+    "FileError",
     "FileJob",
     "Format",
     "JobsFile",
@@ -39,28 +39,28 @@ _EXAMPLE = {"name": "defaults", "schedule": "@daily", "target": {"type": "task",
 
 
 @dataclass(frozen=True, slots=True)
-class FileFault:
+class FileError:
     """One thing that is wrong, with the job or table it is in and the line at which that begins, where known."""
 
-    fault: Fault
+    error: FieldError
     place: str = ""
     line: int | None = None
 
     def __str__(self) -> str:
         places = [] if self.line is None else [f"line {self.line}"]
         places += [self.place] if self.place else []
-        return f"{', '.join(places)}: {self.fault}" if places else str(self.fault)
+        return f"{', '.join(places)}: {self.error}" if places else str(self.error)
 
 
 class JobsFileError(ValueError):
-    """A jobs file that cannot be taken; `faults` holds everything that is wrong with it."""
+    """A jobs file that cannot be taken; `errors` holds everything that is wrong with it."""
 
-    def __init__(self, faults: Sequence[FileFault]) -> None:
-        lines = [str(fault) for fault in faults[:_MOST_SHOWN]]
-        if len(faults) > _MOST_SHOWN:
-            lines.append(f"and {len(faults) - _MOST_SHOWN} more")
+    def __init__(self, errors: Sequence[FileError]) -> None:
+        lines = [str(error) for error in errors[:_MOST_SHOWN]]
+        if len(errors) > _MOST_SHOWN:
+            lines.append(f"and {len(errors) - _MOST_SHOWN} more")
         super().__init__("\n".join(lines))
-        self.faults = tuple(faults)
+        self.errors = tuple(errors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,21 +106,21 @@ def read_jobs_file(text: str, format: Format, resolve: Resolve) -> JobsFile:  # 
     try:
         read = read_text(text, format)
     except NotReadable as error:
-        raise JobsFileError([FileFault(Fault("", str(error)), line=error.line)]) from None
+        raise JobsFileError([FileError(FieldError("", str(error)), line=error.line)]) from None
     reader = _FileReader(read.values, resolve)
     source = reader.text("source", "write what tells this file from others, as in billing")
     incomplete = reader.text("incomplete", "write what is missing, or leave it out")
     defaults = reader.defaults()
     jobs = read.values.get("job", [])
     if not isinstance(jobs, list):
-        reader.fault(Fault("/job", "job is not a list", "write [[job]] above each job"))
+        reader.error(FieldError("/job", "job is not a list", "write [[job]] above each job"))
         jobs = []
     lines: Sequence[int | None] = read.lines or [None] * len(jobs)
     made = [
         reader.job(body, number, line, defaults) for number, (body, line) in enumerate(zip(jobs, lines, strict=True), 1)
     ]
-    if reader.faults:
-        raise JobsFileError(reader.faults)
+    if reader.errors:
+        raise JobsFileError(reader.errors)
     return JobsFile(tuple(job for job in made if job is not None), source, tuple(reader.warnings), incomplete)
 
 
@@ -137,15 +137,13 @@ class _FileReader:
         self._resolve = resolve
         self._lines: dict[str, str] = {}  # where each name was first seen
         self._wrong_defaults: set[str] = set()
-        self.faults: list[FileFault] = []
+        self.errors: list[FileError] = []
         self.warnings: list[str] = []
-        whole = BodyReader(values)
-        whole.refuse_others("", values, TOP, TOP)
-        for fault in whole.faults:
-            self.fault(fault)
+        for error in unknown_fields("", values, TOP, TOP):
+            self.error(error)
 
-    def fault(self, fault: Fault, place: str = "", line: int | None = None) -> None:
-        self.faults.append(FileFault(fault, place, line))
+    def error(self, error: FieldError, place: str = "", line: int | None = None) -> None:
+        self.errors.append(FileError(error, place, line))
 
     def text(self, name: str, hint: str) -> str | None:
         """What the file says of itself under that name."""
@@ -154,7 +152,7 @@ class _FileReader:
             return None
         if not isinstance(text, str) or not can_be_source(text):
             message = f"{name} is not a text of 1 to {LONGEST_SOURCE} printable characters"
-            self.fault(Fault(pointer_to(name), message, hint))
+            self.error(FieldError(pointer_to(name), message, hint))
             return None
         return text
 
@@ -162,46 +160,46 @@ class _FileReader:
         """What every job has unless it says otherwise. What is wrong in it is told once, and not for every job."""
         table = self._values.get("defaults", {})
         if not isinstance(table, dict):
-            self.fault(Fault("/defaults", "defaults is not a table", "write [defaults] above its fields"))
+            self.error(FieldError("/defaults", "defaults is not a table", "write [defaults] above its fields"))
             return {}
-        faults: list[Fault] = []
-        body = _normal(table, faults)
+        errors: list[FieldError] = []
+        body = _normal(table, errors)
         for name in [name for name in body if name not in FIELDS or name == "name"]:
-            faults.append(_not_a_field(name))
+            errors.append(_not_a_field(name))
             del body[name]
         try:
-            parse_job(_EXAMPLE | Secrets(self._resolve, faults).taken_out(body))
-        except BodyError as error:
-            faults += error.faults
-        for fault in faults:
-            self.fault(fault, "[defaults]")
-        self._wrong_defaults = {_field_of(fault) for fault in faults}
+            parse_job(_EXAMPLE | Secrets(self._resolve, errors).taken_out(body))
+        except BodyError as refused:
+            errors += refused.errors
+        for error in errors:
+            self.error(error, "[defaults]")
+        self._wrong_defaults = {_field_of(error) for error in errors}
         return body
 
     def job(self, body: object, number: int, line: int | None, defaults: Mapping[str, Any]) -> FileJob | None:
         if not isinstance(body, dict):
-            self.fault(Fault("", "a job is a table with name, schedule and target"), f"job {number}", line)
+            self.error(FieldError("", "a job is a table with name, schedule and target"), f"job {number}", line)
             return None
         name = body.get("name")
         place = f"job {echo(name)}" if isinstance(name, str) and name else f"job {number}"
-        faults: list[Fault] = []
-        secrets = Secrets(self._resolve, faults)
-        own = _normal(body, faults)
-        faults += [_not_a_field(name) for name in own if name in READ_ONLY]
+        errors: list[FieldError] = []
+        secrets = Secrets(self._resolve, errors)
+        own = _normal(body, errors)
+        errors += [_not_a_field(name) for name in own if name in READ_ONLY]
         normal = {**defaults, **own}
         self._look_for_literal(normal, place, line)
         normal = secrets.taken_out(normal)
-        told = {fault.pointer for fault in faults}
+        known = {error.pointer for error in errors}
         parsed = None
         try:
             parsed = parse_job(normal)
-        except BodyError as error:
-            faults += [fault for fault in error.faults if fault.pointer not in told]
+        except BodyError as refused:
+            errors += [error for error in refused.errors if error.pointer not in known]
         self._see(name, place, number, line)
-        for fault in faults:
-            if _field_of(fault) not in self._wrong_defaults - own.keys():
-                self.fault(fault, place, line)
-        if parsed is None or faults:
+        for error in errors:
+            if _field_of(error) not in self._wrong_defaults - own.keys():
+                self.error(error, place, line)
+        if parsed is None or errors:
             return None
         return FileJob(parsed.definition, parsed.secret, secrets.headers, secrets.references, line)
 
@@ -210,39 +208,39 @@ class _FileReader:
             return
         first = self._lines.setdefault(name, f"line {line}" if line else f"job {number}")
         if first != (f"line {line}" if line else f"job {number}"):
-            self.fault(Fault("/name", f"the name is there already, at {first}", "take another"), place, line)
+            self.error(FieldError("/name", f"the name is there already, at {first}", "take another"), place, line)
 
     def _look_for_literal(self, body: Mapping[str, Any], place: str, line: int | None) -> None:
         at = place if line is None else f"line {line}, {place}"
         self.warnings += [f"{at}: {each}" for each in plain_secrets(body.get("target"))]
 
 
-def _field_of(fault: Fault) -> str:
-    """The job's field that a fault is in."""
-    name = fault.pointer.split("/")[1] if fault.pointer else ""
+def _field_of(error: FieldError) -> str:
+    """Return the job's field that an error is in."""
+    name = error.pointer.split("/")[1] if error.pointer else ""
     return AS_JSON.get(name, name)
 
 
-def _normal(table: Mapping[str, Any], faults: list[Fault]) -> dict[str, Any]:
-    """A table as the body of the API has it: instants as texts, and what is written as JSON in its place."""
+def _normal(table: Mapping[str, Any], errors: list[FieldError]) -> dict[str, Any]:
+    """Return a table as the body of the API has it, with what is written as JSON in its place."""
     body: dict[str, Any] = {}
     for name, value in table.items():
         meant = AS_JSON.get(name)
         if meant is None:
-            body[name] = plain(value) if name in ("starts_at", "ends_at") else value
+            body[name] = value
         elif meant in table:
-            faults.append(Fault(pointer_to(name), f"{meant} is there too", "write one of them"))
+            errors.append(FieldError(pointer_to(name), f"{meant} is there too", "write one of them"))
         else:
             try:
                 body[meant] = parse_json(value.encode("utf-8", "surrogatepass") if isinstance(value, str) else b"")
             except NotJson as error:
-                faults.append(Fault(pointer_to(name), f"{name} is not JSON in a text: {error}"))
+                errors.append(FieldError(pointer_to(name), f"{name} is not JSON in a text: {error}"))
     return body
 
 
-def _not_a_field(name: str) -> Fault:
+def _not_a_field(name: str) -> FieldError:
     if name == "name":  # in the defaults
-        return Fault("/name", "a name belongs to one job", "leave it out")
+        return FieldError("/name", "a name belongs to one job", "leave it out")
     close = get_close_matches(name[:100], FIELDS[1:], n=1)
     hint = f"did you mean {close[0]}?" if close else f"write {', '.join(FIELDS[1:])}"
-    return Fault(pointer_to(name[:100]), f"{echo(name)!r} is not a field of jobs", hint)
+    return FieldError(pointer_to(name[:100]), f"{echo(name)!r} is not a field of jobs", hint)

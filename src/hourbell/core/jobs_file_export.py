@@ -10,6 +10,7 @@ from typing import Any
 
 from hourbell.core.job import Definition, default_catch_up
 from hourbell.core.job_body import job_to_body
+from hourbell.core.job_fields import BODY_FIELDS
 from hourbell.core.jobs_file import LITERAL, REFERENCES
 from hourbell.core.jobs_file_text import Format
 from hourbell.core.jobs_file_writing import (
@@ -23,8 +24,7 @@ from hourbell.core.jobs_file_writing import (
 )
 from hourbell.core.schedule import ScheduleError
 
-_REQUIRED = ("name", "schedule", "target")
-_DEFAULTS = job_to_body(Definition("", "", {}))
+_DEFAULTS = {field.name: field.shown_default for field in BODY_FIELDS if not field.is_required}
 _WIDEST = 120
 
 
@@ -73,7 +73,7 @@ def _is_default(name: str, value: object, definition: Definition) -> bool:
             return definition.catch_up == default_catch_up(definition.parsed())
         except ScheduleError:
             return False
-    return name not in _REQUIRED and type(value) is type(_DEFAULTS[name]) and value == _DEFAULTS[name]
+    return name in _DEFAULTS and type(value) is type(_DEFAULTS[name]) and value == _DEFAULTS[name]
 
 
 def _header(value: object) -> object:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeGuard
 
-from hourbell.core.body_reader import Fault, pointer_to
+from hourbell.core.field_errors import FieldError, pointer_to
 from hourbell.core.target import check_header
 
 # From env:NAME or file:/path to what it stands for. None leaves it out; a ValueError says why it cannot be had.
@@ -33,9 +33,9 @@ def plain_secrets(target: object) -> Iterator[str]:
 class Secrets:
     """What the references of a job stand for. Only an http target has any: for its secret and its headers."""
 
-    def __init__(self, resolve: Resolve, faults: list[Fault]) -> None:
+    def __init__(self, resolve: Resolve, errors: list[FieldError]) -> None:
         self._resolve = resolve
-        self._faults = faults
+        self._errors = errors
         self.references: dict[str, str] = {}
         self.headers: dict[str, str] = {}
 
@@ -67,12 +67,12 @@ class Secrets:
                 continue
             pointer = pointer_to("target", "headers", name)
             value = self._value(pointer, reference)
-            fault = f"{name} is given twice" if name.lower() in seen else None
+            wrong = f"{name} is given twice" if name.lower() in seen else None
             if value is not None:
-                fault = fault or check_header(name, value)
+                wrong = wrong or check_header(name, value)
                 self.headers[name] = value.strip()
-            if fault is not None:
-                self._faults.append(Fault(pointer, fault))
+            if wrong is not None:
+                self._errors.append(FieldError(pointer, wrong))
             seen.add(name.lower())
         return kept
 
@@ -81,7 +81,7 @@ class Secrets:
         try:
             return self._resolve(reference)
         except ValueError as error:
-            self._faults.append(Fault(pointer, str(error)))
+            self._errors.append(FieldError(pointer, str(error)))
             return None
 
 

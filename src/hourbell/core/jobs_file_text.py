@@ -7,7 +7,6 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime, time
 from typing import Literal, get_args
 
 from hourbell.core.jobs_file_yaml import read_yaml
@@ -94,8 +93,3 @@ def _read_json(text: str) -> object:
         return parse_json(text.encode("utf-8", "surrogatepass"), deepest=40)
     except NotJson as error:
         raise NotReadable(str(error)) from None
-
-
-def plain(value: object) -> object:
-    """A value of TOML as JSON has it: dates and times, which JSON has not, are texts."""
-    return value.isoformat() if isinstance(value, (datetime, date, time)) else value

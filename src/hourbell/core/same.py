@@ -1,20 +1,19 @@
 """Whether two definitions are the same, also to a database that writes JSON in its own way."""
 
 from collections.abc import Mapping
-from dataclasses import fields
 from decimal import Decimal
 from operator import attrgetter
 
+from hourbell.core.field_kinds import AnyJson
 from hourbell.core.job import Definition
+from hourbell.core.job_fields import JOB_FIELDS
 
-_JSON = ("target", "payload")
-_plain = attrgetter(*(field.name for field in fields(Definition) if field.name not in _JSON))
+_json = attrgetter(*(field.name for field in JOB_FIELDS if isinstance(field.kind, AnyJson)))
+_plain = attrgetter(*(field.name for field in JOB_FIELDS if not isinstance(field.kind, AnyJson)))
 
 
 def same_definition(one: Definition, other: Definition) -> bool:
-    return (
-        _plain(one) == _plain(other) and same_json(one.target, other.target) and same_json(one.payload, other.payload)
-    )
+    return _plain(one) == _plain(other) and same_json(_json(one), _json(other))
 
 
 def same_json(one: object, other: object) -> bool:

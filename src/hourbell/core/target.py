@@ -4,22 +4,21 @@ A target is JSON, written by people. `parse_target` reads it into one of four va
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from hourbell.core.schedule.forms import parse_duration
+from hourbell.core.field_errors import FieldError, inside
 from hourbell.core.template import faults_of
 from hourbell.core.url import Url, parse_url
+from hourbell.core.values import MAX_DURATION, SECOND, InvalidValue, read_duration
 
 METHODS = ("POST", "GET", "PUT", "PATCH", "DELETE")
 OWN_DATABASE = "default"
 _TYPES = "http with url, sql with function, task with name, or queue with queue"
-_HTTP_TIMEOUT = "30s"
-_SQL_TIMEOUT = "30s"
-_TASK_TIMEOUT = "10m"
-_LONGEST = 86_400
+_TIMEOUT, _TASK_TIMEOUT = timedelta(seconds=30), timedelta(minutes=10)
+_MAX_HTTP_TIMEOUT, _MAX_SQL_TIMEOUT = timedelta(seconds=60), timedelta(days=1)
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}", re.ASCII)
 _IDENTIFIER = re.compile(r"[^\x00-\x1f\x7f]{1,63}")
 _DATABASE = re.compile(r"[A-Za-z0-9_-]{1,63}", re.ASCII)
@@ -32,17 +31,17 @@ _OWN_HEADERS = frozenset(
         "webhook-signature", "traceparent",
     }
 )  # fmt: skip
-_MOST_HEADERS, _LONGEST_VALUE = 50, 8_192
-_DEEPEST = 32
-_MOST_FAULTS, _LONGEST_FAULT = 10, 300
+_MAX_HEADERS, _MAX_VALUE_LENGTH = 50, 8_192
+_MAX_DEPTH = 32
+_MAX_ERRORS, _MAX_MESSAGE_LENGTH = 10, 300
 
 
 class TargetError(ValueError):
-    """The target makes no sense; `faults` holds everything that is wrong with it."""
+    """The target makes no sense; `errors` holds everything that is wrong with it, with pointers into the target."""
 
-    def __init__(self, faults: list[str]) -> None:
-        super().__init__("; ".join(faults))
-        self.faults = tuple(faults)
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        super().__init__("; ".join(error.text for error in errors))
+        self.errors = tuple(errors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ class HttpCall:
     method: str = "POST"
     headers: Mapping[str, str] = field(default_factory=dict)
     body: object = None  # text, or JSON with placeholders in its strings; None for the envelope
-    timeout: timedelta = timedelta(seconds=30)
+    timeout: timedelta = _TIMEOUT
 
     @property
     def lane(self) -> str:
@@ -66,7 +65,7 @@ class SqlCall:
     function: str
     args: Mapping[str, object] = field(default_factory=dict)
     database: str = OWN_DATABASE
-    timeout: timedelta = timedelta(seconds=30)
+    timeout: timedelta = _TIMEOUT
     lock_timeout: timedelta | None = None
     search_path: tuple[str, ...] = ("public",)
 
@@ -79,7 +78,7 @@ class SqlCall:
 class TaskCall:
     name: str
     args: Mapping[str, object] = field(default_factory=dict)
-    timeout: timedelta = timedelta(minutes=10)
+    timeout: timedelta = _TASK_TIMEOUT
 
     @property
     def lane(self) -> str:
@@ -101,8 +100,8 @@ TargetCall = HttpCall | SqlCall | TaskCall | QueueCall
 def parse_target(target: Any) -> TargetCall:
     """Read a target, or raise a TargetError that says everything that is wrong with it."""
     reader = _Reader(target if isinstance(target, Mapping) else {})
-    if _is_deeper(target, _DEEPEST):
-        raise TargetError([f"target is nested more than {_DEEPEST} deep"])
+    if _is_deeper(target, _MAX_DEPTH):
+        raise TargetError([FieldError("", f"target is nested more than {_MAX_DEPTH} deep")])
     match reader.values.get("type"):
         case "http":
             call: TargetCall | None = _http(reader)
@@ -114,11 +113,12 @@ def parse_target(target: Any) -> TargetCall:
             queue = reader.text("queue")
             call = QueueCall(queue)
         case None:
-            raise TargetError([f"target needs a type: {_TYPES}"])
+            raise TargetError([FieldError("/type", f"target needs a type: {_TYPES}")])
         case other:
-            raise TargetError([f"type is {_shown(other)}; write {_TYPES}"])
-    if reader.faults or call is None:
-        raise TargetError([fault[:_LONGEST_FAULT] for fault in reader.faults[:_MOST_FAULTS]])
+            raise TargetError([FieldError("/type", f"type is {_shown(other)}; write {_TYPES}")])
+    if reader.errors or call is None:
+        errors = reader.errors[:_MAX_ERRORS]
+        raise TargetError([replace(error, message=error.message[:_MAX_MESSAGE_LENGTH]) for error in errors])
     return call
 
 
@@ -145,31 +145,32 @@ def lane_of(target: Any) -> str:
 def _http(reader: "_Reader") -> HttpCall | None:
     reader.only("type", "url", "method", "headers", "body", "timeout", "secret")
     if reader.values.get("secret") is not None:
-        reader.faults.append("a secret is not kept in the target; make one with `hourbell secret create JOB`")
+        reader.error("secret", "a secret is not kept in the target; make one with `hourbell secret create JOB`")
     try:
         url = parse_url(reader.values.get("url"))
     except ValueError as error:
-        reader.faults.append(f"url: {error}")
+        reader.error("url", f"url: {error}")
         url = None
     method = reader.values.get("method", "POST")
     if method not in METHODS:
-        reader.faults.append(f"method is {_shown(method)}; write one of {', '.join(METHODS)}")
+        reader.error("method", f"method is {_shown(method)}; write one of {', '.join(METHODS)}")
     headers = _headers(reader)
-    timeout = reader.duration("timeout", _HTTP_TIMEOUT, most=60)
+    timeout = reader.duration("timeout", _TIMEOUT, _MAX_HTTP_TIMEOUT)
     body = reader.values.get("body")
-    reader.faults += [f"body: {fault}" for fault in faults_of(body)]
+    for wrong in faults_of(body):
+        reader.error("body", f"body: {wrong}")
     return None if url is None else HttpCall(url, str(method), headers, body, timeout)
 
 
 def _headers(reader: "_Reader") -> dict[str, str]:
     given = reader.object("headers")
-    if len(given) > _MOST_HEADERS:
-        reader.faults.append(f"headers: {len(given)} are too many; at most {_MOST_HEADERS}")
+    if len(given) > _MAX_HEADERS:
+        reader.error("headers", f"headers: {len(given)} are too many; at most {_MAX_HEADERS}")
     seen: set[str] = set()
     for name, value in given.items():
-        fault = f"{name} is given twice" if name.lower() in seen else check_header(name, value)
-        if fault:
-            reader.faults.append(f"headers: {fault}")
+        wrong = f"{name} is given twice" if name.lower() in seen else check_header(name, value)
+        if wrong:
+            reader.error("headers", f"headers: {wrong}")
         seen.add(name.lower())
     return {name: str(value).strip() for name, value in given.items()}
 
@@ -184,8 +185,8 @@ def check_header(name: str, value: object) -> str | None:
         return f"the value of {name} is empty, or not a text"
     if not value.isascii() or not value.replace("\t", " ").isprintable():
         return f"the value of {name} is not printable ASCII text"
-    if len(value) > _LONGEST_VALUE:
-        return f"the value of {name} is longer than {_LONGEST_VALUE} characters"
+    if len(value) > _MAX_VALUE_LENGTH:
+        return f"the value of {name} is longer than {_MAX_VALUE_LENGTH} characters"
     return None
 
 
@@ -195,29 +196,29 @@ def _sql(reader: "_Reader") -> SqlCall:
     schema, dot, function = name.rpartition(".")
     parts = [schema, function] if dot else [function]
     if name and ("(" in name or any(_IDENTIFIER.fullmatch(part) is None for part in parts)):
-        reader.faults.append(f"function is {_shown(name)}; write schema.name, as in public.run_daily_cleanup")
+        reader.error("function", f"function is {_shown(name)}; write schema.name, as in public.run_daily_cleanup")
     args = reader.object("args")
     for argument in args:
         if _ARGUMENT.fullmatch(argument) is None:
-            reader.faults.append(f"args: {_shown(argument)} is not the name of a parameter")
+            reader.error("args", f"args: {_shown(argument)} is not the name of a parameter")
     database = reader.values.get("database") or OWN_DATABASE
     if not isinstance(database, str) or _DATABASE.fullmatch(database) is None:
-        reader.faults.append(f"database is {_shown(database)}; write a name from the settings, or leave it out")
+        reader.error("database", f"database is {_shown(database)}; write a name from the settings, or leave it out")
     path = reader.values.get("search_path", ["public"])
     path = [part.strip() for part in path.split(",")] if isinstance(path, str) else path
     if not isinstance(path, list) or not all(isinstance(part, str) and _IDENTIFIER.fullmatch(part) for part in path):
-        reader.faults.append("search_path is a list of schemas, as in ['metadata', 'public']")
+        reader.error("search_path", "search_path is a list of schemas, as in ['metadata', 'public']")
         path = []
     lock_timeout = None
     if reader.values.get("lock_timeout") is not None:
-        lock_timeout = reader.duration("lock_timeout", _SQL_TIMEOUT, most=_LONGEST)
-    timeout = reader.duration("timeout", _SQL_TIMEOUT, most=_LONGEST)
+        lock_timeout = reader.duration("lock_timeout", _TIMEOUT, _MAX_SQL_TIMEOUT)
+    timeout = reader.duration("timeout", _TIMEOUT, _MAX_SQL_TIMEOUT)
     return SqlCall(schema or "public", function, args, str(database), timeout, lock_timeout, tuple(path))
 
 
 def _task(reader: "_Reader") -> TaskCall:
     reader.only("type", "name", "args", "timeout")
-    return TaskCall(reader.text("name"), reader.object("args"), reader.duration("timeout", _TASK_TIMEOUT, most=None))
+    return TaskCall(reader.text("name"), reader.object("args"), reader.duration("timeout", _TASK_TIMEOUT))
 
 
 @dataclass(slots=True)
@@ -225,18 +226,21 @@ class _Reader:
     """Reads fields and collects what is wrong with them."""
 
     values: Mapping[str, Any]
-    faults: list[str] = field(default_factory=list)
+    errors: list[FieldError] = field(default_factory=list)
+
+    def error(self, name: str, message: str, hint: str | None = None) -> None:
+        self.errors.append(FieldError(inside("", name), message, hint))
 
     def only(self, *known: str) -> None:
         for name in self.values:
             if name not in known:
-                self.faults.append(f"{_shown(name)} is not a field of this target; write {', '.join(known)}")
+                self.error(name, f"{_shown(name)} is not a field of this target; write {', '.join(known)}")
 
     def text(self, name: str) -> str:
         value = self.values.get(name)
         if isinstance(value, str) and value:
             return value
-        self.faults.append(f"the {self.values['type']} target needs {name}")
+        self.error(name, f"the {self.values['type']} target needs {name}")
         return ""
 
     def object(self, name: str) -> dict[str, Any]:
@@ -245,18 +249,18 @@ class _Reader:
             return {}
         if isinstance(value, Mapping):
             return dict(value)
-        self.faults.append(f"{name} is not an object")
+        self.error(name, f"{name} is not an object")
         return {}
 
-    def duration(self, name: str, default: str, *, most: int | None) -> timedelta:
+    def duration(self, name: str, default: timedelta, maximum: timedelta = MAX_DURATION) -> timedelta:
         given = self.values.get(name)
-        given = default if given is None else given
-        seconds = parse_duration(given) if isinstance(given, str) else None
-        if seconds is None or seconds < 1 or (most is not None and seconds > most):
-            span = f"from 1s to {most}s" if most is not None else "of 1s or more"
-            self.faults.append(f"{name} is {_shown(given)}; write a duration {span}, as in 30s")
-            return timedelta(seconds=1)
-        return timedelta(seconds=seconds)
+        if given is None:
+            return default
+        try:
+            return read_duration(given, SECOND, maximum)
+        except InvalidValue as error:
+            self.errors.append(error.at(f"/{name}", name, given))
+            return default
 
 
 def _shown(value: object) -> str:

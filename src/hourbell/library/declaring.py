@@ -4,22 +4,22 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from hourbell.core.durations import show_duration
+from hourbell.core import field_kinds as kinds
+from hourbell.core.field_errors import BodyError, FieldError
 from hourbell.core.job import Definition
-from hourbell.core.job_body import BodyError, Fault, parse_job
-from hourbell.core.preview import rfc3339
-from hourbell.core.schedule.forms import parse_duration
+from hourbell.core.job_body import parse_job
+from hourbell.core.job_fields import BODY_FIELDS
 from hourbell.core.schedule.schedule import Dst
 from hourbell.core.strict_json import fault_of
-from hourbell.core.target import lane_of
+from hourbell.core.values import InvalidValue, read_duration, show_duration
 from hourbell.targets.task import Task
 
-Duration = timedelta | str
+Duration = timedelta | float | str
 CatchUpWord = Literal["latest", "earliest", "all", "none"]
 OverlapWord = Literal["allow", "queue_all", "queue_one", "skip", "cancel_running"]
 DeliveryWord = Literal["at_least_once", "at_most_once"]
@@ -43,7 +43,7 @@ class OnceOptions(TypedDict, total=False):
 
 
 class JobOptions(TypedDict, total=False):
-    """What may be said about a job besides its name, its schedule and its function; see `Declared` for the defaults."""
+    """Options of a job besides its name, its schedule and its function; the defaults are those of the API."""
 
     timezone: str
     dst: Dst
@@ -66,61 +66,40 @@ class JobOptions(TypedDict, total=False):
     ends_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
-    """The options of a job. What is None has the default of the API; a description is the docstring's first line."""
+def declare(name: str, schedule: str, task: Task, source: str, options: JobOptions) -> Definition:
+    """Make the job, or raise a ValueError that says everything that is wrong with it.
 
-    timezone: str = "UTC"
-    dst: Dst = "once"
-    args: Mapping[str, object] | None = None
-    payload: object = None
-    description: str | None = None
-    tags: Iterable[str] = ()
-    enabled: bool = True
-    catch_up: CatchUpWord | None = None
-    catch_up_window: Duration | None = None
-    overlap: OverlapWord = "allow"
-    retry: Retry = "default"
-    delivery: DeliveryWord = "at_least_once"
-    priority: PriorityWord = "normal"
-    timeout: Duration = "10m"
-    max_age: Duration = "24h"
-    late_after: Duration = "5m"
-    jitter: Duration = "0s"
-    starts_at: datetime | None = None
-    ends_at: datetime | None = None
+    An option that is absent or None has the default of the API; a description is the docstring's first line.
+    """
+    given: dict[str, Any] = {"description": _first_line(task.function)}
+    given |= {each: value for each, value in options.items() if value is not None}
+    what = f"the args of {name!r}"
+    arguments = json_of(what, arguments_of(what, given.pop("args", None)))
+    check_function(task.name, task.function, arguments)
+    target = task_target(task.name, arguments, given.pop("timeout", "10m"))
+    for field in BODY_FIELDS:
+        if field.name in given:
+            given[field.name] = _as_json(field.kind, field.name, given[field.name], name)
+    try:
+        made = parse_job({**given, "name": name, "schedule": schedule, "target": target}).definition
+    except BodyError as error:
+        raise ValueError(describe(error)) from None
+    return replace(made, managed_by="code", source=source)
 
-    def definition(self, name: str, schedule: str, task: Task, source: str) -> Definition:
-        """The job, or a ValueError that says everything that is wrong with it."""
-        arguments = json_of(f"the args of {name!r}", arguments_of(f"the args of {name!r}", self.args))
-        check_function(task.name, task.function, arguments)
-        body = {
-            "name": name,
-            "schedule": schedule,
-            "timezone": self.timezone,
-            "dst": self.dst,
-            "target": task_target(task.name, arguments, self.timeout),
-            "payload": json_of(f"the payload of {name!r}", self.payload),
-            "description": _first_line(task.function) if self.description is None else self.description,
-            "tags": [self.tags] if isinstance(self.tags, str) else list(self.tags),
-            "enabled": self.enabled,
-            "catch_up": self.catch_up,
-            "catch_up_window": _shown("catch_up_window", self.catch_up_window),
-            "overlap": self.overlap,
-            "retry": _retry(self.retry),
-            "delivery": self.delivery,
-            "priority": self.priority,
-            "max_age": _shown("max_age", self.max_age),
-            "late_after": _shown("late_after", self.late_after),
-            "jitter": _shown("jitter", self.jitter, least=0),
-            "starts_at": _instant("starts_at", self.starts_at),
-            "ends_at": _instant("ends_at", self.ends_at),
-        }
-        try:
-            made = parse_job({key: value for key, value in body.items() if value is not None}).definition
-        except BodyError as error:
-            raise ValueError(told(error)) from None
-        return replace(made, managed_by="code", source=source, lane=lane_of(made.target))
+
+def _as_json(kind: kinds.Kind, option: str, value: Any, job: str) -> Any:
+    """Write a value of Python as the API takes it; what it does not take is refused by its reader."""
+    match kind:
+        case kinds.AnyJson():
+            return json_of(f"the {option} of {job!r}", value)
+        case kinds.Tags():
+            return [value] if isinstance(value, str) else list(value)
+        case kinds.Instant() if isinstance(value, datetime):
+            return aware(option, value)
+        case kinds.Retry() if isinstance(value, Mapping) and isinstance(value.get("backoff"), Iterable):
+            return {**value, "backoff": list(value["backoff"])}
+        case _:
+            return value
 
 
 def arguments_of(what: str, given: object) -> dict[str, object]:
@@ -134,7 +113,8 @@ def arguments_of(what: str, given: object) -> dict[str, object]:
 
 def task_target(name: str, arguments: Mapping[str, object], timeout: Duration) -> dict[str, object]:
     """A target that calls a task."""
-    return {"type": "task", "name": name, "args": dict(arguments), "timeout": _shown("timeout", timeout)}
+    limit = show_duration(timeout) if isinstance(timeout, timedelta) else timeout
+    return {"type": "task", "name": name, "args": dict(arguments), "timeout": limit}
 
 
 def task_name(function: Callable[..., Any]) -> str:
@@ -205,25 +185,12 @@ def _bytes_of(value: object) -> int:
     return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogatepass"))
 
 
-def duration_of(what: str, given: Duration, least: int = 1) -> timedelta:
-    """A duration that is long enough, or a ValueError."""
-    seconds = parse_duration(given) if isinstance(given, str) else None
-    duration = timedelta(seconds=seconds) if seconds is not None else given
-    if not isinstance(duration, timedelta) or duration < timedelta(seconds=least):
-        raise ValueError(f"{what} is {given!r}; write a timedelta or text such as 90s, 15m or 1d, at least {least}s")
-    return duration
-
-
-def _shown(what: str, given: Duration | None, least: int = 1) -> str | float | None:
-    return None if given is None else show_duration(duration_of(what, given, least))
-
-
-def _retry(given: object) -> object:
-    """A policy, in which durations may be timedeltas."""
-    if not isinstance(given, Mapping) or not isinstance(given.get("backoff"), Iterable):
-        return given
-    waits = [show_duration(wait) if isinstance(wait, timedelta) else wait for wait in given["backoff"]]
-    return {**given, "backoff": waits}
+def duration_of(what: str, given: Duration) -> timedelta:
+    """Read a duration, or raise a ValueError."""
+    try:
+        return read_duration(given)
+    except InvalidValue:
+        raise ValueError(f"{what} is {given!r}; write a timedelta or text such as 90s, 15m or 1d") from None
 
 
 def aware(what: str, given: datetime) -> datetime:
@@ -233,22 +200,17 @@ def aware(what: str, given: datetime) -> datetime:
     return given
 
 
-def _instant(what: str, given: datetime | None) -> str | None:
-    return None if given is None else rfc3339(aware(what, given))
-
-
 def _first_line(function: Callable[..., Any]) -> str:
     return (inspect.getdoc(function) or "").partition("\n")[0]
 
 
-def told(error: BodyError) -> str:
-    """Everything that is wrong, in the words of Python: `retry.attempts` for what JSON calls `/retry/attempts`."""
-    return "; ".join(map(_told, error.faults))
+def describe(error: BodyError) -> str:
+    """Say everything that is wrong, in the words of Python: `retry.attempts` for what JSON calls `/retry/attempts`."""
+    return "; ".join(map(_describe, error.errors))
 
 
-def _told(fault: Fault) -> str:
-    text = f"{fault.message}; {fault.hint}" if fault.hint else fault.message
-    if fault.pointer in _OF_SCHEDULE:
-        return f"invalid schedule: {text}"
-    place = fault.pointer.strip("/").replace("/", ".")
-    return text if not place or text.startswith(f"{place} ") else f"{place}: {text}"
+def _describe(error: FieldError) -> str:
+    if error.pointer in _OF_SCHEDULE:
+        return f"invalid schedule: {error.text}"
+    option = error.pointer.removeprefix("/target/").strip("/").replace("/", ".")
+    return error.text if not option or error.text.startswith(f"{option} ") else f"{option}: {error.text}"

@@ -18,11 +18,11 @@ from hourbell.control.programs import Programs
 from hourbell.control.rules import Rules
 from hourbell.control.secrets import Secrets
 from hourbell.control.user import User
-from hourbell.core.job_body import BodyError
+from hourbell.core.field_errors import BodyError
 from hourbell.core.preview import rfc3339
 from hourbell.core.roles import Role
 from hourbell.ids import new_id
-from hourbell.library.declaring import Duration, aware, check_function, duration_of, json_of, task_target, told
+from hourbell.library.declaring import Duration, aware, check_function, describe, duration_of, json_of, task_target
 from hourbell.logs import readable_messages
 from hourbell.metrics import Metrics
 from hourbell.node import Node, prepare, warn_at_start
@@ -137,7 +137,7 @@ class Embedded:
         try:
             await self._jobs.create(body, self._user())
         except BodyError as error:
-            raise ValueError(told(error)) from None
+            raise ValueError(describe(error)) from None
         except Conflict as conflict:
             if key is None or not await self._calls(name, called):
                 raise ValueError(f"{name!r} cannot be called once: {conflict}") from None
@@ -165,7 +165,7 @@ class Embedded:
         now = self._now()
         if at is None:
             assert delay is not None
-            at = now + duration_of("delay", delay, least=0)
+            at = now + duration_of("delay", delay)
         at = max(
             aware("at", at).astimezone(UTC), now + _SOON
         )  # a job fires from now on: what is past already is due at once

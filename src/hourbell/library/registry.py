@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from hourbell import clock
 from hourbell.core.job import Definition
-from hourbell.library.declaring import Declared, JobOptions, check_function, own_name, task_name
+from hourbell.library.declaring import JobOptions, check_function, declare, own_name, task_name
 from hourbell.library.options import check_options
 from hourbell.targets.task import Task
 
@@ -65,11 +65,11 @@ class Registry:
         if callable(schedule):
             raise ValueError("@scheduler.job needs a schedule; write @scheduler.job('0 9 * * 1-5')")
 
-        def declare(function: Function) -> Function:
+        def decorate(function: Function) -> Function:
             self.register(name or own_name(function), schedule, function, isolate=isolate, **options)
             return function
 
-        return declare
+        return decorate
 
     def register(
         self,
@@ -88,7 +88,7 @@ class Registry:
         if not isinstance(name, str):
             raise ValueError(f"a job's name comes first, not {name!r}; write register('five', '*/5 * * * *', f)")
         task = Task(self.name_of(function), function, isolate)
-        definition = Declared(**options).definition(name, schedule, task, self.source)
+        definition = declare(name, schedule, task, self.source, options)
         with self._lock:
             if self._frozen_in == os.getpid():
                 raise RuntimeError(

@@ -1,17 +1,18 @@
 """Jobs made inside the caller's transaction. What is refused, is refused before anything reaches the database."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, get_args
 
-from hourbell.core.body_reader import BodyError, Fault
-from hourbell.core.definition_json import retry_to_json
+from hourbell.core.field_errors import BodyError, FieldError
 from hourbell.core.job import Definition
 from hourbell.core.job_body import ParsedJob, job_to_body, parse_job
+from hourbell.core.job_fields import JobField
 from hourbell.core.schedule.forms import Instant
 from hourbell.sql import postgresql, sqlite
+from hourbell.sql.columns import COLUMNS
 from hourbell.sql.statement import Dialect, ParamStyle, Statement, Value, check_choice, check_choices, rendered
 
 IfExists = Literal["error", "ignore", "replace"]
@@ -19,14 +20,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 # A one-shot job that a program makes for right now is due a moment before its statement runs, by another clock perhaps.
 _GRACE = timedelta(minutes=1)
-_COLUMNS = (
-    "name", "description", "schedule", "timezone", "dst", "target", "payload", "catch_up", "catch_up_window", "overlap",
-    "retry", "delivery", "max_age", "late_after", "priority", "jitter", "starts_at", "ends_at", "enabled", "tags",
-    "managed_by",
-)  # fmt: skip
-_DURATIONS = ("catch_up_window", "max_age", "late_after", "jitter")
-_INSTANTS = ("starts_at", "ends_at")
-_JSON = ("target", "payload", "retry", "tags")
 
 
 def insert_job(
@@ -63,52 +56,55 @@ def _checked(job: Mapping[str, Any] | Definition) -> ParsedJob:
     try:
         parsed = parse_job(dict(body) if isinstance(body, Mapping) else body)
     except BodyError as error:
-        raise BodyError([_hinted(fault) for fault in error.faults]) from None
+        raise BodyError([_hinted(each) for each in error.errors]) from None
     if parsed.secret is not None:
         message = "a secret is not written by SQL, where it could not be sealed"
         hint = "leave it out, and make one with `hourbell secret create JOB` when the job is there"
-        raise BodyError([Fault("/target/secret", message, hint)])
+        raise BodyError([FieldError("/target/secret", message, hint)])
     return replace(parsed, definition=replace(parsed.definition, managed_by="sql"))
 
 
-def _hinted(fault: Fault) -> Fault:
-    return replace(fault, hint="write them as args inside the target") if fault.pointer == "/args" else fault
+def _hinted(error: FieldError) -> FieldError:
+    return replace(error, hint="write them as args inside the target") if error.pointer == "/args" else error
 
 
 def _plain_values(definition: Definition) -> dict[str, Value]:
     """The columns as SQLite keeps them: durations and instants are microseconds."""
-    values = _common_values(definition)
-    for name in _DURATIONS:
-        values[name] = None if values[name] is None else values[name] // _MICROSECOND
-    for name in (*_INSTANTS, "last_at"):
-        values[name] = None if values[name] is None else (values[name] - _EPOCH) // _MICROSECOND
-    values["enabled"] = int(definition.enabled)
-    values["grace"] = _grace(definition) // _MICROSECOND
-    return values
+    return _values(definition, lambda duration: duration // _MICROSECOND, lambda at: (at - _EPOCH) // _MICROSECOND, int)
 
 
 def _text_values(definition: Definition) -> dict[str, Value]:
     """The columns as text, which every driver of PostgreSQL passes on and the statement casts."""
-    values = _common_values(definition)
-    for name in _DURATIONS:
-        values[name] = None if values[name] is None else f"{values[name] // _MICROSECOND} microseconds"
-    for name in (*_INSTANTS, "last_at"):
-        values[name] = None if values[name] is None else values[name].isoformat()
-    values["enabled"] = "true" if definition.enabled else "false"
-    values["grace"] = f"{_grace(definition) // _MICROSECOND} microseconds"
-    return values
+    return _values(
+        definition,
+        lambda duration: f"{duration // _MICROSECOND} microseconds",
+        datetime.isoformat,
+        lambda flag: "true" if flag else "false",
+    )
 
 
-def _common_values(definition: Definition) -> dict[str, Any]:
-    values: dict[str, Any] = {name: getattr(definition, name) for name in _COLUMNS}
-    values |= {"retry": retry_to_json(definition.retry), "tags": list(definition.tags), "last_at": _last_at(definition)}
-    for name in _JSON:
-        values[name] = json.dumps(values[name])
-    for name in ("catch_up", "overlap", "delivery", "priority"):
-        values[name] = values[name].value
-    if definition.payload is None:
-        values["payload"] = None
-    return values
+def _values(
+    definition: Definition,
+    duration: Callable[[timedelta], Value],
+    instant: Callable[[datetime], Value],
+    flag: Callable[[bool], Value],
+) -> dict[str, Value]:
+    """What the placeholders of a statement stand for."""
+    forms: dict[str, Callable[[Any], Value]] = {"interval": duration, "timestamptz": instant, "boolean": flag}
+    last_at = _last_at(definition)
+    values = {
+        field.name: _value(field, getattr(definition, field.name), forms.get(field.kind.column)) for field in COLUMNS
+    }
+    return values | {"last_at": None if last_at is None else instant(last_at), "grace": duration(_grace(definition))}
+
+
+def _value(field: JobField, value: Any, form: Callable[[Any], Value] | None) -> Value:
+    if value is None:
+        return None
+    if form is not None:
+        return form(value)
+    kept = field.kind.to_column(value)
+    return json.dumps(kept) if isinstance(kept, list) else str(kept)
 
 
 def _grace(definition: Definition) -> timedelta:

@@ -4,6 +4,9 @@ They write `cast(… as …)` and never `::`, which some drivers take for a plac
 is how plain SQL raises an error with a sentence in it.
 """
 
+from hourbell.core.job_fields import JobField
+from hourbell.sql.columns import insert, replaced
+
 _FROM_NOW = "clock_timestamp() - cast(cast(:grace as text) as interval)"
 
 # The sentence has the time in it also because one of constants would be cast, and fail, when the statement is planned.
@@ -14,30 +17,24 @@ case when cast(cast(:last_at as text) as timestamptz) <= {_FROM_NOW}
             || cast(clock_timestamp() as text) || '; give it a later one' as uuid) as text) as timestamptz)
         else {_FROM_NOW} end"""
 
-_INSERT = """\
-insert into hourbell.jobs as j (
-    name, description, schedule, timezone, dst, target, payload, catch_up, catch_up_window, overlap, retry, delivery,
-    max_age, late_after, priority, jitter, starts_at, ends_at, enabled, tags, managed_by, cursor_at)
-values (
-    cast(:name as text), cast(:description as text), cast(:schedule as text), cast(:timezone as text),
-    cast(:dst as text), cast(cast(:target as text) as jsonb), cast(cast(:payload as text) as jsonb),
-    cast(:catch_up as text), cast(cast(:catch_up_window as text) as interval), cast(:overlap as text),
-    cast(cast(:retry as text) as jsonb), cast(:delivery as text), cast(cast(:max_age as text) as interval),
-    cast(cast(:late_after as text) as interval), cast(:priority as text), cast(cast(:jitter as text) as interval),
-    cast(cast(:starts_at as text) as timestamptz), cast(cast(:ends_at as text) as timestamptz),
-    cast(cast(:enabled as text) as boolean),
-    array(select jsonb_array_elements_text(cast(cast(:tags as text) as jsonb))),
-    cast(:managed_by as text), """
+
+def _cast(field: JobField) -> str:
+    text = f"cast(:{field.name} as text)"
+    match field.kind.column:
+        case "text":
+            return text
+        case "text[]":
+            return f"array(select jsonb_array_elements_text(cast({text} as jsonb)))"
+        case column:
+            return f"cast({text} as {column})"
+
+
+_INSERT = insert("hourbell.jobs", _cast)
 
 # The trigger of jobs makes the new version, and has it planned from now on if its times changed.
-_REPLACE = """
-on conflict (name collate "C") where deleted_at is null do update set
-    description = excluded.description, schedule = excluded.schedule, timezone = excluded.timezone, dst = excluded.dst,
-    target = excluded.target, payload = excluded.payload, catch_up = excluded.catch_up,
-    catch_up_window = excluded.catch_up_window, overlap = excluded.overlap, retry = excluded.retry,
-    delivery = excluded.delivery, max_age = excluded.max_age, late_after = excluded.late_after,
-    priority = excluded.priority, jitter = excluded.jitter, starts_at = excluded.starts_at, ends_at = excluded.ends_at,
-    enabled = excluded.enabled and (j.enabled or j.paused_by is null), tags = excluded.tags,
+_REPLACE = f"""
+on conflict (name collate "C") where deleted_at is null do update set {replaced()},
+    enabled = excluded.enabled and (j.enabled or j.paused_by is null),
     managed_by = case when j.managed_by = 'sql' then 'sql' else cast(
         cast(j.name || ' is managed by ' || j.managed_by || '; change it there, or take another name' as uuid)
         as text) end"""

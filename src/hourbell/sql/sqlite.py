@@ -3,6 +3,8 @@
 A JSON path that makes no sense is how plain SQL raises an error with a sentence in it.
 """
 
+from hourbell.sql.columns import insert, replaced
+
 _NOW = "cast(round((julianday('now') - 2440587.5) * 86400000) as integer) * 1000"
 _FROM_NOW = f"{_NOW} - :grace"
 _FROM_NOW_UNLESS_OVER = f"""\
@@ -12,25 +14,13 @@ case when :last_at <= {_FROM_NOW}
             || ' UTC; give it a later one')
         else {_FROM_NOW} end"""
 
-_INSERT = """\
-insert into hourbell_jobs as j (
-    name, description, schedule, timezone, dst, target, payload, catch_up, catch_up_window, overlap, retry, delivery,
-    max_age, late_after, priority, jitter, starts_at, ends_at, enabled, tags, managed_by, cursor_at)
-values (
-    :name, :description, :schedule, :timezone, :dst, :target, :payload, :catch_up, :catch_up_window, :overlap, :retry,
-    :delivery, :max_age, :late_after, :priority, :jitter, :starts_at, :ends_at, :enabled, :tags, :managed_by,
-    """
+_INSERT = insert("hourbell_jobs", lambda field: f":{field.name}")
 
 # The trigger of jobs makes the new version, and has it planned from now on if its times changed.
-_REPLACE = """
-on conflict (name) where deleted_at is null do update set
-    description = excluded.description, schedule = excluded.schedule, timezone = excluded.timezone, dst = excluded.dst,
-    target = excluded.target, payload = excluded.payload, catch_up = excluded.catch_up,
-    catch_up_window = excluded.catch_up_window, overlap = excluded.overlap, retry = excluded.retry,
-    delivery = excluded.delivery, max_age = excluded.max_age, late_after = excluded.late_after,
-    priority = excluded.priority, jitter = excluded.jitter, starts_at = excluded.starts_at, ends_at = excluded.ends_at,
-    enabled = excluded.enabled and (j.enabled or j.paused_by is null), tags = excluded.tags,
-    managed_by = case when j.managed_by = 'sql' then 'sql' else json_extract('{}',
+_REPLACE = f"""
+on conflict (name) where deleted_at is null do update set {replaced()},
+    enabled = excluded.enabled and (j.enabled or j.paused_by is null),
+    managed_by = case when j.managed_by = 'sql' then 'sql' else json_extract('{{}}',
         j.name || ' is managed by ' || j.managed_by || '; change it there, or take another name') end"""
 
 INSERT_JOB = {

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from hourbell.core.change import Change, StillCatchingUp, edited
-from hourbell.core.definition_json import retry_to_json
+from hourbell.core.field_kinds import Retry
 from hourbell.core.job import Definition, Job
 from hourbell.core.plan import Plan
 from hourbell.core.policies import Delivery, Overlap, rank_of
@@ -294,7 +294,7 @@ def job_values(change: Change) -> tuple[Any, ...]:
         job.catch_up,
         job.catch_up_window,
         job.overlap,
-        json.dumps(retry_to_json(job.retry)),
+        Retry().to_column(job.retry),
         job.delivery,
         job.max_age,
         job.late_after,

@@ -8,15 +8,17 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from hourbell.core.definition_json import definition_to_json, retry_from_json
+from hourbell.core.definition_json import definition_to_json
+from hourbell.core.field_errors import FieldError
 from hourbell.core.job import Definition, Job, Json
 from hourbell.core.policies import RETRY_PRESETS, CatchUp, Delivery, Overlap, Priority, RetryPolicy
 from hourbell.core.run import Run
 from hourbell.core.schedule import Schedule
 from hourbell.core.settle import Cancelled, Failed, Interrupted, Lost, Outcome, Succeeded, Unstarted
 from hourbell.core.states import Kind, RunState
-from hourbell.core.tags import readable_tags, tag_faults
+from hourbell.core.tags import readable_tags, tag_errors
 from hourbell.core.target import lane_of
+from hourbell.core.values import read_retry
 from hourbell.sealing import Sealed
 
 Row = Mapping[str, Any]
@@ -40,7 +42,7 @@ def definition_of(row: Row) -> Definition:
     if row["payload"] is not None:
         json.loads(row["payload"])
     _check_tags(row)
-    return _definition(row, target, lane_of(target), retry_from_json(json.loads(row["retry"])))
+    return _definition(row, target, lane_of(target), _read_retry(row["retry"]))
 
 
 def error_in(row: Row) -> str:
@@ -49,7 +51,7 @@ def error_in(row: Row) -> str:
         lambda: Schedule.parse(row["schedule"], row["timezone"], row["dst"], row["name"]),
         lambda: lane_of(json.loads(row["target"])),
         lambda: None if row["payload"] is None else json.loads(row["payload"]),
-        lambda: retry_from_json(json.loads(row["retry"])),
+        lambda: _read_retry(row["retry"]),
         lambda: _check_tags(row),
     )
     found = []
@@ -62,8 +64,19 @@ def error_in(row: Row) -> str:
 
 
 def _check_tags(row: Row) -> None:
-    if faults := list(tag_faults(row["tags"])):
-        raise ValueError("; ".join(map(str, faults)))
+    _refuse(list(tag_errors(row["tags"])))
+
+
+def _read_retry(text: str) -> RetryPolicy:
+    errors: list[FieldError] = []
+    retry = read_retry(json.loads(text), errors)
+    _refuse(errors)
+    return retry
+
+
+def _refuse(errors: Sequence[FieldError]) -> None:
+    if errors:
+        raise ValueError("; ".join(map(str, errors)))
 
 
 def _readable(text: str, otherwise: Any) -> Any:
@@ -155,7 +168,7 @@ def shown_definition_of(row: Row) -> Definition:
 @lru_cache(256)
 def _retry_of(text: str) -> RetryPolicy:
     try:
-        return retry_from_json(json.loads(text))
+        return _read_retry(text)
     except UNREADABLE:
         return RETRY_PRESETS["default"]
 

@@ -11,8 +11,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from hourbell.core.schedule.forms import parse_duration
 from hourbell.core.settle import Failed, Outcome, Succeeded, Unstarted
+from hourbell.core.values import InvalidValue, read_duration
 from hourbell.targets.base import Call
 from hourbell.targets.pool import Pool
 from hourbell.targets.task_code import names
@@ -94,9 +94,9 @@ class TaskTarget:
         arguments = target.get("args") or {}
         if not isinstance(arguments, dict):
             return Failed("the target's args are not an object", retryable=False, begun=False)
-        timeout = target.get("timeout", _TIMEOUT)
-        seconds = parse_duration(timeout) if isinstance(timeout, str) else None
-        if seconds is None:
+        try:
+            seconds = read_duration(target.get("timeout", _TIMEOUT)).total_seconds()
+        except InvalidValue:
             return Failed("the target's timeout is not a duration such as 90s", retryable=False, begun=False)
         if task.is_async:
             return await self._call(task, call, arguments, seconds)

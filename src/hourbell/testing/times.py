@@ -3,19 +3,19 @@
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from hourbell.core.schedule.forms import parse_duration
+from hourbell.core.values import InvalidValue, parse_instant, read_duration, read_zone
 
 Moment = datetime | date | str
-Duration = timedelta | str
+Duration = timedelta | float | str
 
 _MILLISECOND = timedelta(milliseconds=1)
 
 
 def zone_of(name: str) -> ZoneInfo:
     try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        raise ValueError(f"{name!r} is not a time zone; write a name such as Europe/Berlin") from None
+        return ZoneInfo(read_zone(name))
+    except InvalidValue as error:
+        raise ValueError(f"{name!r} is not a time zone; {error.hint}") from None
 
 
 def moment(given: Moment, zone: ZoneInfo) -> datetime:
@@ -34,11 +34,10 @@ def end_of(given: Moment, zone: ZoneInfo) -> datetime:
 
 
 def duration(given: Duration) -> timedelta:
-    seconds = parse_duration(given) if isinstance(given, str) else None
-    length = timedelta(seconds=seconds) if seconds is not None else given
-    if not isinstance(length, timedelta) or length < timedelta(0):
-        raise ValueError(f"{given!r} is not a duration; write a timedelta or text such as 90s, 15m, 2h30m or 1d")
-    return length
+    try:
+        return read_duration(given)
+    except InvalidValue as error:
+        raise ValueError(f"{given!r} is not a duration; {error.hint}") from None
 
 
 def local_text(at: datetime, zone: ZoneInfo) -> str:
@@ -55,6 +54,8 @@ def cut(at: datetime) -> datetime:
 def _read(given: Moment) -> datetime | date:
     if not isinstance(given, str):
         return given
+    if (instant := parse_instant(given)) is not None:
+        return instant
     try:
         return date.fromisoformat(given)
     except ValueError:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import apsw
 
+from hourbell.core.field_errors import FieldError
 from hourbell.core.ids import uuid_of
 from hourbell.core.job import Definition, Job
 from hourbell.core.plan import Plan
@@ -32,12 +33,9 @@ REFUSED = (apsw.ConstraintError, apsw.MismatchError, apsw.RangeError, apsw.TooBi
 def refuse_functions(definition: Definition) -> Definition:
     """The definition, or a TargetError if it wants a function of this database."""
     if definition.lane == _OWN_FUNCTIONS:
-        raise TargetError(
-            [
-                "SQLite has no functions to call; name a PostgreSQL database of HOURBELL_SQL_DATABASES as the target's "
-                "database, or keep the jobs in PostgreSQL"
-            ]
-        )
+        message = "SQLite has no functions to call"
+        hint = "name a PostgreSQL database of HOURBELL_SQL_DATABASES as the target's database"
+        raise TargetError([FieldError("/database", message, f"{hint}, or keep the jobs in PostgreSQL")])
     return definition
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from hourbell.core.field_errors import FieldError
 from hourbell.core.secret_headers import HEADER, SIGNING, WrongOrigin, headers_for
 from hourbell.core.settle import Answer, Failed, Outcome, Unstarted
 from hourbell.core.signing import secret_bytes, signature
@@ -97,7 +98,7 @@ class HttpTarget:
         if version is None:
             parsed = parse_target(call.definition.target)
             if not isinstance(parsed, HttpCall):
-                raise TargetError(["the target is not of type http"])
+                raise TargetError([FieldError("/type", "the target is not of type http")])
             if len(self._versions) >= _MOST_KEPT:
                 self._versions.clear()
             version = self._versions[key] = _Version(parsed, self._headers_of(parsed))
