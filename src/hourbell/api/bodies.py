@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, SkipValidation, create_model,
 from pydantic.config import JsonDict
 
 from hourbell.api.values import Duration, Instant
-from hourbell.core import field_kinds as kinds
+from hourbell.core.field_kinds import Kind
 from hourbell.core.job_fields import BODY_FIELDS, NAME_PATTERN, JobField
 from hourbell.core.policies import RETRY_PRESETS
 from hourbell.core.roles import Role
@@ -85,29 +85,25 @@ class QueueTarget(Body):
 Target = Annotated[HttpTarget | SqlTarget | TaskTarget | QueueTarget, Field(discriminator="type")]
 
 
-def _type_of(kind: kinds.Kind) -> Any:
-    match kind:
-        case kinds.Text():
-            limits = (kind.min_length or None, kind.max_length, kind.pattern)
-            return Annotated[str, Field(min_length=limits[0], max_length=limits[1], pattern=limits[2])]
-        case kinds.Choice():
-            return Literal[kind.words] if kind.make is str else kind.make
-        case kinds.Duration():
-            return Duration
-        case kinds.Instant():
-            return Instant
-        case kinds.Flag():
-            return bool
-        case kinds.Retry():
-            return Literal[tuple(RETRY_PRESETS)] | RetryBody
-        case kinds.Tags():
-            return Annotated[
-                list[Annotated[str, Field(min_length=1, max_length=MAX_TAG_LENGTH)]], Field(max_length=MAX_TAGS)
-            ]
-        case kinds.Target():
-            return Target
-        case _:
-            return Any
+_TYPES: dict[str, Any] = {
+    "duration": Duration,
+    "instant": Instant,
+    "flag": bool,
+    "retry": Literal[tuple(RETRY_PRESETS)] | RetryBody,
+    "tags": Annotated[list[Annotated[str, Field(min_length=1, max_length=MAX_TAG_LENGTH)]], Field(max_length=MAX_TAGS)],
+    "json": Any,
+    "target": Target,
+}
+
+
+def _type_of(kind: Kind) -> Any:
+    if kind.name == "choice":
+        return Literal[kind.words] if kind.restore is str else kind.restore
+    if kind.name == "text":
+        given = kind.schema.get
+        limits = Field(min_length=given("minLength"), max_length=given("maxLength"), pattern=given("pattern"))
+        return Annotated[str, limits]
+    return _TYPES[kind.name]
 
 
 def _described(field: JobField) -> tuple[Any, Any]:

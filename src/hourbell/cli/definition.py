@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from hourbell.cli.parameters import ZONE, ZONE_TEXT, instant, json_or_text, json_value, source_text
-from hourbell.core.field_kinds import AnyJson, Choice, Duration, Instant, Kind, Retry, Tags, Target
 from hourbell.core.job_fields import BODY_FIELDS, JobField
 
 Function = Callable[..., None]
@@ -17,8 +16,10 @@ Function = Callable[..., None]
 DEFAULT = "default"
 _FIELDS = tuple(field for field in BODY_FIELDS if field.has_option)
 _SHORT = {"schedule": "-s", "timezone": "-z"}
-_METAVARS = {"schedule": "EXPR", "timezone": "ZONE"}
 _JSON = "JSON|@FILE|-"
+_METAVARS = {"schedule": "EXPR", "timezone": "ZONE"} | {
+    "text": "TEXT", "choice": "NAME", "duration": "DURATION", "instant": "TIME", "retry": "NAME|JSON", "json": _JSON,
+}  # fmt: skip
 _KINDS = {"url": ("http", "url"), "sql": ("sql", "function"), "task": ("task", "name")}
 _TARGET_OPTIONS = (
     click.option("--url", metavar="URL", help="Call a webhook."),
@@ -44,61 +45,43 @@ def definition_options(function: Function) -> Function:
 
 
 def _options(field: JobField) -> tuple[Callable[[Function], Function], ...]:
-    if isinstance(field.kind, Target):
+    if field.kind.name == "target":
         return _TARGET_OPTIONS
-    if isinstance(field.kind, Tags):
+    if field.kind.name == "tags":
         return (click.option("--tag", field.name, multiple=True, metavar="TAG", help=f"{field.help} May be repeated."),)
-    names = [f"--{field.name.replace('_', '-')}", *filter(None, [_SHORT.get(field.name)])]
-    words = f" One of {', '.join(field.kind.words)}." if isinstance(field.kind, Choice) else ""
-    metavar = _METAVARS.get(field.name) or _metavar(field.kind)
+    names = [_option(field), *filter(None, [_SHORT.get(field.name)])]
+    words = f" One of {', '.join(field.kind.words)}." if field.kind.words else ""
+    metavar = _METAVARS.get(field.name) or _METAVARS[field.kind.name]
     kind = ZONE_TEXT if field.name == "timezone" else None
     return (click.option(*names, type=kind, metavar=metavar, help=f"{field.help}{words}"),)
 
 
-def _metavar(kind: Kind) -> str:
-    match kind:
-        case Choice():
-            return "NAME"
-        case Duration():
-            return "DURATION"
-        case Instant():
-            return "TIME"
-        case Retry():
-            return "NAME|JSON"
-        case AnyJson():
-            return _JSON
-        case _:
-            return "TEXT"
+def _option(field: JobField) -> str:
+    return f"--{field.name.replace('_', '-')}"
 
 
 def definition_of(given: Mapping[str, Any], zone: str = "UTC") -> dict[str, Any]:
     """The body for the API: what was given, and nothing else. `default` brings a default back."""
     body: dict[str, Any] = {}
     for field in _FIELDS:
-        value = given.get(field.name)
-        if isinstance(field.kind, Target):
+        if field.kind.name == "target":
             body |= {field.name: target} if (target := target_of(given)) else {}
-        elif isinstance(field.kind, Tags):
-            body |= {field.name: [tag for tag in value if tag]} if value else {}
-        elif value is not None:
-            body[field.name] = _value(field, value, zone)
+        elif field.kind.name == "tags":
+            body |= {field.name: [tag for tag in given[field.name] if tag]} if given.get(field.name) else {}
+        elif given.get(field.name) is not None:
+            body[field.name] = _value(field, given[field.name], zone)
     return body
 
 
 def _value(field: JobField, text: str, zone: str) -> Any:
-    option = f"--{field.name.replace('_', '-')}"
-    match field.kind:
-        case Retry():
-            return json_value(text, option) if text.lstrip()[:1] == "{" else text
-        case AnyJson():
-            return json_value(text, option)
-        case _ if text == DEFAULT:
-            return None
-        case Instant():
-            ZONE.convert(zone, None, None)  # a time that is read in it needs it now
-            return instant(text, zone, option, "ahead")
-        case _:
-            return text
+    if field.kind.name == "json" or (field.kind.name == "retry" and text.lstrip()[:1] == "{"):
+        return json_value(text, _option(field))
+    if text == DEFAULT and field.kind.name != "retry":  # where it is the name of a preset
+        return None
+    if field.kind.name == "instant":
+        ZONE.convert(zone, None, None)  # a time that is read in it needs it now
+        return instant(text, zone, _option(field), "ahead")
+    return text
 
 
 def target_of(given: Mapping[str, Any]) -> dict[str, Any]:

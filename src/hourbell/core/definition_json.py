@@ -11,8 +11,8 @@ from hourbell.core.job_fields import JOB_FIELDS
 _NAMES = tuple(field.name for field in JOB_FIELDS)
 _values = attrgetter(*_NAMES)
 # Only what is written otherwise than it is: every new version and every claimed run comes through here.
-_DUMPS = [(field.name, field.kind.dump) for field in JOB_FIELDS if type(field.kind).dump is not Kind.dump]
-_LOADS = [(field, field.kind.load) for field in JOB_FIELDS if type(field.kind).load is not Kind.load]
+_DUMPS = [(field.name, field.kind.dump) for field in JOB_FIELDS if field.kind.dump is not Kind.dump]
+_LOADS = [(field, field.kind.load) for field in JOB_FIELDS if field.kind.restore is not Kind.restore]
 _REQUIRED = [field.name for field in JOB_FIELDS if field.is_required]
 
 

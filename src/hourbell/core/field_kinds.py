@@ -1,12 +1,13 @@
 """Kinds of values that fields of a job have: how each is read, shown, kept by databases and described by a schema."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
+from functools import partial
 from typing import Any, Literal
 
-from hourbell.core.field_errors import FieldError, shown
+from hourbell.core.field_errors import FieldError
 from hourbell.core.policies import RETRY_PRESETS, RetryPolicy
 from hourbell.core.preview import rfc3339
 from hourbell.core.strict_json import fault_of, text_fault
@@ -24,273 +25,220 @@ from hourbell.core.values import (
     show_retry,
 )
 
+Name = Literal["text", "choice", "duration", "instant", "flag", "retry", "tags", "json", "target"]
 Column = Literal["text", "jsonb", "interval", "timestamptz", "boolean", "text[]"]
 Schema = dict[str, Any]
+Convert = Callable[[Any], Any]
 
 
+def _same(value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
 class Kind:
-    """A value that is written everywhere as it is.
+    """How a value is written in each place; where nothing is said, it is written as it is.
 
-    `read` takes what people write and adds what is wrong with it to the errors; `show` writes what `read` takes.
-    `dump` and `load` do the same for the JSON of a version, which only we write; `load` raises a ValueError.
-    `to_column` and `from_column` are for drivers that know durations and instants; `column` is PostgreSQL's type.
+    `parse` takes what people write, or raises an InvalidValue, and `show` writes what it takes. `dump` and `restore` do
+    the same for the JSON of a version, which only we write. `to_column` and `from_column` are for drivers, which know
+    durations and instants. `schema` is JSON Schema without null; `words` are those of a choice.
     """
 
-    column: Column = "text"
+    name: Name
+    column: Column = "text"  # PostgreSQL's type
+    schema: Schema
+    parse: Convert = _same
+    show: Convert = _same
+    dump: Convert = _same
+    restore: Convert = _same
+    to_column: Convert = _same
+    from_column: Convert = _same
+    words: tuple[str, ...] = ()
+    stored_as: str = ""
+    collect: Callable[[str, object, list[FieldError]], Any] | None = None  # in the place of `parse`, for several errors
 
     def read(self, name: str, value: object, errors: list[FieldError]) -> Any:
-        raise NotImplementedError(f"{name} is read together with other fields")
-
-    def show(self, value: Any) -> Any:
-        return value
-
-    def dump(self, value: Any) -> Any:
-        return value
+        """Read what people write; what is wrong with it is added to the errors."""
+        if self.collect is not None:
+            return self.collect(name, value, errors)
+        try:
+            return self.parse(value)
+        except InvalidValue as error:
+            errors.append(error.at(f"/{name}", name, value))
+            return None
 
     def load(self, name: str, value: Any) -> Any:
-        del name
-        return value
-
-    def to_column(self, value: Any) -> Any:
-        return value
-
-    def from_column(self, value: Any) -> Any:
-        return value
-
-    def schema(self) -> Schema:
-        """The JSON Schema of what `read` takes, without null; `duration` and `targets` are references."""
-        raise NotImplementedError
+        """Read what `dump` wrote, or raise a ValueError."""
+        try:
+            return self.restore(value)
+        except (TypeError, KeyError, ValueError, OverflowError):
+            raise ValueError(f"{name} is {self.stored_as}, not {value!r}") from None
 
 
-@dataclass(frozen=True)
-class Text(Kind):
-    max_length: int | None = None
-    min_length: int = 0
-    pattern: str | None = None
-
-    def read(self, name: str, value: object, errors: list[FieldError]) -> str:
-        if not isinstance(value, str) or (self.max_length is not None and len(value) > self.max_length):
-            errors.append(FieldError(f"/{name}", f"{name} is not a text of at most {self.max_length} characters"))
-            return ""
-        if (wrong := text_fault(value)) is not None:
+def text(max_length: int | None = None, min_length: int | None = None, pattern: str | None = None) -> Kind:
+    def collect(name: str, value: object, errors: list[FieldError]) -> object:
+        if not isinstance(value, str) or (max_length is not None and len(value) > max_length):
+            errors.append(FieldError(f"/{name}", f"{name} is not a text of at most {max_length} characters"))
+        elif (wrong := text_fault(value)) is not None:
             errors.append(FieldError(f"/{name}", wrong))
         return value
 
-    def schema(self) -> Schema:
-        limits = {"minLength": self.min_length or None, "maxLength": self.max_length, "pattern": self.pattern}
-        return {"type": "string"} | {name: limit for name, limit in limits.items() if limit is not None}
+    limits = {"minLength": min_length, "maxLength": max_length, "pattern": pattern}
+    schema = {"type": "string"} | {name: limit for name, limit in limits.items() if limit is not None}
+    return Kind(name="text", schema=schema, collect=collect)
 
 
-@dataclass(frozen=True)
-class Choice(Kind):
-    """One of a few words, as a text or as a member of an enumeration."""
+def choice(words: type[str] | tuple[str, ...]) -> Kind:
+    """One of a few words: texts, or the members of an enumeration."""
+    known = words if isinstance(words, tuple) else tuple(each.value for each in words)  # type: ignore[attr-defined]
+    make: Convert = str if isinstance(words, tuple) else words
 
-    words: tuple[str, ...]
-    make: type[str] = str
+    def parse(value: object) -> Any:
+        if isinstance(value, str) and value in known:
+            return make(value)
+        raise InvalidValue("", f"write one of {', '.join(known)}")
 
-    @classmethod
-    def of(cls, enum: type[StrEnum]) -> "Choice":
-        return cls(tuple(each.value for each in enum), enum)
-
-    def read(self, name: str, value: object, errors: list[FieldError]) -> str:
-        if isinstance(value, str) and value in self.words:
-            return self.make(value)
-        errors.append(FieldError(f"/{name}", f"{name} is {shown(value)}", f"write one of {', '.join(self.words)}"))
-        return ""
-
-    def show(self, value: str) -> str:
-        return str(value)
-
-    def load(self, name: str, value: Any) -> str:
-        del name
-        return self.make(value)
-
-    def from_column(self, value: Any) -> str:
-        return self.make(value)
-
-    def schema(self) -> Schema:
-        return {"enum": list(self.words)}
+    return Kind(
+        name="choice",
+        schema={"enum": list(known)},
+        parse=parse,
+        show=str,
+        restore=make,
+        from_column=make,
+        words=known,
+        stored_as=f"one of {', '.join(known)}",
+    )
 
 
-@dataclass(frozen=True)
-class Duration(Kind):
-    minimum: timedelta = SECOND
-    column = "interval"
-
-    def read(self, name: str, value: object, errors: list[FieldError]) -> timedelta | None:
-        try:
-            return read_duration(value, self.minimum)
-        except InvalidValue as error:
-            errors.append(error.at(f"/{name}", name, value))
-            return None
-
-    def show(self, value: timedelta) -> str | float:
-        return show_duration(value)
-
-    def dump(self, value: timedelta) -> float:
-        return value.total_seconds()
-
-    def load(self, name: str, value: Any) -> timedelta:
-        try:
-            return timedelta(seconds=value)
-        except (TypeError, ValueError, OverflowError):
-            raise ValueError(f"{name} is a number of seconds, not {value!r}") from None
-
-    def schema(self) -> Schema:
-        return {"$ref": "#/$defs/duration"}
+def duration(minimum: timedelta = SECOND) -> Kind:
+    return Kind(
+        name="duration",
+        column="interval",
+        schema={"$ref": "#/$defs/duration"},
+        parse=partial(read_duration, minimum=minimum),
+        show=show_duration,
+        dump=timedelta.total_seconds,
+        restore=lambda seconds: timedelta(seconds=seconds),
+        stored_as="a number of seconds",
+    )
 
 
-class Instant(Kind):
-    column = "timestamptz"
-
-    def read(self, name: str, value: object, errors: list[FieldError]) -> datetime | None:
-        try:
-            return read_instant(value)
-        except InvalidValue as error:
-            errors.append(error.at(f"/{name}", name, value))
-            return None
-
-    def show(self, value: datetime) -> str:
-        return rfc3339(value)
-
-    def dump(self, value: datetime) -> str:
-        return value.isoformat()
-
-    def load(self, name: str, value: Any) -> datetime:
-        instant = parse_instant(value)
-        if instant is None:
-            raise ValueError(f"{name} is a date and time with an offset, as in 2026-01-01T00:00:00Z, not {value!r}")
-        return instant
-
-    def schema(self) -> Schema:
-        return {"type": "string"}
+def _restore_instant(text: object) -> datetime:
+    instant = parse_instant(text)
+    if instant is None:
+        raise ValueError
+    return instant
 
 
-class Flag(Kind):
-    column = "boolean"
+def _parse_flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise InvalidValue("", "write true or false")
 
-    def read(self, name: str, value: object, errors: list[FieldError]) -> bool | None:
-        if isinstance(value, bool):
-            return value
-        errors.append(FieldError(f"/{name}", f"{name} is {shown(value)}", "write true or false"))
+
+def _dump_retry(retry: RetryPolicy) -> Any:
+    shown = show_retry(retry)
+    return shown if isinstance(shown, str) else shown | {"backoff": [wait.total_seconds() for wait in retry.backoff]}
+
+
+def _restore_retry(value: Any) -> RetryPolicy:
+    if isinstance(value, str):
+        return RETRY_PRESETS[value]
+    waits = tuple(timedelta(seconds=wait) for wait in value["backoff"])
+    return RetryPolicy(value["attempts"], waits, float(value["spread"]))
+
+
+def _collect_tags(name: str, value: object, errors: list[FieldError]) -> object:
+    del name
+    found = list(tag_errors(value))
+    errors += found
+    return () if found else tuple(value)  # type: ignore[arg-type]
+
+
+def _collect_json(name: str, value: object, errors: list[FieldError]) -> object:
+    if (wrong := fault_of(value)) is not None:
+        errors.append(FieldError(f"/{name}", wrong))
+    return value
+
+
+def _from_json_column(text: str | None) -> Any:
+    """The value, or None if it cannot be read: it has too many digits, or is nested too deep."""
+    try:
+        return None if text is None else json.loads(text)
+    except (ValueError, RecursionError):
         return None
 
-    def from_column(self, value: Any) -> bool:
-        return bool(value)
 
-    def schema(self) -> Schema:
-        return {"type": "boolean"}
-
-
-class Retry(Kind):
-    column = "jsonb"
-
-    def read(self, name: str, value: object, errors: list[FieldError]) -> RetryPolicy:
-        return read_retry(value, errors, f"/{name}")
-
-    def show(self, value: RetryPolicy) -> object:
-        return show_retry(value)
-
-    def dump(self, value: RetryPolicy) -> object:
-        policy = show_retry(value)
-        return (
-            {**policy, "backoff": [wait.total_seconds() for wait in value.backoff]}
-            if isinstance(policy, dict)
-            else policy
-        )
-
-    def load(self, name: str, value: Any) -> RetryPolicy:
-        try:
-            if isinstance(value, str):
-                return RETRY_PRESETS[value]
-            waits = tuple(timedelta(seconds=wait) for wait in value["backoff"])
-            return RetryPolicy(value["attempts"], waits, float(value["spread"]))
-        except (TypeError, KeyError, ValueError, OverflowError):
-            raise ValueError(f"{name} is a preset, or attempts, backoff and spread, not {value!r}") from None
-
-    def to_column(self, value: RetryPolicy) -> str:
-        return json.dumps(self.dump(value))
-
-    def schema(self) -> Schema:
-        waits = {"type": "array", "minItems": 1, "maxItems": MAX_WAITS, "items": {"$ref": "#/$defs/duration"}}
-        own = {
-            "type": "object",
-            "required": ["attempts", "backoff"],
-            "additionalProperties": False,
-            "properties": {
-                "attempts": {"type": "integer", "minimum": 1, "maximum": MAX_ATTEMPTS},
-                "backoff": waits,
-                "spread": {"type": "number", "minimum": 0, "maximum": 1, "default": 0},
+INSTANT = Kind(
+    name="instant",
+    column="timestamptz",
+    schema={"type": "string"},
+    parse=read_instant,
+    show=rfc3339,
+    dump=datetime.isoformat,
+    restore=_restore_instant,
+    stored_as="a date and time with an offset, as in 2026-01-01T00:00:00Z",
+)
+FLAG = Kind(name="flag", column="boolean", schema={"type": "boolean"}, parse=_parse_flag, from_column=bool)
+RETRY = Kind(
+    name="retry",
+    column="jsonb",
+    schema={
+        "anyOf": [
+            {"enum": list(RETRY_PRESETS)},
+            {
+                "type": "object",
+                "required": ["attempts", "backoff"],
+                "additionalProperties": False,
+                "properties": {
+                    "attempts": {"type": "integer", "minimum": 1, "maximum": MAX_ATTEMPTS},
+                    "backoff": {
+                        "type": "array",
+                        "minItems": 1,
+                        "maxItems": MAX_WAITS,
+                        "items": {"$ref": "#/$defs/duration"},
+                    },
+                    "spread": {"type": "number", "minimum": 0, "maximum": 1, "default": 0},
+                },
             },
-        }
-        return {"anyOf": [{"enum": list(RETRY_PRESETS)}, own]}
-
-
-class Tags(Kind):
-    column = "text[]"
-
-    def read(self, name: str, value: object, errors: list[FieldError]) -> tuple[str, ...]:
-        del name
-        found = list(tag_errors(value))
-        errors += found
-        return () if found else tuple(value)  # type: ignore[arg-type]
-
-    def show(self, value: tuple[str, ...]) -> list[str]:
-        return list(value)
-
-    def dump(self, value: tuple[str, ...]) -> list[str]:
-        return list(value)
-
-    def load(self, name: str, value: Any) -> tuple[str, ...]:
-        del name
-        return readable_tags(value)
-
-    def to_column(self, value: tuple[str, ...]) -> list[str]:
-        return list(value)
-
-    def from_column(self, value: Any) -> tuple[str, ...]:
-        return readable_tags(value)
-
-    def schema(self) -> Schema:
-        tag = {"type": "string", "minLength": 1, "maxLength": MAX_TAG_LENGTH, "pattern": "^[^,]*$"}
-        return {"type": "array", "maxItems": MAX_TAGS, "uniqueItems": True, "items": tag}
-
-
-class AnyJson(Kind):
-    """Any value of JSON."""
-
-    column = "jsonb"
-
-    def read(self, name: str, value: object, errors: list[FieldError]) -> object:
-        if (wrong := fault_of(value)) is not None:
-            errors.append(FieldError(f"/{name}", wrong))
-        return value
-
-    def to_column(self, value: Any) -> str | None:
-        return None if value is None else json.dumps(value)
-
-    def from_column(self, value: Any) -> Any:
-        """The value, or None if it cannot be read: it has too many digits, or is nested too deep."""
-        try:
-            return None if value is None else json.loads(value)
-        except (ValueError, RecursionError):
-            return None
-
-    def schema(self) -> Schema:
-        return {}
-
-
-class Target(AnyJson):
-    """What a job calls; `core.target` reads it."""
-
-    def show(self, value: Any) -> dict[str, Any]:
-        return dict(value)
-
-    def dump(self, value: Any) -> dict[str, Any]:
-        return dict(value)
-
-    def to_column(self, value: Any) -> str:
-        return json.dumps(dict(value))
-
-    def schema(self) -> Schema:
-        return {"$ref": "#/$defs/targets"}
+        ]
+    },
+    collect=lambda name, value, errors: read_retry(value, errors, f"/{name}"),
+    show=show_retry,
+    dump=_dump_retry,
+    restore=_restore_retry,
+    to_column=lambda retry: json.dumps(_dump_retry(retry)),
+    stored_as="a preset, or attempts, backoff and spread",
+)
+TAGS = Kind(
+    name="tags",
+    column="text[]",
+    schema={
+        "type": "array",
+        "maxItems": MAX_TAGS,
+        "uniqueItems": True,
+        "items": {"type": "string", "minLength": 1, "maxLength": MAX_TAG_LENGTH, "pattern": "^[^,]*$"},
+    },
+    collect=_collect_tags,
+    show=list,
+    dump=list,
+    restore=readable_tags,
+    to_column=list,
+    from_column=readable_tags,
+)
+ANY_JSON = Kind(
+    name="json",
+    column="jsonb",
+    schema={},
+    collect=_collect_json,
+    to_column=lambda value: None if value is None else json.dumps(value),
+    from_column=_from_json_column,
+)
+TARGET = Kind(
+    name="target",
+    column="jsonb",
+    schema={"$ref": "#/$defs/targets"},
+    show=dict,
+    dump=dict,
+    to_column=lambda target: json.dumps(dict(target)),
+)

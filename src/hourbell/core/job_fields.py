@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any
 
-from hourbell.core.field_kinds import AnyJson, Choice, Duration, Flag, Instant, Kind, Retry, Tags, Target, Text
+from hourbell.core.field_kinds import ANY_JSON, FLAG, INSTANT, RETRY, TAGS, TARGET, Kind, choice, duration, text
 from hourbell.core.job import Definition
 from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority
 from hourbell.core.values import ZERO
@@ -61,57 +61,38 @@ def _checked(*rows: JobField) -> Iterator[JobField]:
         yield replace(row, default=defaults[row.name])
 
 
-JOB_FIELDS = tuple(
-    _checked(
-        JobField(
-            "name",
-            Text(MAX_NAME_LENGTH, min_length=1, pattern=NAME_PATTERN),
-            "Letters, digits, _ and -; the only one of its name.",
-            ("daily-cleanup",),
-            has_option=False,
-        ),
-        JobField(
-            "schedule",
-            Text(MAX_SCHEDULE_LENGTH, min_length=1),
-            "Cron such as 0 9 * * 1-5, @daily, every 15m, at …, yearly … or RRULE:…",
-            ("0 3 * * *",),
-            is_planning=True,
-        ),
-        JobField("timezone", Text(), "An IANA name such as Europe/Paris.", ("America/New_York",), is_planning=True),
-        JobField("dst", Choice(DST), "What to do when clocks change.", is_planning=True),
-        JobField("target", Target(), "What is called."),
-        JobField("payload", AnyJson(), "What the target gets with each run: any value."),
-        JobField("description", Text(MAX_DESCRIPTION_LENGTH), "For people."),
-        JobField(
-            "catch_up",
-            Choice.of(CatchUp),
-            "What happens to scheduled times that were missed.",
-            is_planning=True,
-            follows_schedule=True,
-        ),
-        JobField("catch_up_window", Duration(), "How old a missed scheduled time may be."),
-        JobField("overlap", Choice.of(Overlap), "What to do while an earlier run has not ended."),
-        JobField("retry", Retry(), "How often to try, and the waits between: the name of a preset, or a policy."),
-        JobField("delivery", Choice.of(Delivery), "What to do when nobody knows whether a run happened."),
-        JobField("max_age", Duration(), "How long after its scheduled time a run may still start."),
-        JobField("late_after", Duration(), "How long after its scheduled time a run counts as late."),
-        JobField("priority", Choice.of(Priority), "Which runs go first when there is too much to do."),
-        JobField("jitter", Duration(ZERO), "Spreads runs over this long after their scheduled times."),
-        JobField("starts_at", Instant(), "Nothing fires before this time.", is_planning=True),
-        JobField("ends_at", Instant(), "Nothing fires after this time.", is_planning=True),
-        JobField(
-            "enabled",
-            Flag(),
-            "Whether a new job fires. Of a job that exists it changes nothing.",
-            is_planning=True,
-            has_option=False,
-        ),
-        JobField("tags", Tags(), "To choose jobs by."),
-        JobField("lane", Text(), is_given=False, has_option=False),
-        JobField("managed_by", Text(), is_given=False, has_option=False),
-        JobField("source", Text(), is_given=False, has_option=False),
-    )
-)
+_NAME = text(MAX_NAME_LENGTH, min_length=1, pattern=NAME_PATTERN)
+_SCHEDULE = "Cron such as 0 9 * * 1-5, @daily, every 15m, at …, yearly … or RRULE:…"
+_RETRY = "How often to try, and the waits between: the name of a preset, or a policy."
+_ENABLED = "Whether a new job fires. Of a job that exists it changes nothing."
+# fmt: off
+JOB_FIELDS = tuple(_checked(
+    JobField("name", _NAME, "Letters, digits, _ and -; no two jobs share one.", ("daily-cleanup",), has_option=False),
+    JobField("schedule", text(MAX_SCHEDULE_LENGTH, min_length=1), _SCHEDULE, ("0 3 * * *",), is_planning=True),
+    JobField("timezone", text(), "An IANA name such as Europe/Paris.", ("America/New_York",), is_planning=True),
+    JobField("dst", choice(DST), "What to do when clocks change.", is_planning=True),
+    JobField("target", TARGET, "What is called."),
+    JobField("payload", ANY_JSON, "What the target gets with each run: any value."),
+    JobField("description", text(MAX_DESCRIPTION_LENGTH), "For people."),
+    JobField("catch_up", choice(CatchUp), "What happens to scheduled times that were missed.", is_planning=True,
+             follows_schedule=True),
+    JobField("catch_up_window", duration(), "How old a missed scheduled time may be."),
+    JobField("overlap", choice(Overlap), "What to do while an earlier run has not ended."),
+    JobField("retry", RETRY, _RETRY),
+    JobField("delivery", choice(Delivery), "What to do when nobody knows whether a run happened."),
+    JobField("max_age", duration(), "How long after its scheduled time a run may still start."),
+    JobField("late_after", duration(), "How long after its scheduled time a run counts as late."),
+    JobField("priority", choice(Priority), "Which runs go first when there is too much to do."),
+    JobField("jitter", duration(ZERO), "Spreads runs over this long after their scheduled times."),
+    JobField("starts_at", INSTANT, "Nothing fires before this time.", is_planning=True),
+    JobField("ends_at", INSTANT, "Nothing fires after this time.", is_planning=True),
+    JobField("enabled", FLAG, _ENABLED, is_planning=True, has_option=False),
+    JobField("tags", TAGS, "To choose jobs by."),
+    JobField("lane", text(), is_given=False, has_option=False),
+    JobField("managed_by", text(), is_given=False, has_option=False),
+    JobField("source", text(), is_given=False, has_option=False),
+))
+# fmt: on
 BODY_FIELDS = tuple(field for field in JOB_FIELDS if field.is_given)
 FIELDS = tuple(field.name for field in BODY_FIELDS)
 PLANNING_FIELDS = tuple(field.name for field in JOB_FIELDS if field.is_planning)

@@ -66,8 +66,8 @@ def _fields() -> Schema:
 
 
 def _field(field: JobField) -> Schema:
-    made = {"description": field.help, **field.kind.schema()}
-    if field.is_required or not field.kind.schema():
+    made = {"description": field.help, **field.kind.schema}
+    if field.is_required or not field.kind.schema:
         return made
     if not field.is_nullable:
         return {**made, "default": field.shown_default}
@@ -75,7 +75,7 @@ def _field(field: JobField) -> Schema:
         return {**made, "enum": [*made["enum"], None]}
     if "type" in made:
         return {**made, "type": [made["type"], "null"]}
-    return {"description": field.help, "anyOf": [field.kind.schema(), {"type": "null"}]}
+    return {"description": field.help, "anyOf": [field.kind.schema, {"type": "null"}]}
 
 
 def _as_json() -> Schema:

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from decimal import Decimal
 from operator import attrgetter
 
-from hourbell.core.field_kinds import AnyJson
 from hourbell.core.job import Definition
 from hourbell.core.job_fields import JOB_FIELDS
 
-_json = attrgetter(*(field.name for field in JOB_FIELDS if isinstance(field.kind, AnyJson)))
-_plain = attrgetter(*(field.name for field in JOB_FIELDS if not isinstance(field.kind, AnyJson)))
+_JSON = ("json", "target")
+_json = attrgetter(*(field.name for field in JOB_FIELDS if field.kind.name in _JSON))
+_plain = attrgetter(*(field.name for field in JOB_FIELDS if field.kind.name not in _JSON))
 
 
 def same_definition(one: Definition, other: Definition) -> bool:

@@ -42,7 +42,8 @@ class InvalidValue(ValueError):
 
     def at(self, pointer: str, name: str, value: object) -> FieldError:
         """The error of a field that has this value."""
-        return FieldError(pointer, f"{name} is {shown(value)}, which is {self.message}", self.hint)
+        what = f", which is {self.message}" if self.message else ""
+        return FieldError(pointer, f"{name} is {shown(value)}{what}", self.hint)
 
 
 class OutOfRange(InvalidValue):

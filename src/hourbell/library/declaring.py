@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from hourbell.core import field_kinds as kinds
 from hourbell.core.field_errors import BodyError, FieldError
 from hourbell.core.job import Definition
 from hourbell.core.job_body import parse_job
@@ -79,7 +78,7 @@ def declare(name: str, schedule: str, task: Task, source: str, options: JobOptio
     target = task_target(task.name, arguments, given.pop("timeout", "10m"))
     for field in BODY_FIELDS:
         if field.name in given:
-            given[field.name] = _as_json(field.kind, field.name, given[field.name], name)
+            given[field.name] = _as_json(field.kind.name, field.name, given[field.name], name)
     try:
         made = parse_job({**given, "name": name, "schedule": schedule, "target": target}).definition
     except BodyError as error:
@@ -87,19 +86,18 @@ def declare(name: str, schedule: str, task: Task, source: str, options: JobOptio
     return replace(made, managed_by="code", source=source)
 
 
-def _as_json(kind: kinds.Kind, option: str, value: Any, job: str) -> Any:
+def _as_json(kind: str, option: str, value: Any, job: str) -> Any:
     """Write a value of Python as the API takes it; what it does not take is refused by its reader."""
     match kind:
-        case kinds.AnyJson():
+        case "json":
             return json_of(f"the {option} of {job!r}", value)
-        case kinds.Tags():
+        case "tags":
             return [value] if isinstance(value, str) else list(value)
-        case kinds.Instant() if isinstance(value, datetime):
+        case "instant" if isinstance(value, datetime):
             return aware(option, value)
-        case kinds.Retry() if isinstance(value, Mapping) and isinstance(value.get("backoff"), Iterable):
+        case "retry" if isinstance(value, Mapping) and isinstance(value.get("backoff"), Iterable):
             return {**value, "backoff": list(value["backoff"])}
-        case _:
-            return value
+    return value
 
 
 def arguments_of(what: str, given: object) -> dict[str, object]:

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from hourbell.core.change import Change, StillCatchingUp, edited
-from hourbell.core.field_kinds import Retry
+from hourbell.core.field_kinds import RETRY
 from hourbell.core.job import Definition, Job
 from hourbell.core.plan import Plan
 from hourbell.core.policies import Delivery, Overlap, rank_of
@@ -294,7 +294,7 @@ def job_values(change: Change) -> tuple[Any, ...]:
         job.catch_up,
         job.catch_up_window,
         job.overlap,
-        Retry().to_column(job.retry),
+        RETRY.to_column(job.retry),
         job.delivery,
         job.max_age,
         job.late_after,
