@@ -9,7 +9,6 @@ from typing import Any
 from uuid import UUID
 
 from hourbell.core.change import Change, StillCatchingUp, edited
-from hourbell.core.field_kinds import RETRY
 from hourbell.core.job import Definition, Job
 from hourbell.core.plan import Plan
 from hourbell.core.policies import Delivery, Overlap, rank_of
@@ -20,6 +19,7 @@ from hourbell.core.secret_headers import OriginChange, SecretField, headers_left
 from hourbell.core.states import ENDS, Kind, RunState
 from hourbell.core.target import lane_of
 from hourbell.store.base import Conflict
+from hourbell.store.job_columns import column_values
 from hourbell.store.rows import Row, definition_text
 
 _ENDED = {RunState.SUCCEEDED: "succeeded", RunState.FAILED: "failed", RunState.CANCELLED: "was cancelled"}
@@ -194,8 +194,8 @@ class NewJob:
         return Job(self.job_id, 1, change.definition, change.cursor_at, change.next_at, change.plan_at)
 
     def values(self) -> tuple[Any, ...]:
-        """The columns of a job from id to plan_at."""
-        return (self.job_id, *job_values(self.change))
+        """The columns of a new job, in the order of `insert_jobs`."""
+        return (self.job_id, *_place_in_time(self.change), *column_values(self.change.definition))
 
     def version_values(self) -> tuple[UUID, int, str]:
         return self.job_id, 1, definition_text(self.change.definition)
@@ -221,9 +221,10 @@ class ChangedJob:
         return bool(self.row["name"] != self.change.definition.name)
 
     def values(self, now: datetime) -> tuple[Any, ...]:
-        """Every column of the job that a change writes."""
+        """Every column of the job that a change writes, in the order of `update_job`."""
         pause = (self.note, self.paused_by, self.change.paused_until)
-        return (self.job.id, *job_values(self.change), now, self.job.version + 1, *pause)
+        row = (self.job.id, *_place_in_time(self.change), now, self.job.version + 1, *pause)
+        return (*row, *column_values(self.change.definition))
 
     def version_values(self) -> tuple[UUID, int, str]:
         return self.job.id, self.job.version + 1, definition_text(self.change.definition)
@@ -280,37 +281,8 @@ def refuse_origin(
     return lost
 
 
-def job_values(change: Change) -> tuple[Any, ...]:
-    """The columns of a job from name to plan_at."""
-    job = change.definition
-    return (
-        job.name,
-        job.description,
-        job.schedule,
-        job.timezone,
-        job.dst,
-        json.dumps(dict(job.target)),
-        None if job.payload is None else json.dumps(job.payload),
-        job.catch_up,
-        job.catch_up_window,
-        job.overlap,
-        RETRY.to_column(job.retry),
-        job.delivery,
-        job.max_age,
-        job.late_after,
-        job.priority,
-        job.jitter,
-        job.starts_at,
-        job.ends_at,
-        job.enabled,
-        list(job.tags),
-        job.lane,
-        job.managed_by,
-        job.source,
-        change.cursor_at,
-        change.next_at,
-        change.plan_at,
-    )
+def _place_in_time(change: Change) -> tuple[datetime | None, ...]:
+    return change.cursor_at, change.next_at, change.plan_at
 
 
 def check_version(job: Row, expected: int | None) -> None:

@@ -3,11 +3,13 @@
 from functools import cache
 from importlib.resources import files
 
+from hourbell.store.job_columns import fill_columns
+
 
 @cache
 def load_queries(package: str, name: str) -> dict[str, str]:
     """The statements of a file, by name."""
-    text = files(package).joinpath(name).read_text("utf-8")
+    text = fill_columns(files(package).joinpath(name).read_text("utf-8"), "?" if package.endswith("sqlite") else "$")
     found = {}
     for part in text.split("-- name: ")[1:]:
         title, _, body = part.partition("\n")

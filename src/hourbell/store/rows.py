@@ -10,16 +10,17 @@ from uuid import UUID
 
 from hourbell.core.definition_json import definition_to_json
 from hourbell.core.field_errors import FieldError
-from hourbell.core.job import Definition, Job, Json
-from hourbell.core.policies import RETRY_PRESETS, CatchUp, Delivery, Overlap, Priority, RetryPolicy
+from hourbell.core.job import Definition, Job
+from hourbell.core.policies import RETRY_PRESETS, RetryPolicy
 from hourbell.core.run import Run
 from hourbell.core.schedule import Schedule
 from hourbell.core.settle import Cancelled, Failed, Interrupted, Lost, Outcome, Succeeded, Unstarted
 from hourbell.core.states import Kind, RunState
-from hourbell.core.tags import readable_tags, tag_errors
+from hourbell.core.tags import tag_errors
 from hourbell.core.target import lane_of
 from hourbell.core.values import read_retry
 from hourbell.sealing import Sealed
+from hourbell.store.job_columns import read_columns
 
 Row = Mapping[str, Any]
 UNREADABLE = (ValueError, RecursionError)  # what a row that makes no sense, or is nested too deep, raises
@@ -42,7 +43,7 @@ def definition_of(row: Row) -> Definition:
     if row["payload"] is not None:
         json.loads(row["payload"])
     _check_tags(row)
-    return _definition(row, target, lane_of(target), _read_retry(row["retry"]))
+    return read_columns(row, target=target, lane=lane_of(target), retry=_read_retry(row["retry"]))
 
 
 def error_in(row: Row) -> str:
@@ -91,35 +92,7 @@ def _definition_as_far_as_it_goes(row: Row) -> Definition:
     try:
         return definition_of(row)
     except UNREADABLE:
-        return _definition(row, _readable(row["target"], {}), "", _retry_of(row["retry"]))
-
-
-def _definition(row: Row, target: Json, lane: str, retry: RetryPolicy) -> Definition:
-    return Definition(
-        name=row["name"],
-        schedule=row["schedule"],
-        target=target,
-        timezone=row["timezone"],
-        dst=row["dst"],
-        payload=None if row["payload"] is None else _readable(row["payload"], None),
-        description=row["description"],
-        catch_up=CatchUp(row["catch_up"]),
-        catch_up_window=row["catch_up_window"],
-        overlap=Overlap(row["overlap"]),
-        retry=retry,
-        delivery=Delivery(row["delivery"]),
-        max_age=row["max_age"],
-        late_after=row["late_after"],
-        priority=Priority(row["priority"]),
-        jitter=row["jitter"],
-        starts_at=row["starts_at"],
-        ends_at=row["ends_at"],
-        enabled=bool(row["enabled"]),
-        tags=readable_tags(row["tags"]),
-        lane=lane,
-        managed_by=row["managed_by"],
-        source=row["source"],
-    )
+        return read_columns(row, target=_readable(row["target"], {}), lane="", retry=_retry_of(row["retry"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +135,8 @@ def shown_job_of(row: Row) -> Job:
 
 def shown_definition_of(row: Row) -> Definition:
     """The definition in a row of `jobs`, or of `job_changes`, which has no lane."""
-    return _definition(row, _readable(row["target"], {}), row.get("lane", ""), _retry_of(row["retry"]))
+    target, lane = _readable(row["target"], {}), row.get("lane", "")
+    return read_columns(row, target=target, lane=lane, retry=_retry_of(row["retry"]))
 
 
 @lru_cache(256)

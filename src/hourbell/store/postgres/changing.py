@@ -12,6 +12,7 @@ from hourbell.core.job import Definition, Job
 from hourbell.store.base import Conflict, Request
 from hourbell.store.batch import Batch
 from hourbell.store.changes import ChangedJob, NewJob, check_version, old_version, unsaved_versions
+from hourbell.store.job_columns import TAGS, WIDTH
 from hourbell.store.postgres.auditing import audit
 from hourbell.store.postgres.planning import SQL as ENGINE_SQL
 from hourbell.store.postgres.planning import progress_of, write_batch
@@ -20,8 +21,6 @@ from hourbell.store.queries import load_queries
 from hourbell.store.rows import columns, definition_text, error_in, job_of
 
 SQL = load_queries("hourbell.store.postgres", "control.sql")
-_JOB_COLUMNS = 27
-_TAGS = 20  # their place among the columns
 
 
 async def lock_job(connection: Any, job_id: UUID, expect_version: int | None = None) -> tuple[Job, Any]:
@@ -35,8 +34,8 @@ async def lock_job(connection: Any, job_id: UUID, expect_version: int | None = N
 
 async def insert_jobs(connection: Any, jobs: Sequence[NewJob], now: datetime, by: str) -> frozenset[UUID]:
     """Insert jobs with their first versions; those whose id is new."""
-    values = columns((job.values() for job in jobs), _JOB_COLUMNS)
-    values[_TAGS] = [_array_text(tags) for tags in values[_TAGS]]
+    values = columns((job.values() for job in jobs), WIDTH)
+    values[TAGS] = [_array_text(tags) for tags in values[TAGS]]
     made = frozenset(row["id"] for row in await connection.fetch(SQL["insert_jobs"], *values, now))
     versions = columns(((*job.version_values(), now) for job in jobs if job.job_id in made), 4)
     await connection.execute(ENGINE_SQL["insert_versions"], *versions, by)

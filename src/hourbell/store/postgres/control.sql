@@ -2,54 +2,32 @@
 
 -- name: insert_jobs
 insert into hourbell.jobs (
-    id, name, description, schedule, timezone, dst, target, payload, catch_up, catch_up_window, overlap, retry,
-    delivery, max_age, late_after, priority, jitter, starts_at, ends_at, enabled, tags, lane, managed_by, source,
-    version, saved_version, cursor_at, next_at, plan_at, created_at, updated_at)
-select n.id, n.name, n.description, n.schedule, n.timezone, n.dst, n.target::jsonb, n.payload::jsonb, n.catch_up,
-       n.catch_up_window, n.overlap, n.retry::jsonb, n.delivery, n.max_age, n.late_after, n.priority, n.jitter,
-       n.starts_at, n.ends_at, n.enabled, n.tags::text[], n.lane, n.managed_by, n.source,
-       1, 1, n.cursor_at, n.next_at, n.plan_at, $28, $28
-from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
-            $10::interval[], $11::text[], $12::text[], $13::text[], $14::interval[], $15::interval[], $16::text[],
-            $17::interval[], $18::timestamptz[], $19::timestamptz[], $20::bool[], $21::text[], $22::text[], $23::text[],
-            $24::text[], $25::timestamptz[], $26::timestamptz[], $27::timestamptz[])
-    as n(id, name, description, schedule, timezone, dst, target, payload, catch_up, catch_up_window, overlap, retry,
-         delivery, max_age, late_after, priority, jitter, starts_at, ends_at, enabled, tags, lane, managed_by, source,
-         cursor_at, next_at, plan_at)
+    id, cursor_at, next_at, plan_at, version, saved_version, created_at, updated_at, {job_fields})
+select n.id, n.cursor_at, n.next_at, n.plan_at, 1, 1, {after_fields}, {after_fields}, {fields_of_n}
+from unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], {arrays_of_fields})
+    as n(id, cursor_at, next_at, plan_at, {job_fields})
 on conflict (id) do nothing
 returning id
 
 -- name: update_job
 update hourbell.jobs
-set name = $2, description = $3, schedule = $4, timezone = $5, dst = $6, target = $7, payload = $8, catch_up = $9,
-    catch_up_window = $10, overlap = $11, retry = $12, delivery = $13, max_age = $14, late_after = $15, priority = $16,
-    jitter = $17, starts_at = $18, ends_at = $19, enabled = $20, tags = $21, lane = $22, managed_by = $23,
-    source = $24, cursor_at = greatest(cursor_at, $25), next_at = $26, plan_at = $27, updated_at = $28, version = $29,
-    saved_version = $29, error = null, paused_note = $30, paused_by = $31, paused_until = $32
+set cursor_at = greatest(cursor_at, $2), next_at = $3, plan_at = $4, updated_at = $5, version = $6, saved_version = $6,
+    error = null, paused_note = $7, paused_by = $8, paused_until = $9, {assigned_fields}
 where id = $1
 
 -- name: update_job_under_its_name
 -- As above without the name: an update that lists a key column would wait for every open transaction that refers to the
 -- row, such as one that has triggered the job.
 update hourbell.jobs
-set description = $3, schedule = $4, timezone = $5, dst = $6, target = $7, payload = $8, catch_up = $9,
-    catch_up_window = $10, overlap = $11, retry = $12, delivery = $13, max_age = $14, late_after = $15, priority = $16,
-    jitter = $17, starts_at = $18, ends_at = $19, enabled = $20, tags = $21, lane = $22, managed_by = $23,
-    source = $24, cursor_at = greatest(cursor_at, $25), next_at = $26, plan_at = $27, updated_at = $28, version = $29,
-    saved_version = $29, error = null, paused_note = $30, paused_by = $31, paused_until = $32
-where id = $1 and name = $2
+set cursor_at = greatest(cursor_at, $2), next_at = $3, plan_at = $4, updated_at = $5, version = $6, saved_version = $6,
+    error = null, paused_note = $7, paused_by = $8, paused_until = $9, {assigned_fields_but_name}
+where id = $1 and name = $10
 
 -- name: queue_changes
 -- What jobs are until now, as the trigger keeps it for a change by plain SQL.
 insert into hourbell.job_changes (
-    job_id, changed_at,
-    name, description, schedule, timezone, dst, target, payload, catch_up, catch_up_window, overlap, retry,
-    delivery, max_age, late_after, priority, jitter, starts_at, ends_at, enabled, tags, managed_by, source,
-    paused_until, error, version, saved_version, updated_at)
-select id, $2,
-       name, description, schedule, timezone, dst, target, payload, catch_up, catch_up_window, overlap, retry,
-       delivery, max_age, late_after, priority, jitter, starts_at, ends_at, enabled, tags, managed_by, source,
-       paused_until, error, version, saved_version, updated_at
+    job_id, changed_at, paused_until, error, version, saved_version, updated_at, {kept_fields})
+select id, $2, paused_until, error, version, saved_version, updated_at, {kept_fields}
 from hourbell.jobs
 where id = any($1::uuid[])
 

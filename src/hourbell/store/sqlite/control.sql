@@ -2,13 +2,8 @@
 
 -- name: insert_jobs
 insert into hourbell_jobs (
-    id, name, description, schedule, timezone, dst, target, payload, catch_up, catch_up_window, overlap, retry,
-    delivery, max_age, late_after, priority, jitter, starts_at, ends_at, enabled, tags, lane, managed_by, source,
-    version, saved_version, cursor_at, next_at, plan_at, created_at, updated_at)
-select unhex(value ->> 0), value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
-       value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13,
-       value ->> 14, value ->> 15, value ->> 16, value ->> 17, value ->> 18, value ->> 19, value ->> 20,
-       value ->> 21, value ->> 22, value ->> 23, 1, 1, value ->> 24, value ->> 25, value ->> 26, ?2, ?2
+    id, cursor_at, next_at, plan_at, version, saved_version, created_at, updated_at, {job_fields})
+select unhex(value ->> 0), value ->> 1, value ->> 2, value ->> 3, 1, 1, ?2, ?2, {fields_of_json}
 from json_each(?1)
 where true
 on conflict (id) do nothing
@@ -16,25 +11,15 @@ returning id
 
 -- name: update_job
 update hourbell_jobs
-set name = ?2, description = ?3, schedule = ?4, timezone = ?5, dst = ?6, target = ?7, payload = ?8, catch_up = ?9,
-    catch_up_window = ?10, overlap = ?11, retry = ?12, delivery = ?13, max_age = ?14, late_after = ?15, priority = ?16,
-    jitter = ?17, starts_at = ?18, ends_at = ?19, enabled = ?20, tags = ?21, lane = ?22, managed_by = ?23,
-    source = ?24, cursor_at = coalesce(max(cursor_at, ?25), cursor_at, ?25), next_at = ?26, plan_at = ?27,
-    updated_at = ?28, version = ?29, saved_version = ?29, error = null, paused_note = ?30, paused_by = ?31,
-    paused_until = ?32
+set cursor_at = coalesce(max(cursor_at, ?2), cursor_at, ?2), next_at = ?3, plan_at = ?4, updated_at = ?5, version = ?6,
+    saved_version = ?6, error = null, paused_note = ?7, paused_by = ?8, paused_until = ?9, {assigned_fields}
 where id = ?1
 
 -- name: queue_changes
 -- What jobs are until now, as the trigger keeps it for a change by plain SQL.
 insert into hourbell_job_changes (
-    job_id, changed_at,
-    name, description, schedule, timezone, dst, target, payload, catch_up, catch_up_window, overlap, retry,
-    delivery, max_age, late_after, priority, jitter, starts_at, ends_at, enabled, tags, managed_by, source,
-    paused_until, error, version, saved_version, updated_at)
-select id, ?2,
-       name, description, schedule, timezone, dst, target, payload, catch_up, catch_up_window, overlap, retry,
-       delivery, max_age, late_after, priority, jitter, starts_at, ends_at, enabled, tags, managed_by, source,
-       paused_until, error, version, saved_version, updated_at
+    job_id, changed_at, paused_until, error, version, saved_version, updated_at, {kept_fields})
+select id, ?2, paused_until, error, version, saved_version, updated_at, {kept_fields}
 from hourbell_jobs
 where id in (select unhex(value) from json_each(?1))
 

@@ -5,10 +5,8 @@
 
 -- name: job_columns
 -- What lists read of a job: of a long target only its short members, and no long payload.
-j.id, j.name, j.deleted_name, j.description, j.schedule, j.timezone, j.dst, j.catch_up, j.catch_up_window, j.overlap,
-j.retry, j.delivery, j.max_age, j.late_after, j.priority, j.jitter, j.starts_at, j.ends_at, j.enabled, j.paused_note,
-j.paused_by, j.paused_until, j.tags, j.lane, j.managed_by, j.source, j.version, j.has_changes, j.cursor_at, j.next_at,
-j.plan_at, j.error, j.created_at, j.updated_at, j.deleted_at,
+j.id, j.deleted_name, j.paused_note, j.paused_by, j.paused_until, j.version, j.has_changes, j.cursor_at, j.next_at,
+j.plan_at, j.error, j.created_at, j.updated_at, j.deleted_at, {listed_fields},
 case when octet_length(j.target) <= {max_bytes} then j.target end as target,
 case when octet_length(j.target) > {max_bytes}
      then json_remove(j.target, '$.body', '$.headers', '$.args', '$.kwargs', '$.options') end as short_target,

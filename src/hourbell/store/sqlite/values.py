@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from hourbell.core.ids import uuid_of
+from hourbell.store.job_columns import DURATIONS
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the nominal local time has no zone
@@ -19,7 +20,6 @@ _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UT
 _MICROSECOND = timedelta(microseconds=1)
 
 _IDS = {"id", "job_id", "run_id", "last_run_id", "blocked_by", "lease_owner", "replay_of", "node", "token_id"}
-_DURATIONS = {"catch_up_window", "max_age", "late_after", "jitter"}
 _LISTS = {"tags", "lanes"}
 
 
@@ -85,7 +85,7 @@ def _reader(name: str) -> Callable[[Any], Any] | None:
         return instant_of
     if name in _IDS:
         return _id_of
-    if name in _DURATIONS:
+    if name in DURATIONS:
         return _duration_of
     return _list_of if name in _LISTS else None
 
