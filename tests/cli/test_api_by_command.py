@@ -13,7 +13,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "openapi.json"
 COMMANDS = {
     "apply_jobs": "apply",
     "import_jobs": "import jobs --source --managed-by --prune --dry-run",
-    "list_jobs": "job list --tag --state --target --managed-by --source --last --next-before --sort",
+    "list_jobs": "job list --tag --state --target --managed-by --source --subject --last --next-before --sort",
     "create_job": "job create --dry-run",
     "get_job": "job get",
     "replace_job": "job create --replace --dry-run",
@@ -30,7 +30,7 @@ COMMANDS = {
     "list_skips": "job skips",
     "list_versions": "job versions",
     "get_version": "job versions --version",
-    "list_runs": "run list --state --job --since --until",
+    "list_runs": "run list --state --job --subject --since --until",
     "list_late": "run late --number",
     "list_stuck": "run stuck --number",
     "list_orphans": "run orphans --number",

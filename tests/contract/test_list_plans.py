@@ -32,18 +32,20 @@ JOB, BUSY_JOB = UUID(int=50_000), UUID(int=7)
 
 # One job in ten has the same instant; one in a thousand is paused, in error or done, and a few are owned by files. One
 # run in twenty began late. The runs of the busy job must not overlap.
-JOB_COLUMNS = """insert into hourbell.jobs (id, name, schedule, target, tags, lane, managed_by, source, enabled, error,
-    version, saved_version, cursor_at, next_at, plan_at, created_at, updated_at)"""
+JOB_COLUMNS = """insert into hourbell.jobs (id, name, schedule, target, tags, subject, lane, managed_by, source,
+    enabled, error, version, saved_version, cursor_at, next_at, plan_at, created_at, updated_at)"""
 RUN_COLUMNS = """insert into hourbell.runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at,
     planned_at, rank, lane, exclusive, state, attempt, lease_owner, lease_until, started_at, finished_at, cleared_at)"""
 STATE = """case when n % 1000 = 1 then 'running' when n % 100 < 5 then 'pending' when n % 100 = 6 then 'retrying'
            when n % 100 in (7, 8) then 'failed' when n % 100 = 9 then 'cancelled' else 'succeeded' end"""
+SUBJECT = "case when n % 2000 = 11 then 'few' when n % 10 = 2 then 'many' when n = 7 then 'busy' else '' end"
 ENDED = "state in ('succeeded', 'failed', 'cancelled')"
 SHAPE = {
     "jobs": JOBS,
     "runs": RUNS,
     "busy": BUSY_JOB.int,
     "state": STATE,
+    "subject": SUBJECT,
     "ended": ENDED,
     "job_columns": JOB_COLUMNS,
     "run_columns": RUN_COLUMNS,
@@ -56,7 +58,8 @@ FILL_POSTGRES = """
 select lpad(to_hex(n), 32, '0')::uuid, 'job-' || lpad(n::text, 6, '0'), '* * * * *',
        case when n % 100 = 3 then '{{"type": "task", "name": "a"}}'::jsonb
             else '{{"type": "http", "url": "https://example.com/"}}' end,
-       case when n % 1000 = 4 then array['rare'] when n % 10 = 4 then array['common'] else '{{}}' end, 'http',
+       case when n % 1000 = 4 then array['rare'] when n % 10 = 4 then array['common'] else '{{}}' end,
+       {subject}, 'http',
        case when n % 500 = 5 then 'file' when n % 10 = 5 then 'code' else 'api' end,
        case when n % 10 = 5 then 'source-' || (n % 3) else '' end,
        n % 1000 <> 6, case when n % 1000 = 7 then 'unreadable' end, 1, 1, '{t0}',
@@ -85,7 +88,8 @@ with recursive numbers (n) as (select 1 union all select n + 1 from numbers wher
 select unhex(printf('%032x', n)), printf('job-%06d', n), '* * * * *',
        case when n % 100 = 3 then '{{"type": "task", "name": "a"}}'
             else '{{"type": "http", "url": "https://example.com/"}}' end,
-       case when n % 1000 = 4 then '["rare"]' when n % 10 = 4 then '["common"]' else '[]' end, 'http',
+       case when n % 1000 = 4 then '["rare"]' when n % 10 = 4 then '["common"]' else '[]' end,
+       {subject}, 'http',
        case when n % 500 = 5 then 'file' when n % 10 = 5 then 'code' else 'api' end,
        case when n % 10 = 5 then 'source-' || (n % 3) else '' end,
        n % 1000 <> 6, case when n % 1000 = 7 then 'unreadable' end, 1, 1, {us},
@@ -112,7 +116,8 @@ def place(key: Any = None) -> Place:
 
 
 MIDDLE = T0 + 50_000 * SECOND
-WINDOWS = {"late runs": 30}  # look at ten thousand runs, whatever they show
+# These look at ten thousand rows, whatever they show: at late runs, and at each of the jobs of a subject.
+WINDOWS = {"late runs": 30, "runs of a common subject": 30}
 BY_NAME, BY_ID = place("job-050000"), place()
 BY_NEXT, BY_TIME = place(T0 + 5_000 * SECOND), place(MIDDLE)
 BY_EXPIRY = place(MIDDLE + DAY)
@@ -152,6 +157,9 @@ ASKED: dict[str, list[Ask]] = {
     "jobs of files": jobs(BY_NAME, managed_by="file"),
     "jobs of all code": jobs(BY_NAME, managed_by="code"),
     "jobs of nobody": jobs(BY_NAME, managed_by="sql"),
+    "jobs of a subject": jobs(BY_NAME, subject="few"),
+    "jobs of a common subject": jobs(BY_NAME, subject="many"),
+    "jobs of no such subject": jobs(BY_NAME, subject="none"),
     "jobs that failed": jobs(BY_ID, sort=JobSort.ID, last_result="failed"),
     "jobs that succeeded": jobs(BY_ID, sort=JobSort.ID, last_result="succeeded"),
     "jobs that fire soon": jobs(BY_NEXT, sort=JobSort.NEXT, next_before=T0 + 2 * SECOND),
@@ -173,6 +181,10 @@ ASKED: dict[str, list[Ask]] = {
     "pending runs of a busy job": runs(RunList.OF_JOB, BY_TIME, job_id=BUSY_JOB, state=RunState.PENDING),
     "retrying runs of a busy job": runs(RunList.OF_JOB, BY_TIME, job_id=BUSY_JOB, state=RunState.RETRYING),
     "running runs of a busy job": runs(RunList.OF_JOB, BY_TIME, job_id=BUSY_JOB, state=RunState.RUNNING),
+    "runs of a subject": runs(RunList.OF_SUBJECT, BY_TIME, subject="few"),
+    "runs of a common subject": runs(RunList.OF_SUBJECT, BY_TIME, subject="many"),
+    "runs of a busy subject": runs(RunList.OF_SUBJECT, BY_TIME, subject="busy"),
+    "failed runs of a busy subject": runs(RunList.OF_SUBJECT, BY_TIME, subject="busy", state=RunState.FAILED),
     "a run": [lambda lists: lists.run(JOB), lambda lists: lists.attempts(JOB)],
     "stuck runs": [lambda lists: lists.stuck_runs(MIDDLE, LIMIT)],
     "skips": [lambda lists: lists.skips(JOB, LIMIT), lambda lists: lists.skips(JOB, LIMIT, (T0, 5))],

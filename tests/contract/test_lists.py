@@ -54,6 +54,7 @@ FILTERS: list[tuple[dict[str, Any], Callable[[JobView], bool]]] = [
     ({"managed_by": "api"}, lambda view: view.job.definition.managed_by == "api"),
     ({"managed_by": "code"}, lambda view: view.job.definition.managed_by == "code"),
     ({"source": "app"}, lambda view: view.job.definition.source == "app"),
+    ({"subject": "Ada"}, lambda view: view.job.definition.subject == "Ada"),
     ({"last_result": "failed"}, lambda view: view.totals.last_state == "failed"),
     ({"next_before": T0 + 5 * MINUTE}, lambda view: fires(view) and (view.job.next_at or T0) < T0 + 5 * MINUTE),
 ]
@@ -101,6 +102,7 @@ async def a_mixture(control: ControlStore, database: Database) -> None:
             tags=("red", "blue") if number % 5 == 0 else (),
             managed_by=managed_by,
             source=source,
+            subject=("", "Ada", "Grace")[number % 3],
         )
         job = await control.create_job(definition, uuid4(), T0, BY)
         result = "failed" if number % 4 == 1 else "succeeded"

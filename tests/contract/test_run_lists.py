@@ -1,6 +1,7 @@
 """Runs are listed by state, by job and by time, each list in its own order, in pages that meet."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -38,7 +39,9 @@ KEYS: dict[RunList, Callable[[Any], Any]] = {
     RunList.WAITING: lambda row: row["expires_at"],
     RunList.ENDED: lambda row: row["finished_at"],
     RunList.OF_JOB: lambda row: row["scheduled_at"],
+    RunList.OF_SUBJECT: lambda row: row["scheduled_at"],
 }
+SUBJECT = "customer 17"
 
 
 def belongs(row: Any, query: RunQuery) -> bool:
@@ -49,6 +52,7 @@ def belongs(row: Any, query: RunQuery) -> bool:
         RunList.WAITING: state in WAITING,
         RunList.ENDED: state in ENDS,
         RunList.OF_JOB: row["job_id"] == query.job_id,
+        RunList.OF_SUBJECT: True,
     }
     is_cleared = query.runs is RunList.ENDED and query.state is RunState.FAILED and row["cleared_at"] is not None
     looked_at = row["finished_at"] or row["scheduled_at"]
@@ -79,10 +83,10 @@ def place_of(query: RunQuery, view: RunView) -> Place:
 
 
 async def a_mixture(store: EngineStore, control: ControlStore) -> list[Job]:
-    """Two jobs with runs in every state, scheduled at the same instants, several of which ended at one moment."""
+    """Two jobs of a subject with runs in every state, at the same instants, several of which ended at one moment."""
     jobs = []
     for name in ("a", "b"):
-        job = await add_job(control, name, lane=name)
+        job = await add_job(control, name, lane=name, subject=SUBJECT)
         await put_runs(store, job, [new_run(job, number) for number in range(14)])
         for count, outcome, after in ENDINGS:
             taken = await claim(store, lane=name, free=count)
@@ -107,6 +111,7 @@ QUERIES = [
     *(RunQuery(RunList.WAITING, state=state) for state in (None, *sorted(WAITING))),
     *(RunQuery(RunList.ENDED, state=state) for state in (None, *sorted(ENDS))),
     *(RunQuery(RunList.OF_JOB, state=state) for state in (None, *RunState)),
+    *(RunQuery(RunList.OF_SUBJECT, state=state, subject=SUBJECT) for state in (None, *RunState)),
 ]
 WINDOWS = [{}, {"since": END + MINUTE}, {"until": END + 2 * MINUTE}, {"since": T0 + SECOND, "until": END + MINUTE}]
 
@@ -122,8 +127,8 @@ async def test_every_list_has_what_belongs_to_it_in_its_order(
 
     for query in QUERIES:
         job_id = jobs[0].id if query.runs is RunList.OF_JOB else None
-        asked = RunQuery(query.runs, query.state, job_id, **window)
-        is_newest_first = query.runs in (RunList.ENDED, RunList.OF_JOB)
+        asked = RunQuery(query.runs, query.state, job_id, **window, subject=query.subject)
+        is_newest_first = query.runs in (RunList.ENDED, RunList.OF_JOB, RunList.OF_SUBJECT)
         keys = {row["id"]: KEYS[asked.runs](row) for row in rows if belongs(row, asked)}
         by_id = sorted(keys, key=lambda run_id: (keys[run_id], run_id.bytes), reverse=is_newest_first)
         found = await walked(lists, asked, 1)
@@ -140,8 +145,41 @@ async def test_the_mixture_has_something_in_every_list(
 ) -> None:
     jobs = await a_mixture(store, control)
 
-    counts = [len(await lists.runs(RunQuery(query.runs, query.state, jobs[0].id), 100)) for query in QUERIES]
-    assert min(counts) > 0
+    asked = [replace(query, job_id=jobs[0].id) for query in QUERIES]
+    assert min([len(await lists.runs(query, 100)) for query in asked]) > 0
+
+
+async def test_runs_of_a_subject_are_those_of_its_jobs_also_of_deleted_ones(
+    store: EngineStore, control: ControlStore, lists: ListStore
+) -> None:
+    jobs = [
+        await a_waiting_job(store, control, name, count=3, subject=subject)
+        for name, subject in (("a", "x"), ("b", "y"), ("c", "x"), ("d", ""), ("e", "x"))
+    ]
+    await control.delete_job(jobs[4].id, T0, BY)
+
+    def ids(*numbers: int) -> set[UUID]:
+        return {new_run(jobs[number], count).id for number in numbers for count in range(3)}
+
+    assert set(await walked(lists, RunQuery(RunList.OF_SUBJECT, subject="x"), 2)) == ids(0, 2, 4)
+    assert set(await walked(lists, RunQuery(RunList.OF_SUBJECT, subject="y"), 2)) == ids(1)
+    for subject in ("", "X", "nobody", "a\0"):
+        assert await walked(lists, RunQuery(RunList.OF_SUBJECT, subject=subject)) == []
+    assert set(await walked(lists, RunQuery(RunList.OF_JOB, job_id=jobs[0].id, subject="x"))) == ids(0)
+    assert await walked(lists, RunQuery(RunList.OF_JOB, job_id=jobs[0].id, subject="y")) == []
+
+
+async def test_a_busy_job_does_not_hide_the_others_of_its_subject(
+    store: EngineStore, control: ControlStore, lists: ListStore
+) -> None:
+    counts = {"quiet": 1, "busy": 20, "usual": 5}
+    jobs = [await a_waiting_job(store, control, name, count, subject="x") for name, count in counts.items()]
+    runs = [new_run(job, number) for job in jobs for number in range(counts[job.definition.name])]
+    newest_first = sorted(runs, key=lambda run: (run.scheduled_at, run.id.bytes), reverse=True)
+
+    for size in (1, 3, 7, 50):
+        found = await walked(lists, RunQuery(RunList.OF_SUBJECT, subject="x"), size)
+        assert found == [run.id for run in newest_first]
 
 
 async def test_a_run_is_shown_with_its_job_and_the_version_it_was_planned_with(

@@ -73,6 +73,7 @@ definitions = st.builds(
     ends_at=st.one_of(st.none(), st.just(datetime(2199, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))),
     enabled=st.booleans(),
     tags=st.lists(st.sampled_from(["b", "a", "in München", "x" * 100]), unique=True).map(tuple),
+    subject=texts,
 )
 
 
@@ -129,6 +130,7 @@ def test_a_whole_body_as_it_is_shown() -> None:
         "ends_at": "2027-01-01T00:00:00.500000Z",
         "enabled": False,
         "tags": ["billing", "a b"],
+        "subject": "customer 17",
     }
 
     assert job_to_body(parse_job(whole).definition) == whole
@@ -266,6 +268,7 @@ ONE_ERROR: list[tuple[dict[str, Any], FieldError]] = [
         {"description": "x" * 10_001},
         FieldError("/description", "description is not a text of at most 10000 characters"),
     ),
+    ({"subject": "x" * 201}, FieldError("/subject", "subject is not a text of at most 200 characters")),
     (
         {"description": "a\0"},
         FieldError("/description", r"a text holds the character NUL (\u0000), which cannot be stored; leave it out"),

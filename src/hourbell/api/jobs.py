@@ -21,7 +21,7 @@ from hourbell.api.users import (
     limited_trigger,
     read,
 )
-from hourbell.api.values import Cursor, Instant, JobRef, Limit, VersionNumber
+from hourbell.api.values import Cursor, Instant, JobRef, Limit, Subject, VersionNumber
 from hourbell.control.control import Control
 from hourbell.control.history import next_instants
 from hourbell.control.jobs import Defined, Intended
@@ -57,6 +57,7 @@ async def list_jobs(
     target: Annotated[Literal["http", "sql", "task", "queue"] | None, Query(description="The target's type.")] = None,
     managed_by: Literal["api", "code", "sql", "file"] | None = None,
     source: Annotated[str | None, Query(max_length=200)] = None,
+    subject: Subject = None,
     last_result: Annotated[RunState | None, Query(description="How the last run ended; listed by id.")] = None,
     next_before: Annotated[Instant | None, Query(description="Jobs that fire before then, the next first.")] = None,
     sort: JobSort | None = None,
@@ -65,7 +66,7 @@ async def list_jobs(
     """Jobs by name, or by when they fire next (`sort=next_at`, and always with `next_before`)."""
     del user
     order = sort or (JobSort.ID if last_result else JobSort.NEXT if next_before else JobSort.NAME)
-    query = JobQuery(order, q, tag, state, target, managed_by, source, last_result, next_before)
+    query = JobQuery(order, q, tag, state, target, managed_by, source, subject, last_result, next_before)
     found = await control.history.jobs(query, limit, cursor)
     if not secrets:
         return page_response(found, render.listed_job)

@@ -1,5 +1,6 @@
 """The routes of runs: what runs, waits and ended, and what may be done about it, one by one or all that match."""
 
+from dataclasses import replace
 from typing import Annotated
 from uuid import UUID
 
@@ -11,7 +12,7 @@ from hourbell.api.documented import answers, takes
 from hourbell.api.idempotency import IdempotentRoute
 from hourbell.api.pages import page_response
 from hourbell.api.users import ControlDep, JsonBody, Operator, Viewer, limited_trigger, read
-from hourbell.api.values import Cursor, Instant, Limit
+from hourbell.api.values import Cursor, Instant, Limit, Subject
 from hourbell.control.control import Control
 from hourbell.control.pages import Page
 from hourbell.control.runs import BulkAction, BulkResult, RunFilter
@@ -34,13 +35,14 @@ async def list_runs(
     job: Annotated[str | None, Query(min_length=1, max_length=100, description="The name or the id of a job.")] = None,
     since: Annotated[Instant | None, Query(description="Ended, or if not then scheduled, at or after this.")] = None,
     until: Annotated[Instant | None, Query(description="Ended, or if not then scheduled, before this.")] = None,
+    subject: Subject = None,
 ) -> Response:
-    """What runs, then what waits, then what ended last; of one job by instant, newest first.
+    """What runs, then what waits, then what ended last; of one job or subject by instant, newest first.
 
     With `state=failed` these are the dead letters that nobody has replayed or discarded.
     """
     del user
-    wanted = await _filter(control, state, job, since, until)
+    wanted = replace(await _filter(control, state, job, since, until), subject=subject)
     return await _page(control, await control.runs.page(wanted, limit, cursor))
 
 

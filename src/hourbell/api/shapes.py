@@ -95,6 +95,7 @@ class JobAnswer(Answer):
     ends_at: Instant | None
     enabled: bool
     tags: list[str]
+    subject: str
     version: int
     state: Literal["active", "done", "paused", "error"]
     error: str | None

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import Path, Query
 from pydantic import BeforeValidator, WithJsonSchema
 
+from hourbell.core.job_fields import MAX_SUBJECT_LENGTH
 from hourbell.core.values import read_duration, read_instant
 
 _DURATION_TEXT = {
@@ -26,6 +27,9 @@ Bucket = Annotated[
 ]
 Limit = Annotated[int, Query(ge=1, le=500, description="How many items a page holds.")]
 Cursor = Annotated[str | None, Query(max_length=2_000, description="`next_cursor` of the page before.")]
+Subject = Annotated[
+    str | None, Query(min_length=1, max_length=MAX_SUBJECT_LENGTH, description="Who or what the job is for.")
+]
 VersionNumber = Annotated[int, Path(ge=1, le=2**31 - 1, description="The number of a job's version.")]
 AuditId = Annotated[int, Path(ge=1, le=2**63 - 1, description="The id of an entry of the audit.")]
 JobRef = Annotated[str, Path(min_length=1, max_length=100, description="The name or the id of a job.")]

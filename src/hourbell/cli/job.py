@@ -52,6 +52,7 @@ for _action in (*job_actions.COMMANDS, *job_history.COMMANDS, *job_secrets.COMMA
 @click.option("--last", "last_result", metavar="STATE", help="Whose last run ended so: succeeded, failed, cancelled.")
 @click.option("--managed-by", metavar="OWNER", help="Of this owner: api, code, file or sql.")
 @click.option("--source", metavar="SOURCE", help="From this source.")
+@click.option("--subject", metavar="TEXT", help="For this subject.")
 @click.option("--next-before", metavar="TIME", help="That fire before.")
 @click.option("--sort", type=click.Choice(["name", "next"]), help="By name, or what fires next first.")
 @number_option

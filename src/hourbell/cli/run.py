@@ -48,6 +48,7 @@ def _list_options(function: Function) -> Function:
     function = number_option(zone_option(output_options(server_options(function))))
     function = click.option("--until", metavar="TIME", help="And before: -1h, now, RFC 3339.")(function)
     function = click.option("--since", metavar="TIME", help=since_help)(function)
+    function = click.option("--subject", metavar="TEXT", help="Of jobs for this subject.")(function)
     return click.option("--job", type=JOB, metavar="JOB", help="Of this job.")(function)
 
 
@@ -65,11 +66,13 @@ for _action in (*run_actions.COMMANDS, *run_lists.COMMANDS):
     """,
 )
 @click.option(
-    "--state", type=STATES, help="In this state. Without --job, failed are those that nobody replayed or discarded."
+    "--state",
+    type=STATES,
+    help="In this state. Without --job and --subject, failed are those that nobody replayed or discarded.",
 )
 @_list_options
 def list_(client: "Client", state: str | None, **given: Any) -> None:
-    """List runs: what runs, what waits, what ended last; of one job by the instant, newest first."""
+    """List runs: what runs, what waits, what ended last; of one job or subject by the instant, newest first."""
     _list(client, state, **given)
 
 
@@ -92,6 +95,7 @@ def _list(
     state: str | None,
     *,
     job: str | None,
+    subject: str | None,
     since: str | None,
     until: str | None,
     number: int,
@@ -103,6 +107,7 @@ def _list(
         job=job,
         since=instant(since, zone, "--since", "ago"),
         until=instant(until, zone, "--until", "ago"),
+        subject=subject,
     )
     show_list(
         pages,

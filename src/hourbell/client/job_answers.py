@@ -76,6 +76,7 @@ class Job(Answer):
     ends_at: datetime | None = None
     enabled: bool = True
     tags: tuple[str, ...] = ()
+    subject: str = ""
     error: str | None = None
     paused: Paused | None = None
     managed_by: str = "api"

@@ -24,13 +24,14 @@ class Runs:
         job: UUID | str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        subject: str | None = None,
         limit: int | None = None,
     ) -> Pages[Run]:
-        """What runs, then what waits, then what ended last; of one job by instant, newest first.
+        """What runs, then what waits, then what ended last; of one job or subject by instant, newest first.
 
         With `state="failed"` these are the dead letters that nobody has replayed or discarded.
         """
-        query = {"state": state, "job": job, "since": since, "until": until}
+        query = {"state": state, "job": job, "since": since, "until": until, "subject": subject}
         return Pages(Run, lambda page: self._caller.get(_RUNS, page), query, limit)
 
     async def get(self, run: UUID | str) -> Run:

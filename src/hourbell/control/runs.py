@@ -43,6 +43,7 @@ class RunFilter:
     job_id: UUID | None = None
     since: datetime | None = None
     until: datetime | None = None
+    subject: str | None = None  # of the run's job
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class Runs:
         self._live_for = live_for
 
     async def page(self, wanted: RunFilter, limit: int, cursor: str | None = None) -> Page[RunView]:
-        """Runs of a job by instant, newest first; of all jobs what runs, then what waits, then what ended last."""
+        """List runs of a job or subject by instant, newest first; of all jobs what runs, waits, then ended last."""
         queries = _queries(wanted)
         step, place = _resume(cursor, len(queries))
         found: list[tuple[int, RunView]] = []
@@ -197,13 +198,16 @@ def _queries(wanted: RunFilter) -> list[RunQuery]:
     """The lists that hold the runs which are meant, in the order they are shown."""
     if wanted.job_id is not None:
         lists = [RunList.OF_JOB]
+    elif wanted.subject is not None:
+        lists = [RunList.OF_SUBJECT]
     elif wanted.state is None:
         lists = [RunList.RUNNING, RunList.WAITING, RunList.ENDED]
     elif wanted.state is RunState.RUNNING:
         lists = [RunList.RUNNING]
     else:
         lists = [RunList.WAITING if wanted.state in WAITING else RunList.ENDED]
-    return [RunQuery(each, wanted.state, wanted.job_id, wanted.since, wanted.until) for each in lists]
+    chosen = (wanted.state, wanted.job_id, wanted.since, wanted.until, wanted.subject)
+    return [RunQuery(each, *chosen) for each in lists]
 
 
 def _resume(cursor: str | None, steps: int) -> tuple[int, Place | None]:
@@ -222,5 +226,5 @@ def _key(runs: RunList, run: RunView) -> datetime:
         case RunList.ENDED:
             assert run.finished_at is not None
             return run.finished_at
-        case RunList.RUNNING | RunList.OF_JOB:
+        case RunList.RUNNING | RunList.OF_JOB | RunList.OF_SUBJECT:
             return run.scheduled_at

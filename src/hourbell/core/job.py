@@ -38,6 +38,7 @@ class Definition:
     ends_at: datetime | None = None
     enabled: bool = True
     tags: tuple[str, ...] = ()
+    subject: str = ""
     lane: str = ""
     managed_by: str = "api"
     source: str = ""

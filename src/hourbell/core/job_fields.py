@@ -15,7 +15,7 @@ from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority
 from hourbell.core.values import ZERO
 
 NAME_PATTERN = "^[A-Za-z0-9_-]+$"
-MAX_NAME_LENGTH, MAX_SCHEDULE_LENGTH, MAX_DESCRIPTION_LENGTH = 100, 4_096, 10_000
+MAX_NAME_LENGTH, MAX_SCHEDULE_LENGTH, MAX_DESCRIPTION_LENGTH, MAX_SUBJECT_LENGTH = 100, 4_096, 10_000, 200
 DST = ("once", "wall", "skip")
 
 
@@ -88,6 +88,7 @@ JOB_FIELDS = tuple(_checked(
     JobField("ends_at", INSTANT, "Nothing fires after this time.", is_planning=True),
     JobField("enabled", FLAG, _ENABLED, is_planning=True, has_option=False),
     JobField("tags", TAGS, "To choose jobs by."),
+    JobField("subject", text(MAX_SUBJECT_LENGTH), "Who or what the job is for; lists can be filtered by it."),
     JobField("lane", text(), is_given=False, has_option=False),
     JobField("managed_by", text(), is_given=False, has_option=False),
     JobField("source", text(), is_given=False, has_option=False),

@@ -50,6 +50,7 @@ class JobOptions(TypedDict, total=False):
     payload: object
     description: str | None
     tags: Iterable[str]
+    subject: str
     enabled: bool
     catch_up: CatchUpWord | None
     catch_up_window: Duration | None

@@ -38,6 +38,7 @@ _UNFINISHED_OF_JOB = {
     RunState.PENDING: "runs_pending_of_job",
     RunState.RETRYING: "runs_retrying_of_job",
 }
+_TIMES = {RunList.ENDED: "ended", RunList.OF_JOB: "of_job", RunList.OF_SUBJECT: "of_job"}
 _ENDED = {RunState.FAILED: "runs_failed", RunState.CANCELLED: "runs_cancelled"}
 # Said a second time, PostgreSQL would expect next to none of them, or take an index that lists them in another order.
 _OF_ONE_STATE = {"runs_pending", "runs_pending_of_job", "runs_retrying_of_job"}
@@ -68,9 +69,9 @@ class Page:
         """The statement, put into the frame of that name."""
         conditions = " and ".join(fragments[name] for name in self.conditions)
         slots = {"from": self.walk, "order": f"{self.walk}_order", "sort": self.sort}
-        return _filled(
-            fragments[frame], {"where": conditions} | {slot: fragments[name] for slot, name in slots.items()}
-        )
+        # Last the conditions, which a walk may repeat.
+        filled = {slot: fragments[name] for slot, name in slots.items()} | {"where": conditions}
+        return _filled(fragments[frame], filled)
 
 
 @cache
@@ -102,6 +103,9 @@ def job_page(query: JobQuery, limit: int, after: Place | None) -> Page:
     if query.source is not None:
         conditions.append("job_source")
         values["source"] = query.source
+    if query.subject is not None:
+        conditions.append("job_subject")
+        values["subject"] = query.subject
     if query.last_result is not None:
         conditions.append("job_result" if walk == "jobs_by_result" else "job_has_result")
         values["last_result"] = query.last_result
@@ -142,10 +146,13 @@ def run_page(query: RunQuery, limit: int, after: Place | None) -> Page:
     if query.runs is RunList.OF_JOB:
         conditions.append("run_job")
         values["job_id"] = query.job_id
+    if query.subject is not None:
+        conditions += ["run_subject"] if query.runs is RunList.OF_JOB else []
+        values["subject"] = query.subject
     if query.state is not None and selection not in _OF_ONE_STATE:
         conditions.append("run_state")
         values["state"] = query.state.value
-    kind = query.runs if query.runs in (RunList.ENDED, RunList.OF_JOB) else "scheduled"
+    kind = _TIMES.get(query.runs, "scheduled")
     for name, instant in (("since", query.since), ("until", query.until)):
         if instant is not None:
             conditions.append(f"run_{kind}_{name}")
@@ -167,6 +174,7 @@ def _run_walk(query: RunQuery) -> tuple[str, str]:
             )
         case RunList.ENDED:
             return "runs_by_end", "runs_ended" if query.state is None else _ENDED.get(query.state, "runs_ended")
+    walk = "runs_of_job" if query.runs is RunList.OF_JOB else "runs_of_subject"
     if query.state in _UNFINISHED_OF_JOB:
-        return "runs_of_job", _UNFINISHED_OF_JOB[query.state]
-    return "runs_of_job", "runs_unsuccessful" if query.state in _ENDED else "runs_all"
+        return walk, _UNFINISHED_OF_JOB[query.state]
+    return walk, "runs_unsuccessful" if query.state in _ENDED else "runs_all"

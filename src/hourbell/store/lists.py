@@ -85,6 +85,7 @@ class JobQuery:
     target: str | None = None  # its type
     managed_by: str | None = None
     source: str | None = None
+    subject: str | None = None
     last_result: str | None = None  # the state in which the last of its runs to end did
     next_before: datetime | None = None
 
@@ -174,6 +175,7 @@ class RunList(StrEnum):
     WAITING = "waiting"  # by expires_at: what would expire first comes first
     ENDED = "ended"  # by finished_at, newest first; of failed ones, only dead letters that nobody cleared
     OF_JOB = "of_job"  # every run of one job by scheduled_at, newest first
+    OF_SUBJECT = "of_subject"  # every run of the jobs of a subject in the same order, also of deleted jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +187,7 @@ class RunQuery:
     job_id: UUID | None = None  # required for OF_JOB, and only there
     since: datetime | None = None  # at or after
     until: datetime | None = None  # before
+    subject: str | None = None  # that of the run's job; for OF_SUBJECT and OF_JOB
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,6 +172,9 @@ j.managed_by = :managed_by and j.managed_by <> 'api'
 -- name: job_source
 j.source = :source
 
+-- name: job_subject
+j.subject = :subject and j.subject <> ''
+
 -- name: job_result
 l.last_state >= :last_result and l.last_state <= :last_result
 
@@ -291,6 +294,23 @@ r.scheduled_at desc, r.id desc
 -- name: runs_of_job_after
 (r.scheduled_at, r.id) < (:after_key, :after_id)
 
+-- name: runs_of_subject
+-- Only jobs whose newest run is among the newest can have runs on the page: each job is asked for one run, and these for
+-- as many as the page holds.
+(select j.id from hourbell.jobs j
+ cross join lateral (select r.scheduled_at, r.id from hourbell.runs r where r.job_id = j.id and {where}
+                     order by r.scheduled_at desc, r.id desc limit 1) newest
+ where j.subject = :subject and j.subject <> ''
+ order by newest.scheduled_at desc, newest.id desc limit :limit) j
+cross join lateral (select * from hourbell.runs r where r.job_id = j.id and {where}
+                    order by r.scheduled_at desc, r.id desc limit :limit) r
+
+-- name: runs_of_subject_order
+r.scheduled_at desc, r.id desc
+
+-- name: runs_of_subject_after
+(r.scheduled_at, r.id) < (:after_key, :after_id)
+
 -- name: runs_running
 r.state = 'running'
 
@@ -326,6 +346,9 @@ true
 
 -- name: run_job
 r.job_id = :job_id
+
+-- name: run_subject
+exists (select 1 from hourbell.jobs j where j.id = r.job_id and j.subject = :subject)
 
 -- name: run_state
 r.state = :state

@@ -156,6 +156,9 @@ j.managed_by = :managed_by and j.managed_by <> 'api'
 -- name: job_source
 j.source = :source
 
+-- name: job_subject
+j.subject = :subject and j.subject <> ''
+
 -- name: job_result
 l.last_state = :last_result
 
@@ -273,6 +276,24 @@ r.scheduled_at desc, r.id desc
 -- name: runs_of_job_after
 (r.scheduled_at, r.id) < (:after_key, :after_id)
 
+-- name: runs_of_subject
+-- Only jobs whose newest run is among the newest can have runs on the page: each job is asked for one run, and these for
+-- as many as the page holds.
+(select n.job_id
+ from (select (select r.rowid from hourbell_runs r where r.job_id = j.id and {where}
+               order by r.scheduled_at desc, r.id desc limit 1) as newest
+       from hourbell_jobs j where j.subject = :subject and j.subject <> '') found
+ cross join hourbell_runs n on n.rowid = found.newest
+ order by n.scheduled_at desc, n.id desc limit :limit) c
+cross join hourbell_runs r on r.rowid in (select r.rowid from hourbell_runs r where r.job_id = c.job_id and {where}
+                                         order by r.scheduled_at desc, r.id desc limit :limit)
+
+-- name: runs_of_subject_order
+r.scheduled_at desc, r.id desc
+
+-- name: runs_of_subject_after
+(r.scheduled_at, r.id) < (:after_key, :after_id)
+
 -- name: runs_running
 r.state = 'running'
 
@@ -308,6 +329,9 @@ r.state in ('failed', 'cancelled')
 
 -- name: run_job
 r.job_id = :job_id
+
+-- name: run_subject
+exists (select 1 from hourbell_jobs j where j.id = r.job_id and j.subject = :subject)
 
 -- name: run_state
 r.state = :state
