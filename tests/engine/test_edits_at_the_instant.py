@@ -27,6 +27,7 @@ from hourbell.core.policies import CatchUp
 from hourbell.core.roles import Role
 from hourbell.core.schedule import Schedule
 from hourbell.store.base import Conflict
+from hourbell.store.lists import JobView
 from tests.engine.nodes import SECOND, Cluster, virtually
 from tests.engine.virtual import START
 from tests.sqlite_database import Row
@@ -51,8 +52,8 @@ class Line:
         async def call(*arguments: Any, **named: Any) -> Any:
             await asyncio.sleep(self._random.uniform(0, 0.008))
             answer = await getattr(self._store, verb)(*arguments, **named)
-            if isinstance(answer, Job) and answer.cursor_at is not None:
-                self.moments[answer.id].append(answer.cursor_at)
+            if isinstance(answer, JobView) and answer.job.cursor_at is not None:
+                self.moments[answer.job.id].append(answer.job.cursor_at)
             await asyncio.sleep(self._random.uniform(0, 0.004))
             return answer
 

@@ -71,12 +71,10 @@ class Backfills:
         runs = await self._store.backfill_job(
             job.id,
             missing,
-            self._now(),
-            user.name,
+            user.actor(self._now()),
             spacing=timedelta(minutes=1) / per_minute,
             pruned_until=view.pruned_until,
             expect_version=job.version,
-            request=user.request,
         )
         return Backfill([each.at for each in missing], runs)
 

@@ -69,10 +69,6 @@ class Intended:
     after: Definition
 
 
-class _Unchanged(Exception):
-    """The new definition is the old one: there is nothing to write."""
-
-
 class Jobs:
     def __init__(
         self,
@@ -104,13 +100,12 @@ class Jobs:
         job_id = self.id_for(user)
         is_used = user.request.is_fresh and await self._lists.job(job_id, deleted=True) is not None
         plain, sealed = await self._seal(parsed, job_id)
+        view: JobView | None = None
         with contextlib.nullcontext() if plain else user.acting_once():  # a secret that was told cannot be told again
-            await self._store.create_job(
-                parsed.definition, job_id, self._now(), user.name, secrets=sealed, request=user.request
-            )
+            view = await self._store.create_job(parsed.definition, job_id, user.actor(self._now()), secrets=sealed)
             if is_used:
                 raise key_used_before()
-        return Defined(await self.get(job_id), plain, is_new=True)
+        return Defined(view or await self.get(job_id), plain, is_new=True)
 
     async def replace(
         self,
@@ -216,9 +211,8 @@ class Jobs:
         if found.deleted_at is None:
             await self._delete(found, user, expect_version=expect_version, take_over=take_over)
         if purge:
-            request = replace(user.request, key=None)
             while not await self._store.purge_job(
-                found.job.id, self._now(), user.name, limit=_PURGED_AT_ONCE, request=request
+                found.job.id, user.actor(self._now()).without_key(), limit=_PURGED_AT_ONCE
             ):
                 pass
 
@@ -226,13 +220,8 @@ class Jobs:
         self._may_change(found.job, user)
         if not take_over:
             _refuse_owned(found.job)
-        await self._store.delete_job(
-            found.job.id,
-            self._now(),
-            user.name,
-            expect_version=expect_version or found.job.version,  # it is what was looked at that may be deleted
-            request=user.request,
-        )
+        looked_at = expect_version or found.job.version  # only that may be deleted
+        await self._store.delete_job(found.job.id, user.actor(self._now()), expect_version=looked_at)
 
     async def pause(
         self,
@@ -254,41 +243,34 @@ class Jobs:
             faults.append(Fault("/note", f"it has {len(note)} characters; at most {_LONGEST_NOTE} are kept"))
         if faults:
             raise BodyError(faults)
-        found = await self.get(ref)
+        found, view = await self.get(ref), None
         with user.acting_once():
-            await self._store.pause_job(
+            view = await self._store.pause_job(
                 found.job.id,
-                now,
-                user.name,
+                user.actor(now),
                 note=note,
                 until=until,
                 cancel_waiting=cancel_waiting,
                 expect_version=expect_version,
-                request=user.request,
             )
-        return await self.get(found.job.id)
+        return view or await self.get(found.job.id)
 
     async def resume(
         self, ref: str, user: User, *, catch_up: bool = False, expect_version: int | None = None
     ) -> JobView:
         """Plan again from now on, or with `catch_up` also what the pause swallowed, by the job's catch-up policy."""
         user.must_be(Role.OPERATOR, "to resume a job")
-        found = await self.get(ref)
+        found, view = await self.get(ref), None
         if found.job.definition.enabled:
             return found
         try:
             with user.acting_once():
-                await self._store.resume_job(
-                    found.job.id,
-                    self._now(),
-                    user.name,
-                    catch_up=catch_up,
-                    expect_version=expect_version,
-                    request=user.request,
+                view = await self._store.resume_job(
+                    found.job.id, user.actor(self._now()), catch_up=catch_up, expect_version=expect_version
                 )
         except ScheduleError as error:
             raise Conflict("job_in_error", f"its schedule cannot be read: {error}") from None
-        return await self.get(found.job.id)
+        return view or await self.get(found.job.id)
 
     async def trigger(self, ref: str, user: User, *, payload: object = None, key: str | None = None) -> UUID:
         """Run a job now, with a payload of its own if one is given; the id of the run.
@@ -300,7 +282,7 @@ class Jobs:
         run_id = manual_run_id(found.job.id, key) if key is not None else self.id_for(user)
         is_used = key is None and user.request.is_fresh and await self._lists.run(run_id) is not None
         with user.acting_once():
-            await self._store.trigger_job(found.job.id, run_id, self._now(), payload, user.name, request=user.request)
+            await self._store.trigger_job(found.job.id, run_id, user.actor(self._now()), payload)
             if is_used:
                 raise key_used_before()
         return run_id
@@ -312,8 +294,8 @@ class Jobs:
         now = self._now()
         fields = [row.field for row in await self._secrets.list(found.job.id, now)]
         if SIGNING not in fields:
-            return await self._secrets.create(found.job.id, now, user.name, request=user.request), None
-        plain = await self._secrets.rotate(found.job.id, now, user.name, keep_old=keep_old, request=user.request)
+            return await self._secrets.create(found.job.id, user.actor(now)), None
+        plain = await self._secrets.rotate(found.job.id, user.actor(now), keep_old=keep_old)
         return plain, now + keep_old
 
     def id_for(self, user: User) -> UUID:
@@ -342,26 +324,20 @@ class Jobs:
         take_over: bool,
     ) -> Defined:
         def edit(job: Job) -> Definition:
-            new = self._redefined(job, change(job), user, take_over=take_over)
-            if new.definition is job.definition and not secrets:
-                raise _Unchanged
-            return new.definition
+            return self._redefined(job, change(job), user, take_over=take_over).definition
 
         secrets = await self._new_headers(found.job, change(found.job), user, take_over=take_over)
         given = frozenset(each.sealed.field.removeprefix(HEADER).lower() for each in secrets)
-        with contextlib.suppress(_Unchanged):
-            await self._store.edit_job(
-                found.job.id,
-                edit,
-                self._now(),
-                user.name,
-                expect_version=expect_version,
-                drop_backlog=drop_backlog,
-                secrets=secrets,
-                moving=OriginChange(user.role.may(Role.ADMIN), drop_secrets, given),
-                request=user.request,
-            )
-        return Defined(await self.get(found.job.id))
+        edited = await self._store.edit_job(
+            found.job.id,
+            edit,
+            user.actor(self._now()),
+            expect_version=expect_version,
+            drop_backlog=drop_backlog,
+            secrets=secrets,
+            moving=OriginChange(user.role.may(Role.ADMIN), drop_secrets, given),
+        )
+        return Defined(edited)
 
     async def _new_headers(self, job: Job, body: object, user: User, *, take_over: bool) -> list[NewSecret]:
         """The secret headers that a body brings, sealed for the origin that it gives the job."""

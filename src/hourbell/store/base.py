@@ -68,26 +68,15 @@ class Conflict(Exception):
         self.code = code
 
 
+class NameTaken(Conflict):
+    """Another job has the name."""
+
+    def __init__(self) -> None:
+        super().__init__("name_taken", "another job has this name")
+
+
 class AlreadyAsked(Exception):
     """A change was asked for under a key that a committed change has: it acted, and does not act again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """The call behind a change: what the audit keeps of it, and the key under which it acts once."""
-
-    id: str | None = None
-    token_id: UUID | None = None
-    ip: str | None = None
-    key: str | None = None  # of the caller and the place it calls, not of the caller's choice alone
-    fingerprint: bytes = b""  # of what was asked for
-    key_milliseconds: int | None = None  # since the epoch: the time that the caller's key begins with, if it has one
-    is_known: bool = False  # the same was asked for before under this key, and what was answered is lost
-
-    @property
-    def is_fresh(self) -> bool:
-        """Whether it has a key that nobody has used of late."""
-        return self.key is not None and not self.is_known
 
 
 class Wake(StrEnum):
