@@ -18,7 +18,7 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.control.jobs import Jobs
+from hourbell.control.jobs import EditOptions, Jobs
 from hourbell.control.rules import Rules
 from hourbell.control.secrets import Secrets
 from hourbell.control.user import User
@@ -223,7 +223,7 @@ async def test_of_two_edits_that_expect_one_version_at_the_instant_one_is_made(c
     async def edit(job: Job, number: int) -> None:
         await cluster.advance_to(FIRST + world.random.randrange(-20, 5) * MILLISECOND)
         with suppress(Conflict):
-            await world.jobs.patch(str(job.id), {"payload": number}, ADMIN, expect_version=1)
+            await world.jobs.patch(str(job.id), {"payload": number}, ADMIN, EditOptions(expect_version=1))
             done[job.id] += 1
 
     await asyncio.gather(*(edit(job, number) for job in made for number in (1, 2)))

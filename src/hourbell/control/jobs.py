@@ -14,7 +14,7 @@ from hourbell.control.rules import Rules
 from hourbell.control.secret_headers import header_faults, refuse_removals, without_secret_headers
 from hourbell.control.secrets import MAKE_KEY, Secrets
 from hourbell.control.user import User
-from hourbell.core.ids import keyed_id
+from hourbell.core.ids import keyed_id, parse_id
 from hourbell.core.job import Definition, Job
 from hourbell.core.job_body import GENERATE, READ_ONLY, BodyError, Fault, job_to_body, merge_patch, parse_job
 from hourbell.core.roles import Role
@@ -25,7 +25,7 @@ from hourbell.core.secret_headers import HEADER, SIGNING, OriginChange
 from hourbell.core.states import RunState
 from hourbell.core.target import HttpCall, TargetCall, TargetError, parse_target
 from hourbell.sealing import Plain, Sealed
-from hourbell.store.base import Conflict
+from hourbell.store.base import Conflict, NoSuchJob
 from hourbell.store.bundles import NewSecret
 from hourbell.store.changes import refuse_origin, runs_still_running
 from hourbell.store.control import ControlStore
@@ -59,6 +59,23 @@ class Parsed:
     @property
     def header_names(self) -> frozenset[str]:
         return frozenset(name.lower() for name in self.headers)
+
+
+@dataclass(frozen=True, slots=True)
+class EditOptions:
+    """What an edit of a job expects and may do.
+
+    `drop_backlog` skips what is due and not planned yet, `drop_secrets` gives up secret headers that were set for
+    another origin, and `take_over` owns a job that somebody else owns.
+    """
+
+    expect_version: int | None = None
+    drop_backlog: bool = False
+    drop_secrets: bool = False
+    take_over: bool = False
+
+
+_AS_IT_IS = EditOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,67 +124,30 @@ class Jobs:
                 raise key_used_before()
         return Defined(view or await self.get(job_id), plain, is_new=True)
 
-    async def replace(
-        self,
-        ref: str,
-        body: object,
-        user: User,
-        *,
-        expect_version: int | None = None,
-        drop_backlog: bool = False,
-        drop_secrets: bool = False,
-        take_over: bool = False,
-    ) -> Defined:
+    async def replace(self, ref: str, body: object, user: User, options: EditOptions = _AS_IT_IS) -> Defined:
         """Put a definition in the place of another, or make the job if none has this name."""
         found = await self._find(ref)
         if found is None:
-            if _is_id(ref):
+            if parse_id(ref) is not None:
                 raise no_such_job(ref)
-            if expect_version is not None:
-                raise Conflict("version_mismatch", f"there is no job {ref!r} that could be at version {expect_version}")
+            if (version := options.expect_version) is not None:
+                raise Conflict("version_mismatch", f"there is no job {ref!r} that could be at version {version}")
             return await self.create(_named(body, ref), user)
-        return await self._edit(
-            found,
-            lambda job: _for(job, body),
-            user,
-            expect_version=expect_version,
-            drop_backlog=drop_backlog,
-            drop_secrets=drop_secrets,
-            take_over=take_over,
-        )
+        return await self._edit(found.job.id, body, lambda job: _for(job, body), user, options)
 
-    async def patch(
-        self,
-        ref: str,
-        patch: object,
-        user: User,
-        *,
-        expect_version: int | None = None,
-        drop_backlog: bool = False,
-        drop_secrets: bool = False,
-        take_over: bool = False,
-    ) -> Defined:
+    async def patch(self, ref: str, patch: object, user: User, options: EditOptions = _AS_IT_IS) -> Defined:
         """Change what a JSON merge patch says, and nothing else."""
         _refuse_read_only(patch)
-        return await self._edit(
-            await self.get(ref),
-            lambda job: merge_patch(job_to_body(job.definition), patch),
-            user,
-            expect_version=expect_version,
-            drop_backlog=drop_backlog,
-            drop_secrets=drop_secrets,
-            take_over=take_over,
-        )
+        return await self._edit(ref, patch, lambda job: merge_patch(job_to_body(job.definition), patch), user, options)
 
     async def intend(
         self,
         ref: str | None,
         body: object,
         user: User,
+        options: EditOptions = _AS_IT_IS,
         *,
         is_patch: bool = False,
-        take_over: bool = False,
-        drop_secrets: bool = False,
     ) -> Intended:
         """What `create`, `replace` or `patch` would store; it is refused for the same reasons."""
         found = None if ref is None else await self._find(ref)
@@ -183,8 +163,8 @@ class Jobs:
         if is_patch:
             _refuse_read_only(body)
         old = found.job.definition
-        after = self._redefined(found.job, new, user, take_over=take_over)
-        moving = OriginChange(user.role.may(Role.ADMIN), drop_secrets, after.header_names)
+        after = self._redefined(found.job, new, user, take_over=options.take_over)
+        moving = OriginChange(user.role.may(Role.ADMIN), options.drop_secrets, after.header_names)
         refuse_origin(old, after.definition, await self._secrets.list(found.job.id, self._now()), moving)
         return Intended(old, after.definition)
 
@@ -306,43 +286,42 @@ class Jobs:
     async def _find(self, ref: str | UUID, *, deleted: bool = False) -> JobView | None:
         if isinstance(ref, UUID):
             return await self._lists.job(ref, deleted=deleted)
-        try:
-            by_id = await self._lists.job(UUID(ref), deleted=deleted)
-        except ValueError:
-            by_id = None
+        job_id = parse_id(ref)
+        by_id = None if job_id is None else await self._lists.job(job_id, deleted=deleted)
         return by_id or await self._lists.job(ref)
 
     async def _edit(
-        self,
-        found: JobView,
-        change: Callable[[Job], object],
-        user: User,
-        *,
-        expect_version: int | None,
-        drop_backlog: bool,
-        drop_secrets: bool,
-        take_over: bool,
+        self, ref: str | UUID, body: object, change: Callable[[Job], object], user: User, options: EditOptions
     ) -> Defined:
-        def edit(job: Job) -> Definition:
-            return self._redefined(job, change(job), user, take_over=take_over).definition
+        """Edit a job to what `change` makes of it and of the body. Its store reads it, in the transaction that writes.
 
-        secrets = await self._new_headers(found.job, change(found.job), user, take_over=take_over)
+        Only for secret headers is it read before: they are sealed for the origin that the body gives the job.
+        """
+
+        def edit(job: Job) -> Definition:
+            return self._redefined(job, change(job), user, take_over=options.take_over).definition
+
+        secrets: list[NewSecret] = []
+        if without_secret_headers(body)[1]:
+            job = (await self.get(ref)).job
+            ref, secrets = job.id, await self._new_headers(job, change(job), user, take_over=options.take_over)
         given = frozenset(each.sealed.field.removeprefix(HEADER).lower() for each in secrets)
-        edited = await self._store.edit_job(
-            found.job.id,
-            edit,
-            user.actor(self._now()),
-            expect_version=expect_version,
-            drop_backlog=drop_backlog,
-            secrets=secrets,
-            moving=OriginChange(user.role.may(Role.ADMIN), drop_secrets, given),
-        )
+        try:
+            edited = await self._store.edit_job(
+                ref,
+                edit,
+                user.actor(self._now()),
+                expect_version=options.expect_version,
+                drop_backlog=options.drop_backlog,
+                secrets=secrets,
+                moving=OriginChange(user.role.may(Role.ADMIN), options.drop_secrets, given),
+            )
+        except NoSuchJob:
+            raise no_such_job(ref) from None
         return Defined(edited)
 
     async def _new_headers(self, job: Job, body: object, user: User, *, take_over: bool) -> list[NewSecret]:
         """The secret headers that a body brings, sealed for the origin that it gives the job."""
-        if not without_secret_headers(body)[1]:
-            return []
         new = self._redefined(job, body, user, take_over=take_over)
         now = self._now()
         until = now + job.definition.max_age
@@ -428,14 +407,6 @@ def _refuse_read_only(patch: object) -> None:
         raise BodyError([Fault(f"/{name}", f"{name} is not changed by a patch", hint) for name in given])
     if faults := refuse_removals(patch):
         raise BodyError(faults)
-
-
-def _is_id(ref: str) -> bool:
-    try:
-        UUID(ref)
-    except ValueError:
-        return False
-    return True
 
 
 def _named(body: object, name: str) -> object:

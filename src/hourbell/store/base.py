@@ -68,6 +68,11 @@ class Conflict(Exception):
         self.code = code
 
 
+class NoSuchJob(Conflict):
+    def __init__(self) -> None:
+        super().__init__("no_such_job", "there is no such job")
+
+
 class NameTaken(Conflict):
     """Another job has the name."""
 

@@ -7,26 +7,39 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
+from hourbell.core.ids import parse_id
 from hourbell.core.job import Job
 from hourbell.store.actor import Actor
 from hourbell.store.auditing import audit
-from hourbell.store.base import Conflict
+from hourbell.store.base import Conflict, NoSuchJob
 from hourbell.store.batch import Batch
 from hourbell.store.changes import ChangedJob, NewJob, check_version, old_version, unsaved_versions
 from hourbell.store.lists import JobView
-from hourbell.store.rows import Row, definition_text, error_in, job_of
+from hourbell.store.rows import Row, definition_text, error_in, is_storable, job_of
 from hourbell.store.secrets import leave_headers
 from hourbell.store.session import Session
 from hourbell.store.views import job_view
 
 
-async def lock_job(session: Session, job_id: UUID, expect_version: int | None = None) -> tuple[Job, Row]:
-    """Lock a job to change it; the job with its row. `Conflict` if it is not there, or at another version."""
-    row = await session.fetch_one("lock_job", id=job_id)
+async def lock_job(session: Session, ref: UUID | str, expect_version: int | None = None) -> tuple[Job, Row]:
+    """Lock a job to change it, by its id or its name; the job with its row.
+
+    `Conflict` if it is not there, or at another version.
+    """
+    row = await _lock_row(session, ref)
     if row is None:
-        raise Conflict("no_such_job", "there is no such job")
+        raise NoSuchJob
     check_version(row, expect_version)
-    return job_of(row, (await session.progress_of([row])).get(job_id)), row
+    return job_of(row, (await session.progress_of([row])).get(row["id"])), row
+
+
+async def _lock_row(session: Session, ref: UUID | str) -> Row | None:
+    """A text that is an id names the job of that id, or else the one that has it as its name."""
+    job_id = ref if isinstance(ref, UUID) else parse_id(ref)
+    row = None if job_id is None else await session.fetch_one("lock_job", id=job_id)
+    if row is None and isinstance(ref, str) and is_storable(ref):
+        return await session.fetch_one("lock_jobs_by_name", names=[ref])
+    return row
 
 
 async def view_of(session: Session, job_id: UUID) -> JobView:

@@ -49,7 +49,7 @@ class JobVerbs(Verbs):
 
     async def edit_job(
         self,
-        job_id: UUID,
+        ref: UUID | str,
         edit: Callable[[Job], Definition],
         actor: Actor,
         *,
@@ -60,7 +60,8 @@ class JobVerbs(Verbs):
     ) -> JobView:
         """Replace the definition by what `edit` makes of it, as a new version. The same one makes no new version.
 
-        `secrets` come with it. A job with secret headers goes to another origin only as `moving` allows.
+        The job is found by its id or its name. `secrets` come with it. A job with secret headers goes to another
+        origin only as `moving` allows.
 
         What is due belongs to the old version and is planned first. If more is due than one pass plans, an edit of
         planning columns is refused as `job_catching_up`, or with `drop_backlog` makes a skip of the rest; any other
@@ -69,16 +70,16 @@ class JobVerbs(Verbs):
         """
 
         async def change(session: Session) -> JobView:
-            job, row = await lock_job(session, job_id, expect_version)
+            job, row = await lock_job(session, ref, expect_version)
             definition = self._sessions.check_target(with_lane(edit(job)))
             refuse_other_origin(secrets, definition)
             if definition is not job.definition:
-                headers = (await current_headers(session, [job_id])).get(job_id, ())
+                headers = (await current_headers(session, [job.id])).get(job.id, ())
                 changed = edited_job(row, job, definition, actor.at, headers, moving, drop_backlog=drop_backlog)
-                await session.refuse_taken_name(definition.name, job_id)
+                await session.refuse_taken_name(definition.name, job.id)
                 await write_change(session, changed, actor, "job.edit")
             await put_secrets(session, secrets, actor)
-            return await view_of(session, job_id)
+            return await view_of(session, job.id)
 
         return await self._act(change, actor)
 

@@ -10,7 +10,7 @@ from hourbell.core.secret_headers import HEADER, SecretField, origin_of
 from hourbell.sealing import Sealed
 from hourbell.store.actor import Actor
 from hourbell.store.auditing import act, audit
-from hourbell.store.base import Conflict
+from hourbell.store.base import Conflict, NoSuchJob
 from hourbell.store.bundles import NewSecret
 from hourbell.store.changes import ChangedJob, check_version
 from hourbell.store.rows import sealed_of
@@ -78,7 +78,7 @@ class SecretStore:
             sealed = secret.sealed
             job = await session.fetch_one("lock_job", id=sealed.job_id)
             if job is None:
-                raise Conflict("no_such_job", "there is no such job")
+                raise NoSuchJob
             check_version(job, expect_version)
             rows = await session.fetch("list_secrets", job_ids=[sealed.job_id], now=actor.at)
             _refuse_to_put(any(row["field"] == sealed.field for row in rows), is_first)
