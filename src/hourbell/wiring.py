@@ -37,9 +37,10 @@ from hourbell.sealing import KeyRing, make_key_file, parse_keys
 from hourbell.settings import DEFAULT, Settings, SettingsError, servers_of
 from hourbell.store.access import AccessStore
 from hourbell.store.audit_chain import AuditChainStore, Verdict, verify_chain
-from hourbell.store.base import LIVE_FOR, EngineStore, StoreLost, StoreUnavailable, TransactionStore
+from hourbell.store.base import LIVE_FOR, EngineStore, TransactionStore
 from hourbell.store.control import ControlStore
 from hourbell.store.doctor import DoctorStore, Examined, Expectations, compare_clocks, examine
+from hourbell.store.errors import StoreLost, StoreUnavailable
 from hourbell.store.lists import ListStore
 from hourbell.store.migrations import Migration, MigrationError, load_migrations, pending
 from hourbell.store.secrets import SecretStore

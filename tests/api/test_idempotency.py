@@ -8,7 +8,7 @@ import pytest
 
 from hourbell.core.roles import Role
 from hourbell.store.access import AccessStore, Kept
-from hourbell.store.base import StoreUnavailable
+from hourbell.store.errors import StoreUnavailable
 from tests.api.house import House, open_house
 
 pytestmark = pytest.mark.anyio

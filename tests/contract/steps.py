@@ -16,8 +16,9 @@ from hourbell.core.schedule import Occurrence
 from hourbell.core.settle import Outcome, Settlement, Succeeded, settle, settle_lost
 from hourbell.core.target import lane_of
 from hourbell.store.actor import Actor
-from hourbell.store.base import Conflict, EngineStore, Node, Saved, Settled, Want
+from hourbell.store.base import EngineStore, Node, Saved, Settled, Want
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict
 
 SECOND, MINUTE, HOUR, DAY = (timedelta(**{unit: 1}) for unit in ("seconds", "minutes", "hours", "days"))
 T0 = datetime(2026, 3, 2, 9, tzinfo=UTC)

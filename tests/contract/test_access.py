@@ -8,8 +8,8 @@ import pytest
 from hourbell.core.roles import Role
 from hourbell.store.access import AccessStore, EndedSession, Token
 from hourbell.store.actor import Actor, Request
-from hourbell.store.base import AlreadyAsked
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import AlreadyAsked
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, a_job
 from tests.database import Database
 

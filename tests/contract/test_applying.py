@@ -10,9 +10,9 @@ import pytest
 from hourbell.core.job import Definition
 from hourbell.sealing import Sealed
 from hourbell.store.actor import Actor
-from hourbell.store.base import Conflict
 from hourbell.store.bundles import Applied, Bundle, JobEntry, NewSecret
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict
 from tests.contract.steps import BY, HOUR, T0, a_job, add_job
 from tests.database import Database
 

@@ -12,9 +12,10 @@ from hourbell.core.plan import plan
 from hourbell.core.settle import Failed
 from hourbell.sealing import Sealed
 from hourbell.store.actor import Actor, Request
-from hourbell.store.base import AlreadyAsked, Conflict, EngineStore
+from hourbell.store.base import EngineStore
 from hourbell.store.bundles import JobEntry, NewSecret
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import AlreadyAsked, Conflict
 from tests.contract.steps import (
     BY,
     HOUR,

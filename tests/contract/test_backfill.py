@@ -8,8 +8,9 @@ import pytest
 from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority, Rank
 from hourbell.core.run import scheduled_run_id
 from hourbell.store.actor import Actor
-from hourbell.store.base import Conflict, EngineStore
+from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict
 from hourbell.store.lists import ListStore
 from tests.contract.steps import (
     BY,

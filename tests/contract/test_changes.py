@@ -12,8 +12,9 @@ from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority, RetryPo
 from hourbell.core.schedule import ScheduleError
 from hourbell.sealing import Sealed
 from hourbell.store.actor import Actor
-from hourbell.store.base import Conflict, EngineStore
+from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict
 from tests.contract.steps import (
     BY,
     DAY,

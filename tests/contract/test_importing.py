@@ -11,9 +11,10 @@ from hourbell.core.job import Definition, Job
 from hourbell.core.policies import CatchUp
 from hourbell.core.target import lane_of
 from hourbell.store.actor import Actor
-from hourbell.store.base import Conflict, EngineStore
+from hourbell.store.base import EngineStore
 from hourbell.store.bundles import Imported, ImportResult, JobEntry
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, a_job, add_job, plan_all
 from tests.database import Database, PostgresDatabase
 

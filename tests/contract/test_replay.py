@@ -8,8 +8,9 @@ import pytest
 from hourbell.core.settle import Failed
 from hourbell.core.states import Kind, RunState
 from hourbell.store.actor import Actor
-from hourbell.store.base import Conflict, EngineStore
+from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict
 from hourbell.store.lists import ListStore, Place, RunList, RunQuery
 from tests.contract.steps import BY, HOUR, MINUTE, T0, a_waiting_job, add_job, claim, finish, refusal, run_and_finish
 from tests.database import Database

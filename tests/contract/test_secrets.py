@@ -11,9 +11,10 @@ from hourbell.core.job import Definition, Job
 from hourbell.core.secret_headers import OriginChange
 from hourbell.sealing import Sealed
 from hourbell.store.actor import Actor
-from hourbell.store.base import Conflict, EngineStore
+from hourbell.store.base import EngineStore
 from hourbell.store.bundles import Bundle, JobEntry, NewSecret
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, add_job
 from tests.database import Database
 

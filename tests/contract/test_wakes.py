@@ -11,8 +11,9 @@ import pytest
 from hourbell.core.plan import plan
 from hourbell.core.settle import settle_lost
 from hourbell.store.actor import Actor
-from hourbell.store.base import EngineStore, StoreUnavailable, Wake
+from hourbell.store.base import EngineStore, Wake
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import StoreUnavailable
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.engine import PostgresEngineStore
 from hourbell.store.postgres.session import PostgresSessions

@@ -13,7 +13,7 @@ from hourbell.core.token_text import token_text
 from hourbell.settings import Address
 from hourbell.store.access import AccessStore, Token
 from hourbell.store.actor import Request
-from hourbell.store.base import AlreadyAsked, Conflict, StoreUnavailable
+from hourbell.store.errors import AlreadyAsked, Conflict, StoreUnavailable
 from hourbell.store.sqlite.session import SqliteSessions
 from tests.sqlite_database import SqliteDatabase
 

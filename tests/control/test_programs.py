@@ -12,8 +12,9 @@ import pytest
 from hourbell.control.programs import GONE_NOTE, Gone, Programs
 from hourbell.core.job import Definition
 from hourbell.store.actor import Actor
-from hourbell.store.base import EngineStore, Node, StoreUnavailable
+from hourbell.store.base import EngineStore, Node
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import StoreUnavailable
 from hourbell.targets.task import Task
 from tests.contract.steps import BY, HOUR, MINUTE, T0, a_job, add_job, plan_all
 from tests.contract.test_doctor import examined

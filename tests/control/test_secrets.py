@@ -14,7 +14,8 @@ from hourbell.core.settle import Failed, Outcome, Succeeded
 from hourbell.core.signing import secret_bytes
 from hourbell.sealing import KeyRing, Plain
 from hourbell.store.actor import Actor
-from hourbell.store.base import Conflict, EngineStore
+from hourbell.store.base import EngineStore
+from hourbell.store.errors import Conflict
 from hourbell.targets.http.target import HttpTarget
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, add_job
 from tests.database import Database

@@ -7,7 +7,7 @@ from typing import Any
 
 from hourbell.control.changes import Event, Quiet, Watch
 from hourbell.store.actor import Actor
-from hourbell.store.base import StoreUnavailable
+from hourbell.store.errors import StoreUnavailable
 from tests.engine.nodes import SECOND, Cluster, takes, virtually
 
 NEVER = "0 0 29 2 *"

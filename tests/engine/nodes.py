@@ -26,8 +26,9 @@ from hourbell.core.target import lane_of
 from hourbell.engine.engine import Engine, EngineSettings
 from hourbell.metrics import Metrics
 from hourbell.store.actor import Actor
-from hourbell.store.base import Run, StoreUnavailable, Wake
+from hourbell.store.base import Run, Wake
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import StoreUnavailable
 from hourbell.store.sqlite.session import SqliteSessions
 from hourbell.targets.base import Call, Target
 from hourbell.targets.pool import Pool

@@ -26,7 +26,7 @@ from hourbell.core.job import Job
 from hourbell.core.policies import CatchUp
 from hourbell.core.roles import Role
 from hourbell.core.schedule import Schedule
-from hourbell.store.base import Conflict
+from hourbell.store.errors import Conflict
 from hourbell.store.lists import JobView
 from tests.engine.nodes import SECOND, Cluster, virtually
 from tests.engine.virtual import START

@@ -20,8 +20,8 @@ from hourbell.core.target import lane_of
 from hourbell.engine.engine import EngineSettings
 from hourbell.store.actor import Actor
 from hourbell.store.audit_chain import verify_chain
-from hourbell.store.base import StoreUnavailable
 from hourbell.store.doctor import Expectations, examine
+from hourbell.store.errors import StoreUnavailable
 from hourbell.store.migrations import load_migrations
 from hourbell.store.sqlite.doctor import SqliteDoctorStore
 from hourbell.targets.base import Call

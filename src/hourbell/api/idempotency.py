@@ -26,7 +26,7 @@ from hourbell.api.json_body import read_body
 from hourbell.api.problems import Problem, already_done
 from hourbell.core.ids import time_of_key
 from hourbell.store.actor import Request as StoreRequest
-from hourbell.store.base import AlreadyAsked, StoreUnavailable
+from hourbell.store.errors import AlreadyAsked, StoreUnavailable
 
 Handle = Callable[[Request], Awaitable[Response]]
 

@@ -19,7 +19,7 @@ from hourbell.sealing import Plain
 from hourbell.settings import Address
 from hourbell.store.access import AccessStore, EndedSession, Token
 from hourbell.store.actor import NO_REQUEST, Actor, Request
-from hourbell.store.base import Conflict, StoreUnavailable
+from hourbell.store.errors import Conflict, StoreUnavailable
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -13,8 +13,8 @@ from hourbell.core.job import Definition
 from hourbell.core.preview import rfc3339
 from hourbell.core.roles import Role
 from hourbell.core.schedule import Occurrence, ScheduleError
-from hourbell.store.base import AlreadyAsked, Conflict
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import AlreadyAsked, Conflict
 from hourbell.store.lists import JobView, ListStore
 
 MOST = 10_000

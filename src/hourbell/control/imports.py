@@ -16,9 +16,9 @@ from hourbell.core.job_body import BodyError, Fault, parse_job
 from hourbell.core.roles import Role
 from hourbell.core.secret_headers import OriginChange
 from hourbell.core.strict_json import NotJson, parse_json
-from hourbell.store.base import Conflict
 from hourbell.store.bundles import Imported, ImportResult, JobEntry
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict
 
 AT_ONCE = 1_000
 MOST_BYTES_AT_ONCE = 8 * 1024 * 1024

@@ -25,10 +25,10 @@ from hourbell.core.secret_headers import HEADER, SIGNING, OriginChange
 from hourbell.core.states import RunState
 from hourbell.core.target import HttpCall, TargetCall, TargetError, parse_target
 from hourbell.sealing import Plain, Sealed
-from hourbell.store.base import Conflict, NoSuchJob
 from hourbell.store.bundles import NewSecret
 from hourbell.store.changes import refuse_origin, runs_still_running
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict, NoSuchJob
 from hourbell.store.lists import JobView, ListStore, RunList, RunQuery
 
 OWN = "api"

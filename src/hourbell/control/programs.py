@@ -16,9 +16,10 @@ from hourbell.core.conflicts import JobConflict
 from hourbell.core.job import Definition, Job
 from hourbell.core.secret_headers import OriginChange
 from hourbell.store.actor import Actor
-from hourbell.store.base import LIVE_FOR, Conflict, StoreUnavailable
+from hourbell.store.base import LIVE_FOR
 from hourbell.store.bundles import AppliedJob, Bundle, Imported, ImportResult, JobEntry, owner_text
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict, StoreUnavailable
 from hourbell.targets.task import Task
 
 log = logging.getLogger("hourbell.library")

@@ -14,8 +14,9 @@ from hourbell.core.ids import keyed_id
 from hourbell.core.roles import Role
 from hourbell.core.states import ENDS, WAITING, RunState
 from hourbell.store.actor import Actor
-from hourbell.store.base import LIVE_FOR, Conflict
+from hourbell.store.base import LIVE_FOR
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict
 from hourbell.store.lists import AttemptView, ListStore, Place, RunList, RunQuery, RunView
 
 MOST_AT_ONCE = 1_000

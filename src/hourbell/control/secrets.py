@@ -12,9 +12,9 @@ from hourbell.core.signing import SECRET_BYTES, new_secret, secret_bytes
 from hourbell.core.target import HttpCall, TargetError, check_header, parse_target
 from hourbell.sealing import CannotOpen, KeyRing, Plain, Sealed
 from hourbell.store.actor import Actor
-from hourbell.store.base import Conflict
 from hourbell.store.bundles import NewSecret
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict
 from hourbell.store.secrets import SecretRow, SecretStore
 
 KEEP_OLD = timedelta(hours=24)

@@ -9,7 +9,7 @@ from hourbell.core.job import Definition
 from hourbell.core.roles import Role
 from hourbell.core.target import HttpCall, TargetCall, TargetError, parse_target
 from hourbell.store.actor import Actor, Request
-from hourbell.store.base import AlreadyAsked
+from hourbell.store.errors import AlreadyAsked
 
 
 class NotAllowed(Exception):

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from hourbell.core.job import Definition, Job
 from hourbell.core.secret_headers import OriginChange
-from hourbell.store.base import Conflict
 from hourbell.store.bundles import Applied, AppliedJob, Bundle, ImportResult, NewSecret
 from hourbell.store.changes import ChangedJob, NewJob
+from hourbell.store.errors import Conflict
 from hourbell.store.importing import Step, Wanted, compared, decided, refuse_to_prune, result_of
 from hourbell.store.rows import Progress, Row, job_of
 from hourbell.store.secrets import HeadersByJob

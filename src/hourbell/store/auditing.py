@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from hourbell.core.job import Definition
 from hourbell.store.actor import Actor
-from hourbell.store.base import AlreadyAsked
+from hourbell.store.errors import AlreadyAsked
 from hourbell.store.rows import definition_text
 from hourbell.store.session import Session, Sessions, Verb
 

@@ -9,10 +9,10 @@ from hourbell.core.secret_headers import OriginChange
 from hourbell.store.actor import Actor
 from hourbell.store.applying import Decision, compare, decide, of_other_programs
 from hourbell.store.auditing import audit
-from hourbell.store.base import Conflict
 from hourbell.store.bundles import STAY, Applied, Bundle, ImportResult, JobEntry, NewSecret, any_job
 from hourbell.store.changes import ChangedJob, NewJob
 from hourbell.store.changing import delete_jobs, insert_jobs, write_changes
+from hourbell.store.errors import Conflict
 from hourbell.store.importing import compared, count_results, decided, refuse_to_prune, result_of, rows_to_change
 from hourbell.store.secrets import current_headers, secret_ids, write_secrets
 from hourbell.store.session import Session

@@ -19,7 +19,7 @@ from hourbell.core.schedule.zones import local_time_at
 from hourbell.core.secret_headers import OriginChange, SecretField, headers_left_behind, origin_of, show_origin
 from hourbell.core.states import ENDS, Kind, RunState
 from hourbell.core.target import lane_of
-from hourbell.store.base import Conflict
+from hourbell.store.errors import Conflict
 from hourbell.store.rows import Row, definition_text
 
 _ENDED = {RunState.SUCCEEDED: "succeeded", RunState.FAILED: "failed", RunState.CANCELLED: "was cancelled"}

@@ -11,9 +11,9 @@ from hourbell.core.ids import parse_id
 from hourbell.core.job import Job
 from hourbell.store.actor import Actor
 from hourbell.store.auditing import audit
-from hourbell.store.base import Conflict, NoSuchJob
 from hourbell.store.batch import Batch
 from hourbell.store.changes import ChangedJob, NewJob, check_version, old_version, unsaved_versions
+from hourbell.store.errors import Conflict, NoSuchJob
 from hourbell.store.lists import JobView
 from hourbell.store.rows import Row, definition_text, error_in, is_storable, job_of
 from hourbell.store.secrets import leave_headers

@@ -4,8 +4,8 @@ from datetime import datetime
 from uuid import UUID
 
 from hourbell.store.actor import Actor
-from hourbell.store.base import Conflict
 from hourbell.store.bulk_verbs import BulkVerbs
+from hourbell.store.errors import Conflict
 from hourbell.store.job_verbs import JobVerbs
 from hourbell.store.program_verbs import ProgramVerbs
 from hourbell.store.run_verbs import RunVerbs

@@ -13,9 +13,9 @@ from hourbell.core.same import same_definition
 from hourbell.core.schedule import ScheduleError
 from hourbell.core.secret_headers import OriginChange, header_name
 from hourbell.core.target import TargetError
-from hourbell.store.base import Conflict
 from hourbell.store.bundles import Imported, ImportResult, JobEntry, owner_text
 from hourbell.store.changes import ChangedJob, NewJob, edited_job, with_lane
+from hourbell.store.errors import Conflict
 from hourbell.store.rows import Progress, Row, job_of
 from hourbell.store.secrets import HeadersByJob
 

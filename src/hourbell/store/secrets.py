@@ -10,9 +10,9 @@ from hourbell.core.secret_headers import HEADER, SecretField, origin_of
 from hourbell.sealing import Sealed
 from hourbell.store.actor import Actor
 from hourbell.store.auditing import act, audit
-from hourbell.store.base import Conflict, NoSuchJob
 from hourbell.store.bundles import NewSecret
 from hourbell.store.changes import ChangedJob, check_version
+from hourbell.store.errors import Conflict, NoSuchJob
 from hourbell.store.rows import sealed_of
 from hourbell.store.session import Session, Sessions
 

@@ -2,7 +2,7 @@
 
 from hourbell.store.actor import Actor
 from hourbell.store.auditing import act
-from hourbell.store.base import NameTaken
+from hourbell.store.errors import NameTaken
 from hourbell.store.session import Sessions, T, Verb
 
 

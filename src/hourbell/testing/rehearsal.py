@@ -15,8 +15,8 @@ from zoneinfo import ZoneInfo
 from hourbell.core.job_body import parse_job
 from hourbell.library.scheduler import Scheduler
 from hourbell.store.actor import Actor
-from hourbell.store.base import Conflict
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict
 from hourbell.store.lists import RunList, RunQuery, RunView
 from hourbell.store.sqlite.lists import SqliteListStore
 from hourbell.store.sqlite.session import SqliteSessions

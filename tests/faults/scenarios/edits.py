@@ -16,8 +16,9 @@ from uuid import UUID
 
 from hourbell.core.job import Job
 from hourbell.store.actor import Actor
-from hourbell.store.base import Conflict, EngineStore
+from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict
 from tests.faults.accounts import Row
 from tests.faults.books import Books, by_job, none_of
 from tests.faults.databases import come_to_rest, database_for, url_of

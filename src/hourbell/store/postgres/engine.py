@@ -30,7 +30,6 @@ from hourbell.store.base import (
     Refreshed,
     Saved,
     Settled,
-    StoreUnavailable,
     Tzdata,
     Wake,
     Want,
@@ -38,6 +37,7 @@ from hourbell.store.base import (
 from hourbell.store.batch import Batch
 from hourbell.store.control import ControlStore, pause_if_unchanged
 from hourbell.store.due import change_errors, job_errors
+from hourbell.store.errors import StoreUnavailable
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.hosts import check_writable
 from hourbell.store.postgres.planning import REFUSED, SQL, Write, plan_jobs, write_plans, write_together

@@ -8,10 +8,11 @@ from uuid import UUID
 import asyncpg
 
 from hourbell.core.job import Definition
-from hourbell.store.base import NameTaken, Wake
+from hourbell.store.base import Wake
 from hourbell.store.batch import Batch, RunRow
 from hourbell.store.bundles import Bundle
 from hourbell.store.changes import ChangedJob, NewJob
+from hourbell.store.errors import NameTaken
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.lists import SQL as LISTS
 from hourbell.store.postgres.planning import SQL as ENGINE

@@ -26,12 +26,12 @@ from hourbell.store.base import (
     Refreshed,
     Saved,
     Settled,
-    StoreUnavailable,
     Tzdata,
     Wake,
     Want,
 )
 from hourbell.store.control import ControlStore, pause_if_unchanged
+from hourbell.store.errors import StoreUnavailable
 from hourbell.store.records import held as held_by
 from hourbell.store.records import note_values, serves, settled_lost, standing
 from hourbell.store.rows import run_of, secrets_of

@@ -9,10 +9,11 @@ from typing import Any
 from uuid import UUID
 
 from hourbell.core.job import Definition
-from hourbell.store.base import NameTaken, Wake
+from hourbell.store.base import Wake
 from hourbell.store.batch import Batch, RunRow
 from hourbell.store.bundles import Bundle
 from hourbell.store.changes import ChangedJob, NewJob
+from hourbell.store.errors import NameTaken
 from hourbell.store.rows import Progress, Row
 from hourbell.store.session import T, Verb
 from hourbell.store.sqlite.connection import Session
