@@ -13,7 +13,8 @@ from hourbell.engine.heartbeat import Heartbeat, HeartbeatResult, Pulse
 from hourbell.engine.leases import Leases
 from hourbell.engine.loop import NotAsked
 from hourbell.engine.time import STEP, DatabaseClock
-from hourbell.store.base import Beat, EngineStore, Held, Node, StoreUnavailable
+from hourbell.store.base import Beat, EngineStore, Held, Node
+from hourbell.store.errors import StoreUnavailable
 from tests.engine.test_time import SECOND, T0, Elapsed
 
 pytestmark = pytest.mark.anyio

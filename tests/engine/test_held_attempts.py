@@ -15,7 +15,8 @@ from hourbell.core.run import Run
 from hourbell.core.settle import Cancelled, Failed, Interrupted, Outcome, Succeeded, Unstarted
 from hourbell.core.states import Reason, RunState
 from hourbell.engine.attempts import Attempting
-from hourbell.store.base import Held, Settled, StoreUnavailable
+from hourbell.store.base import Held, Settled
+from hourbell.store.errors import StoreUnavailable
 from hourbell.targets.base import Call, Target
 from hourbell.targets.pool import Pool
 from tests.core.values import SECOND, T0, a_definition

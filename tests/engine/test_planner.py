@@ -16,7 +16,8 @@ from hourbell.engine.loop import NotAsked
 from hourbell.engine.planner import MOST_JOBS, Planner
 from hourbell.engine.time import DatabaseClock
 from hourbell.metrics import Metrics
-from hourbell.store.base import EngineStore, Planned, Refreshed, StoreUnavailable, Tzdata
+from hourbell.store.base import EngineStore, Planned, Refreshed, Tzdata
+from hourbell.store.errors import StoreUnavailable
 from tests.core.values import T0, a_job
 from tests.engine.nodes import MINUTE, SECOND, Cluster, virtually
 from tests.engine.test_time import Elapsed

@@ -8,7 +8,8 @@ import pytest
 from hourbell.core.job import Definition
 from hourbell.core.settle import Failed
 from hourbell.engine.loop import NotAsked
-from hourbell.store.base import StoreUnavailable, Want
+from hourbell.store.base import Want
+from hourbell.store.errors import StoreUnavailable
 from hourbell.targets.pool import Pool
 from tests.core.values import MINUTE, SECOND, T0
 from tests.engine.scripted import LEASE, SUSPECT_AFTER, Claim, Claiming, ScriptedStore, ScriptedTarget, a_run

@@ -15,7 +15,8 @@ from hourbell.core.states import Kind, RunState
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.settler import BATCH, Settler
 from hourbell.metrics import Metrics
-from hourbell.store.base import EngineStore, Held, Saved, Settled, StoreUnavailable
+from hourbell.store.base import EngineStore, Held, Saved, Settled
+from hourbell.store.errors import StoreUnavailable
 from tests.core.values import DAY, JOB, T0
 from tests.engine.nodes import MINUTE, SECOND, Cluster, virtually
 from tests.engine.virtual import run_virtually
