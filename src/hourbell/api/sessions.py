@@ -19,7 +19,7 @@ from hourbell.api.limits import place_of, too_many
 from hourbell.api.problems import Problem
 from hourbell.api.session_cookie import COOKIE, LASTS
 from hourbell.core.roles import Role
-from hourbell.store.base import Request as StoreRequest
+from hourbell.store.actor import Request as StoreRequest
 
 login = APIRouter(tags=["session"])
 router = APIRouter(tags=["session"])
