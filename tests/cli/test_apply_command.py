@@ -182,7 +182,7 @@ def test_a_job_of_another_owner_is_refused_unless_it_is_taken_over(node: Live, t
 
     assert refused.exit_code == 5
     assert re.search(r"^  line 7, job over-b: .*\bapi\b", refused.stderr, re.MULTILINE)
-    assert "; add --take-over to make it this file's, delete it there" in refused.stderr
+    assert "; take it over (--take-over), delete it there" in refused.stderr
     assert "so nothing was changed" not in node.run("diff", "-f", file).stderr
     assert jobs_of(node, "over") == {}
     unasked = node.run("apply", "-f", file, "--take-over")

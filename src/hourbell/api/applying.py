@@ -39,7 +39,7 @@ async def apply_jobs(control: ControlDep, user: Editor, body: JsonBody, dry_run:
     try:
         plan = await control.applying.apply(wish, user, dry_run=dry_run)
     except PlanRefused as refusal:
-        errors = [(f"/jobs/{place}", each.message or "", None) for place, each in refusal.refused.items()]
+        errors = [(each.pointer, each.message, each.hint) for each in refusal.errors]
         detail = "Some of the jobs cannot be brought in, so nothing was changed; see errors."
         if any(each.code == "not_allowed" for each in refusal.refused.values()):
             raise Problem(403, "not_allowed", detail, errors) from None

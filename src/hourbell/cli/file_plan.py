@@ -12,7 +12,7 @@ import click
 
 from hourbell.cli.output import note
 from hourbell.cli.references import lenient, resolver
-from hourbell.cli.remote import CONFLICT, USAGE, complain, exit_code, fail
+from hourbell.cli.remote import CONFLICT, USAGE, as_flags, complain, exit_code, fail
 from hourbell.core import field_errors
 from hourbell.core.jobs_file import FORMATS, FileError, Format, JobsFile, JobsFileError, read_jobs_file
 from hourbell.core.jobs_file_format import format_of_name, format_of_text
@@ -87,10 +87,7 @@ class FilePlan:
 
     def _place(self, error: "FieldError") -> str:
         """What is wrong, with the job and its line in the file instead of its number in the request."""
-        whose, is_owned, other_ways = error.message.partition("; delete it there")
-        if is_owned:
-            ways = f"add --take-over to make it this file's, delete it there{other_ways}"
-            error = error._replace(message=whose, hint=ways)
+        error = error._replace(hint=error.hint and as_flags(error.hint))
         found = _JOB.match(error.pointer)
         if found is None or int(found[1]) >= len(self.file.jobs):
             return str(field_errors.FieldError(error.pointer, error.message, error.hint))

@@ -35,6 +35,20 @@ class PlanRefused(Exception):
         super().__init__("some of the jobs cannot be brought in, so nothing was changed")
         self.refused = refused
 
+    @property
+    def errors(self) -> list[FieldError]:
+        """What speaks against each of the jobs, at its place in the request."""
+        return [FieldError(pointer_to("jobs", place), *_why(each)) for place, each in self.refused.items()]
+
+
+def _why(result: ImportResult) -> tuple[str, str | None]:
+    if result.owner is not None:
+        return (
+            f"the job belongs to {result.owner}",
+            "take it over (take_over=true), delete it there, or take another name",
+        )
+    return result.message or "", None
+
 
 @dataclass(frozen=True, slots=True)
 class Wish:
