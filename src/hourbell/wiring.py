@@ -356,7 +356,6 @@ async def build_door(
     key = await stores.access.session_key(os.urandom(32)) if keys is None else keys.derive("session")
     return Door(
         access,
-        stores.access,
         SessionCookies(key, now=now),
         Limits(settings.api_rate, elapsed=clock.elapsed),
         LoginLimits(elapsed=clock.elapsed),

@@ -26,8 +26,8 @@ from hourbell.control.control import Control
 from hourbell.control.history import next_instants
 from hourbell.control.jobs import Defined, EditOptions, Intended
 from hourbell.control.runs import RunFilter
+from hourbell.control.values import JobQuery, JobSort, JobState
 from hourbell.core.states import RunState
-from hourbell.store.lists import JobQuery, JobSort, JobState
 
 router = APIRouter(route_class=IdempotentRoute)
 

@@ -9,6 +9,19 @@ from hourbell.api.pages import mark_omitted
 from hourbell.control.history import late_success
 from hourbell.control.jobs import Intended
 from hourbell.control.stats import Summary
+from hourbell.control.values import (
+    AttemptView,
+    AuditRow,
+    JobTotals,
+    JobView,
+    NodeView,
+    Progress,
+    RunView,
+    SecretRow,
+    SkipView,
+    Token,
+    VersionView,
+)
 from hourbell.core.conflicts import JobConflict
 from hourbell.core.job import Definition
 from hourbell.core.job_body import job_to_body
@@ -18,19 +31,6 @@ from hourbell.core.run import trigger_of
 from hourbell.core.same import same_definition
 from hourbell.core.schedule import ScheduleError, ScheduleWarning
 from hourbell.core.states import Kind
-from hourbell.store.access import Token
-from hourbell.store.lists import (
-    AttemptView,
-    AuditRow,
-    JobTotals,
-    JobView,
-    NodeView,
-    Progress,
-    RunView,
-    SkipView,
-    VersionView,
-)
-from hourbell.store.secrets import SecretRow
 
 Json = dict[str, Any]
 API = "/api/v1"

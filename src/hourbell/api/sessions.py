@@ -18,8 +18,8 @@ from hourbell.api.json_body import json_body
 from hourbell.api.limits import place_of, too_many
 from hourbell.api.problems import Problem
 from hourbell.api.session_cookie import COOKIE, LASTS
+from hourbell.control.values import Request as ActorRequest
 from hourbell.core.roles import Role
-from hourbell.store.actor import Request as StoreRequest
 
 login = APIRouter(tags=["session"])
 router = APIRouter(tags=["session"])
@@ -90,7 +90,7 @@ async def get_session(request: Request, caller: CallerDep) -> SessionAnswer:
     responses=answers(None, status=204),
 )
 async def delete_session(
-    request: Request, caller: CallerDep, call: Annotated[StoreRequest, Depends(asked)]
+    request: Request, caller: CallerDep, call: Annotated[ActorRequest, Depends(asked)]
 ) -> Response:
     """End the session at once, wherever its cookie was copied to. To end every session of a token, revoke it."""
     session = session_of(request) if caller.is_session else None
