@@ -19,7 +19,6 @@ from hourbell.store.control import ControlStore
 from hourbell.store.errors import Conflict
 from hourbell.store.lists import AttemptView, ListStore, Place, RunList, RunQuery, RunView
 
-MOST_AT_ONCE = 1_000
 _KIND = "runs"
 
 
