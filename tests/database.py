@@ -18,7 +18,7 @@ from hourbell.store.access import AccessStore
 from hourbell.store.audit_chain import AuditChainStore
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
-from hourbell.store.lists import ListStore
+from hourbell.store.list_reader import ListStore
 from hourbell.store.migrations import Migration, load_migrations
 from hourbell.store.postgres.audit_chain import PostgresAuditChainStore
 from hourbell.store.postgres.connections import Connections

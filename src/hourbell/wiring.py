@@ -41,7 +41,7 @@ from hourbell.store.base import LIVE_FOR, EngineStore, TransactionStore
 from hourbell.store.control import ControlStore
 from hourbell.store.doctor import DoctorStore, Examined, Expectations, compare_clocks, examine
 from hourbell.store.errors import StoreLost, StoreUnavailable
-from hourbell.store.lists import ListStore
+from hourbell.store.list_reader import ListStore
 from hourbell.store.migrations import Migration, MigrationError, load_migrations, pending
 from hourbell.store.secrets import SecretStore
 from hourbell.targets.base import Target

@@ -21,6 +21,7 @@ from hourbell.core.target import HttpCall, TargetError, parse_target
 from hourbell.core.url import Url
 from hourbell.store.base import LIVE_FOR
 from hourbell.store.errors import Conflict
+from hourbell.store.list_reader import ListStore
 from hourbell.store.lists import (
     AttemptView,
     AuditRow,
@@ -28,7 +29,6 @@ from hourbell.store.lists import (
     JobSort,
     JobView,
     Late,
-    ListStore,
     NodeView,
     Overview,
     RunView,

@@ -17,7 +17,8 @@ from hourbell.store.actor import Actor
 from hourbell.store.base import LIVE_FOR
 from hourbell.store.control import ControlStore
 from hourbell.store.errors import Conflict
-from hourbell.store.lists import AttemptView, ListStore, Place, RunList, RunQuery, RunView
+from hourbell.store.list_reader import ListStore
+from hourbell.store.lists import AttemptView, Place, RunList, RunQuery, RunView
 
 _KIND = "runs"
 

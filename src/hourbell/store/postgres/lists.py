@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hourbell.store.list_pages import numbered, with_columns
-from hourbell.store.list_reader import ListReader, Wanted
+from hourbell.store.list_reader import ListStore, Wanted
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.queries import load_queries
 from hourbell.store.rows import Row
@@ -11,7 +11,7 @@ from hourbell.store.rows import Row
 SQL = with_columns(load_queries("hourbell.store.postgres", "lists.sql"))
 
 
-class PostgresListStore(ListReader):
+class PostgresListStore(ListStore):
     def __init__(self, connections: Connections) -> None:
         super().__init__(SQL)
         self._connections = connections

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hourbell.store.list_pages import numbered, with_columns
-from hourbell.store.list_reader import ListReader, Wanted
+from hourbell.store.list_reader import ListStore, Wanted
 from hourbell.store.queries import load_queries
 from hourbell.store.rows import Row
 from hourbell.store.sqlite.connection import Session
@@ -12,7 +12,7 @@ from hourbell.store.sqlite.writer import Runner
 SQL = with_columns(load_queries("hourbell.store.sqlite", "lists.sql"))
 
 
-class SqliteListStore(ListReader):
+class SqliteListStore(ListStore):
     def __init__(self, runner: Runner) -> None:
         super().__init__(SQL)
         self._runner = runner
