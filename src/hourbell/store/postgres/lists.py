@@ -7,8 +7,9 @@ from hourbell.store.list_reader import ListStore, Wanted
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.queries import load_queries
 from hourbell.store.rows import Row
+from hourbell.store.statements import load_shared
 
-SQL = with_columns(load_queries("hourbell.store.postgres", "lists.sql"))
+SQL = with_columns(load_shared("lists.sql", for_sqlite=False) | load_queries("hourbell.store.postgres", "lists.sql"))
 
 
 class PostgresListStore(ListStore):

@@ -8,8 +8,9 @@ from hourbell.store.queries import load_queries
 from hourbell.store.rows import Row
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.writer import Runner
+from hourbell.store.statements import load_shared
 
-SQL = with_columns(load_queries("hourbell.store.sqlite", "lists.sql"))
+SQL = with_columns(load_shared("lists.sql", for_sqlite=True) | load_queries("hourbell.store.sqlite", "lists.sql"))
 
 
 class SqliteListStore(ListStore):
