@@ -4,6 +4,33 @@
 -- A condition that repeats the predicate of a partial index is there so that the index can be used. Where the databases
 -- are to be asked in different ways, the fragment is in the `lists.sql` of each.
 
+-- name: job_totals
+coalesce(u.id, s.last_run_id) as last_run_id, coalesce(u.started_at, l.started_at, s.last_run_at) as last_run_at,
+coalesce(u.state, l.state, s.last_state) as last_state,
+s.last_error, s.last_success_at, s.succeeded, s.failed, s.cancelled, s.pruned_until,
+{job_is_done} as is_done
+
+-- name: jobs_page
+with page as materialized (
+    select {job_columns} from {from} where {where} order by {order} limit :limit
+)
+select j.*, {job_totals}
+from page j
+{job_joins}
+order by {sort}
+
+-- name: job_by_id
+select j.*, {job_totals}
+from hourbell.jobs j
+{job_joins}
+where j.id = :ref
+
+-- name: job_by_name
+select j.*, {job_totals}
+from hourbell.jobs j
+{job_joins}
+where j.name collate "C" = :ref and j.deleted_at is null
+
 -- name: jobs_by_name
 hourbell.jobs j
 

@@ -52,19 +52,8 @@ select v.job_id, v.version, {definition_columns}
 from unnest(:job_ids::uuid[], :versions::integer[]) as wanted (job_id, version)
 join hourbell.job_versions v on v.job_id = wanted.job_id and v.version = wanted.version
 
--- name: jobs_page
-with page as materialized (
-    select {job_columns} from {from} where {where} order by {order} limit :limit
-)
-select j.*, coalesce(u.id, s.last_run_id) as last_run_id,
-       coalesce(u.started_at, l.started_at, s.last_run_at) as last_run_at,
-       coalesce(u.state, l.state, s.last_state) as last_state,
-       s.last_error, s.last_success_at, s.succeeded, s.failed, s.cancelled, s.pruned_until,
-       j.enabled and j.error is null and j.next_at is null and j.plan_at is null and j.cursor_at is not null
-       and not (exists (select 1 from hourbell.runs r where r.job_id = j.id and r.state = 'running' offset 0)
-                or exists (select 1 from hourbell.runs r where r.job_id = j.id
-                           and r.state not in ('running', 'succeeded', 'failed', 'cancelled') offset 0)) as is_done
-from page j
+-- name: job_joins
+-- What a job's totals stand on: its statistics, its last run, and the one that is running.
 left join lateral (select * from hourbell.job_stats s where s.job_id = j.id offset 0) s on true
 left join lateral (select r.started_at, r.state from hourbell.runs r where r.id = s.last_run_id offset 0) l on true
 left join lateral (
@@ -72,7 +61,6 @@ left join lateral (
     where r.job_id = j.id and r.state = 'running' and r.started_at >= coalesce(l.started_at, '-infinity')
     order by r.started_at desc limit 1
 ) u on true
-order by {sort}
 
 -- name: jobs_by_tag
 hourbell.job_tags t cross join lateral (select * from hourbell.jobs j where j.id = t.job_id offset 0) j
@@ -124,44 +112,6 @@ with recursive found as (
     from found f where f.source is not null
 )
 select source from found where source is not null limit :limit
-
--- name: job_by_id
-select j.*, coalesce(u.id, s.last_run_id) as last_run_id,
-       coalesce(u.started_at, l.started_at, s.last_run_at) as last_run_at,
-       coalesce(u.state, l.state, s.last_state) as last_state,
-       s.last_error, s.last_success_at, s.succeeded, s.failed, s.cancelled, s.pruned_until,
-       j.enabled and j.error is null and j.next_at is null and j.plan_at is null and j.cursor_at is not null
-       and not (exists (select 1 from hourbell.runs r where r.job_id = j.id and r.state = 'running' offset 0)
-                or exists (select 1 from hourbell.runs r where r.job_id = j.id
-                           and r.state not in ('running', 'succeeded', 'failed', 'cancelled') offset 0)) as is_done
-from hourbell.jobs j
-left join lateral (select * from hourbell.job_stats s where s.job_id = j.id offset 0) s on true
-left join lateral (select r.started_at, r.state from hourbell.runs r where r.id = s.last_run_id offset 0) l on true
-left join lateral (
-    select r.id, r.started_at, r.state from hourbell.runs r
-    where r.job_id = j.id and r.state = 'running' and r.started_at >= coalesce(l.started_at, '-infinity')
-    order by r.started_at desc limit 1
-) u on true
-where j.id = :ref
-
--- name: job_by_name
-select j.*, coalesce(u.id, s.last_run_id) as last_run_id,
-       coalesce(u.started_at, l.started_at, s.last_run_at) as last_run_at,
-       coalesce(u.state, l.state, s.last_state) as last_state,
-       s.last_error, s.last_success_at, s.succeeded, s.failed, s.cancelled, s.pruned_until,
-       j.enabled and j.error is null and j.next_at is null and j.plan_at is null and j.cursor_at is not null
-       and not (exists (select 1 from hourbell.runs r where r.job_id = j.id and r.state = 'running' offset 0)
-                or exists (select 1 from hourbell.runs r where r.job_id = j.id
-                           and r.state not in ('running', 'succeeded', 'failed', 'cancelled') offset 0)) as is_done
-from hourbell.jobs j
-left join lateral (select * from hourbell.job_stats s where s.job_id = j.id offset 0) s on true
-left join lateral (select r.started_at, r.state from hourbell.runs r where r.id = s.last_run_id offset 0) l on true
-left join lateral (
-    select r.id, r.started_at, r.state from hourbell.runs r
-    where r.job_id = j.id and r.state = 'running' and r.started_at >= coalesce(l.started_at, '-infinity')
-    order by r.started_at desc limit 1
-) u on true
-where j.name collate "C" = :ref and j.deleted_at is null
 
 -- name: runs_page
 with page as materialized (

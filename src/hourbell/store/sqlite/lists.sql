@@ -40,25 +40,14 @@ select v.job_id, v.version, {definition_columns}
 from json_each(:job_ids) as wanted
 join hourbell_job_versions v on v.job_id = unhex(wanted.value) and v.version = :versions ->> wanted.key
 
--- name: jobs_page
-with page as materialized (
-    select {job_columns} from {from} where {where} order by {order} limit :limit
-)
-select j.*, coalesce(u.id, s.last_run_id) as last_run_id,
-       coalesce(u.started_at, l.started_at, s.last_run_at) as last_run_at,
-       coalesce(u.state, l.state, s.last_state) as last_state,
-       s.last_error, s.last_success_at, s.succeeded, s.failed, s.cancelled, s.pruned_until,
-       j.enabled and j.error is null and j.next_at is null and j.plan_at is null and j.cursor_at is not null
-       and not (exists (select 1 from hourbell_runs r where r.job_id = j.id and r.state = 'running')
-                or exists (select 1 from hourbell_runs r where r.job_id = j.id and r.state in ('pending', 'retrying'))) as is_done
-from page j
+-- name: job_joins
+-- What a job's totals stand on: its statistics, its last run, and the one that is running.
 left join hourbell_job_stats s on s.job_id = j.id
 left join hourbell_runs l on l.id = s.last_run_id
 left join hourbell_runs u on u.rowid = (
     select r.rowid from hourbell_runs r indexed by hourbell_runs_running
     where r.job_id = j.id and r.state = 'running' and r.started_at >= coalesce(l.started_at, r.started_at)
     order by r.started_at desc limit 1)
-order by {sort}
 
 -- name: jobs_by_tag
 hourbell_job_tags t join hourbell_jobs j on j.id = t.job_id
@@ -107,40 +96,6 @@ with recursive found as (
     from found f where f.source is not null
 )
 select source from found where source is not null limit :limit
-
--- name: job_by_id
-select j.*, coalesce(u.id, s.last_run_id) as last_run_id,
-       coalesce(u.started_at, l.started_at, s.last_run_at) as last_run_at,
-       coalesce(u.state, l.state, s.last_state) as last_state,
-       s.last_error, s.last_success_at, s.succeeded, s.failed, s.cancelled, s.pruned_until,
-       j.enabled and j.error is null and j.next_at is null and j.plan_at is null and j.cursor_at is not null
-       and not (exists (select 1 from hourbell_runs r where r.job_id = j.id and r.state = 'running')
-                or exists (select 1 from hourbell_runs r where r.job_id = j.id and r.state in ('pending', 'retrying'))) as is_done
-from hourbell_jobs j
-left join hourbell_job_stats s on s.job_id = j.id
-left join hourbell_runs l on l.id = s.last_run_id
-left join hourbell_runs u on u.rowid = (
-    select r.rowid from hourbell_runs r indexed by hourbell_runs_running
-    where r.job_id = j.id and r.state = 'running' and r.started_at >= coalesce(l.started_at, r.started_at)
-    order by r.started_at desc limit 1)
-where j.id = :ref
-
--- name: job_by_name
-select j.*, coalesce(u.id, s.last_run_id) as last_run_id,
-       coalesce(u.started_at, l.started_at, s.last_run_at) as last_run_at,
-       coalesce(u.state, l.state, s.last_state) as last_state,
-       s.last_error, s.last_success_at, s.succeeded, s.failed, s.cancelled, s.pruned_until,
-       j.enabled and j.error is null and j.next_at is null and j.plan_at is null and j.cursor_at is not null
-       and not (exists (select 1 from hourbell_runs r where r.job_id = j.id and r.state = 'running')
-                or exists (select 1 from hourbell_runs r where r.job_id = j.id and r.state in ('pending', 'retrying'))) as is_done
-from hourbell_jobs j
-left join hourbell_job_stats s on s.job_id = j.id
-left join hourbell_runs l on l.id = s.last_run_id
-left join hourbell_runs u on u.rowid = (
-    select r.rowid from hourbell_runs r indexed by hourbell_runs_running
-    where r.job_id = j.id and r.state = 'running' and r.started_at >= coalesce(l.started_at, r.started_at)
-    order by r.started_at desc limit 1)
-where j.name = :ref and j.deleted_at is null
 
 -- name: runs_page
 with page as materialized (
