@@ -11,7 +11,6 @@ from hourbell.core.job import Definition, Job
 from hourbell.core.secret_headers import OriginChange
 from hourbell.store.bundles import Applied, AppliedJob, Bundle, ImportResult, NewSecret
 from hourbell.store.changes import ChangedJob, NewJob
-from hourbell.store.errors import Conflict
 from hourbell.store.importing import Step, Wanted, compared, decided, refuse_to_prune, result_of
 from hourbell.store.rows import Progress, Row, job_of
 from hourbell.store.secrets import HeadersByJob
@@ -77,16 +76,12 @@ def of_other_programs(bundle: Bundle, rows: Iterable[Row]) -> list[UUID]:
 def compare(
     bundle: Bundle,
     rows: Sequence[Row],
-    secrets: Iterable[UUID],
-    expect: str | None,
+    state: str,
     allowed: Callable[[Definition], Definition],
     may_change: Callable[[Definition], bool],
     abandoned: Container[UUID] = (),
 ) -> Comparison:
     """`rows` are the jobs of the bundle's names, and if it prunes all of its owner."""
-    state = _state_of(rows, secrets)
-    if expect not in (None, state):
-        raise Conflict("plan_outdated", "somebody has changed these jobs since the plan was made; make another one")
     names = set(bundle.names)
     gone = [row for row in rows if row["name"] not in names]
     refuse_to_prune(gone, may_change)
@@ -142,7 +137,7 @@ def _edit_action(step: ChangedJob) -> str:
     return "job.edit" if (old.managed_by, old.source) == (new.managed_by, new.source) else "job.take_over"
 
 
-def _state_of(rows: Iterable[Row], secrets: Iterable[UUID]) -> str:
+def state_of(rows: Iterable[Row], secrets: Iterable[UUID]) -> str:
     """A text for jobs in their versions, and for secrets: another if any of them is."""
     jobs = sorted(f"{row['id']}:{row['version']}" for row in rows)
     return hashlib.sha256("\n".join([*jobs, "", *sorted(map(str, secrets))]).encode()).hexdigest()[:32]

@@ -49,24 +49,21 @@ def compared(
     """
     found = {row["name"]: row for row in rows}
     seen: set[str] = set()
-    return [
-        _compared(
-            entry,
-            found.get(entry.definition.name),
-            seen,
-            allowed,
-            may_change,
-            take_over=take_over,
-            abandoned=abandoned,
-        )
-        for entry in entries
-    ]
+    results: list[ImportResult | Wanted] = []
+    for entry in entries:
+        name = entry.definition.name
+        if name in seen:
+            results.append(_refused(name, "duplicate_name", "the import has another job of this name before this one"))
+            continue
+        seen.add(name)
+        row = found.get(name)
+        results.append(_compared(entry, row, allowed, may_change, take_over=take_over, abandoned=abandoned))
+    return results
 
 
 def _compared(
     entry: JobEntry,
     row: Row | None,
-    seen: set[str],
     allowed: Callable[[Definition], Definition],
     may_change: Callable[[Definition], bool],
     *,
@@ -75,9 +72,6 @@ def _compared(
 ) -> ImportResult | Wanted:
     name = entry.definition.name
     owner = owner_text(entry.definition.managed_by, entry.definition.source)
-    if name in seen:
-        return _refused(name, "duplicate_name", "the import has another job of this name before this one")
-    seen.add(name)
     theirs = owner if row is None else owner_text(row["managed_by"], row["source"])
     is_abandoned = row is not None and row["id"] in abandoned
     if theirs != owner and not take_over and not is_abandoned:
