@@ -151,12 +151,12 @@ async def test_resealing_goes_in_batches_until_none_is_left(
 
 async def test_the_canary_is_kept(database: Database) -> None:
     assert await database.secrets().canary() is None
-    await database.secrets().set_canary("one")
-    await database.secrets().set_canary("two")
+    kept = [await database.secrets().set_canary(text) for text in ("one", "two")]
     first = await database.secrets().canary()
-    await database.secrets().set_canary("three", replace=True)
+    kept.append(await database.secrets().set_canary("three", replace=True))
 
     assert (first, await database.secrets().canary()) == ("one", "three")
+    assert kept == ["one", "one", "three"]
 
 
 async def test_a_job_whose_receiver_is_gone_is_paused_with_a_note(
