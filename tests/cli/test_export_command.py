@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hourbell.cli.export import Export
 from hourbell.client import Job
-from hourbell.client.caller import Caller
+from hourbell.client.api_client import ApiClient
 from hourbell.core.job import Definition
 from hourbell.core.job_body import job_to_body
 from hourbell.core.jobs_file import FORMATS, Format, read_jobs_file
@@ -87,13 +87,13 @@ def test_jobs_are_asked_for_by_the_page(node: Live, monkeypatch: pytest.MonkeyPa
     for number in range(3):
         node.create(f"paged-{number}", "--tag", "paged")
     asked = []
-    get = Caller.get
+    get = ApiClient.get
 
-    async def counted(caller: Caller, path: str, *rest: Any) -> Any:
+    async def counted(caller: ApiClient, path: str, *rest: Any) -> Any:
         asked.append(path)
         return await get(caller, path, *rest)
 
-    monkeypatch.setattr(Caller, "get", counted)
+    monkeypatch.setattr(ApiClient, "get", counted)
 
     assert "paged-2" in node.ok("export", "--tag", "paged")
     assert asked == ["/api/v1/jobs"]

@@ -185,7 +185,7 @@ def test_a_client_of_before_a_fork_says_so(live_url: str) -> None:
 
 
 def test_the_import_is_cheap() -> None:
-    heavy = {"aiohttp", "fastapi", "click", "zoneinfo", "hourbell.store", "hourbell.core.schedule"}
+    heavy = {"aiohttp", "h11", "fastapi", "click", "zoneinfo", "hourbell.store", "hourbell.core.schedule"}
     code = f"import sys, hourbell.client; print(*({heavy!r} & set(sys.modules)))"
 
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "\n"

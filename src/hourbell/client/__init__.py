@@ -16,7 +16,6 @@ from hourbell.client.errors import (
     UnexpectedAnswer,
     VersionMismatch,
 )
-from hourbell.client.front import BlockingPages
 from hourbell.client.job_answers import (
     Backfill,
     DeletedJob,
@@ -70,6 +69,7 @@ from hourbell.client.server_answers import (
     Token,
 )
 from hourbell.client.sync import Client
+from hourbell.client.sync_facade import BlockingPages
 
 __all__ = [
     "ApiError",

@@ -4,8 +4,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, overload
 
+from hourbell.client.api_client import object_of
 from hourbell.client.batches import Batches
-from hourbell.client.caller import object_of
 from hourbell.client.errors import UnexpectedAnswer
 from hourbell.client.reading import Answer, Json
 
