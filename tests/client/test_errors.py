@@ -20,6 +20,7 @@ from hourbell.client import (
     TooManyRequests,
     UnexpectedAnswer,
 )
+from hourbell.client.reading import read
 from hourbell.client.server_address import find_server
 from hourbell.core.roles import Role
 from tests.api.whole import a_job
@@ -165,7 +166,7 @@ def test_fields_of_a_newer_server_are_kept_and_those_an_older_one_lacks_are_defa
         "state": "hibernating",
         "colour": "green",
     }
-    job = Job.of(raw)
+    job = read(Job, raw)
 
     assert (job.state, job.overlap, job.totals, job.raw["colour"]) == ("hibernating", "allow", None, "green")
 

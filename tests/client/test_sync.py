@@ -220,11 +220,11 @@ reveal_type(client.tokens.create("x", "viewer").token)
 client.jobs.get(1)
 """
 REVEALED = [
-    "job_answers.Job",
-    "job_answers.Job",
-    "job_answers.Intention",
-    "pages.Page[job_answers.Job]",
+    "hourbell.answers.jobs.Job",
+    "hourbell.answers.jobs.Job",
+    "hourbell.answers.jobs.Intention",
+    "pages.Page[hourbell.answers.jobs.Job]",
     "list[str]",
-    "server_answers.Change",
+    "hourbell.answers.server.Change",
     "str | None",
 ]

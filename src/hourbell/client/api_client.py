@@ -15,9 +15,9 @@ from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
+from hourbell.answers import Json
 from hourbell.client.errors import NOT_OURS, ClientError, NotFound, UnexpectedAnswer, error_of
 from hourbell.client.http_session import HttpSession, Reply, Request
-from hourbell.client.reading import Json
 from hourbell.client.retries import Retries
 
 API = "/api/v1"

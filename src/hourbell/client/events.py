@@ -4,11 +4,12 @@ import json
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
+from hourbell.answers import Change
 from hourbell.client.api_client import API, ApiClient
 from hourbell.client.batches import Batches, line_batches
 from hourbell.client.errors import ClientError, UnexpectedAnswer
 from hourbell.client.http_session import Request
-from hourbell.client.server_answers import Change
+from hourbell.client.reading import read
 
 _QUIET = 45.0  # seconds; the server says something every fifteen
 _RETRY = 2.0
@@ -77,7 +78,7 @@ def _change(event: _Event) -> Change:
         raise UnexpectedAnswer("The server tells an event that is no JSON.") from None
     if event.name == "reset":
         return Change(raw=body, is_reset=True)
-    return Change.of(body)
+    return read(Change, body)
 
 
 def _seconds(milliseconds: str) -> float | None:

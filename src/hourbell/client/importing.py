@@ -5,11 +5,12 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from hourbell.answers import ImportResult
 from hourbell.client.api_client import API, ApiClient, encoded, text_of
 from hourbell.client.batches import line_batches
 from hourbell.client.errors import ClientError, UnexpectedAnswer
 from hourbell.client.http_session import Request
-from hourbell.client.job_answers import ImportResult
+from hourbell.client.reading import read
 
 Line = Mapping[str, Any] | str | bytes
 Source = Iterable[Line] | AsyncIterable[Line]
@@ -92,6 +93,6 @@ def _written(line: Line) -> bytes:
 
 def _result(line: bytes) -> ImportResult:
     try:
-        return ImportResult.of(json.loads(line))
+        return read(ImportResult, json.loads(line))
     except ValueError:
         raise UnexpectedAnswer("The server answers the import with a line that is no JSON.") from None

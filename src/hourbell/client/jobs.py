@@ -5,23 +5,25 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, overload
 from uuid import UUID
 
-from hourbell.client.api_client import API, ApiClient, is_id, segment
-from hourbell.client.batches import Batches
-from hourbell.client.importing import Source, import_batches
-from hourbell.client.job_answers import (
+from hourbell.answers import (
     Backfill,
     ImportResult,
     Intention,
     Job,
     Plan,
     RotatedSecret,
+    Run,
     Skip,
     Stats,
+    Triggered,
     Upcoming,
     Version,
 )
+from hourbell.client.api_client import API, ApiClient, is_id, segment
+from hourbell.client.batches import Batches
+from hourbell.client.importing import Source, import_batches
 from hourbell.client.pages import Page, Pages
-from hourbell.client.run_answers import Run, Triggered
+from hourbell.client.reading import read
 from hourbell.core.states import RunState
 
 Ref = UUID | str
@@ -84,11 +86,11 @@ class Jobs:
     ) -> Job | Intention:
         """Store a job that fires from now on, never for the past."""
         made = await self._api.post(_JOBS, definition, {"dry_run": dry_run or None}, key=idempotency_key)
-        return Intention.of(made) if dry_run else Job.of(made)
+        return read(Intention, made) if dry_run else read(Job, made)
 
     async def get(self, job: Ref) -> Job:
         """A job with its definition, its state, and which secrets it has."""
-        return Job.of(await self._api.get(_path(job)))
+        return read(Job, await self._api.get(_path(job)))
 
     @overload
     async def replace(
@@ -144,7 +146,7 @@ class Jobs:
         changed = await self._api.change(
             "PUT", _path(job), definition, query, expect_version=expect_version, may_repeat=dry_run or not has_secret
         )
-        return Intention.of(changed) if dry_run else Job.of(changed)
+        return read(Intention, changed) if dry_run else read(Job, changed)
 
     @overload
     async def patch(
@@ -199,7 +201,7 @@ class Jobs:
         changed = await self._api.change(
             "PATCH", _path(job), changes, query, expect_version=expect_version, may_repeat=may_repeat
         )
-        return Intention.of(changed) if dry_run else Job.of(changed)
+        return read(Intention, changed) if dry_run else read(Job, changed)
 
     async def delete(
         self, job: Ref, *, expect_version: int | None = None, take_over: bool = False, purge: bool = False
@@ -222,7 +224,7 @@ class Jobs:
         """Stop planning, until then if said so. Runs already planned go on unless they are cancelled too."""
         body = {"note": note, "until": until, "cancel_waiting": cancel_waiting}
         path = _path(job, "pause")
-        return Job.of(await self._api.post(path, body, key=idempotency_key, expect_version=expect_version))
+        return read(Job, await self._api.post(path, body, key=idempotency_key, expect_version=expect_version))
 
     async def resume(
         self,
@@ -234,7 +236,7 @@ class Jobs:
     ) -> Job:
         """Plan again from now on; with `catch_up`, what the pause swallowed is planned as missed."""
         path, body = _path(job, "resume"), {"catch_up": catch_up}
-        return Job.of(await self._api.post(path, body, key=idempotency_key, expect_version=expect_version))
+        return read(Job, await self._api.post(path, body, key=idempotency_key, expect_version=expect_version))
 
     async def trigger(
         self, job: Ref, *, payload: Any = None, key: str | None = None, idempotency_key: str | None = None
@@ -242,7 +244,7 @@ class Jobs:
         """Add a run that is ready at once, also while the job is paused. The same `key` runs the job once, while
         that run is kept."""
         body = {name: value for name, value in (("payload", payload), ("key", key)) if value is not None}
-        return Triggered.of(await self._api.post(_path(job, "trigger"), body, key=idempotency_key))
+        return read(Triggered, await self._api.post(_path(job, "trigger"), body, key=idempotency_key))
 
     async def backfill(
         self,
@@ -262,14 +264,14 @@ class Jobs:
         if include_pruned:
             body["include_pruned"] = True
         query = {"dry_run": dry_run or None}
-        return Backfill.of(await self._api.post(_path(job, "backfill"), body, query, key=idempotency_key))
+        return read(Backfill, await self._api.post(_path(job, "backfill"), body, query, key=idempotency_key))
 
     async def rotate_secret(
         self, job: Ref, *, keep_old: str | timedelta | None = None, idempotency_key: str | None = None
     ) -> RotatedSecret:
         """Sign with a new secret, which the answer shows once; for a while the old one signs as well."""
         body = {} if keep_old is None else {"keep_old": keep_old}
-        return RotatedSecret.of(await self._api.post(_path(job, "rotate-secret"), body, key=idempotency_key))
+        return read(RotatedSecret, await self._api.post(_path(job, "rotate-secret"), body, key=idempotency_key))
 
     async def upcoming(self, job: Ref, *, count: int | None = None, after: datetime | None = None) -> Page[Upcoming]:
         """When a job fires next. None while it is paused or in error."""
@@ -291,7 +293,7 @@ class Jobs:
 
     async def stats(self, job: Ref, *, since: datetime | None = None) -> Stats:
         """Counts, durations and lateness since a time, by default of the last seven days."""
-        return Stats.of(await self._api.get(_path(job, "stats"), {"since": since}))
+        return read(Stats, await self._api.get(_path(job, "stats"), {"since": since}))
 
     def skips(self, job: Ref, *, limit: int | None = None) -> Pages[Skip]:
         """Instants of a job that got no run, with the reason, newest first."""
@@ -305,7 +307,7 @@ class Jobs:
 
     async def version(self, job: Ref, version: int) -> Version:
         """One definition the job has had."""
-        return Version.of(await self._api.get(_path(job, "versions", str(version))))
+        return read(Version, await self._api.get(_path(job, "versions", str(version))))
 
     async def apply(
         self,
@@ -327,7 +329,9 @@ class Jobs:
         body: dict[str, object] = {"jobs": jobs, "source": source, "prune": prune, "take_over": take_over}
         body |= {"drop_secrets": True} if drop_secrets else {}
         body["expect"] = expect
-        return Plan.of(await self._api.post(f"{_JOBS}/apply", body, {"dry_run": dry_run or None}, key=idempotency_key))
+        return read(
+            Plan, await self._api.post(f"{_JOBS}/apply", body, {"dry_run": dry_run or None}, key=idempotency_key)
+        )
 
     def import_jobs(
         self,

@@ -4,9 +4,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from hourbell.answers import BulkResult, Cancelled, Replayed, Run
 from hourbell.client.api_client import API, ApiClient, segment
 from hourbell.client.pages import Page, Pages
-from hourbell.client.run_answers import BulkResult, Cancelled, Replayed, Run
+from hourbell.client.reading import read
 from hourbell.core.states import RunState
 
 _RUNS = f"{API}/runs"
@@ -35,7 +36,7 @@ class Runs:
 
     async def get(self, run: UUID | str) -> Run:
         """A run with its attempts."""
-        return Run.of(await self._api.get(f"{_RUNS}/{segment(run)}"))
+        return read(Run, await self._api.get(f"{_RUNS}/{segment(run)}"))
 
     async def wait(self, run: UUID | str, *, timeout: float | None = None) -> Run:
         """The run once it has ended, however it did; TimeoutError if it has not within so many seconds."""
@@ -53,11 +54,11 @@ class Runs:
 
     async def replay(self, run: UUID | str, *, idempotency_key: str | None = None) -> Replayed:
         """Run again what has ended or waits, with its payload and the job's target as it is now."""
-        return Replayed.of(await self._api.post(f"{_RUNS}/{segment(run)}/replay", key=idempotency_key))
+        return read(Replayed, await self._api.post(f"{_RUNS}/{segment(run)}/replay", key=idempotency_key))
 
     async def cancel(self, run: UUID | str, *, idempotency_key: str | None = None) -> Cancelled:
         """Cancel a run that waits, or ask the node that runs it to stop it."""
-        return Cancelled.of(await self._api.post(f"{_RUNS}/{segment(run)}/cancel", key=idempotency_key))
+        return read(Cancelled, await self._api.post(f"{_RUNS}/{segment(run)}/cancel", key=idempotency_key))
 
     async def discard(self, run: UUID | str, *, idempotency_key: str | None = None) -> None:
         """Take a failed run off the dead letters. Its history stays."""
@@ -136,7 +137,7 @@ class Runs:
     async def _all(self, action: str, body: dict[str, Any], *, dry_run: bool, key: str | None) -> BulkResult:
         query = {"dry_run": dry_run or None}
         path = f"{_RUNS}/{action}"
-        return BulkResult.of(await self._api.post(path, body, query, key=key))
+        return read(BulkResult, await self._api.post(path, body, query, key=key))
 
 
 def _filter(

@@ -4,9 +4,9 @@ import functools
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
+from hourbell.answers import Answer
 from hourbell.client.background import Background
 from hourbell.client.pages import Page, Pages
-from hourbell.client.reading import Answer
 
 A = TypeVar("A", bound=Answer)
 G = TypeVar("G")

@@ -3,9 +3,10 @@
 from datetime import timedelta
 from uuid import UUID
 
+from hourbell.answers import Token
 from hourbell.client.api_client import API, ApiClient, segment
 from hourbell.client.pages import Page
-from hourbell.client.server_answers import Token
+from hourbell.client.reading import read
 from hourbell.core.roles import Role
 
 DEFAULT_EXPIRY = "90d"
@@ -29,7 +30,7 @@ class Tokens:
     ) -> Token:
         """Make a token, which `token` of the answer shows once; with `expires_in=None` it never ends."""
         body = {"name": name, "role": str(role), "expires_in": expires_in}
-        return Token.of(await self._api.post(f"{API}/tokens", body, key=idempotency_key))
+        return read(Token, await self._api.post(f"{API}/tokens", body, key=idempotency_key))
 
     async def revoke(self, token: UUID | str) -> None:
         """End a token: at once on the node that answers, within five seconds on the others."""
