@@ -234,5 +234,5 @@ def test_a_checkout_can_be_installed(tmp_path: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 
-    assert "0001_engine" in done.stdout, done.stderr
-    assert (tmp_path / "hourbell" / "store" / "postgres" / "migrations" / "0001_engine.sql").exists()
+    assert "0015_baseline" in done.stdout, done.stderr
+    assert (tmp_path / "hourbell" / "store" / "postgres" / "migrations" / "0015_baseline.sql").exists()

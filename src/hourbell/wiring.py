@@ -41,7 +41,7 @@ from hourbell.store.base import LIVE_FOR, EngineStore, StoreLost, StoreUnavailab
 from hourbell.store.control import ControlStore
 from hourbell.store.doctor import DoctorStore, Examined, Expectations, compare_clocks, examine
 from hourbell.store.lists import ListStore
-from hourbell.store.migrations import Migration, MigrationError, load_migrations
+from hourbell.store.migrations import Migration, MigrationError, load_migrations, pending
 from hourbell.store.secrets import SecretStore
 from hourbell.targets.base import Target
 from hourbell.targets.task import Task, TaskTarget
@@ -225,9 +225,7 @@ async def verify_audit(settings: Settings, *, expect: str | None, start: int) ->
     """Verify the audit chain in the database of the settings, which is only read."""
     store = open_doctor(settings)
     try:
-        applied = (await _told(store.schema())).applied
-        pending = [each for each in _migrations(settings) if each.number not in applied]
-        if pending:
+        if pending(_migrations(settings), (await _told(store.schema())).applied):
             raise MigrationError("the schema is not up to date; run: hourbell db migrate")
         now = await _told(store.sample_time())
         return await _told(verify_chain(store.audit_chain, now, seal_keys(settings), expect=expect, start=start))

@@ -159,7 +159,7 @@ def test_a_database_that_is_not_there_is_not_made(folder: Path) -> None:
 
 
 def test_an_older_schema_is_told() -> None:
-    tamper("delete from hourbell_migrations where number = 14")
+    tamper("delete from hourbell_migrations where number = 15")
 
     result = run()
     assert (result.exit_code, result.stderr) == (1, "error: the schema is not up to date; run: hourbell db migrate\n")

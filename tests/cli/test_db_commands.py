@@ -55,7 +55,7 @@ def test_looking_makes_no_file(arguments: list[str], folder: Path) -> None:
 def test_json_is_for_scripts() -> None:
     pending, run_now, applied = run("status", "--json"), run("migrate", "--json"), run("status", "--json")
 
-    assert json.loads(pending.stdout)[0] == {"number": 1, "name": "engine", "applied": False}
+    assert json.loads(pending.stdout)[0] == {"number": 15, "name": "baseline", "applied": False}
     assert json.loads(run_now.stdout) == json.loads(applied.stdout)
     assert [row["applied"] for row in json.loads(applied.stdout)] == [True] * len(TITLES)
 
@@ -64,7 +64,7 @@ def test_sql_prints_every_migration_or_only_the_pending_ones() -> None:
     run("migrate")
     everything, pending = run("sql"), run("sql", "--pending")
 
-    assert everything.stdout.startswith("-- migration 0001_engine, sha256 ")
+    assert everything.stdout.startswith("-- migration 0015_baseline, sha256 ")
     assert "create table hourbell_jobs" in everything.stdout
     assert (pending.exit_code, pending.stdout) == (0, "")
 
@@ -143,8 +143,8 @@ async def test_postgresql_is_migrated_the_same_way() -> None:
         left = await asyncio.to_thread(run, "sql", "--pending", *url)
 
     assert (before.exit_code, first.exit_code, after.exit_code, left.exit_code) == (1, 0, 0, 0)
-    assert before.stdout.split()[:2] == ["0001_engine", "pending"]
-    assert first.stdout.split()[:2] == ["0001_engine", "applied"]
+    assert before.stdout.split()[:2] == ["0015_baseline", "pending"]
+    assert first.stdout.split()[:2] == ["0015_baseline", "applied"]
     assert after.stdout.split() == first.stdout.split()
     assert left.stdout == ""
 

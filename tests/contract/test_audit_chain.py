@@ -201,31 +201,6 @@ async def test_a_batch_of_large_rows_is_small(chain: AuditChainStore, control: C
     assert await found(chain) == []
 
 
-async def test_rows_from_before_the_chain_are_chained_as_they_stand(
-    chain: AuditChainStore, control: ControlStore, database: Database
-) -> None:
-    """The migration queues what is there; here it is run again on a database that has rows."""
-    await add_rows(control, "a", "b")
-    await drop_chain(database)
-    await database.migrate()
-
-    assert len(await extend_all(chain, T0 + 2 * LATE)) == 2
-    verdict = await verify(chain, T0 + 2 * LATE)
-    assert (verdict.is_intact, verdict.rows, verdict.chained_late) == (True, 2, 2)
-
-
-async def drop_chain(database: Database) -> None:
-    await database.sql("delete from hourbell.migrations where number = 14")
-    if isinstance(database, PostgresDatabase):
-        await database.sql("drop function hourbell.queue_audit, hourbell.refuse_audit_change cascade")
-        await database.sql("alter table hourbell.audit drop constraint audit_at_is_between_1900_and_9000")
-    else:
-        for each in await triggers_of(database):
-            await database.sql(f"drop trigger {each['name']}")
-    for table in ("audit_chain", "audit_unchained"):
-        await database.sql(f"drop table hourbell.{table}")
-
-
 async def test_a_changed_row_is_found(chain: AuditChainStore, control: ControlStore, database: Database) -> None:
     await add_rows(control, "a", "b", "c")
     await extend_all(chain)

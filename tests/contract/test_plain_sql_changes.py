@@ -442,47 +442,6 @@ async def test_a_job_that_is_deleted_by_plain_sql_gives_its_name_free_too(
     assert {row["deleted_name"] for row in await database.rows("jobs")} == {"job"}
 
 
-async def test_jobs_deleted_before_the_migration_give_their_names_free(empty_database: Database) -> None:
-    await empty_database.migrate()
-    control = empty_database.control()
-    job = await add_job(control)
-    await control.delete_job(job.id, T0, BY)
-    await undo_migration(empty_database)
-    [before] = await empty_database.rows("jobs")
-
-    await empty_database.migrate()
-
-    [row] = await empty_database.rows("jobs")
-    assert (before["name"], row["deleted_name"], row["has_changes"]) == ("job", "job", False)
-    assert row["name"] != "job"
-    await add_job(empty_database.control())
-
-
-async def undo_migration(database: Database) -> None:
-    """Leave the schema as it was before changes by plain SQL were kept."""
-    is_postgres = isinstance(database, PostgresDatabase)
-    on_jobs, prefix = (" on hourbell.jobs", "") if is_postgres else ("", "hourbell_")
-    for trigger in ("jobs_changed", "jobs_noted", "jobs_deleted"):
-        await database.sql(f"drop trigger {prefix}{trigger}{on_jobs}")
-    for function in ("note_insert", "move_name") if is_postgres else ():
-        await database.sql(f"drop function hourbell.{function}")
-    await database.sql("update hourbell.jobs set name = coalesce(deleted_name, name)")
-    for column in ("has_changes", "deleted_name"):
-        await database.sql(f"alter table hourbell.jobs drop column {column}")
-    await database.sql("drop table hourbell.job_changes")
-    await database.sql("delete from hourbell.migrations where number = 12")
-    # the migration drops what the schema before had under the name
-    if is_postgres:
-        await database.sql(
-            "create trigger jobs_changed before update of name on hourbell.jobs for each row "
-            "execute function hourbell.note_change()"
-        )
-    else:
-        await database.sql(
-            "create trigger hourbell_jobs_changed after update of name on hourbell_jobs begin select 1; end"
-        )
-
-
 async def test_several_statements_of_one_transaction_are_changes_one_by_one(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:

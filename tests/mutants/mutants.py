@@ -32,9 +32,9 @@ MUTANTS = (
     Mutant(
         "one run for each instant: the unique index",
         (
-            Change(f"{_STORE}/postgres/migrations/0006_fewer_indexes.sql", "unique index runs_once", "index runs_once"),
+            Change(f"{_STORE}/postgres/migrations/0015_baseline.sql", "unique index runs_once", "index runs_once"),
             Change(
-                f"{_STORE}/sqlite/migrations/0001_engine.sql",
+                f"{_STORE}/sqlite/migrations/0015_baseline.sql",
                 "unique index hourbell_runs_once",
                 "index hourbell_runs_once",
             ),
@@ -225,12 +225,12 @@ MUTANTS = (
         "a run that is running cannot be claimed",
         (
             Change(
-                f"{_STORE}/postgres/migrations/0011_one_claim.sql",
+                f"{_STORE}/postgres/migrations/0015_baseline.sql",
                 "when (old.state = 'running' and new.attempt is distinct from old.attempt)",
                 "when (false)",
             ),
             Change(
-                f"{_STORE}/sqlite/migrations/0011_one_claim.sql",
+                f"{_STORE}/sqlite/migrations/0015_baseline.sql",
                 "when old.state = 'running' and new.attempt is not old.attempt",
                 "when false",
             ),

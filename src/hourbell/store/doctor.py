@@ -50,7 +50,7 @@ from hourbell.core.doctor.surroundings import (
 )
 from hourbell.core.job import Definition, Job
 from hourbell.store.audit_chain import ChainReader, verify_newest
-from hourbell.store.migrations import Migration
+from hourbell.store.migrations import Migration, count_from_baseline
 from hourbell.store.rows import Row, job_of
 
 LOOK_BACK = 10_000  # runs, and skips, that are read of one job
@@ -147,7 +147,8 @@ async def examine(store: DoctorStore, now: datetime, expected: Expectations) -> 
     found = examined.findings
     schema = await store.schema()
     objects = objects_of(migration.sql for migration in expected.migrations)
-    found.add(check_migrations(schema.applied, {each.number: each.checksum for each in expected.migrations}))
+    applied = count_from_baseline(expected.migrations, schema.applied)
+    found.add(check_migrations(applied, {each.number: each.checksum for each in expected.migrations}))
     found.add(check_writable(schema))
     found.add(check_settings(schema))
     found.add(check_damage(await store.damage()))
