@@ -20,7 +20,8 @@ from hourbell.client import (
     TooManyRequests,
     UnexpectedAnswer,
 )
-from hourbell.client.where import find
+from hourbell.client.reading import read
+from hourbell.client.server_address import find_server
 from hourbell.core.roles import Role
 from tests.api.whole import a_job
 from tests.client.served import Served, serve, served
@@ -165,7 +166,7 @@ def test_fields_of_a_newer_server_are_kept_and_those_an_older_one_lacks_are_defa
         "state": "hibernating",
         "colour": "green",
     }
-    job = Job.of(raw)
+    job = read(Job, raw)
 
     assert (job.state, job.overlap, job.totals, job.raw["colour"]) == ("hibernating", "allow", None, "green")
 
@@ -174,11 +175,11 @@ def test_where_the_server_is_comes_from_the_arguments_or_the_environment(tmp_pat
     (tmp_path / "token").write_text("hb_from_file\n")
     environment = {"HOURBELL_URL": "https://example.com/bell/", "HOURBELL_TOKEN_FILE": str(tmp_path / "token")}
 
-    assert find(None, None, {}) == find("http://127.0.0.1:8080", None, {})
-    found = find(None, None, environment)
+    assert find_server(None, None, {}) == find_server("http://127.0.0.1:8080", None, {})
+    found = find_server(None, None, environment)
     assert (found.url, found.token) == ("https://example.com/bell", "hb_from_file")
     assert "hb_from_file" not in repr(found)
-    assert find("http://[::1]:1", "hb_x", {**environment, "HOURBELL_TOKEN": "hb_y"}).token == "hb_x"
+    assert find_server("http://[::1]:1", "hb_x", {**environment, "HOURBELL_TOKEN": "hb_y"}).token == "hb_x"
 
 
 @pytest.mark.parametrize(
@@ -195,4 +196,4 @@ def test_a_token_that_cannot_be_one_is_refused_and_not_shown(tmp_path: Path) -> 
         AsyncClient("http://127.0.0.1:1", "hb_a\nb")
     assert "hb_a" not in str(caught.value)
     with pytest.raises(ValueError, match="cannot be read"):
-        find(None, None, {"HOURBELL_TOKEN_FILE": str(tmp_path / "none")})
+        find_server(None, None, {"HOURBELL_TOKEN_FILE": str(tmp_path / "none")})

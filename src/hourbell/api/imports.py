@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 
 from hourbell.api import render, shapes
 from hourbell.api.access import door_of
-from hourbell.api.documented import answers
+from hourbell.api.documented import responses
 from hourbell.api.jobs import DropSecrets, DryRun, TakeOver
 from hourbell.api.json_body import announced_bytes
 from hourbell.api.problems import Problem
@@ -45,7 +45,7 @@ _ANSWER: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.post("/import", summary="Import jobs", responses={**answers(None, 413, 415), **_ANSWER}, openapi_extra=_BODY)
+@router.post("/import", summary="Import jobs", responses={**responses(None, 413, 415), **_ANSWER}, openapi_extra=_BODY)
 async def import_jobs(
     request: Request,
     control: ControlDep,

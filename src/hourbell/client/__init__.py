@@ -1,5 +1,51 @@
 """A typed client of the REST API: `AsyncClient`, and `Client` for programs without an event loop."""
 
+from hourbell.answers import (
+    Attempt,
+    AuditEntry,
+    Backfill,
+    Bucket,
+    BulkResult,
+    Cancelled,
+    Change,
+    ChangedJob,
+    ChangedRun,
+    DeletedJob,
+    Done,
+    Explanation,
+    FieldChange,
+    Forecast,
+    Health,
+    Identity,
+    ImportResult,
+    Intention,
+    Job,
+    JobConflict,
+    KeptSecret,
+    LineError,
+    LogLine,
+    Node,
+    Omitted,
+    Overview,
+    Paused,
+    Plan,
+    PlannedJob,
+    Preview,
+    Readiness,
+    Refused,
+    Replayed,
+    RotatedSecret,
+    Run,
+    RunProgress,
+    Skip,
+    Stats,
+    Token,
+    Totals,
+    Triggered,
+    Upcoming,
+    Version,
+    Warned,
+)
 from hourbell.client.client import AsyncClient
 from hourbell.client.errors import (
     ApiError,
@@ -16,60 +62,10 @@ from hourbell.client.errors import (
     UnexpectedAnswer,
     VersionMismatch,
 )
-from hourbell.client.front import BlockingPages
-from hourbell.client.job_answers import (
-    Backfill,
-    DeletedJob,
-    FieldChange,
-    ImportResult,
-    Intention,
-    Job,
-    KeptSecret,
-    LineError,
-    Paused,
-    Plan,
-    PlannedJob,
-    RotatedSecret,
-    Skip,
-    Stats,
-    Totals,
-    Upcoming,
-    Version,
-    Warned,
-)
 from hourbell.client.pages import Page, Pages
-from hourbell.client.reading import Omitted
 from hourbell.client.retries import Retries
-from hourbell.client.run_answers import (
-    Attempt,
-    BulkResult,
-    Cancelled,
-    Done,
-    LogLine,
-    Refused,
-    Replayed,
-    Run,
-    RunProgress,
-    Triggered,
-)
-from hourbell.client.server_answers import (
-    AuditEntry,
-    Bucket,
-    Change,
-    ChangedJob,
-    ChangedRun,
-    Explanation,
-    Forecast,
-    Health,
-    Identity,
-    JobConflict,
-    Node,
-    Overview,
-    Preview,
-    Readiness,
-    Token,
-)
 from hourbell.client.sync import Client
+from hourbell.client.sync_facade import BlockingPages
 
 __all__ = [
     "ApiError",

@@ -1,4 +1,4 @@
-"""Items that come many at once and are asked for one by one: the sync front takes each batch in one step."""
+"""Items that come many at once and are asked for one by one: the sync client takes each batch in one step."""
 
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence

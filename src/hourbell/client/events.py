@@ -4,11 +4,12 @@ import json
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
+from hourbell.answers import Change
+from hourbell.client.api_client import API, ApiClient
 from hourbell.client.batches import Batches, line_batches
-from hourbell.client.caller import API, Caller
 from hourbell.client.errors import ClientError, UnexpectedAnswer
-from hourbell.client.server_answers import Change
-from hourbell.client.wire import Request
+from hourbell.client.http_session import Request
+from hourbell.client.reading import read
 
 _QUIET = 45.0  # seconds; the server says something every fifteen
 _RETRY = 2.0
@@ -21,17 +22,17 @@ class _Event(NamedTuple):
     retry: float | None
 
 
-async def listen(caller: Caller) -> AsyncIterator[Change]:
+async def listen(api: ApiClient) -> AsyncIterator[Change]:
     """Without an end. Whoever was cut off before the first event has no place to go on from, and is told to reset."""
     last_id: str | None = None
-    retry, retries = _RETRY, caller.retries
+    retry, retries = _RETRY, api.retries
     tries, out_since, has_been_cut = 0, retries.elapsed(), False
     while True:
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_id} if last_id is not None else {})
         request = Request("GET", f"{API}/events", headers=headers, may_repeat=True, quiet_seconds=_QUIET)
         asked = None
         try:
-            async with caller.wire.stream(request) as parts:
+            async with api.session.stream(request) as parts:
                 tries = 0
                 if has_been_cut and last_id is None:
                     yield Change(raw={}, is_reset=True)
@@ -77,7 +78,7 @@ def _change(event: _Event) -> Change:
         raise UnexpectedAnswer("The server tells an event that is no JSON.") from None
     if event.name == "reset":
         return Change(raw=body, is_reset=True)
-    return Change.of(body)
+    return read(Change, body)
 
 
 def _seconds(milliseconds: str) -> float | None:

@@ -5,23 +5,25 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, overload
 from uuid import UUID
 
-from hourbell.client.batches import Batches
-from hourbell.client.caller import API, Caller, is_id, segment
-from hourbell.client.importing import Source, import_batches
-from hourbell.client.job_answers import (
+from hourbell.answers import (
     Backfill,
     ImportResult,
     Intention,
     Job,
     Plan,
     RotatedSecret,
+    Run,
     Skip,
     Stats,
+    Triggered,
     Upcoming,
     Version,
 )
+from hourbell.client.api_client import API, ApiClient, is_id, segment
+from hourbell.client.batches import Batches
+from hourbell.client.importing import Source, import_batches
 from hourbell.client.pages import Page, Pages
-from hourbell.client.run_answers import Run, Triggered
+from hourbell.client.reading import read
 from hourbell.core.states import RunState
 
 Ref = UUID | str
@@ -31,8 +33,8 @@ _JOBS = f"{API}/jobs"
 
 
 class Jobs:
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
+    def __init__(self, api: ApiClient) -> None:
+        self._api = api
 
     def list(
         self,
@@ -65,7 +67,7 @@ class Jobs:
             "sort": sort,
             "secrets": secrets or None,
         }
-        return Pages(Job, lambda page: self._caller.get(_JOBS, page), query, limit)
+        return Pages(Job, lambda page: self._api.get(_JOBS, page), query, limit)
 
     @overload
     async def create(
@@ -83,12 +85,12 @@ class Jobs:
         self, definition: Definition, *, dry_run: bool = False, idempotency_key: str | None = None
     ) -> Job | Intention:
         """Store a job that fires from now on, never for the past."""
-        made = await self._caller.post(_JOBS, definition, {"dry_run": dry_run or None}, key=idempotency_key)
-        return Intention.of(made) if dry_run else Job.of(made)
+        made = await self._api.post(_JOBS, definition, {"dry_run": dry_run or None}, key=idempotency_key)
+        return read(Intention, made) if dry_run else read(Job, made)
 
     async def get(self, job: Ref) -> Job:
         """A job with its definition, its state, and which secrets it has."""
-        return Job.of(await self._caller.get(_path(job)))
+        return read(Job, await self._api.get(_path(job)))
 
     @overload
     async def replace(
@@ -141,10 +143,10 @@ class Jobs:
         # A secret is made or taken only once: a second try would be refused, and could not tell it either.
         has_secret = "secret" in (definition.get("target") or {})
         query = _how(take_over=take_over, drop_backlog=drop_backlog, drop_secrets=drop_secrets, dry_run=dry_run)
-        changed = await self._caller.change(
+        changed = await self._api.change(
             "PUT", _path(job), definition, query, expect_version=expect_version, may_repeat=dry_run or not has_secret
         )
-        return Intention.of(changed) if dry_run else Job.of(changed)
+        return read(Intention, changed) if dry_run else read(Job, changed)
 
     @overload
     async def patch(
@@ -196,19 +198,18 @@ class Jobs:
         """Change what a JSON merge patch says; what is absent stays as it is, and None means the default."""
         query = _how(take_over=take_over, drop_backlog=drop_backlog, drop_secrets=drop_secrets, dry_run=dry_run)
         may_repeat = dry_run or expect_version is not None
-        changed = await self._caller.change(
+        changed = await self._api.change(
             "PATCH", _path(job), changes, query, expect_version=expect_version, may_repeat=may_repeat
         )
-        return Intention.of(changed) if dry_run else Job.of(changed)
+        return read(Intention, changed) if dry_run else read(Job, changed)
 
     async def delete(
         self, job: Ref, *, expect_version: int | None = None, take_over: bool = False, purge: bool = False
     ) -> None:
         """Remove a job from use and cancel its waiting runs. Its history stays, or with `purge` goes too."""
-        flags = "&".join(f"{name}=true" for name in _how(take_over=take_over, purge=purge))
-        path = _path(job) + (f"?{flags}" if flags else "")
+        query = _how(take_over=take_over, purge=purge)
         # By name, a second try might meet a job that somebody has made since.
-        await self._caller.delete(path, expect_version=expect_version, may_repeat=is_id(job))
+        await self._api.delete(_path(job), query, expect_version=expect_version, may_repeat=is_id(job))
 
     async def pause(
         self,
@@ -223,7 +224,7 @@ class Jobs:
         """Stop planning, until then if said so. Runs already planned go on unless they are cancelled too."""
         body = {"note": note, "until": until, "cancel_waiting": cancel_waiting}
         path = _path(job, "pause")
-        return Job.of(await self._caller.post(path, body, key=idempotency_key, expect_version=expect_version))
+        return read(Job, await self._api.post(path, body, key=idempotency_key, expect_version=expect_version))
 
     async def resume(
         self,
@@ -235,7 +236,7 @@ class Jobs:
     ) -> Job:
         """Plan again from now on; with `catch_up`, what the pause swallowed is planned as missed."""
         path, body = _path(job, "resume"), {"catch_up": catch_up}
-        return Job.of(await self._caller.post(path, body, key=idempotency_key, expect_version=expect_version))
+        return read(Job, await self._api.post(path, body, key=idempotency_key, expect_version=expect_version))
 
     async def trigger(
         self, job: Ref, *, payload: Any = None, key: str | None = None, idempotency_key: str | None = None
@@ -243,7 +244,7 @@ class Jobs:
         """Add a run that is ready at once, also while the job is paused. The same `key` runs the job once, while
         that run is kept."""
         body = {name: value for name, value in (("payload", payload), ("key", key)) if value is not None}
-        return Triggered.of(await self._caller.post(_path(job, "trigger"), body, key=idempotency_key))
+        return read(Triggered, await self._api.post(_path(job, "trigger"), body, key=idempotency_key))
 
     async def backfill(
         self,
@@ -263,18 +264,18 @@ class Jobs:
         if include_pruned:
             body["include_pruned"] = True
         query = {"dry_run": dry_run or None}
-        return Backfill.of(await self._caller.post(_path(job, "backfill"), body, query, key=idempotency_key))
+        return read(Backfill, await self._api.post(_path(job, "backfill"), body, query, key=idempotency_key))
 
     async def rotate_secret(
         self, job: Ref, *, keep_old: str | timedelta | None = None, idempotency_key: str | None = None
     ) -> RotatedSecret:
         """Sign with a new secret, which the answer shows once; for a while the old one signs as well."""
         body = {} if keep_old is None else {"keep_old": keep_old}
-        return RotatedSecret.of(await self._caller.post(_path(job, "rotate-secret"), body, key=idempotency_key))
+        return read(RotatedSecret, await self._api.post(_path(job, "rotate-secret"), body, key=idempotency_key))
 
     async def upcoming(self, job: Ref, *, count: int | None = None, after: datetime | None = None) -> Page[Upcoming]:
         """When a job fires next. None while it is paused or in error."""
-        return Page.of(Upcoming, await self._caller.get(_path(job, "upcoming"), {"count": count, "after": after}))
+        return Page.of(Upcoming, await self._api.get(_path(job, "upcoming"), {"count": count, "after": after}))
 
     def runs(
         self,
@@ -288,25 +289,25 @@ class Jobs:
         """Runs of a job by the instant they are for, newest first."""
         path = _path(job, "runs")
         query = {"state": state, "since": since, "until": until}
-        return Pages(Run, lambda page: self._caller.get(path, page), query, limit)
+        return Pages(Run, lambda page: self._api.get(path, page), query, limit)
 
     async def stats(self, job: Ref, *, since: datetime | None = None) -> Stats:
         """Counts, durations and lateness since a time, by default of the last seven days."""
-        return Stats.of(await self._caller.get(_path(job, "stats"), {"since": since}))
+        return read(Stats, await self._api.get(_path(job, "stats"), {"since": since}))
 
     def skips(self, job: Ref, *, limit: int | None = None) -> Pages[Skip]:
         """Instants of a job that got no run, with the reason, newest first."""
         path = _path(job, "skips")
-        return Pages(Skip, lambda page: self._caller.get(path, page), {}, limit)
+        return Pages(Skip, lambda page: self._api.get(path, page), {}, limit)
 
     def versions(self, job: Ref, *, limit: int | None = None) -> Pages[Version]:
         """Every definition the job has had, with who changed it and when, newest first."""
         path = _path(job, "versions")
-        return Pages(Version, lambda page: self._caller.get(path, page), {}, limit)
+        return Pages(Version, lambda page: self._api.get(path, page), {}, limit)
 
     async def version(self, job: Ref, version: int) -> Version:
         """One definition the job has had."""
-        return Version.of(await self._caller.get(_path(job, "versions", str(version))))
+        return read(Version, await self._api.get(_path(job, "versions", str(version))))
 
     async def apply(
         self,
@@ -328,8 +329,8 @@ class Jobs:
         body: dict[str, object] = {"jobs": jobs, "source": source, "prune": prune, "take_over": take_over}
         body |= {"drop_secrets": True} if drop_secrets else {}
         body["expect"] = expect
-        return Plan.of(
-            await self._caller.post(f"{_JOBS}/apply", body, {"dry_run": dry_run or None}, key=idempotency_key)
+        return read(
+            Plan, await self._api.post(f"{_JOBS}/apply", body, {"dry_run": dry_run or None}, key=idempotency_key)
         )
 
     def import_jobs(
@@ -356,7 +357,7 @@ class Jobs:
             "drop_secrets": drop_secrets or None,
             "dry_run": dry_run or None,
         }
-        return Batches(import_batches(self._caller, source, query))
+        return Batches(import_batches(self._api, source, query))
 
 
 def _path(job: Ref, *more: str) -> str:

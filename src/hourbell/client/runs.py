@@ -4,9 +4,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from hourbell.client.caller import API, Caller, segment
+from hourbell.answers import BulkResult, Cancelled, Replayed, Run
+from hourbell.client.api_client import API, ApiClient, segment
 from hourbell.client.pages import Page, Pages
-from hourbell.client.run_answers import BulkResult, Cancelled, Replayed, Run
+from hourbell.client.reading import read
 from hourbell.core.states import RunState
 
 _RUNS = f"{API}/runs"
@@ -14,8 +15,8 @@ _FIRST_POLL, _LONGEST_POLL = 0.2, 2.0
 
 
 class Runs:
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
+    def __init__(self, api: ApiClient) -> None:
+        self._api = api
 
     def list(
         self,
@@ -31,15 +32,15 @@ class Runs:
         With `state="failed"` these are the dead letters that nobody has replayed or discarded.
         """
         query = {"state": state, "job": job, "since": since, "until": until}
-        return Pages(Run, lambda page: self._caller.get(_RUNS, page), query, limit)
+        return Pages(Run, lambda page: self._api.get(_RUNS, page), query, limit)
 
     async def get(self, run: UUID | str) -> Run:
         """A run with its attempts."""
-        return Run.of(await self._caller.get(f"{_RUNS}/{segment(run)}"))
+        return read(Run, await self._api.get(f"{_RUNS}/{segment(run)}"))
 
     async def wait(self, run: UUID | str, *, timeout: float | None = None) -> Run:
         """The run once it has ended, however it did; TimeoutError if it has not within so many seconds."""
-        retries, poll = self._caller.retries, _FIRST_POLL
+        retries, poll = self._api.retries, _FIRST_POLL
         began = retries.elapsed()
         while True:
             found = await self.get(run)
@@ -53,15 +54,15 @@ class Runs:
 
     async def replay(self, run: UUID | str, *, idempotency_key: str | None = None) -> Replayed:
         """Run again what has ended or waits, with its payload and the job's target as it is now."""
-        return Replayed.of(await self._caller.post(f"{_RUNS}/{segment(run)}/replay", key=idempotency_key))
+        return read(Replayed, await self._api.post(f"{_RUNS}/{segment(run)}/replay", key=idempotency_key))
 
     async def cancel(self, run: UUID | str, *, idempotency_key: str | None = None) -> Cancelled:
         """Cancel a run that waits, or ask the node that runs it to stop it."""
-        return Cancelled.of(await self._caller.post(f"{_RUNS}/{segment(run)}/cancel", key=idempotency_key))
+        return read(Cancelled, await self._api.post(f"{_RUNS}/{segment(run)}/cancel", key=idempotency_key))
 
     async def discard(self, run: UUID | str, *, idempotency_key: str | None = None) -> None:
         """Take a failed run off the dead letters. Its history stays."""
-        await self._caller.post(f"{_RUNS}/{segment(run)}/discard", key=idempotency_key)
+        await self._api.post(f"{_RUNS}/{segment(run)}/discard", key=idempotency_key)
 
     async def replay_all(
         self,
@@ -123,20 +124,20 @@ class Runs:
 
     async def late(self, *, limit: int | None = None, cursor: str | None = None) -> Page[Run]:
         """Of the last runs to end, those that began later than their job's `late_after`, the latest first."""
-        return Page.of(Run, await self._caller.get(f"{_RUNS}/late", {"limit": limit, "cursor": cursor}))
+        return Page.of(Run, await self._api.get(f"{_RUNS}/late", {"limit": limit, "cursor": cursor}))
 
     async def stuck(self, *, limit: int | None = None, cursor: str | None = None) -> Page[Run]:
         """Runs that have been ready for an hour and still wait."""
-        return Page.of(Run, await self._caller.get(f"{_RUNS}/stuck", {"limit": limit, "cursor": cursor}))
+        return Page.of(Run, await self._api.get(f"{_RUNS}/stuck", {"limit": limit, "cursor": cursor}))
 
     async def orphans(self, *, limit: int | None = None, cursor: str | None = None) -> Page[Run]:
         """Runs that have been ready for a quarter of an hour without a single attempt."""
-        return Page.of(Run, await self._caller.get(f"{_RUNS}/orphans", {"limit": limit, "cursor": cursor}))
+        return Page.of(Run, await self._api.get(f"{_RUNS}/orphans", {"limit": limit, "cursor": cursor}))
 
     async def _all(self, action: str, body: dict[str, Any], *, dry_run: bool, key: str | None) -> BulkResult:
         query = {"dry_run": dry_run or None}
         path = f"{_RUNS}/{action}"
-        return BulkResult.of(await self._caller.post(path, body, query, key=key))
+        return read(BulkResult, await self._api.post(path, body, query, key=key))
 
 
 def _filter(

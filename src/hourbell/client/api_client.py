@@ -15,18 +15,18 @@ from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
+from hourbell.answers import Json
 from hourbell.client.errors import NOT_OURS, ClientError, NotFound, UnexpectedAnswer, error_of
-from hourbell.client.reading import Json
+from hourbell.client.http_session import HttpSession, Reply, Request
 from hourbell.client.retries import Retries
-from hourbell.client.wire import Reply, Request, Wire
 
 API = "/api/v1"
 _JSON = {"Content-Type": "application/json"}
 
 
-class Caller:
-    def __init__(self, wire: Wire, retries: Retries) -> None:
-        self.wire = wire
+class ApiClient:
+    def __init__(self, session: HttpSession, retries: Retries) -> None:
+        self.session = session
         self.retries = retries
 
     async def get(self, path: str, query: Mapping[str, object] | None = None) -> Any:
@@ -66,9 +66,17 @@ class Caller:
         request = Request(method, path, text_of(query), headers, encoded(body), may_repeat=may_repeat)
         return _value(await self.send(request))
 
-    async def delete(self, path: str, *, expect_version: int | None = None, may_repeat: bool) -> None:
+    async def delete(
+        self,
+        path: str,
+        query: Mapping[str, object] | None = None,
+        *,
+        expect_version: int | None = None,
+        may_repeat: bool,
+    ) -> None:
         try:
-            await self.send(Request("DELETE", path, headers=_if_match(expect_version), may_repeat=may_repeat))
+            headers = _if_match(expect_version)
+            await self.send(Request("DELETE", path, text_of(query), headers, may_repeat=may_repeat))
         except NotFound as error:
             if not error.is_in_doubt:  # else the try whose answer was lost has deleted it
                 raise
@@ -79,7 +87,7 @@ class Caller:
         while True:
             tries += 1
             try:
-                reply = await self.wire.send(request)
+                reply = await self.session.send(request)
                 if 200 <= reply.status < 300:
                     return reply
                 raise error_of(reply.status, reply.headers, reply.body)
