@@ -22,6 +22,7 @@ from hourbell import clock
 from hourbell.api.cross_site import (
     has_foreign_origin,
     is_from_another_site,
+    is_navigation,
     is_safe,
     is_surely_ours,
     names_this_machine,
@@ -309,5 +310,5 @@ def _check_local(request: Request) -> None:
         )
     if has_foreign_origin(request):
         raise Problem(403, "foreign_origin", "Without a token the server answers no page of another site.")
-    if not is_safe(request) and is_from_another_site(request):
-        raise Problem(403, "cross_site", "Without a token the server takes no change from a page of another site.")
+    if is_from_another_site(request) and not is_navigation(request):
+        raise Problem(403, "cross_site", "Without a token the server takes no request from a page of another site.")
