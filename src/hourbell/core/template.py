@@ -6,12 +6,13 @@ gives the same text.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 ROOTS = ("payload", "run", "job")
 MAX_FILLED_CHARS = 1_048_576  # as many as a body has bytes
 _PLACEHOLDER = re.compile(r"\{\{([^{}]*)\}\}")  # one way to match, so that no text takes long
+_SCALARS = (int, float, type(None))
 _INDEX = re.compile(r"[0-9]{1,18}", re.ASCII)
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
 
@@ -42,12 +43,14 @@ class _Filling:
 
     def json(self, value: Any) -> Any:
         if isinstance(value, str):
+            if "{{" not in value:
+                return value
             whole = _PLACEHOLDER.fullmatch(value)
             return self._value(whole[1]) if whole else self.text(value)
         if isinstance(value, Mapping):
             return {name: self.json(each) for name, each in value.items()}
         if isinstance(value, list):
-            return [self.json(each) for each in value]
+            return [each if isinstance(each, _SCALARS) else self.json(each) for each in value]
         return value
 
     def text(self, text: str, *, is_json: bool = False) -> str:
@@ -74,15 +77,21 @@ class _Filling:
 
 def faults_of(body: object) -> list[str]:
     """What is wrong with the placeholders of a body, whatever the payload will be."""
-    if isinstance(body, str):
-        paths = [path.strip() for path in _PLACEHOLDER.findall(body)]
-        roots = ", ".join(ROOTS)
-        return [f"{{{{{path}}}}} begins with none of {roots}" for path in paths if path.partition(".")[0] not in ROOTS]
-    if isinstance(body, Mapping):
-        return [fault for each in body.values() for fault in faults_of(each)]
-    if isinstance(body, list):
-        return [fault for each in body for fault in faults_of(each)]
-    return []
+    roots = ", ".join(ROOTS)
+    paths = [path.strip() for text in _texts(body) if "{{" in text for path in _PLACEHOLDER.findall(text)]
+    return [f"{{{{{path}}}}} begins with none of {roots}" for path in paths if path.partition(".")[0] not in ROOTS]
+
+
+def _texts(value: object) -> Iterator[str]:
+    """The texts in JSON, in their order. Of the rest, of which there may be very much, little is asked."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (Mapping, list)):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            if isinstance(each, str):
+                yield each
+            elif not isinstance(each, _SCALARS):  # asked first: whether it is a mapping takes longer
+                yield from _texts(each)
 
 
 def _look_up(path: str, values: Mapping[str, object]) -> object:
