@@ -42,9 +42,8 @@ from hourbell.api.middleware import shown_path
 from hourbell.api.problems import Problem
 from hourbell.api.session_cookie import COOKIE, Session, SessionCookies
 from hourbell.control.access import Access, Refusal, TooManyUnknown
+from hourbell.control.values import StoreUnavailable, Token
 from hourbell.core.roles import Role
-from hourbell.store.access import AccessStore, Token
-from hourbell.store.errors import StoreUnavailable
 
 log = logging.getLogger("hourbell.api")
 
@@ -57,7 +56,6 @@ class Door:
     """What decides who comes in. One for each app, in `app.state.door`."""
 
     access: Access
-    store: AccessStore
     cookies: SessionCookies
     limits: Limits
     logins: LoginLimits

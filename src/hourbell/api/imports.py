@@ -20,8 +20,7 @@ from hourbell.api.json_body import announced_bytes
 from hourbell.api.problems import Problem
 from hourbell.api.users import ControlDep, Editor
 from hourbell.control.imports import LONGEST_LINE, LineResult, Owner
-from hourbell.store.bundles import Imported
-from hourbell.store.errors import StoreUnavailable
+from hourbell.control.values import Imported, StoreUnavailable
 
 router = APIRouter()
 

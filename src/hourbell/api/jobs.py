@@ -29,8 +29,8 @@ from hourbell.control.control import Control
 from hourbell.control.history import instants_to_come
 from hourbell.control.jobs import Defined, EditOptions, Intended
 from hourbell.control.runs import RunFilter
+from hourbell.control.values import JobQuery, JobSort, JobState
 from hourbell.core.states import RunState
-from hourbell.store.lists import JobQuery, JobSort, JobState
 
 router = APIRouter(route_class=IdempotentRoute)
 

@@ -16,7 +16,8 @@ from hourbell.core.roles import Role
 from hourbell.core.schedule import Occurrence, ScheduleError
 from hourbell.store.control import ControlStore
 from hourbell.store.errors import AlreadyAsked, Conflict
-from hourbell.store.lists import JobView, ListStore
+from hourbell.store.list_reader import ListStore
+from hourbell.store.lists import JobView
 
 MOST = 10_000
 _MICROSECOND = timedelta(microseconds=1)

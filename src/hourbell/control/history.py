@@ -22,6 +22,7 @@ from hourbell.core.target import HttpCall, TargetError, parse_target
 from hourbell.core.url import Url
 from hourbell.store.base import LIVE_FOR
 from hourbell.store.errors import Conflict
+from hourbell.store.list_reader import ListStore
 from hourbell.store.lists import (
     AttemptView,
     AuditRow,
@@ -29,7 +30,6 @@ from hourbell.store.lists import (
     JobSort,
     JobView,
     Late,
-    ListStore,
     NodeView,
     Overview,
     RunView,
