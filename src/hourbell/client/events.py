@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-from hourbell.answers import Change
+from hourbell.answers.server import Change
 from hourbell.client.api_client import API, ApiClient
 from hourbell.client.batches import Batches, line_batches
 from hourbell.client.errors import ClientError, UnexpectedAnswer
