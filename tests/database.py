@@ -20,14 +20,12 @@ from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
 from hourbell.store.lists import ListStore
 from hourbell.store.migrations import Migration, load_migrations
-from hourbell.store.postgres.access import PostgresAccessStore
 from hourbell.store.postgres.audit_chain import PostgresAuditChainStore
 from hourbell.store.postgres.connections import Connections
-from hourbell.store.postgres.control import PostgresControlStore
 from hourbell.store.postgres.engine import PostgresEngineStore
 from hourbell.store.postgres.lists import PostgresListStore
 from hourbell.store.postgres.migrate import PACKAGE, migrate
-from hourbell.store.postgres.secrets import PostgresSecretStore
+from hourbell.store.postgres.session import PostgresSessions
 from hourbell.store.secrets import SecretStore
 from tests.server import server_url
 from tests.sqlite_database import SqliteDatabase
@@ -105,17 +103,17 @@ class PostgresDatabase:
     def engine(self) -> PostgresEngineStore:
         return PostgresEngineStore(self.connections(by_key=True))
 
-    def control(self) -> PostgresControlStore:
-        return PostgresControlStore(self.connections())
+    def control(self) -> ControlStore:
+        return ControlStore(PostgresSessions(self.connections()))
 
-    def secrets(self) -> PostgresSecretStore:
-        return PostgresSecretStore(self.connections())
+    def secrets(self) -> SecretStore:
+        return SecretStore(PostgresSessions(self.connections()))
 
     def lists(self) -> PostgresListStore:
         return PostgresListStore(self.connections())
 
-    def access(self) -> PostgresAccessStore:
-        return PostgresAccessStore(self.connections())
+    def access(self) -> AccessStore:
+        return AccessStore(PostgresSessions(self.connections()))
 
     def audit_chain(self) -> PostgresAuditChainStore:
         return PostgresAuditChainStore(self.connections())

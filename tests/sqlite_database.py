@@ -11,14 +11,15 @@ from typing import Any
 
 import apsw
 
+from hourbell.store.access import AccessStore
+from hourbell.store.control import ControlStore
 from hourbell.store.migrations import Migration
-from hourbell.store.sqlite.access import SqliteAccessStore
+from hourbell.store.secrets import SecretStore
 from hourbell.store.sqlite.audit_chain import SqliteAuditChainStore
-from hourbell.store.sqlite.control import SqliteControlStore
 from hourbell.store.sqlite.engine import SqliteEngineStore
 from hourbell.store.sqlite.lists import SqliteListStore
 from hourbell.store.sqlite.migrate import migrate
-from hourbell.store.sqlite.secrets import SqliteSecretStore
+from hourbell.store.sqlite.session import SqliteSessions
 from hourbell.store.sqlite.values import rows_of
 from hourbell.store.sqlite.writer import Inline, Runner, Threaded
 
@@ -74,17 +75,17 @@ class SqliteDatabase:
     def engine(self) -> SqliteEngineStore:
         return SqliteEngineStore(self.runner())
 
-    def control(self) -> SqliteControlStore:
-        return SqliteControlStore(self.runner())
+    def control(self) -> ControlStore:
+        return ControlStore(SqliteSessions(self.runner()))
 
-    def secrets(self) -> SqliteSecretStore:
-        return SqliteSecretStore(self.runner())
+    def secrets(self) -> SecretStore:
+        return SecretStore(SqliteSessions(self.runner()))
 
     def lists(self) -> SqliteListStore:
         return SqliteListStore(self.runner())
 
-    def access(self) -> SqliteAccessStore:
-        return SqliteAccessStore(self.runner())
+    def access(self) -> AccessStore:
+        return AccessStore(SqliteSessions(self.runner()))
 
     def audit_chain(self) -> SqliteAuditChainStore:
         return SqliteAuditChainStore(self.runner())

@@ -8,6 +8,7 @@ import pytest
 from hourbell.core.job_body import parse_job
 from hourbell.core.plan import plan
 from hourbell.sql import Statement, insert_job
+from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
 from tests.contract.steps import BY, MINUTE, PASS, SECOND, T0, a_job, add_job
@@ -145,7 +146,7 @@ async def test_a_taken_name_can_be_ignored(database: Database, control: ControlS
 
 async def test_a_deleted_job_does_not_take_its_name(database: Database, control: ControlStore) -> None:
     job = await add_job(control)
-    await control.delete_job(job.id, T0, BY)
+    await control.delete_job(job.id, Actor(BY, T0))
     await execute(database, BODY)
 
     assert len(await database.rows("jobs")) == 2
@@ -174,7 +175,7 @@ async def test_a_replaced_job_that_somebody_paused_stays_paused(database: Databa
     await execute(database, BODY)
     job = await control.get_job("job")
     assert job is not None
-    await control.pause_job(job.id, T0, BY, note="tea", until=None, cancel_waiting=False)
+    await control.pause_job(job.id, Actor(BY, T0), note="tea", until=None, cancel_waiting=False)
 
     await execute(database, BODY | {"description": "new"}, if_exists="replace")
 

@@ -10,6 +10,7 @@ from hourbell.core.plan import plan
 from hourbell.core.policies import Delivery, Overlap, Priority
 from hourbell.core.run import manual_run_id
 from hourbell.sql import Statement, trigger_job
+from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, Wake
 from hourbell.store.control import ControlStore
 from tests.contract.steps import BY, HOUR, MINUTE, PASS, T0, add_job
@@ -39,7 +40,7 @@ async def test_a_run_is_what_control_makes(
     database: Database, control: ControlStore, policies: dict[str, Any], payload: object
 ) -> None:
     job = await add_job(control, **policies)
-    await control.trigger_job(job.id, job.id, T0, payload, BY)
+    await control.trigger_job(job.id, job.id, Actor(BY, T0), payload)
     await execute(database, payload=payload)
 
     by_control, by_sql = await database.rows("runs", "planned_at")
@@ -56,7 +57,7 @@ async def test_a_key_makes_the_run_that_control_makes(database: Database, contro
     job = await add_job(control)
     await execute(database, key=key)
     await execute(database, key=key)
-    await control.trigger_job(job.id, manual_run_id(job.id, key), T0, None, BY)
+    await control.trigger_job(job.id, manual_run_id(job.id, key), Actor(BY, T0))
 
     assert [run["id"] for run in await database.rows("runs")] == [manual_run_id(job.id, key)]
 
@@ -103,7 +104,7 @@ async def test_a_job_in_error_is_an_error(database: Database, store: EngineStore
 
 async def test_a_deleted_job_is_not_there(database: Database, control: ControlStore) -> None:
     job = await add_job(control)
-    await control.delete_job(job.id, T0, BY)
+    await control.delete_job(job.id, Actor(BY, T0))
 
     with pytest.raises(Exception, match="there is no job named job"):
         await execute(database)
@@ -136,7 +137,7 @@ async def test_an_open_transaction_keeps_nobody_from_planning_or_changing_the_jo
     async with user.transaction():
         await user.execute(statement.text, *statement.parameters)
         assert (await store.plan_due(T0 + MINUTE, PASS, plan)).runs == 1
-        await control.pause_job(job.id, T0 + MINUTE, BY, note="", until=None, cancel_waiting=False)
+        await control.pause_job(job.id, Actor(BY, T0 + MINUTE), note="", until=None, cancel_waiting=False)
         assert len(await postgres.rows("runs")) == 1
     await user.close()
 

@@ -16,7 +16,7 @@ from hourbell.engine.heartbeat import HeartbeatResult
 from hourbell.ids import new_id
 from hourbell.private_files import close_command, exposed_files
 from hourbell.settings import Settings
-from hourbell.store.base import StoreUnavailable
+from hourbell.store.errors import StoreUnavailable
 from hourbell.targets.base import Target
 from hourbell.wiring import Stores
 

@@ -32,7 +32,8 @@ from hourbell.engine.engine import Engine
 from hourbell.metrics import Metrics
 from hourbell.node import Node, prepare, warn_at_start
 from hourbell.settings import Address, Settings, SettingsError
-from hourbell.store.base import Backlog, StoreLost, StoreReadOnly, StoreUnavailable, StoreUnwritable
+from hourbell.store.base import Backlog
+from hourbell.store.errors import StoreLost, StoreReadOnly, StoreUnavailable, StoreUnwritable
 from hourbell.wiring import (
     Stores,
     build_access,

@@ -37,9 +37,10 @@ from hourbell.sealing import KeyRing, make_key_file, parse_keys
 from hourbell.settings import DEFAULT, Settings, SettingsError, servers_of
 from hourbell.store.access import AccessStore
 from hourbell.store.audit_chain import AuditChainStore, Verdict, verify_chain
-from hourbell.store.base import LIVE_FOR, EngineStore, StoreLost, StoreUnavailable, TransactionStore
+from hourbell.store.base import LIVE_FOR, EngineStore, TransactionStore
 from hourbell.store.control import ControlStore
 from hourbell.store.doctor import DoctorStore, Examined, Expectations, compare_clocks, examine
+from hourbell.store.errors import StoreLost, StoreUnavailable
 from hourbell.store.lists import ListStore
 from hourbell.store.migrations import Migration, MigrationError, load_migrations, pending
 from hourbell.store.secrets import SecretStore
@@ -85,21 +86,20 @@ def open_stores(settings: Settings, *, on_lost: Callable[[StoreLost], None] = la
 
 
 def _open_postgres(settings: Settings) -> Stores:
-    from hourbell.store.postgres.access import PostgresAccessStore
     from hourbell.store.postgres.audit_chain import PostgresAuditChainStore
     from hourbell.store.postgres.connections import Connections
-    from hourbell.store.postgres.control import PostgresControlStore
     from hourbell.store.postgres.engine import PostgresEngineStore
     from hourbell.store.postgres.function_connections import FunctionConnections
     from hourbell.store.postgres.lists import PostgresListStore
     from hourbell.store.postgres.migrate import migrate, status
-    from hourbell.store.postgres.secrets import PostgresSecretStore
+    from hourbell.store.postgres.session import PostgresSessions
     from hourbell.store.postgres.transactions import PostgresTransactionStore, SeparateLogin
     from hourbell.store.postgres.warming import warm_up
 
     location = settings.database.location
     engine = Connections(location, size=6, by_key=True, warm_up=warm_up)
     control = Connections(location, size=4)
+    sessions = PostgresSessions(control)
     heartbeat = Connections(location, size=1, timeout=settings.lease.total_seconds() / 8, by_key=True)
     separate = SeparateLogin(engine, lambda: os.urandom(32)) if settings.sql_database_url else None
     functions = PostgresTransactionStore(
@@ -114,10 +114,10 @@ def _open_postgres(settings: Settings) -> Stores:
     return Stores(
         engine=PostgresEngineStore(engine),
         heartbeat=PostgresEngineStore(heartbeat),
-        control=PostgresControlStore(control),
+        control=ControlStore(sessions),
         lists=PostgresListStore(control),
-        access=PostgresAccessStore(control),
-        secrets=PostgresSecretStore(control),
+        access=AccessStore(sessions),
+        secrets=SecretStore(sessions),
         audit_chain=PostgresAuditChainStore(control),
         transactions=functions,
         migrate=lambda: _told(migrate(control)),
@@ -142,14 +142,12 @@ async def _told(asking: Awaitable[T]) -> T:
 
 
 def _open_sqlite(settings: Settings, on_lost: Callable[[StoreLost], None]) -> Stores:
-    from hourbell.store.sqlite.access import SqliteAccessStore
     from hourbell.store.sqlite.audit_chain import SqliteAuditChainStore
-    from hourbell.store.sqlite.control import SqliteControlStore
     from hourbell.store.sqlite.database_file import DatabaseFile
     from hourbell.store.sqlite.engine import SqliteEngineStore
     from hourbell.store.sqlite.lists import SqliteListStore
     from hourbell.store.sqlite.migrate import migrate, status
-    from hourbell.store.sqlite.secrets import SqliteSecretStore
+    from hourbell.store.sqlite.session import SqliteSessions
     from hourbell.store.sqlite.transactions import SqliteTransactionStore
     from hourbell.store.sqlite.write_check import WriteCheck
     from hourbell.store.sqlite.writer import Apart, Threaded
@@ -161,6 +159,7 @@ def _open_sqlite(settings: Settings, on_lost: Callable[[StoreLost], None]) -> St
     file = DatabaseFile(settings.database.location, on_lost=lose)
     writer = Threaded(file)
     users = Apart(Threaded(file), writer)  # a long list keeps nobody from writing
+    sessions = SqliteSessions(users)
     transactions = SqliteTransactionStore(Threaded(file), elapsed=clock.elapsed)
 
     async def close() -> None:
@@ -170,10 +169,10 @@ def _open_sqlite(settings: Settings, on_lost: Callable[[StoreLost], None]) -> St
     return Stores(
         engine=SqliteEngineStore(writer),
         heartbeat=SqliteEngineStore(Threaded(file)),
-        control=SqliteControlStore(users),
+        control=ControlStore(sessions),
         lists=SqliteListStore(users),
-        access=SqliteAccessStore(users),
-        secrets=SqliteSecretStore(users),
+        access=AccessStore(sessions),
+        secrets=SecretStore(sessions),
         audit_chain=SqliteAuditChainStore(users),
         transactions=transactions,
         migrate=lambda: migrate(writer),

@@ -22,8 +22,9 @@ from hourbell.api.session_cookie import COOKIE, SessionCookies
 from hourbell.control.access import Access
 from hourbell.core.networks import Network
 from hourbell.core.roles import Role
-from hourbell.store.base import Request
-from hourbell.store.sqlite.access import SqliteAccessStore
+from hourbell.store.access import AccessStore
+from hourbell.store.actor import Request
+from hourbell.store.sqlite.session import SqliteSessions
 from tests.sqlite_database import SqliteDatabase
 
 T0 = datetime(2026, 11, 16, 9, tzinfo=UTC)
@@ -47,7 +48,7 @@ async def no_pause(_seconds: float) -> None: ...
 @dataclass
 class House:
     database: SqliteDatabase
-    store: SqliteAccessStore
+    store: AccessStore
     access: Access
     door: Door
     app: FastAPI
@@ -96,10 +97,10 @@ async def open_house(
     is_local: bool = True,
     rate: float = 0,
     pause: Callable[[float], Awaitable[None]] = no_pause,
-    store_class: type[SqliteAccessStore] = SqliteAccessStore,
+    store_class: type[AccessStore] = AccessStore,
 ) -> AsyncIterator[House]:
     async with SqliteDatabase.in_memory() as database:
-        time, store = Time(), store_class(database.runner())
+        time, store = Time(), store_class(SqliteSessions(database.runner()))
         access = Access(store, now=time.now, new_id=uuid4, random_bytes=os.urandom, elapsed=time.elapsed)
         door = Door(
             access=access,

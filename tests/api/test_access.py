@@ -10,6 +10,7 @@ from hourbell.api.cross_site import sign_of_proxy
 from hourbell.core.networks import parse_networks
 from hourbell.core.roles import Role
 from hourbell.core.token_text import token_text
+from hourbell.store.actor import Actor
 from tests.api.house import SAME, House, open_house
 
 pytestmark = pytest.mark.anyio
@@ -246,7 +247,7 @@ async def test_a_revoked_token_is_refused_within_five_seconds_with_its_sessions(
     headers, _ = await house.log_in(text.reveal())
     assert await code_of(house, token=text.reveal()) == (200, None)
     assert await code_of(house, headers=headers) == (200, None)
-    await house.store.revoke_token(token.id, house.time.now(), "another process")
+    await house.store.revoke_token(token.id, Actor("another process", house.time.now()))
     house.time.seconds += 5
 
     assert await code_of(house, token=text.reveal()) == (401, "not_authenticated")

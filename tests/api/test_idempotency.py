@@ -7,9 +7,8 @@ import httpx
 import pytest
 
 from hourbell.core.roles import Role
-from hourbell.store.access import Kept
-from hourbell.store.base import StoreUnavailable
-from hourbell.store.sqlite.access import SqliteAccessStore
+from hourbell.store.access import AccessStore, Kept
+from hourbell.store.errors import StoreUnavailable
 from tests.api.house import House, open_house
 
 pytestmark = pytest.mark.anyio
@@ -156,7 +155,7 @@ async def test_of_calls_at_the_same_time_one_acts_and_all_get_its_answer() -> No
         assert await things(house) == 1
 
 
-class Overtaken(SqliteAccessStore):
+class Overtaken(AccessStore):
     """A look at a key comes just before another call is committed."""
 
     too_early = 0
@@ -179,7 +178,7 @@ async def test_a_call_that_is_overtaken_waits_for_the_answer_of_the_quicker_one(
         assert await things(house) == 1
 
 
-class Forgetful(SqliteAccessStore):
+class Forgetful(AccessStore):
     async def keep_answer(self, key: str, answer: Mapping[str, object]) -> None:  # noqa: ARG002
         raise StoreUnavailable
 

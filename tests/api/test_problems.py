@@ -16,7 +16,7 @@ from hourbell.control.user import NotAllowed
 from hourbell.core.job_body import parse_job
 from hourbell.core.roles import Role
 from hourbell.core.strict_json import parse_json
-from hourbell.store.base import AlreadyAsked, Conflict, StoreUnavailable
+from hourbell.store.errors import AlreadyAsked, Conflict, StoreUnavailable
 
 pytestmark = pytest.mark.anyio
 CANARY = "canary-4711"

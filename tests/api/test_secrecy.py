@@ -13,6 +13,7 @@ import pytest
 from hourbell.api.session_cookie import COOKIE
 from hourbell.core.roles import Role
 from hourbell.sealing import Plain
+from hourbell.store.actor import Actor
 from tests.api.document import distinct_operations
 from tests.api.whole import HOOK, Whole, a_job, whole_api
 from tests.backends import ONE_IN_A_FILE
@@ -81,7 +82,7 @@ class Canaries:
         await self.ask("POST", f"{JOBS}/made/rotate-secret", headers={"Idempotency-Key": "r2"})
         secrets = self.api.control.secrets
         assert secrets is not None
-        await secrets.put("given", "header:Authorization", Plain(HEADER), self.api.time.now(), "test")
+        await secrets.put("given", "header:Authorization", Plain(HEADER), Actor("test", self.api.time.now()))
         run = (await self.ask("POST", f"{JOBS}/given/trigger")).json()["run_id"]
         await self.ask("POST", f"/api/v1/runs/{run}/cancel")
         await self.ask("PATCH", f"{JOBS}/given", json={"description": "changed"})

@@ -15,8 +15,10 @@ from hourbell.core.run import NewRun, Run
 from hourbell.core.schedule import Occurrence
 from hourbell.core.settle import Outcome, Settlement, Succeeded, settle, settle_lost
 from hourbell.core.target import lane_of
-from hourbell.store.base import Conflict, EngineStore, Node, Saved, Settled, Want
+from hourbell.store.actor import Actor
+from hourbell.store.base import EngineStore, Node, Saved, Settled, Want
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict
 
 SECOND, MINUTE, HOUR, DAY = (timedelta(**{unit: 1}) for unit in ("seconds", "minutes", "hours", "days"))
 T0 = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -32,7 +34,7 @@ def a_job(name: str = "job", schedule: str = "* * * * *", lane: str = "a", **mor
 
 async def add_job(control: ControlStore, name: str = "job", *, now: datetime = T0, **more: Any) -> Job:
     """A job that fires every minute, made at T0."""
-    return await control.create_job(a_job(name, **more), uuid4(), now, BY)
+    return (await control.create_job(a_job(name, **more), uuid4(), Actor(BY, now))).job
 
 
 async def add_backlog(control: ControlStore, name: str = "job", **more: Any) -> Job:

@@ -7,8 +7,9 @@ import pytest
 
 from hourbell.core.roles import Role
 from hourbell.store.access import AccessStore, EndedSession, Token
-from hourbell.store.base import AlreadyAsked, Request
+from hourbell.store.actor import Actor, Request
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import AlreadyAsked
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, a_job
 from tests.database import Database
 
@@ -22,7 +23,7 @@ def a_token(name: str = "ci", **more: object) -> Token:
 
 async def test_a_token_is_found_by_its_digest_and_by_its_id(access: AccessStore) -> None:
     token = a_token()
-    await access.add_token(token, DIGEST, BY)
+    await access.add_token(token, DIGEST, Actor(BY, token.created_at))
 
     assert await access.token_by_digest(DIGEST) == token
     assert await access.token(token.id) == token
@@ -31,16 +32,18 @@ async def test_a_token_is_found_by_its_digest_and_by_its_id(access: AccessStore)
 
 async def test_tokens_are_listed_newest_first(access: AccessStore) -> None:
     for number in range(3):
-        await access.add_token(a_token(f"token-{number}", created_at=T0 + number * MINUTE), bytes([number]), BY)
+        await access.add_token(
+            a_token(f"token-{number}", created_at=T0 + number * MINUTE), bytes([number]), Actor(BY, T0)
+        )
 
     assert [token.name for token in await access.tokens()] == ["token-2", "token-1", "token-0"]
 
 
 async def test_a_revoked_token_is_shown_but_not_valid(access: AccessStore) -> None:
     token = a_token()
-    await access.add_token(token, DIGEST, BY)
+    await access.add_token(token, DIGEST, Actor(BY, token.created_at))
 
-    assert await access.revoke_token(token.id, T0 + HOUR, BY)
+    assert await access.revoke_token(token.id, Actor(BY, T0 + HOUR))
     found = await access.token_by_digest(DIGEST)
     assert found == replace(token, revoked_at=T0 + HOUR)
     assert not found.is_valid(T0 + HOUR)
@@ -48,36 +51,36 @@ async def test_a_revoked_token_is_shown_but_not_valid(access: AccessStore) -> No
 
 async def test_a_token_is_revoked_once(access: AccessStore, database: Database) -> None:
     token = a_token()
-    await access.add_token(token, DIGEST, BY)
-    await access.revoke_token(token.id, T0 + HOUR, BY)
+    await access.add_token(token, DIGEST, Actor(BY, token.created_at))
+    await access.revoke_token(token.id, Actor(BY, T0 + HOUR))
 
-    assert not await access.revoke_token(token.id, T0 + 2 * HOUR, BY)
-    assert not await access.revoke_token(uuid4(), T0 + 2 * HOUR, BY)
+    assert not await access.revoke_token(token.id, Actor(BY, T0 + 2 * HOUR))
+    assert not await access.revoke_token(uuid4(), Actor(BY, T0 + 2 * HOUR))
     assert [row["action"] for row in await database.rows("audit")] == ["token.create", "token.revoke"]
 
 
 async def test_access_is_open_until_a_token_was_made_and_stays_closed_however_it_ends(access: AccessStore) -> None:
     assert await access.is_open()
     expired, revoked = a_token(expires_at=T0 + HOUR), a_token(expires_at=None)
-    await access.add_token(expired, b"1", BY)
+    await access.add_token(expired, b"1", Actor(BY, expired.created_at))
     assert not await access.is_open()
-    await access.add_token(revoked, b"2", BY)
-    await access.revoke_token(revoked.id, T0, BY)
-    await access.revoke_token(expired.id, T0 + DAY, BY)
+    await access.add_token(revoked, b"2", Actor(BY, revoked.created_at))
+    await access.revoke_token(revoked.id, Actor(BY, T0))
+    await access.revoke_token(expired.id, Actor(BY, T0 + DAY))
 
     assert not await access.is_open()
 
 
 async def test_access_is_opened_when_no_token_is_valid_any_more(access: AccessStore, database: Database) -> None:
     expired, unlimited = a_token(expires_at=T0 + HOUR), a_token(expires_at=None)
-    await access.add_token(expired, b"1", BY)
-    await access.add_token(unlimited, b"2", BY)
-    assert await access.open_access(T0, BY) == 2
-    await access.revoke_token(unlimited.id, T0, BY)
-    assert (await access.open_access(T0, BY), await access.is_open()) == (1, False)
+    await access.add_token(expired, b"1", Actor(BY, expired.created_at))
+    await access.add_token(unlimited, b"2", Actor(BY, unlimited.created_at))
+    assert await access.open_access(Actor(BY, T0)) == 2
+    await access.revoke_token(unlimited.id, Actor(BY, T0))
+    assert (await access.open_access(Actor(BY, T0)), await access.is_open()) == (1, False)
 
-    assert (await access.open_access(T0 + HOUR, BY), await access.is_open()) == (0, True)
-    assert (await access.open_access(T0 + HOUR, BY), await access.is_open()) == (0, True)
+    assert (await access.open_access(Actor(BY, T0 + HOUR)), await access.is_open()) == (0, True)
+    assert (await access.open_access(Actor(BY, T0 + HOUR)), await access.is_open()) == (0, True)
     found = await access.token(expired.id)
     assert found is not None
     assert found.revoked_at == T0 + HOUR
@@ -89,11 +92,11 @@ async def test_access_is_opened_when_no_token_is_valid_any_more(access: AccessSt
 
 
 async def test_the_next_token_closes_access_and_its_end_does_not_open_it(access: AccessStore) -> None:
-    await access.open_access(T0, BY)
+    await access.open_access(Actor(BY, T0))
     token = a_token()
-    await access.add_token(token, b"1", BY)
+    await access.add_token(token, b"1", Actor(BY, token.created_at))
     assert not await access.is_open()
-    await access.revoke_token(token.id, T0 + HOUR, BY)
+    await access.revoke_token(token.id, Actor(BY, T0 + HOUR))
 
     assert not await access.is_open()
 
@@ -103,8 +106,8 @@ async def test_the_digests_of_valid_tokens_are_read_newest_first(access: AccessS
     for number, token in enumerate(
         [a_token(), a_token(expires_at=T0 + HOUR), a_token(expires_at=None, created_at=T0 + MINUTE), revoked]
     ):
-        await access.add_token(token, bytes([number]), BY)
-    await access.revoke_token(revoked.id, T0, BY)
+        await access.add_token(token, bytes([number]), Actor(BY, token.created_at))
+    await access.revoke_token(revoked.id, Actor(BY, T0))
 
     assert await access.valid_digests(T0 + HOUR, 10) == [b"\x02", b"\x00"]
     assert await access.valid_digests(T0 + HOUR, 1) == [b"\x02"]
@@ -116,7 +119,7 @@ async def test_a_session_is_ended_once_and_forgotten_when_it_has_expired(
     token, ids = uuid4(), [uuid4() for _ in range(3)]
     assert not await access.is_session_ended(ids[0])
     for number, each in enumerate([*ids, ids[0]]):
-        await access.end_session(EndedSession(each, token, T0 + number * HOUR), T0, BY, request=Request("call"))
+        await access.end_session(EndedSession(each, token, T0 + number * HOUR), Actor(BY, T0, Request("call")))
 
     assert [await access.is_session_ended(each) for each in ids] == [True] * 3
     assert [(row["action"], row["subject"]) for row in await database.rows("audit")] == [
@@ -128,8 +131,8 @@ async def test_a_session_is_ended_once_and_forgotten_when_it_has_expired(
 
 async def test_the_last_use_of_a_token_never_goes_back(access: AccessStore, database: Database) -> None:
     one, other = a_token(), a_token()
-    await access.add_token(one, b"1", BY)
-    await access.add_token(other, b"2", BY)
+    await access.add_token(one, b"1", Actor(BY, one.created_at))
+    await access.add_token(other, b"2", Actor(BY, other.created_at))
     await access.touch_tokens({one.id: T0 + HOUR, other.id: T0 + MINUTE, uuid4(): T0})
     await access.touch_tokens({one.id: T0, other.id: T0 + HOUR})
     await access.touch_tokens({})
@@ -141,7 +144,7 @@ async def test_the_last_use_of_a_token_never_goes_back(access: AccessStore, data
 async def test_the_audit_says_what_token_was_made_but_not_its_digest(access: AccessStore, database: Database) -> None:
     token = a_token()
     request = Request("request-1", UUID(int=9), "192.0.2.1")
-    await access.add_token(token, DIGEST, BY, request=request)
+    await access.add_token(token, DIGEST, Actor(BY, token.created_at, request))
 
     [row] = await database.rows("audit")
     assert (row["actor"], row["action"], row["subject"]) == (BY, "token.create", str(token.id))
@@ -151,19 +154,19 @@ async def test_the_audit_says_what_token_was_made_but_not_its_digest(access: Acc
 
 async def test_a_key_adds_and_revokes_once(access: AccessStore, database: Database) -> None:
     token = a_token()
-    await access.add_token(token, DIGEST, BY, request=Request(key="add"))
-    await access.revoke_token(token.id, T0, BY, request=Request(key="revoke"))
+    await access.add_token(token, DIGEST, Actor(BY, token.created_at, Request(key="add")))
+    await access.revoke_token(token.id, Actor(BY, T0, Request(key="revoke")))
 
     with pytest.raises(AlreadyAsked):
-        await access.add_token(a_token(), b"2", BY, request=Request(key="add"))
+        await access.add_token(a_token(), b"2", Actor(BY, T0, Request(key="add")))
     with pytest.raises(AlreadyAsked):
-        await access.revoke_token(token.id, T0, BY, request=Request(key="revoke"))
+        await access.revoke_token(token.id, Actor(BY, T0, Request(key="revoke")))
     assert (len(await access.tokens()), len(await database.rows("audit"))) == (1, 2)
 
 
 async def test_an_answer_is_kept_under_the_key_of_its_change(access: AccessStore, control: ControlStore) -> None:
     request = Request(key="key", fingerprint=b"\x00print")
-    await control.create_job(a_job(), uuid4(), T0, BY, request=request)
+    await control.create_job(a_job(), uuid4(), Actor(BY, T0, request))
     before = await access.kept("key")
     await access.keep_answer("key", {"status": 201, "body": {"name": "é"}})
 
@@ -183,7 +186,7 @@ async def test_an_answer_without_a_change_is_not_kept(access: AccessStore) -> No
 async def test_old_keys_are_forgotten_in_batches(access: AccessStore) -> None:
     for number in range(4):
         made = a_token(created_at=T0 + number * HOUR)
-        await access.add_token(made, bytes([number]), BY, request=Request(key=f"key-{number}"))
+        await access.add_token(made, bytes([number]), Actor(BY, made.created_at, Request(key=f"key-{number}")))
 
     counts = [await access.forget_kept(T0 + 3 * HOUR, 2) for _ in range(3)]
     assert counts == [2, 1, 0]

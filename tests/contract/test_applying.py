@@ -9,9 +9,10 @@ import pytest
 
 from hourbell.core.job import Definition
 from hourbell.sealing import Sealed
-from hourbell.store.base import Conflict
+from hourbell.store.actor import Actor
 from hourbell.store.bundles import Applied, Bundle, JobEntry, NewSecret
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict
 from tests.contract.steps import BY, HOUR, T0, a_job, add_job
 from tests.database import Database
 
@@ -30,7 +31,7 @@ def a_bundle(*definitions: Definition, **more: Any) -> Bundle:
 
 async def bring(control: ControlStore, *definitions: Definition, **more: Any) -> Applied:
     bundle = a_bundle(*definitions, **{name: more.pop(name) for name in ("prune", "take_over") if name in more})
-    return await control.apply_jobs(bundle, more.pop("now", LATER), BY, **more)
+    return await control.apply_jobs(bundle, Actor(BY, more.pop("now", LATER)), **more)
 
 
 def results(applied: Applied) -> dict[str, str]:
@@ -134,7 +135,7 @@ async def test_a_state_changes_with_every_job_it_looked_at(database: Database) -
 
     first = await bring(control, a_file_job("one"), prune=True, dry_run=True)
     again = await bring(control, a_file_job("one"), prune=True, dry_run=True)
-    await control.pause_job(job.id, LATER, BY, note="", until=None, cancel_waiting=False)
+    await control.pause_job(job.id, Actor(BY, LATER), note="", until=None, cancel_waiting=False)
     changed = await bring(control, a_file_job("one"), prune=True, dry_run=True)
 
     assert first.state == again.state != changed.state
@@ -147,7 +148,7 @@ async def test_an_operators_pause_stays_and_the_owners_own_ends(database: Databa
     )
     operators = made.jobs[0].after
     assert operators is not None
-    await control.pause_job(operators.id, T0, BY, note="hands off", until=None, cancel_waiting=False)
+    await control.pause_job(operators.id, Actor(BY, T0), note="hands off", until=None, cancel_waiting=False)
     await bring(control, a_file_job("by-file", enabled=False), now=T0)
 
     await bring(control, *(a_file_job(name, schedule="@hourly") for name in ("by-operator", "by-file", "born-paused")))
@@ -177,19 +178,21 @@ async def test_secrets_come_and_go_with_the_bundle(database: Database) -> None:
     entry = JobEntry(a_file_job("job"), uuid4())
     sealed = Sealed(uuid4(), entry.job_id, "signing", "k", b"one")
     refused = Bundle([entry, JobEntry(a_file_job("job"), uuid4())], "file", SOURCE)
-    await control.apply_jobs(refused, T0, BY, secrets=[NewSecret(sealed, T0, T0)])
+    await control.apply_jobs(refused, Actor(BY, T0), secrets=[NewSecret(sealed, T0, T0)])
     assert await secrets.sealed_secrets([entry.job_id], T0) == []
 
-    planned = await control.apply_jobs(Bundle([entry], "file", SOURCE), T0, BY, secrets=[NewSecret(sealed, T0, T0)])
+    planned = await control.apply_jobs(
+        Bundle([entry], "file", SOURCE), Actor(BY, T0), secrets=[NewSecret(sealed, T0, T0)]
+    )
     other = Sealed(uuid4(), entry.job_id, "signing", "k", b"two")
     await control.apply_jobs(
-        Bundle([entry], "file", SOURCE), LATER, BY, secrets=[NewSecret(other, LATER + HOUR, LATER + HOUR)]
+        Bundle([entry], "file", SOURCE), Actor(BY, LATER), secrets=[NewSecret(other, LATER + HOUR, LATER + HOUR)]
     )
 
     found = await secrets.sealed_secrets([entry.job_id], LATER)
     assert [each.sealed for each in found] == [b"two", b"one"]
     assert await secrets.sealed_secrets([entry.job_id], LATER + HOUR) == [other]
-    later = await control.apply_jobs(Bundle([entry], "file", SOURCE), LATER, BY, dry_run=True)
+    later = await control.apply_jobs(Bundle([entry], "file", SOURCE), Actor(BY, LATER), dry_run=True)
     assert later.state != planned.state
 
 

@@ -12,8 +12,9 @@ import pytest
 
 from hourbell.core.audit_chain import GRACE, LATE, AuditedChange, Link, SealKeys, extend_chain
 from hourbell.core.schedule import TZDATA_VERSION
+from hourbell.store.actor import Actor, Request
 from hourbell.store.audit_chain import PAGE_BYTES, AuditChainStore, Extended, Verdict, verify_chain
-from hourbell.store.base import Node, Request
+from hourbell.store.base import Node
 from hourbell.store.control import ControlStore
 from hourbell.store.doctor import DoctorStore, Expectations, examine
 from hourbell.store.lists import ListStore
@@ -169,8 +170,8 @@ async def test_the_same_rows_have_the_same_hashes_on_every_database(postgres: Po
 async def hashes_of_a_history(database: Database) -> list[str]:
     control, call = database.control(), Request(id="r", token_id=UUID(int=9), ip="192.0.2.1")
     payload = {"z": 1.0, "a": [1e22, 1e300, -2.5e-9, 2**70, "é", None], "aa": {"b": 1, "a": 0.1}}
-    job = await control.create_job(a_job(payload=payload), UUID(int=7), T0, BY, request=call)
-    await control.trigger_job(job.id, UUID(int=8), T0, None, BY)
+    job = (await control.create_job(a_job(payload=payload), UUID(int=7), Actor(BY, T0, call))).job
+    await control.trigger_job(job.id, UUID(int=8), Actor(BY, T0))
     return [link.hash for link in await extend_all(database.audit_chain())]
 
 
@@ -191,7 +192,7 @@ async def test_a_batch_of_large_rows_is_small(chain: AuditChainStore, control: C
     job = await add_job(control)
     for number in range(4):
         text = str(number) * PAGE_BYTES
-        await control.edit_job(job.id, lambda job, text=text: changed(job, description=text), T0, BY)  # type: ignore[misc]
+        await control.edit_job(job.id, lambda job, text=text: changed(job, description=text), Actor(BY, T0))  # type: ignore[misc]
 
     sizes = []
     while links := (await extend(chain)).links:

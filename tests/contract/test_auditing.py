@@ -11,9 +11,11 @@ import pytest
 from hourbell.core.plan import plan
 from hourbell.core.settle import Failed
 from hourbell.sealing import Sealed
-from hourbell.store.base import AlreadyAsked, Conflict, EngineStore, Request
+from hourbell.store.actor import Actor, Request
+from hourbell.store.base import EngineStore
 from hourbell.store.bundles import JobEntry, NewSecret
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import AlreadyAsked, Conflict
 from tests.contract.steps import (
     BY,
     HOUR,
@@ -49,28 +51,28 @@ class Case:
 Verb = Callable[[Case, Request], Awaitable[Any]]
 OCCURRENCE = occurrence(T0 - MINUTE)
 VERBS: dict[str, Verb] = {
-    "job.create": lambda case, call: case.control.create_job(a_job("new"), NEW, LATER, BY, request=call),
+    "job.create": lambda case, call: case.control.create_job(a_job("new"), NEW, Actor(BY, LATER, call)),
     "job.edit": lambda case, call: case.control.edit_job(
-        case.job_id, lambda job: changed(job, description="new"), LATER, BY, request=call
+        case.job_id, lambda job: changed(job, description="new"), Actor(BY, LATER, call)
     ),
     "job.pause": lambda case, call: case.control.pause_job(
-        case.job_id, LATER, BY, note="", until=None, cancel_waiting=True, request=call
+        case.job_id, Actor(BY, LATER, call), note="", until=None, cancel_waiting=True
     ),
-    "job.resume": lambda case, call: case.control.resume_job(case.job_id, LATER, BY, catch_up=False, request=call),
-    "job.delete": lambda case, call: case.control.delete_job(case.job_id, LATER, BY, request=call),
-    "job.trigger": lambda case, call: case.control.trigger_job(case.job_id, NEW, LATER, None, BY, request=call),
+    "job.resume": lambda case, call: case.control.resume_job(case.job_id, Actor(BY, LATER, call), catch_up=False),
+    "job.delete": lambda case, call: case.control.delete_job(case.job_id, Actor(BY, LATER, call)),
+    "job.trigger": lambda case, call: case.control.trigger_job(case.job_id, NEW, Actor(BY, LATER, call)),
     "job.backfill": lambda case, call: case.control.backfill_job(
-        case.job_id, [OCCURRENCE], LATER, BY, spacing=MINUTE, pruned_until=None, request=call
+        case.job_id, [OCCURRENCE], Actor(BY, LATER, call), spacing=MINUTE, pruned_until=None
     ),
-    "job.import": lambda case, call: case.control.import_jobs([JobEntry(a_job("new"), NEW)], LATER, BY, request=call),
-    "job.prune": lambda case, call: case.control.prune_jobs(NEW, "api", "", LATER, BY, limit=10, request=call),
-    "run.replay": lambda case, call: case.control.replay_run(case.failed, NEW, LATER, BY, request=call),
-    "run.cancel": lambda case, call: case.control.cancel_run(case.waiting, LATER, BY, request=call),
-    "run.discard": lambda case, call: case.control.discard_run(case.failed, LATER, BY, request=call),
+    "job.import": lambda case, call: case.control.import_jobs([JobEntry(a_job("new"), NEW)], Actor(BY, LATER, call)),
+    "job.prune": lambda case, call: case.control.prune_jobs(NEW, "api", "", Actor(BY, LATER, call), limit=10),
+    "run.replay": lambda case, call: case.control.replay_run(case.failed, NEW, Actor(BY, LATER, call)),
+    "run.cancel": lambda case, call: case.control.cancel_run(case.waiting, Actor(BY, LATER, call)),
+    "run.discard": lambda case, call: case.control.discard_run(case.failed, Actor(BY, LATER, call)),
     "secret.put": lambda case, call: case.secrets.put_secret(
-        NewSecret(a_secret(case.job_id), LATER, LATER), LATER, BY, request=call
+        NewSecret(a_secret(case.job_id), LATER, LATER), Actor(BY, LATER, call)
     ),
-    "secret.remove": lambda case, call: case.secrets.remove_secret(case.job_id, "signing", LATER, BY, request=call),
+    "secret.remove": lambda case, call: case.secrets.remove_secret(case.job_id, "signing", Actor(BY, LATER, call)),
 }
 SUBJECTS = {"job.create": NEW, "job.import": "jobs", "job.prune": NEW}
 
@@ -85,7 +87,7 @@ async def case(store: EngineStore, control: ControlStore, database: Database) ->
     [run] = await claim(store, now=T0 + MINUTE)
     await finish(store, [run], Failed("no", retryable=False))
     [waiting] = [row["id"] for row in await database.rows("runs") if row["state"] == "pending"]
-    await database.secrets().put_secret(NewSecret(a_secret(job.id), T0, T0), T0, BY)
+    await database.secrets().put_secret(NewSecret(a_secret(job.id), T0, T0), Actor(BY, T0))
     return Case(database, job.id, run.id, waiting)
 
 
@@ -139,16 +141,16 @@ async def test_asking_a_run_to_stop_twice_is_audited_once(
     [run] = await claim(store)
 
     for _ in range(2):
-        await control.cancel_run(run.id, LATER, BY)
+        await control.cancel_run(run.id, Actor(BY, LATER))
     assert [row["action"] for row in await database.rows("audit", "id")] == ["job.create", "run.cancel"]
 
 
 async def test_a_change_that_is_refused_leaves_its_key_free(control: ControlStore, database: Database) -> None:
     await add_job(control)
     with pytest.raises(Conflict):
-        await control.create_job(a_job(), uuid4(), T0, BY, request=CALL)
+        await control.create_job(a_job(), uuid4(), Actor(BY, T0, CALL))
 
-    assert (await control.create_job(a_job("other"), NEW, T0, BY, request=CALL)).id == NEW
+    assert ((await control.create_job(a_job("other"), NEW, Actor(BY, T0, CALL))).job).id == NEW
     assert len(await database.rows("audit")) == 2
 
 
@@ -156,7 +158,7 @@ async def test_two_at_the_same_time_under_one_key_are_one_change(control: Contro
     job = await add_job(control)
 
     def trigger(at: datetime) -> Awaitable[object]:
-        return database.control().trigger_job(job.id, uuid4(), at, None, BY, request=CALL)
+        return database.control().trigger_job(job.id, uuid4(), Actor(BY, at, CALL))
 
     answers = await asyncio.gather(trigger(T0), trigger(T0), trigger(T0), return_exceptions=True)
     assert sorted(type(answer).__name__ for answer in answers) == ["AlreadyAsked", "AlreadyAsked", "Run"]
@@ -175,12 +177,12 @@ async def test_what_the_audit_keeps_says_what_was_made(case: Case) -> None:
 
 
 async def test_the_key_of_many_changes_is_taken_once(control: ControlStore, database: Database) -> None:
-    await control.take_key(Request(key="k"), T0)
+    await control.take_key(Actor(BY, T0, Request(key="k")))
 
     with pytest.raises(AlreadyAsked):
-        await control.take_key(Request(key="k"), T0)
-    await control.take_key(Request(), T0)
-    await control.take_key(Request(), T0)
+        await control.take_key(Actor(BY, T0, Request(key="k")))
+    await control.take_key(Actor(BY, T0, Request()))
+    await control.take_key(Actor(BY, T0, Request()))
 
     assert (len(await database.rows("idempotency")), await database.rows("audit")) == (1, [])
 
@@ -231,7 +233,7 @@ async def test_a_job_updated_by_sql_and_then_by_a_call_has_a_line_for_each(
 ) -> None:
     job = await add_job(control, description="first")
     await database.sql("update hourbell.jobs set description = 'second'")
-    await control.edit_job(job.id, lambda job: changed(job, description="third"), LATER, BY)
+    await control.edit_job(job.id, lambda job: changed(job, description="third"), Actor(BY, LATER))
 
     assert await unasked(database) == [("sql", "job.edit", "first True", "second True")]
     assert [row["actor"] for row in await database.rows("audit")] == [BY, "sql", BY]
@@ -241,7 +243,7 @@ async def test_a_pause_that_ends_by_itself_has_a_line(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     job = await add_job(control, description="first")
-    await control.pause_job(job.id, T0, BY, note="", until=T0 + HOUR, cancel_waiting=False)
+    await control.pause_job(job.id, Actor(BY, T0), note="", until=T0 + HOUR, cancel_waiting=False)
     await store.plan_due(T0 + HOUR, PASS, plan)
     await store.plan_due(T0 + 2 * HOUR, PASS, plan)
 

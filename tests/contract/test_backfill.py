@@ -7,8 +7,10 @@ import pytest
 
 from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority, Rank
 from hourbell.core.run import scheduled_run_id
-from hourbell.store.base import Conflict, EngineStore
+from hourbell.store.actor import Actor
+from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict
 from hourbell.store.lists import ListStore
 from tests.contract.steps import (
     BY,
@@ -44,7 +46,7 @@ async def backfill(
     pruned_until: datetime | None = None,
 ) -> list[UUID]:
     wanted = [occurrence(at) for at in instants]
-    return await control.backfill_job(job_id, wanted, NOW, BY, spacing=spacing, pruned_until=pruned_until)
+    return await control.backfill_job(job_id, wanted, Actor(BY, NOW), spacing=spacing, pruned_until=pruned_until)
 
 
 async def test_a_backfilled_instant_is_a_run_of_its_own_kind(control: ControlStore, database: Database) -> None:
@@ -148,7 +150,7 @@ async def test_a_job_tells_how_far_it_was_pruned(
 ) -> None:
     job = await add_backlog(control)
     await plan_all(store, T0 + 3 * MINUTE)
-    await control.trigger_job(job.id, UUID(int=1), T0 + 4 * MINUTE, None, BY)
+    await control.trigger_job(job.id, UUID(int=1), Actor(BY, T0 + 4 * MINUTE))
     [first, second, third] = [T0 + minutes * MINUTE for minutes in (1, 2, 3)]
     runs = {run.scheduled_at: run for run in await claim(store, now=NOW, free=10)}
     marks = []

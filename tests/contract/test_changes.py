@@ -11,8 +11,10 @@ from hourbell.core.plan import plan
 from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority, RetryPolicy
 from hourbell.core.schedule import ScheduleError
 from hourbell.sealing import Sealed
-from hourbell.store.base import Conflict, EngineStore
+from hourbell.store.actor import Actor
+from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict
 from tests.contract.steps import (
     BY,
     DAY,
@@ -46,7 +48,7 @@ async def instants(database: Database) -> list[datetime]:
 
 
 async def edit(control: ControlStore, job: Job, now: datetime = T0, **changes: object) -> Job:
-    return await control.edit_job(job.id, lambda job: changed(job, **changes), now, BY)
+    return (await control.edit_job(job.id, lambda job: changed(job, **changes), Actor(BY, now))).job
 
 
 async def test_a_new_job_fires_from_now_on(store: EngineStore, control: ControlStore, database: Database) -> None:
@@ -82,7 +84,7 @@ async def test_a_job_is_found_as_it_was_made(control: ControlStore) -> None:
         managed_by="file",
         source="jobs.toml",
     )
-    made = await control.create_job(definition, uuid4(), T0, BY)
+    made = (await control.create_job(definition, uuid4(), Actor(BY, T0))).job
 
     assert made.definition == definition
     assert await control.get_job(made.id) == await control.get_job("every-column") == made
@@ -95,9 +97,9 @@ async def test_a_name_is_taken_once(control: ControlStore) -> None:
 
 
 async def test_making_a_job_again_under_its_id_returns_it(control: ControlStore, database: Database) -> None:
-    made = await control.create_job(a_job(), UUID(int=5), T0, BY)
+    made = (await control.create_job(a_job(), UUID(int=5), Actor(BY, T0))).job
 
-    assert await control.create_job(a_job(), UUID(int=5), T0 + HOUR, BY) == made
+    assert (await control.create_job(a_job(), UUID(int=5), Actor(BY, T0 + HOUR))).job == made
     assert len(await database.rows("job_versions")) == len(await database.rows("audit")) == 1
 
 
@@ -169,7 +171,7 @@ async def test_an_edit_that_drops_the_backlog_records_a_skip(control: ControlSto
     def hourly(job: Job) -> Definition:
         return changed(job, schedule="0 * * * *")
 
-    await control.edit_job(job.id, hourly, T0 + 150 * MINUTE, BY, drop_backlog=True)
+    await control.edit_job(job.id, hourly, Actor(BY, T0 + 150 * MINUTE), drop_backlog=True)
 
     assert len(await instants(database)) == 100
     assert await skips_of(database) == [("edited", 50)]
@@ -179,7 +181,7 @@ async def test_an_edit_expects_a_version(control: ControlStore) -> None:
     job = await add_job(control)
     await edit(control, job, description="first")
 
-    late = control.edit_job(job.id, lambda job: changed(job, description="second"), T0, BY, expect_version=1)
+    late = control.edit_job(job.id, lambda job: changed(job, description="second"), Actor(BY, T0), expect_version=1)
     assert await refusal(late) == "version_mismatch"
 
 
@@ -215,13 +217,15 @@ async def test_a_job_in_error_can_be_seen_mended_and_deleted(
     assert found.error is not None
     mended = await edit(control, job, T0 + HOUR, target={"type": "task", "name": "a"})
     assert (mended.error, mended.plan_at) == (None, T0 + HOUR + MINUTE)
-    await control.delete_job(job.id, T0 + HOUR, BY)
+    await control.delete_job(job.id, Actor(BY, T0 + HOUR))
 
 
 async def test_a_paused_job_plans_nothing_more(store: EngineStore, control: ControlStore, database: Database) -> None:
     job = await add_backlog(control)
 
-    paused = await control.pause_job(job.id, T0 + 2 * MINUTE, BY, note="tea", until=None, cancel_waiting=False)
+    paused = (
+        await control.pause_job(job.id, Actor(BY, T0 + 2 * MINUTE), note="tea", until=None, cancel_waiting=False)
+    ).job
     await plan_all(store, T0 + HOUR)
 
     [row] = await database.rows("jobs")
@@ -232,9 +236,9 @@ async def test_a_paused_job_plans_nothing_more(store: EngineStore, control: Cont
 
 async def test_pausing_may_cancel_what_waits(control: ControlStore, database: Database) -> None:
     job = await add_backlog(control)
-    await control.trigger_job(job.id, uuid4(), T0, None, BY)
+    await control.trigger_job(job.id, uuid4(), Actor(BY, T0))
 
-    await control.pause_job(job.id, T0 + 2 * MINUTE, BY, note="", until=None, cancel_waiting=True)
+    await control.pause_job(job.id, Actor(BY, T0 + 2 * MINUTE), note="", until=None, cancel_waiting=True)
 
     assert [run["state"] for run in await database.rows("runs")] == ["cancelled"] * 3
     [stats] = await database.rows("job_stats")
@@ -247,11 +251,13 @@ async def test_what_is_due_of_a_retired_job_is_a_skip_and_what_waits_may_be_canc
 ) -> None:
     job = await add_backlog(control)
     await plan_all(store, T0 + MINUTE)
-    await control.trigger_job(job.id, uuid4(), T0, None, BY)
+    await control.trigger_job(job.id, uuid4(), Actor(BY, T0))
 
-    retired = await control.retire_job(
-        job.id, T0 + HOUR, BY, note="gone", cancel_waiting=cancel_waiting, expect_version=1
-    )
+    retired = (
+        await control.retire_job(
+            job.id, Actor(BY, T0 + HOUR), note="gone", cancel_waiting=cancel_waiting, expect_version=1
+        )
+    ).job
     await plan_all(store, T0 + 2 * HOUR)
 
     [row] = await database.rows("jobs")
@@ -265,9 +271,9 @@ async def test_resuming_records_what_the_pause_swallowed(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     job = await add_job(control)
-    await control.pause_job(job.id, T0, BY, note="", until=None, cancel_waiting=False)
+    await control.pause_job(job.id, Actor(BY, T0), note="", until=None, cancel_waiting=False)
 
-    resumed = await control.resume_job(job.id, T0 + HOUR, BY, catch_up=False)
+    resumed = (await control.resume_job(job.id, Actor(BY, T0 + HOUR), catch_up=False)).job
     await plan_all(store, T0 + HOUR)
 
     assert (resumed.cursor_at, resumed.next_at) == (T0 + HOUR, T0 + HOUR + MINUTE)
@@ -280,9 +286,9 @@ async def test_resuming_with_catch_up_plans_it_as_missed(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     job = await add_backlog(control)
-    await control.pause_job(job.id, T0, BY, note="", until=None, cancel_waiting=False)
+    await control.pause_job(job.id, Actor(BY, T0), note="", until=None, cancel_waiting=False)
 
-    await control.resume_job(job.id, T0 + 5 * MINUTE, BY, catch_up=True)
+    await control.resume_job(job.id, Actor(BY, T0 + 5 * MINUTE), catch_up=True)
     await plan_all(store, T0 + 5 * MINUTE)
 
     assert (await skips_of(database), len(await instants(database))) == ([], 5)
@@ -291,7 +297,7 @@ async def test_resuming_with_catch_up_plans_it_as_missed(
 async def test_resuming_a_job_that_runs_changes_no_place_in_time(control: ControlStore, database: Database) -> None:
     job = await add_job(control)
 
-    after = await control.resume_job(job.id, T0 + HOUR, BY, catch_up=False)
+    after = (await control.resume_job(job.id, Actor(BY, T0 + HOUR), catch_up=False)).job
 
     assert (after.cursor_at, after.next_at, after.plan_at) == (job.cursor_at, job.next_at, job.plan_at)
     assert await skips_of(database) == []
@@ -303,7 +309,7 @@ async def test_a_deleted_job_is_gone_and_its_history_stays(
     job = await add_job(control)
     await plan_all(store, T0 + MINUTE)
 
-    await control.delete_job(job.id, T0 + MINUTE, BY)
+    await control.delete_job(job.id, Actor(BY, T0 + MINUTE))
 
     assert await control.get_job("job") is None
     assert [run["state"] for run in await database.rows("runs")] == ["cancelled"]
@@ -313,17 +319,17 @@ async def test_a_deleted_job_is_gone_and_its_history_stays(
 
 async def test_what_is_deleted_cannot_be_changed(control: ControlStore) -> None:
     job = await add_job(control)
-    await control.delete_job(job.id, T0, BY)
+    await control.delete_job(job.id, Actor(BY, T0))
 
     assert await refusal(edit(control, job, description="x")) == "no_such_job"
-    assert await refusal(control.delete_job(job.id, T0, BY)) == "no_such_job"
-    assert await refusal(control.trigger_job(job.id, uuid4(), T0, None, BY)) == "no_such_job"
+    assert await refusal(control.delete_job(job.id, Actor(BY, T0))) == "no_such_job"
+    assert await refusal(control.trigger_job(job.id, uuid4(), Actor(BY, T0))) == "no_such_job"
 
 
 async def test_a_triggered_run_is_ready_now_and_moves_no_cursor(control: ControlStore, database: Database) -> None:
     job = await add_job(control, priority=Priority.HIGH, timezone="Asia/Tokyo")
 
-    run = await control.trigger_job(job.id, UUID(int=3), T0 + 30 * SECOND, {"a": 1}, BY)
+    run = await control.trigger_job(job.id, UUID(int=3), Actor(BY, T0 + 30 * SECOND), {"a": 1})
 
     [row] = await database.rows("runs")
     assert (run.id, run.kind, run.ready_at, run.payload) == (UUID(int=3), "manual", T0 + 30 * SECOND, {"a": 1})
@@ -333,23 +339,23 @@ async def test_a_triggered_run_is_ready_now_and_moves_no_cursor(control: Control
 
 async def test_triggering_again_under_an_id_returns_the_same_run(control: ControlStore, database: Database) -> None:
     job = await add_job(control)
-    first = await control.trigger_job(job.id, UUID(int=3), T0, {"a": 1}, BY)
+    first = await control.trigger_job(job.id, UUID(int=3), Actor(BY, T0), {"a": 1})
 
-    assert await control.trigger_job(job.id, UUID(int=3), T0 + HOUR, {"a": 2}, BY) == first
+    assert await control.trigger_job(job.id, UUID(int=3), Actor(BY, T0 + HOUR), {"a": 2}) == first
     assert len(await database.rows("runs")) == 1
 
 
 async def test_runs_triggered_at_one_moment_are_each_a_run(control: ControlStore, database: Database) -> None:
     job = await add_job(control)
     for _ in range(2):
-        await control.trigger_job(job.id, uuid4(), T0 + MINUTE, None, BY)
+        await control.trigger_job(job.id, uuid4(), Actor(BY, T0 + MINUTE))
 
     assert await instants(database) == [T0 + MINUTE] * 2
 
 
 async def test_a_paused_job_can_be_triggered(control: ControlStore, database: Database) -> None:
     job = await add_job(control, enabled=False)
-    await control.trigger_job(job.id, uuid4(), T0, None, BY)
+    await control.trigger_job(job.id, uuid4(), Actor(BY, T0))
 
     assert len(await database.rows("runs")) == 1
 
@@ -357,9 +363,9 @@ async def test_a_paused_job_can_be_triggered(control: ControlStore, database: Da
 async def test_every_change_of_a_job_is_audited(control: ControlStore, database: Database) -> None:
     job = await add_job(control)
     await edit(control, job, description="new")
-    await control.pause_job(job.id, T0, BY, note="", until=None, cancel_waiting=False)
-    await control.resume_job(job.id, T0, BY, catch_up=False)
-    await control.delete_job(job.id, T0, BY)
+    await control.pause_job(job.id, Actor(BY, T0), note="", until=None, cancel_waiting=False)
+    await control.resume_job(job.id, Actor(BY, T0), catch_up=False)
+    await control.delete_job(job.id, Actor(BY, T0))
 
     audit = await database.rows("audit", "id")
     actions = ["job.create", "job.edit", "job.pause", "job.resume", "job.delete"]
@@ -385,20 +391,20 @@ async def test_every_change_may_expect_a_version(control: ControlStore) -> None:
     await edit(control, job, description="new")
 
     changes = (
-        control.resume_job(job.id, T0, BY, catch_up=False, expect_version=1),
-        control.delete_job(job.id, T0, BY, expect_version=1),
-        control.pause_job(job.id, T0, BY, note="", until=None, cancel_waiting=False, expect_version=1),
-        control.retire_job(job.id, T0, BY, note="", cancel_waiting=False, expect_version=1),
+        control.resume_job(job.id, Actor(BY, T0), catch_up=False, expect_version=1),
+        control.delete_job(job.id, Actor(BY, T0), expect_version=1),
+        control.pause_job(job.id, Actor(BY, T0), note="", until=None, cancel_waiting=False, expect_version=1),
+        control.retire_job(job.id, Actor(BY, T0), note="", cancel_waiting=False, expect_version=1),
     )
     assert [await refusal(change) for change in changes] == ["version_mismatch"] * 4
-    await control.delete_job(job.id, T0, BY, expect_version=2)
+    await control.delete_job(job.id, Actor(BY, T0), expect_version=2)
 
 
 async def test_a_job_is_made_with_its_secrets_or_not_at_all(control: ControlStore, database: Database) -> None:
     sealed = [Sealed(uuid4(), UUID(int=number), "signing", "key", b"sealed") for number in (1, 2)]
-    await control.create_job(a_job(), UUID(int=1), T0, BY, secrets=sealed[:1])
+    await control.create_job(a_job(), UUID(int=1), Actor(BY, T0), secrets=sealed[:1])
 
-    assert await refusal(control.create_job(a_job(), UUID(int=2), T0, BY, secrets=sealed[1:])) == "name_taken"
+    assert await refusal(control.create_job(a_job(), UUID(int=2), Actor(BY, T0), secrets=sealed[1:])) == "name_taken"
     assert [row["job_id"] for row in await database.rows("secrets")] == [UUID(int=1)]
 
 
@@ -406,7 +412,7 @@ async def test_an_id_that_is_taken_twice_is_not_called_a_name(control: ControlSt
     sealed = Sealed(uuid4(), UUID(int=1), "signing", "key", b"sealed")
 
     with pytest.raises(Exception, match=r"(?i)unique") as caught:
-        await control.create_job(a_job(), UUID(int=1), T0, BY, secrets=[sealed, sealed])
+        await control.create_job(a_job(), UUID(int=1), Actor(BY, T0), secrets=[sealed, sealed])
     assert not isinstance(caught.value, Conflict)
     assert await control.get_job("job") is None
 
@@ -417,9 +423,9 @@ async def test_purging_a_deleted_job_leaves_nothing_of_it_but_the_audit(
     job = await add_backlog(control, tags=("red",))
     await plan_all(store, T0 + 5 * MINUTE)
     await run_and_finish(store, count=3)
-    await control.delete_job(job.id, T0 + HOUR, BY)
+    await control.delete_job(job.id, Actor(BY, T0 + HOUR))
     other = await add_job(control, "other", now=T0 + HOUR)
-    answers = [await control.purge_job(job.id, T0 + HOUR, BY, limit=2) for _ in range(3)]
+    answers = [await control.purge_job(job.id, Actor(BY, T0 + HOUR), limit=2) for _ in range(3)]
 
     assert answers == [False, False, True]
     for table in ("runs", "attempts", "cancels", "job_stats", "job_tags", "skips"):
@@ -434,11 +440,11 @@ async def test_only_a_deleted_job_of_which_nothing_runs_is_purged(store: EngineS
     job = await a_waiting_job(store, control)
 
     def purge() -> Awaitable[bool]:
-        return control.purge_job(job.id, T0, BY, limit=10)
+        return control.purge_job(job.id, Actor(BY, T0), limit=10)
 
     assert await refusal(purge()) == "job_not_deleted"
     runs = await claim(store)
-    await control.delete_job(job.id, T0, BY)
+    await control.delete_job(job.id, Actor(BY, T0))
     assert await refusal(purge()) == "runs_running"
     await finish(store, runs)
     assert await purge()

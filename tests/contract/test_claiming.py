@@ -8,6 +8,7 @@ import pytest
 from hourbell.core.policies import Overlap, Rank
 from hourbell.core.run import Run
 from hourbell.core.states import RunState
+from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, LaneWork, Want
 from hourbell.store.control import ControlStore
 from hourbell.store.sqlite.connection import Session
@@ -232,7 +233,7 @@ async def test_asking_for_suspects_takes_no_others(store: EngineStore, control: 
 
 async def test_a_payload_of_its_own_travels_with_the_run(store: EngineStore, control: ControlStore) -> None:
     job = await add_job(control)
-    await control.trigger_job(job.id, UUID(int=7), T0, {"days": 30, "name": "é"}, BY)
+    await control.trigger_job(job.id, UUID(int=7), Actor(BY, T0), {"days": 30, "name": "é"})
 
     [run] = await claim(store)
     assert run.payload == {"days": 30, "name": "é"}

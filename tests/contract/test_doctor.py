@@ -17,6 +17,7 @@ from hourbell.core.roles import Role
 from hourbell.core.schedule import TZDATA_VERSION
 from hourbell.core.settle import Failed
 from hourbell.store.access import Token
+from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, Node, Want
 from hourbell.store.control import ControlStore
 from hourbell.store.doctor import LOOK_BACK, DoctorStore, Expectations, examine, since_skips
@@ -112,18 +113,18 @@ async def live(store: EngineStore, control: ControlStore, database: Database) ->
             continue  # nobody is there
         await plan_all(store, now)
         if minute == 20:
-            await control.edit_job(edited.id, lambda job: changed(job, schedule="every 40s"), now, BY)
+            await control.edit_job(edited.id, lambda job: changed(job, schedule="every 40s"), Actor(BY, now))
         if minute in (25, 80):
-            await control.pause_job(paused.id, now, BY, note="", until=None, cancel_waiting=minute == 80)
+            await control.pause_job(paused.id, Actor(BY, now), note="", until=None, cancel_waiting=minute == 80)
         if minute in (40, 95):
-            await control.resume_job(paused.id, now, BY, catch_up=minute == 40)
+            await control.resume_job(paused.id, Actor(BY, now), catch_up=minute == 40)
         if minute == 45:
             await database.sql("update hourbell.jobs set schedule = 'every 2m' where name = 'by-sql'")
         if minute == 50:
             await database.sql("update hourbell.jobs set description = 'words' where name = 'all'")
         if minute == 55:
-            await control.trigger_job(edited.id, NODE, now, None, BY)
-            await control.pause_job(edited.id, now, BY, note="", until=now + 3 * MINUTE, cancel_waiting=False)
+            await control.trigger_job(edited.id, NODE, Actor(BY, now))
+            await control.pause_job(edited.id, Actor(BY, now), note="", until=now + 3 * MINUTE, cancel_waiting=False)
         if minute == 100:
             await store.refresh(TZDATA_VERSION, now, PASS, refresh)
         await lose(store, now)
@@ -144,15 +145,16 @@ async def test_a_backfill_of_what_was_skipped_or_never_was_has_no_finding(
     await store.check_tzdata(TZDATA_VERSION)
     paused, missed = [await add_job(control, name, now=START) for name in ("paused", "missed")]
     await plan_all(store, START + 5 * MINUTE)
-    await control.pause_job(paused.id, START + 5 * MINUTE, BY, note="", until=None, cancel_waiting=False)
+    await control.pause_job(paused.id, Actor(BY, START + 5 * MINUTE), note="", until=None, cancel_waiting=False)
     now = START + HOUR
-    await control.resume_job(paused.id, now, BY, catch_up=False)
+    await control.resume_job(paused.id, Actor(BY, now), catch_up=False)
     await plan_all(store, now)
     await finish(store, await claim(store, now=now, free=100), now=now)
     past = [occurrence(START + number * MINUTE) for number in range(-10, 61, 2)]
 
     made = [
-        await control.backfill_job(job.id, past, now, BY, spacing=SECOND, pruned_until=None) for job in (paused, missed)
+        await control.backfill_job(job.id, past, Actor(BY, now), spacing=SECOND, pruned_until=None)
+        for job in (paused, missed)
     ]
     await store.refresh(TZDATA_VERSION, now, PASS, refresh)
     await beat(store, now)
@@ -607,7 +609,7 @@ async def test_text_that_is_not_utf_8_does_not_stop_the_examination() -> None:
 async def test_a_job_that_a_program_defines_and_somebody_else_has_is_an_error(database: Database) -> None:
     control = database.control()
     for name, managed_by, source in (("a", "api", ""), ("b", "code", "old"), ("c", "code", "shop")):
-        await control.create_job(a_job(name, "@yearly", managed_by=managed_by, source=source), uuid4(), T0, BY)
+        await control.create_job(a_job(name, "@yearly", managed_by=managed_by, source=source), uuid4(), Actor(BY, T0))
     await database.engine().heartbeat(Node(NODE, "host", T0, ("task:a",), TZDATA_VERSION), T0, T0 + MINUTE, ())
     await control.note_program(NODE, "shop", ["a", "b", "c", "missing"])
 
@@ -630,9 +632,9 @@ async def test_who_may_call_is_told_by_the_tables_alone(database: Database) -> N
     store, access = doctor_of(database), database.access()
     first = await store.access(T0)
     token = Token(uuid4(), "ci", Role.ADMIN, T0, T0 + HOUR)
-    await access.add_token(token, b"digest", BY)
+    await access.add_token(token, b"digest", Actor(BY, token.created_at))
     seen = [await store.access(now) for now in (T0, T0 + HOUR)]
-    await access.open_access(T0 + HOUR, BY)
+    await access.open_access(Actor(BY, T0 + HOUR))
     last = await store.access(T0 + HOUR)
     await store.close()
 

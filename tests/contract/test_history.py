@@ -10,6 +10,7 @@ from hourbell.core.plan import Plan, Skip
 from hourbell.core.policies import Rank
 from hourbell.core.run import NewRun
 from hourbell.core.states import RunState, SkipReason
+from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
 from hourbell.store.lists import EndedRun, ListStore, SkipView
@@ -41,7 +42,7 @@ async def describe(control: ControlStore, job: Job, text: str, now: datetime) ->
     def edit(current: Job) -> Definition:
         return changed(current, description=text)
 
-    await control.edit_job(job.id, edit, now, BY)
+    await control.edit_job(job.id, edit, Actor(BY, now))
 
 
 async def skip(store: EngineStore, *skips: Skip) -> None:
@@ -116,7 +117,7 @@ async def test_an_instant_without_anything(control: ControlStore, lists: ListSto
 
 async def test_an_instant_of_a_deleted_job_is_still_known(control: ControlStore, lists: ListStore) -> None:
     job = await add_job(control)
-    await control.delete_job(job.id, T0 + HOUR, BY)
+    await control.delete_job(job.id, Actor(BY, T0 + HOUR))
 
     facts = await lists.instant(job.id, T0)
     assert facts is not None
@@ -154,11 +155,11 @@ async def test_an_instant_knows_what_repeats_it_but_no_manual_run(
     await plan_all(store, T0 + MINUTE)
     [run] = await run_and_finish(store)
     first, second, manual, other = (UUID(int=number) for number in (9, 8, 7, 6))
-    await control.replay_run(run.id, first, T0 + HOUR, BY)
+    await control.replay_run(run.id, first, Actor(BY, T0 + HOUR))
     await run_and_finish(store, now=T0 + 2 * HOUR)
-    await control.replay_run(first, second, T0 + 3 * HOUR, BY)
-    await control.trigger_job(job.id, manual, T0 + MINUTE, None, BY)
-    await control.replay_run(manual, other, T0 + 4 * HOUR, BY)
+    await control.replay_run(first, second, Actor(BY, T0 + 3 * HOUR))
+    await control.trigger_job(job.id, manual, Actor(BY, T0 + MINUTE))
+    await control.replay_run(manual, other, Actor(BY, T0 + 4 * HOUR))
 
     facts = await lists.instant(job.id, T0 + MINUTE)
     assert facts is not None
@@ -183,7 +184,7 @@ async def test_instants_with_a_run_are_told_from_those_without(
 ) -> None:
     job = await add_job(control)
     await put_runs(store, job, [new_run(job, 1)])
-    await control.trigger_job(job.id, uuid4(), T0 + 2 * SECOND, None, BY)
+    await control.trigger_job(job.id, uuid4(), Actor(BY, T0 + 2 * SECOND))
 
     instants = [T0 + number * SECOND for number in (3, 2, 1)]
     assert await lists.without_run(job.id, instants) == instants[:2]
@@ -227,7 +228,7 @@ async def test_late_runs_are_found_however_many_ended_since(
     punctual = await add_job(control, "punctual", now=T0 + DAY, lane="b")
     for number in range(5):
         at = T0 + DAY + MINUTE + number * SECOND
-        await control.trigger_job(punctual.id, uuid4(), at, None, BY)
+        await control.trigger_job(punctual.id, uuid4(), Actor(BY, at))
         await finish(store, await claim(store, lane="b", now=at), now=at)
 
     assert [run.job_name for run in await lists.late_runs(T0 + 2 * DAY, 10)] == ["late"]
@@ -236,7 +237,7 @@ async def test_late_runs_are_found_however_many_ended_since(
 async def test_a_replay_is_not_late(store: EngineStore, control: ControlStore, lists: ListStore) -> None:
     await a_waiting_job(store, control)
     [run] = await run_and_finish(store, now=T0 + SECOND)
-    await control.replay_run(run.id, uuid4(), T0 + DAY, BY)
+    await control.replay_run(run.id, uuid4(), Actor(BY, T0 + DAY))
     await run_and_finish(store, now=T0 + DAY)
 
     assert await lists.late_runs(T0 + DAY, 10) == []

@@ -4,8 +4,8 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.store.postgres.changing import SQL as POSTGRES_SQL
-from hourbell.store.sqlite.changing import SQL as SQLITE_SQL
+from hourbell.store.postgres.session import STATEMENTS as POSTGRES
+from hourbell.store.sqlite.session import STATEMENTS as SQLITE
 from tests.contract.plans import MODES, explained
 from tests.database import PostgresDatabase
 from tests.sqlite_database import SqliteDatabase
@@ -30,7 +30,7 @@ async def test_pruning_on_postgres_takes_the_index_of_owners(postgres: PostgresD
     values = ("file", "", IMPORT, 1_000)
     for mode in MODES:
         async with postgres.connections().connection() as connection:
-            seen = await explained(connection, POSTGRES_SQL["lock_unseen_owned_jobs"], values, mode)
+            seen = await explained(connection, POSTGRES["lock_unseen_owned_jobs"].text, values, mode)
         assert "jobs_owned" in seen.indexes
         assert "jobs" not in seen.scanned
 
@@ -43,6 +43,8 @@ async def test_pruning_on_sqlite_takes_the_index_of_owners(analysed: bool) -> No
             await database.sql("analyze")
 
         values = ("file", "", IMPORT.bytes, 1_000)
-        plan = database.connection.execute(f"explain query plan {SQLITE_SQL['unseen_owned_jobs']}", values).fetchall()
+        plan = database.connection.execute(
+            f"explain query plan {SQLITE['lock_unseen_owned_jobs'].text}", values
+        ).fetchall()
 
     assert "hourbell_jobs_owned (managed_by=? AND source=?)" in str(plan)

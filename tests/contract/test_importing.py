@@ -10,9 +10,11 @@ import pytest
 from hourbell.core.job import Definition, Job
 from hourbell.core.policies import CatchUp
 from hourbell.core.target import lane_of
-from hourbell.store.base import Conflict, EngineStore
+from hourbell.store.actor import Actor
+from hourbell.store.base import EngineStore
 from hourbell.store.bundles import Imported, ImportResult, JobEntry
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, a_job, add_job, plan_all
 from tests.database import Database, PostgresDatabase
 
@@ -28,11 +30,11 @@ def a_file_job(name: str = "job", **more: Any) -> Definition:
 
 async def bring(control: ControlStore, *definitions: Definition, **more: Any) -> list[ImportResult]:
     entries = [JobEntry(definition, uuid4()) for definition in definitions]
-    return await control.import_jobs(entries, more.pop("now", LATER), BY, **more)
+    return await control.import_jobs(entries, Actor(BY, more.pop("now", LATER)), **more)
 
 
 async def prune(control: ControlStore, **more: Any) -> list[str]:
-    return await control.prune_jobs(IMPORT, "file", "jobs.yaml", LATER, BY, **({"limit": 10} | more))
+    return await control.prune_jobs(IMPORT, "file", "jobs.yaml", Actor(BY, LATER), **{"limit": 10} | more)
 
 
 async def found(control: ControlStore, name: str = "job") -> Job:
@@ -49,7 +51,7 @@ async def test_a_new_job_is_created_as_if_alone(control: ControlStore, database:
     definition = a_file_job(tags=('a "b"', "c\\d", "{e f}", "null"), payload={"n": [1, None]}, catch_up_window=DAY)
     job_id = uuid4()
 
-    [result] = await control.import_jobs([JobEntry(replace(definition, lane=""), job_id)], LATER, BY)
+    [result] = await control.import_jobs([JobEntry(replace(definition, lane=""), job_id)], Actor(BY, LATER))
 
     assert result == ImportResult("job", Imported.CREATED, job_id, 1)
     job = await found(control)
@@ -129,7 +131,7 @@ async def test_a_job_that_is_catching_up_is_refused_and_another_is_not(control: 
 
 async def test_a_paused_job_stays_paused_with_its_note(control: ControlStore, database: Database) -> None:
     await bring(control, a_file_job(), now=T0)
-    await control.pause_job((await found(control)).id, T0, BY, note="tea", until=None, cancel_waiting=False)
+    await control.pause_job((await found(control)).id, Actor(BY, T0), note="tea", until=None, cancel_waiting=False)
 
     assert short(await bring(control, a_file_job())) == [("job", "unchanged", None)]
     assert short(await bring(control, a_file_job(description="new"))) == [("job", "changed", None)]
@@ -164,9 +166,9 @@ async def test_an_import_of_nothing_is_no_change(control: ControlStore, database
 
 async def test_an_id_that_was_used_before_is_refused(control: ControlStore) -> None:
     job = await add_job(control)
-    await control.delete_job(job.id, T0, BY)
+    await control.delete_job(job.id, Actor(BY, T0))
 
-    assert short(await control.import_jobs([JobEntry(a_file_job(), job.id)], LATER, BY)) == [
+    assert short(await control.import_jobs([JobEntry(a_file_job(), job.id)], Actor(BY, LATER))) == [
         ("job", "refused", "id_taken")
     ]
 

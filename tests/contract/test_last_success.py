@@ -5,6 +5,7 @@ from uuid import UUID
 import pytest
 
 from hourbell.core.settle import Failed
+from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
 from tests.contract.steps import BY, HOUR, MINUTE, SECOND, T0, a_waiting_job, claim, finish, run_and_finish
@@ -33,7 +34,7 @@ async def test_runs_that_failed_or_go_on_do_not_count(store: EngineStore, contro
 async def test_a_run_by_hand_counts_and_other_jobs_do_not(store: EngineStore, control: ControlStore) -> None:
     job = await a_waiting_job(store, control, "job")
     other = await a_waiting_job(store, control, "other")
-    await control.trigger_job(job.id, UUID(int=7), T0 + MINUTE, None, BY)
+    await control.trigger_job(job.id, UUID(int=7), Actor(BY, T0 + MINUTE))
     runs = await claim(store, free=3)
     await finish(store, [run for run in runs if run.job_id == job.id])
 

@@ -11,6 +11,7 @@ import pytest
 
 from hourbell.core.job import Job
 from hourbell.core.settle import Failed
+from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
 from hourbell.store.lists import JobQuery, JobSort, JobState, JobView, ListStore, Place
@@ -102,7 +103,7 @@ async def a_mixture(control: ControlStore, database: Database) -> None:
             managed_by=managed_by,
             source=source,
         )
-        job = await control.create_job(definition, uuid4(), T0, BY)
+        job = (await control.create_job(definition, uuid4(), Actor(BY, T0))).job
         result = "failed" if number % 4 == 1 else "succeeded"
         await database.sql(f"insert into hourbell.job_stats (job_id, last_state) values ('{job.id}', '{result}')")
         if number % 11 == 2:
@@ -112,11 +113,11 @@ async def a_mixture(control: ControlStore, database: Database) -> None:
         if number % 8 == 6:
             await database.sql(f"update hourbell.jobs set next_at = null, plan_at = null where id = '{job.id}'")
         if number == 20:
-            await control.delete_job(job.id, T0, BY)
+            await control.delete_job(job.id, Actor(BY, T0))
 
 
 async def pause(control: ControlStore, job: Job) -> None:
-    await control.pause_job(job.id, T0, BY, note="for now", until=T0 + DAY, cancel_waiting=False)
+    await control.pause_job(job.id, Actor(BY, T0), note="for now", until=T0 + DAY, cancel_waiting=False)
 
 
 @pytest.mark.parametrize("sort", JobSort)
@@ -175,7 +176,7 @@ async def test_a_job_is_found_by_id_and_by_name(control: ControlStore, lists: Li
 
 async def test_a_deleted_job_is_found_by_id_if_asked_for(control: ControlStore, lists: ListStore) -> None:
     job = await add_job(control)
-    await control.delete_job(job.id, T0 + HOUR, BY)
+    await control.delete_job(job.id, Actor(BY, T0 + HOUR))
 
     assert (await lists.job(job.id), await lists.job("job", deleted=True)) == (None, None)
     view = await lists.job(job.id, deleted=True)
@@ -286,11 +287,11 @@ async def test_a_job_that_never_fires_is_done_unless_somebody_runs_it_or_pauses_
 ) -> None:
     job = await add_job(control, schedule=NEVER)
     before = await state_of(lists)
-    await control.trigger_job(job.id, uuid4(), T0, None, BY)
+    await control.trigger_job(job.id, uuid4(), Actor(BY, T0))
     waiting = await state_of(lists)
     await finish(store, await claim(store))
     after = await state_of(lists)
-    await control.pause_job(job.id, T0 + HOUR, BY, note="", until=None, cancel_waiting=False)
+    await control.pause_job(job.id, Actor(BY, T0 + HOUR), note="", until=None, cancel_waiting=False)
 
     assert (before, waiting, after) == (JobState.DONE, JobState.ACTIVE, JobState.DONE)
     assert await state_of(lists) is JobState.PAUSED

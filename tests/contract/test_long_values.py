@@ -7,6 +7,7 @@ import pytest
 
 from hourbell.core.job import Definition, Job
 from hourbell.core.settle import Succeeded
+from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
 from hourbell.store.lists import MAX_LISTED_BYTES, JobQuery, JobSort, ListStore, RunList, RunQuery, RunView
@@ -50,7 +51,7 @@ async def test_a_long_target_is_listed_by_its_short_members(
     control: ControlStore, lists: ListStore, member: Mapping[str, object]
 ) -> None:
     target = {"type": "http", "url": HOOK, **member}
-    await control.create_job(Definition("long", "* * * * *", target, payload={"days": 30}), uuid4(), T0, BY)
+    await control.create_job(Definition("long", "* * * * *", target, payload={"days": 30}), uuid4(), Actor(BY, T0))
 
     [found] = await lists.jobs(JobQuery(), 10)
     assert (found.job.definition.target, found.omitted) == ({"type": "http", "url": HOOK}, ("target",))
@@ -89,7 +90,7 @@ async def test_a_run_lists_its_own_payload_before_that_of_its_job(
     control: ControlStore, lists: ListStore, of_job: object
 ) -> None:
     job = await add_job(control, payload=of_job)
-    await control.trigger_job(job.id, uuid4(), T0, LONG, BY)
+    await control.trigger_job(job.id, uuid4(), Actor(BY, T0), LONG)
 
     run = await listed_run(lists, job)
     assert (run.omitted, run.payload, run.has_payload) == (("payload",), None, True)
@@ -100,7 +101,7 @@ async def test_a_short_payload_of_its_own_is_listed_though_the_default_is_long(
     control: ControlStore, lists: ListStore
 ) -> None:
     job = await add_job(control, payload=LONG)
-    await control.trigger_job(job.id, uuid4(), T0, SHORT, BY)
+    await control.trigger_job(job.id, uuid4(), Actor(BY, T0), SHORT)
 
     run = await listed_run(lists, job)
     assert (run.omitted, run.payload, run.has_payload) == ((), SHORT, True)
@@ -132,7 +133,7 @@ async def test_versions_leave_out_what_is_long(control: ControlStore, lists: Lis
     def lengthen(current: Job) -> Definition:
         return changed(current, payload=LONG, target={"type": "task", "name": "a", "args": LONG})
 
-    await control.edit_job(job.id, lengthen, T0 + MINUTE, BY)
+    await control.edit_job(job.id, lengthen, Actor(BY, T0 + MINUTE))
 
     new, old = await lists.versions(job.id, 10)
     assert (old.omitted, old.definition.payload) == ((), {"days": 1})
@@ -147,7 +148,7 @@ async def test_versions_leave_out_what_is_long(control: ControlStore, lists: Lis
 
 async def test_the_audit_leaves_out_what_is_long(control: ControlStore, lists: ListStore) -> None:
     job = await add_job(control, payload={"days": 1})
-    await control.edit_job(job.id, lambda current: changed(current, payload=LONG), T0 + MINUTE, BY)
+    await control.edit_job(job.id, lambda current: changed(current, payload=LONG), Actor(BY, T0 + MINUTE))
 
     edited, created = await lists.audit(10)
     assert (created.omitted, edited.omitted) == ((), ("after",))

@@ -5,7 +5,7 @@ import asyncio
 import asyncpg
 import pytest
 
-from hourbell.store.base import StoreUnavailable
+from hourbell.store.errors import StoreUnavailable
 from hourbell.store.migrations import Migration, MigrationError, pending
 from hourbell.store.postgres.migrate import migrate, status
 from tests.contract.steps import add_job

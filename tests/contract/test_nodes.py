@@ -8,6 +8,7 @@ import pytest
 
 from hourbell.core.policies import Delivery
 from hourbell.core.settle import Failed
+from hourbell.store.actor import Actor
 from hourbell.store.base import Backlog, EngineStore, Held, Tzdata
 from hourbell.store.control import ControlStore
 from tests.contract.steps import (
@@ -127,7 +128,7 @@ async def test_a_run_that_ended_is_lost(store: EngineStore, control: ControlStor
 
 async def test_a_heartbeat_learns_what_somebody_wants_stopped(store: EngineStore, control: ControlStore) -> None:
     first, second = await held(store, control, count=2)
-    await control.cancel_run(first.run_id, NOW, BY)
+    await control.cancel_run(first.run_id, Actor(BY, NOW))
 
     beat = await store.heartbeat(a_node(), NOW, NOW + MINUTE, [first, second])
 
@@ -215,7 +216,7 @@ async def test_a_run_somebody_wants_stopped_is_cancelled_when_it_is_handed_back(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     [orphan] = await held(store, control)
-    await control.cancel_run(orphan.run_id, NOW, BY)
+    await control.cancel_run(orphan.run_id, Actor(BY, NOW))
 
     assert await beat_with_orphans(store, []) == (orphan,)
     [row] = await database.rows("runs")

@@ -7,6 +7,7 @@ import asyncpg
 import pytest
 
 from hourbell.core.plan import plan
+from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
 from hourbell.store.lists import JobQuery, ListStore
@@ -81,5 +82,5 @@ async def test_text_that_is_not_utf_8_is_shown_and_can_be_mended() -> None:
         [view] = await database.lists().jobs(JobQuery(), PASS)
         assert [name for name, _ in planned.errors] == ["odd"]
         assert view.job.definition.schedule == "Caf\N{REPLACEMENT CHARACTER}"
-        mended = await control.edit_job(odd.id, lambda _: a_job("odd"), T0 + MINUTE, BY)
+        mended = (await control.edit_job(odd.id, lambda _: a_job("odd"), Actor(BY, T0 + MINUTE))).job
         assert (mended.error, mended.definition.schedule) == (None, "* * * * *")

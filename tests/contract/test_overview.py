@@ -6,7 +6,8 @@ import pytest
 
 from hourbell.core.settle import Failed
 from hourbell.core.states import RunState
-from hourbell.store.base import EngineStore, Request
+from hourbell.store.actor import Actor, Request
+from hourbell.store.base import EngineStore
 from hourbell.store.bundles import JobEntry
 from hourbell.store.control import ControlStore
 from hourbell.store.lists import ChangedJob, ChangedRun, ChangeMark, Changes, ListStore, Overview
@@ -42,9 +43,9 @@ async def test_the_overview_counts_jobs_without_the_deleted(
     control: ControlStore, lists: ListStore, database: Database
 ) -> None:
     jobs = [await add_job(control, f"job-{number}") for number in range(5)]
-    await control.pause_job(jobs[0].id, T0, BY, note="", until=None, cancel_waiting=False)
+    await control.pause_job(jobs[0].id, Actor(BY, T0), note="", until=None, cancel_waiting=False)
     await database.sql(f"update hourbell.jobs set error = 'odd' where id = '{jobs[1].id}'")
-    await control.delete_job(jobs[2].id, T0, BY)
+    await control.delete_job(jobs[2].id, Actor(BY, T0))
 
     overview = await lists.overview(T0)
     assert (overview.jobs, overview.paused, overview.in_error) == (4, 1, 1)
@@ -57,7 +58,7 @@ async def test_the_overview_counts_runs_by_what_becomes_of_them(
     await run_and_finish(store, count=2)
     failed = await claim(store, free=2)
     await finish(store, failed, PERMANENT)
-    await control.discard_run(failed[0].id, T0 + HOUR, BY)
+    await control.discard_run(failed[0].id, Actor(BY, T0 + HOUR))
     await claim(store)
 
     overview = await lists.overview(T0)
@@ -104,9 +105,9 @@ async def test_jobs_that_will_not_fire_are_in_no_group(
 ) -> None:
     paused, broken, deleted = [await add_job(control, name) for name in ("paused", "broken", "deleted")]
     await add_job(control, "over", ends_at=T0)
-    await control.pause_job(paused.id, T0, BY, note="", until=None, cancel_waiting=False)
+    await control.pause_job(paused.id, Actor(BY, T0), note="", until=None, cancel_waiting=False)
     await database.sql(f"update hourbell.jobs set error = 'odd' where id = '{broken.id}'")
-    await control.delete_job(deleted.id, T0, BY)
+    await control.delete_job(deleted.id, Actor(BY, T0))
 
     assert await lists.schedules(10) == ([], 0)
 
@@ -138,7 +139,7 @@ async def test_the_audit_of_a_subject_leaves_out_the_others(control: ControlStor
     job = await add_job(control)
     await add_job(control, "other")
     call = Request("request-1", UUID(int=5), "192.0.2.1")
-    await control.delete_job(job.id, T0 + HOUR, BY, request=call)
+    await control.delete_job(job.id, Actor(BY, T0 + HOUR, call))
 
     deleted, created = await lists.audit(10, subject=str(job.id))
     assert (deleted.action, deleted.at, deleted.actor, deleted.after) == ("job.delete", T0 + HOUR, BY, None)
@@ -161,8 +162,8 @@ async def test_jobs_made_edited_and_deleted_are_changes_once(control: ControlSto
     mark = (await lists.changes(None, T0, 10)).mark
     made = await add_job(control, "made", now=T0 + SECOND)
     for text in ("one", "two"):
-        await control.edit_job(edited.id, lambda job, text=text: changed(job, description=text), T0 + SECOND, BY)  # type: ignore[misc]
-    await control.delete_job(deleted.id, T0 + SECOND, BY)
+        await control.edit_job(edited.id, lambda job, text=text: changed(job, description=text), Actor(BY, T0 + SECOND))  # type: ignore[misc]
+    await control.delete_job(deleted.id, Actor(BY, T0 + SECOND))
 
     changes = await lists.changes(mark, T0 + MINUTE, 10)
     expected = {ChangedJob(made.id, 1), ChangedJob(edited.id, 3), ChangedJob(deleted.id, None)}
@@ -203,9 +204,9 @@ async def test_jobs_that_an_import_pruned_are_not_named_so_that_is_not_the_whole
 ) -> None:
     import_id = uuid4()
     entries = [JobEntry(a_job(name, managed_by="file", source="x"), uuid4()) for name in ("a", "b")]
-    await control.import_jobs(entries, T0, BY)
+    await control.import_jobs(entries, Actor(BY, T0))
     mark = (await lists.changes(None, T0, 10)).mark
-    await control.import_jobs(entries[:1], T0, BY, import_id=import_id)
-    await control.prune_jobs(import_id, "file", "x", T0, BY, limit=10)
+    await control.import_jobs(entries[:1], Actor(BY, T0), import_id=import_id)
+    await control.prune_jobs(import_id, "file", "x", Actor(BY, T0), limit=10)
 
     assert not (await lists.changes(mark, T0 + MINUTE, 10)).is_whole

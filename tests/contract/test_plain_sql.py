@@ -7,6 +7,7 @@ import pytest
 
 from hourbell.core.plan import plan
 from hourbell.core.policies import Overlap
+from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, Planned
 from hourbell.store.control import ControlStore
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, PASS, SECOND, T0, a_waiting_job, add_job, claim, plan_all
@@ -131,9 +132,11 @@ async def test_a_job_edited_by_a_clock_that_is_behind_plans_no_instant_again(
     await store.plan_due(T0 + 3 * MINUTE, PASS, plan)
     await database.sql("update hourbell.jobs set dst = 'wall'")
 
-    edited = await control.edit_job(
-        job.id, lambda old: replace(old.definition, timezone="Asia/Tokyo"), T0 + 2 * MINUTE, BY
-    )
+    edited = (
+        await control.edit_job(
+            job.id, lambda old: replace(old.definition, timezone="Asia/Tokyo"), Actor(BY, T0 + 2 * MINUTE)
+        )
+    ).job
 
     await plan_all(store, T0 + 2 * MINUTE)
     planned = await the_job(database)
@@ -181,7 +184,7 @@ async def test_a_job_disabled_and_enabled_by_sql_fires_from_then_on(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     job = await add_job(control)
-    await control.pause_job(job.id, T0, BY, note="tea", until=T0 + DAY, cancel_waiting=False)
+    await control.pause_job(job.id, Actor(BY, T0), note="tea", until=T0 + DAY, cancel_waiting=False)
     await database.set_clock(T0 + HOUR)
     await database.sql("update hourbell.jobs set enabled = true")
     enabled = await the_job(database)
@@ -212,7 +215,7 @@ async def test_a_job_changed_by_sql_can_be_triggered_before_it_is_adopted(
     job = await control.get_job("job")
     assert job is not None
 
-    run = await control.trigger_job(job.id, job.id, T0, None, BY)
+    run = await control.trigger_job(job.id, job.id, Actor(BY, T0))
 
     assert (job.id, run.job_version) in await store.definitions([(job.id, run.job_version)])
     assert len(await claim(store)) == 1
@@ -225,7 +228,7 @@ async def test_runs_of_the_old_version_find_it_though_it_was_never_written_down(
     await database.set_clock(T0 + 30 * SECOND)
     await database.sql("update hourbell.jobs set description = 'by sql'")
 
-    await control.pause_job(job.id, T0 + MINUTE, BY, note="", until=None, cancel_waiting=False)
+    await control.pause_job(job.id, Actor(BY, T0 + MINUTE), note="", until=None, cancel_waiting=False)
     await plan_all(store, T0 + MINUTE)
 
     [run] = await database.rows("runs")

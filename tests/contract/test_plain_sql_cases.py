@@ -18,6 +18,7 @@ import pytest
 from hourbell.control.explain import Verdict, explain
 from hourbell.core.job import Job
 from hourbell.core.policies import CatchUp
+from hourbell.store.actor import Actor
 from hourbell.store.control import ControlStore
 from tests.contract.steps import BY, MINUTE, SECOND, plan_all
 from tests.database import BACKENDS, Database, Row
@@ -164,10 +165,10 @@ class History:
         if self.random.random() < 0.5:
             await self._edit(case, job)
         elif case.columns["enabled"]:
-            await self.control.pause_job(job.id, self.now, BY, note="", until=None, cancel_waiting=False)
+            await self.control.pause_job(job.id, Actor(BY, self.now), note="", until=None, cancel_waiting=False)
             case.becomes(case.columns | {"enabled": False}, case.version + 1, microseconds(self.now))
         else:
-            await self.control.resume_job(job.id, self.now, BY, catch_up=False)
+            await self.control.resume_job(job.id, Actor(BY, self.now), catch_up=False)
             case.becomes(case.columns | {"enabled": True}, case.version + 1, microseconds(self.now))
 
     async def _edit(self, case: Case, job: Job) -> None:
@@ -177,8 +178,7 @@ class History:
             lambda found: replace(
                 found.definition, schedule=schedule, target=json.loads(target), catch_up=catch_up, lane=""
             ),
-            self.now,
-            BY,
+            Actor(BY, self.now),
             drop_backlog=True,
         )
         columns = {"schedule": schedule, "target": target, "catch_up": catch_up.value}

@@ -10,6 +10,7 @@ from hourbell.control.explain import Verdict, explain
 from hourbell.core.job import Job
 from hourbell.core.plan import Plan, plan
 from hourbell.core.policies import Overlap
+from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
 from hourbell.store.lists import ListStore, RunList, RunQuery
@@ -119,7 +120,7 @@ async def test_a_pause_that_ended_before_the_change_was_over_then(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     job = await add_backlog(control)
-    await control.pause_job(job.id, T0, BY, note="", until=T0 + 2 * MINUTE, cancel_waiting=False)
+    await control.pause_job(job.id, Actor(BY, T0), note="", until=T0 + 2 * MINUTE, cancel_waiting=False)
     await at(database, T0 + 4 * MINUTE, "update hourbell.jobs set enabled = true, schedule = '0 0 1 1 *'")
 
     await plan_all(store, T0 + HOUR)
@@ -202,7 +203,7 @@ async def test_a_version_never_goes_back_to_another_definition(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     job = await add_backlog(control)
-    await control.edit_job(job.id, lambda found: replace(found.definition, description="second"), T0, BY)
+    await control.edit_job(job.id, lambda found: replace(found.definition, description="second"), Actor(BY, T0))
     await at(database, T0, "update hourbell.jobs set version = 1")
 
     await plan_all(store, T0 + MINUTE)
@@ -238,12 +239,12 @@ async def test_changes_by_hourbell_itself_leave_none(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     job = await add_job(control)
-    await control.edit_job(job.id, lambda found: replace(found.definition, schedule="0 * * * *"), T0, BY)
-    await control.pause_job(job.id, T0, BY, note="", until=T0 + HOUR, cancel_waiting=False)
+    await control.edit_job(job.id, lambda found: replace(found.definition, schedule="0 * * * *"), Actor(BY, T0))
+    await control.pause_job(job.id, Actor(BY, T0), note="", until=T0 + HOUR, cancel_waiting=False)
     await plan_all(store, T0 + 2 * HOUR)
-    await control.pause_job(job.id, T0 + 2 * HOUR, BY, note="", until=None, cancel_waiting=False)
-    await control.resume_job(job.id, T0 + 3 * HOUR, BY, catch_up=False)
-    await control.delete_job(job.id, T0 + 3 * HOUR, BY)
+    await control.pause_job(job.id, Actor(BY, T0 + 2 * HOUR), note="", until=None, cancel_waiting=False)
+    await control.resume_job(job.id, Actor(BY, T0 + 3 * HOUR), catch_up=False)
+    await control.delete_job(job.id, Actor(BY, T0 + 3 * HOUR))
 
     assert await database.rows("job_changes") == []
     assert (await the_job(database))["version"] == 6
@@ -255,9 +256,11 @@ async def test_an_edit_behind_changes_that_are_not_planned_takes_its_turn(
     job = await add_backlog(control)
     await at(database, T0 + 2 * MINUTE, "update hourbell.jobs set schedule = '*/5 * * * *'")
 
-    edited = await control.edit_job(
-        job.id, lambda found: replace(found.definition, schedule="*/7 * * * *"), T0 + 11 * MINUTE, BY
-    )
+    edited = (
+        await control.edit_job(
+            job.id, lambda found: replace(found.definition, schedule="*/7 * * * *"), Actor(BY, T0 + 11 * MINUTE)
+        )
+    ).job
     await plan_all(store, T0 + 15 * MINUTE)
 
     minutes = [(1, 1), (2, 1), (5, 2), (10, 2), (14, 3)]
@@ -269,8 +272,8 @@ async def test_a_pause_and_its_end_behind_changes_take_their_turns(
 ) -> None:
     job = await add_backlog(control)
     await at(database, T0 + 2 * MINUTE, "update hourbell.jobs set schedule = '*/2 * * * *'")
-    await control.pause_job(job.id, T0 + 5 * MINUTE, BY, note="", until=None, cancel_waiting=False)
-    await control.resume_job(job.id, T0 + 9 * MINUTE, BY, catch_up=False)
+    await control.pause_job(job.id, Actor(BY, T0 + 5 * MINUTE), note="", until=None, cancel_waiting=False)
+    await control.resume_job(job.id, Actor(BY, T0 + 9 * MINUTE), catch_up=False)
 
     await plan_all(store, T0 + 12 * MINUTE)
 
@@ -284,7 +287,7 @@ async def test_a_job_paused_behind_a_change_stays_paused(
 ) -> None:
     job = await add_backlog(control)
     await at(database, T0 + 2 * MINUTE, "update hourbell.jobs set enabled = false")
-    await control.pause_job(job.id, T0 + 3 * MINUTE, BY, note="", until=T0 + 5 * MINUTE, cancel_waiting=False)
+    await control.pause_job(job.id, Actor(BY, T0 + 3 * MINUTE), note="", until=T0 + 5 * MINUTE, cancel_waiting=False)
 
     await plan_all(store, T0 + 6 * MINUTE)
 
@@ -412,7 +415,7 @@ async def test_a_deleted_job_gives_its_name_free_and_keeps_it_for_its_history(
 ) -> None:
     old = await add_job(control)
     await plan_all(store, T0 + MINUTE)
-    await control.delete_job(old.id, T0 + MINUTE, BY)
+    await control.delete_job(old.id, Actor(BY, T0 + MINUTE))
 
     await at(database, T0 + 2 * MINUTE, UPSERT.format("* * * * *", TASK.format("b")))
     await plan_all(store, T0 + 3 * MINUTE)
@@ -438,7 +441,7 @@ async def test_a_job_that_is_deleted_by_plain_sql_gives_its_name_free_too(
     new = await add_job(control)
 
     assert new.id != old.id
-    await control.delete_job(new.id, T0, BY)
+    await control.delete_job(new.id, Actor(BY, T0))
     assert {row["deleted_name"] for row in await database.rows("jobs")} == {"job"}
 
 

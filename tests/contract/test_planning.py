@@ -12,6 +12,7 @@ from hourbell.core.plan import Plan, Skip, plan
 from hourbell.core.policies import Overlap
 from hourbell.core.run import scheduled_run_id
 from hourbell.core.states import SkipReason
+from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
 from tests.contract.steps import (
@@ -185,7 +186,7 @@ async def test_a_skip_from_before_an_edit_is_not_extended(
     for minute in range(1, 6):
         await store.plan_due(T0 + minute * MINUTE, PASS, plan)
     every_five = replace(job.definition, schedule="*/5 * * * *")
-    await control.edit_job(job.id, lambda _: every_five, T0 + 5 * MINUTE + since_last, BY)
+    await control.edit_job(job.id, lambda _: every_five, Actor(BY, T0 + 5 * MINUTE + since_last))
 
     await store.plan_due(T0 + 10 * MINUTE, PASS, plan)  # the instant before, by the new schedule, is the last that was
 
@@ -251,7 +252,7 @@ async def test_a_pause_that_is_over_ends_by_itself(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     job = await add_job(control)
-    await control.pause_job(job.id, T0, "me", note="", until=T0 + HOUR, cancel_waiting=False)
+    await control.pause_job(job.id, Actor("me", T0), note="", until=T0 + HOUR, cancel_waiting=False)
 
     await store.plan_due(T0 + HOUR, PASS, plan)
 

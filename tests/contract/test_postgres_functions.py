@@ -9,6 +9,7 @@ from hourbell.core.plan import plan
 from hourbell.core.policies import Overlap, Priority
 from hourbell.core.schedule.zones import local_time_at
 from hourbell.core.settle import Cancelled, Failed, Succeeded
+from hourbell.store.actor import Actor
 from tests.contract.steps import HOUR, MINUTE, PASS, T0, a_waiting_job, add_job, claim, finish
 from tests.database import PostgresDatabase
 
@@ -54,7 +55,7 @@ async def test_a_triggered_run_has_the_local_time_of_its_job(postgres: PostgresD
     await trigger(postgres, "job")
     [by_sql] = await postgres.rows("runs")
     at = by_sql["scheduled_at"]
-    await postgres.control().trigger_job(job.id, job.id, at, None, "me")
+    await postgres.control().trigger_job(job.id, job.id, Actor("me", at))
 
     assert {row["local_at"] for row in await postgres.rows("runs")} == {local_time_at(zone, at)[0]}
 
@@ -97,7 +98,7 @@ async def test_the_status_of_jobs_is_a_view(postgres: PostgresDatabase) -> None:
 
 async def test_a_deleted_job_has_no_status(postgres: PostgresDatabase) -> None:
     job = await add_job(postgres.control())
-    await postgres.control().delete_job(job.id, T0, "me")
+    await postgres.control().delete_job(job.id, Actor("me", T0))
 
     assert await postgres.rows("job_status") == []
 

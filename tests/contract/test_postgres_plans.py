@@ -11,9 +11,9 @@ from uuid import UUID
 import pytest
 
 from hourbell.core.plan import plan
-from hourbell.store.postgres.changing import SQL as CONTROL_SQL
 from hourbell.store.postgres.engine import PostgresEngineStore
 from hourbell.store.postgres.planning import SQL as ENGINE_SQL
+from hourbell.store.postgres.session import STATEMENTS as CONTROL
 from tests.contract.crowd import (
     BATCH,
     BUSY_JOBS,
@@ -37,7 +37,7 @@ MOST_ROWS = 10 * BATCH  # that a statement may look at, of a hundred thousand
 FILLED = ("jobs", "job_versions", "job_stats", "skips", "secrets", "runs", "attempts", "cancels", "run_notes")
 SMALL = {"nodes", "cancels", "job_changes"}  # by their nature
 FOR_ONE = {"begin", "last_success", "job_by_name", "next_plan_at"}
-SQL = ENGINE_SQL | CONTROL_SQL
+SQL = {name: statement.text for name, statement in CONTROL.items()} | ENGINE_SQL
 
 
 def each(*values: Any) -> tuple[list[Any], ...]:
@@ -109,7 +109,6 @@ STATEMENTS: dict[str, tuple[tuple[Any, ...] | None, set[str]]] = {
     "job_by_name": (("job-77",), {"jobs_name"}),
     "lock_jobs_by_name": ((JOB_NAMES,), {"jobs_name"}),
     "planned_instants": ((BUSY_JOBS[0], INSTANTS), {"runs_once"}),
-    "failed_runs": ((100, T0 + HOUR, BUSY_JOBS[0]), {"runs_failed", "jobs_pkey", "attempts_pkey"}),
 }
 
 

@@ -12,7 +12,8 @@ from uuid import uuid4
 import pytest
 
 from hourbell.clock import elapsed
-from hourbell.store.base import Node, StoreReadOnly, StoreUnavailable, Wake
+from hourbell.store.base import Node, Wake
+from hourbell.store.errors import StoreReadOnly, StoreUnavailable
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.doctor import PostgresDoctorStore
 from hourbell.store.postgres.engine import PostgresEngineStore

@@ -7,13 +7,17 @@ import pytest
 
 from hourbell.core.settle import Failed
 from hourbell.core.states import Kind, RunState
-from hourbell.store.base import Conflict, EngineStore, Mark
+from hourbell.store.actor import Actor
+from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict
+from hourbell.store.lists import ListStore, Place, RunList, RunQuery
 from tests.contract.steps import BY, HOUR, MINUTE, T0, a_waiting_job, add_job, claim, finish, refusal, run_and_finish
 from tests.database import Database
 
 pytestmark = pytest.mark.anyio
 LATER = T0 + HOUR
+DEAD_LETTERS = RunQuery(RunList.ENDED, RunState.FAILED)
 
 
 async def a_dead_letter(store: EngineStore, control: ControlStore, name: str = "job", **more: object) -> UUID:
@@ -23,19 +27,24 @@ async def a_dead_letter(store: EngineStore, control: ControlStore, name: str = "
     return run.id
 
 
-async def test_a_failed_run_is_listed_with_its_reason(store: EngineStore, control: ControlStore) -> None:
+async def test_a_failed_run_is_listed_with_its_reason(
+    store: EngineStore, control: ControlStore, lists: ListStore
+) -> None:
     run_id = await a_dead_letter(store, control)
 
-    [letter] = await control.failed_runs(10)
+    [letter] = await lists.runs(DEAD_LETTERS, 10)
+    [attempt] = await lists.attempts(run_id)
     assert (letter.id, letter.job_name, letter.reason) == (run_id, "job", "permanent")
-    assert (letter.error, letter.attempt, letter.finished_at) == ("no such page", 1, T0 + MINUTE)
+    assert (attempt.error, letter.attempt, letter.finished_at) == ("no such page", 1, T0 + MINUTE)
 
 
-async def test_dead_letters_are_listed_newest_first_in_pages(store: EngineStore, control: ControlStore) -> None:
+async def test_dead_letters_are_listed_newest_first_in_pages(
+    store: EngineStore, control: ControlStore, lists: ListStore
+) -> None:
     ids = [await a_dead_letter(store, control, f"job-{number}") for number in range(3)]
 
-    first = await control.failed_runs(2)
-    rest = await control.failed_runs(2, Mark(first[-1].finished_at, first[-1].id))
+    first = await lists.runs(DEAD_LETTERS, 2)
+    rest = await lists.runs(DEAD_LETTERS, 2, Place(first[-1].finished_at, first[-1].id))
     assert [letter.id for letter in first + rest] == sorted(ids, reverse=True)
 
 
@@ -46,9 +55,11 @@ async def test_a_replay_is_a_new_run_with_the_old_payload_and_the_new_target(
     job = await control.get_job("job")
     assert job is not None
     target = {"type": "task", "name": "b"}
-    await control.edit_job(job.id, lambda old: replace(old.definition, payload={"n": 2}, target=target), LATER, BY)
+    await control.edit_job(
+        job.id, lambda old: replace(old.definition, payload={"n": 2}, target=target), Actor(BY, LATER)
+    )
 
-    run = await control.replay_run(run_id, uuid4(), LATER, BY)
+    run = await control.replay_run(run_id, uuid4(), Actor(BY, LATER))
 
     assert (run.kind, run.state, run.payload, run.lane) == (Kind.REPLAY, RunState.PENDING, {"n": 1}, "task:b")
     [row] = [row for row in await database.rows("runs") if row["id"] == run.id]
@@ -60,8 +71,8 @@ async def test_a_replay_is_a_new_run_with_the_old_payload_and_the_new_target(
 async def test_the_same_replay_twice_is_one_run(store: EngineStore, control: ControlStore, database: Database) -> None:
     run_id, new_id = await a_dead_letter(store, control), uuid4()
 
-    first = await control.replay_run(run_id, new_id, LATER, BY)
-    second = await control.replay_run(run_id, new_id, LATER + HOUR, BY)
+    first = await control.replay_run(run_id, new_id, Actor(BY, LATER))
+    second = await control.replay_run(run_id, new_id, Actor(BY, LATER + HOUR))
     assert first == second
     assert len(await database.rows("runs")) == 2
 
@@ -72,7 +83,7 @@ async def test_replaying_what_waits_cancels_it_first(
     await a_waiting_job(store, control)
     [waiting] = await database.rows("runs")
 
-    await control.replay_run(waiting["id"], uuid4(), LATER, BY)
+    await control.replay_run(waiting["id"], uuid4(), Actor(BY, LATER))
     assert sorted(row["state"] for row in await database.rows("runs")) == ["cancelled", "pending"]
     assert (await database.rows("job_stats"))[0]["cancelled"] == 1
 
@@ -82,19 +93,19 @@ async def test_what_is_running_cannot_be_replayed(store: EngineStore, control: C
     [run] = await claim(store)
 
     with pytest.raises(Conflict, match="is running"):
-        await control.replay_run(run.id, uuid4(), LATER, BY)
+        await control.replay_run(run.id, uuid4(), Actor(BY, LATER))
 
 
 async def test_a_run_or_a_job_that_is_gone_cannot_be_replayed(store: EngineStore, control: ControlStore) -> None:
     run_id = await a_dead_letter(store, control)
     job = await control.get_job("job")
     assert job is not None
-    await control.delete_job(job.id, LATER, BY)
+    await control.delete_job(job.id, Actor(BY, LATER))
 
     with pytest.raises(Conflict, match="no such job"):
-        await control.replay_run(run_id, uuid4(), LATER, BY)
+        await control.replay_run(run_id, uuid4(), Actor(BY, LATER))
     with pytest.raises(Conflict, match="no such run"):
-        await control.replay_run(uuid4(), uuid4(), LATER, BY)
+        await control.replay_run(uuid4(), uuid4(), Actor(BY, LATER))
 
 
 async def test_a_replay_moves_no_cursor(store: EngineStore, control: ControlStore, database: Database) -> None:
@@ -102,7 +113,7 @@ async def test_a_replay_moves_no_cursor(store: EngineStore, control: ControlStor
     run_id = await a_dead_letter(store, control)
     before = [(row["cursor_at"], row["plan_at"]) for row in await database.rows("jobs")]
 
-    await control.replay_run(run_id, uuid4(), LATER, BY)
+    await control.replay_run(run_id, uuid4(), Actor(BY, LATER))
     assert [(row["cursor_at"], row["plan_at"]) for row in await database.rows("jobs")] == before
 
 
@@ -110,27 +121,27 @@ async def test_a_replay_keeps_a_payload_that_was_null(store: EngineStore, contro
     run_id = await a_dead_letter(store, control)
     job = await control.get_job("job")
     assert job is not None
-    await control.edit_job(job.id, lambda old: replace(old.definition, payload={"amount": 999}), LATER, BY)
+    await control.edit_job(job.id, lambda old: replace(old.definition, payload={"amount": 999}), Actor(BY, LATER))
 
-    run = await control.replay_run(run_id, uuid4(), LATER, BY)
+    run = await control.replay_run(run_id, uuid4(), Actor(BY, LATER))
     assert (run.payload, run.has_payload) == (None, True)
 
 
 async def test_a_replayed_dead_letter_is_one_no_longer(
-    store: EngineStore, control: ControlStore, database: Database
+    store: EngineStore, control: ControlStore, lists: ListStore, database: Database
 ) -> None:
     run_id = await a_dead_letter(store, control)
 
-    await control.replay_run(run_id, uuid4(), LATER, BY)
-    assert await control.failed_runs(10) == []
+    await control.replay_run(run_id, uuid4(), Actor(BY, LATER))
+    assert await lists.runs(DEAD_LETTERS, 10) == []
     assert [row["cleared_at"] for row in await database.rows("runs") if row["id"] == run_id] == [LATER]
 
 
 async def test_what_was_replayed_can_be_replayed_again(store: EngineStore, control: ControlStore) -> None:
     run_id = await a_dead_letter(store, control)
-    first = await control.replay_run(run_id, uuid4(), LATER, BY)
+    first = await control.replay_run(run_id, uuid4(), Actor(BY, LATER))
 
-    second = await control.replay_run(run_id, uuid4(), LATER + HOUR, BY)
+    second = await control.replay_run(run_id, uuid4(), Actor(BY, LATER + HOUR))
     assert (second.kind, second.scheduled_at) == (Kind.REPLAY, first.scheduled_at)
 
 
@@ -139,28 +150,28 @@ async def test_a_replay_may_be_ready_later_and_gets_old_from_then(
 ) -> None:
     run_id = await a_dead_letter(store, control, max_age=HOUR)
 
-    run = await control.replay_run(run_id, uuid4(), LATER, BY, ready_at=LATER + HOUR)
+    run = await control.replay_run(run_id, uuid4(), Actor(BY, LATER), ready_at=LATER + HOUR)
     [row] = [row for row in await database.rows("runs") if row["id"] == run.id]
     assert (run.ready_at, run.expires_at, row["planned_at"]) == (LATER + HOUR, LATER + 2 * HOUR, LATER)
     assert await claim(store, lane="job", now=LATER) == []
 
 
 async def test_a_discarded_run_is_off_the_list_and_stays_as_it_ended(
-    store: EngineStore, control: ControlStore, database: Database
+    store: EngineStore, control: ControlStore, lists: ListStore, database: Database
 ) -> None:
     run_id = await a_dead_letter(store, control)
 
-    await control.discard_run(run_id, LATER, BY)
+    await control.discard_run(run_id, Actor(BY, LATER))
     [row] = await database.rows("runs")
-    assert (await control.failed_runs(10), row["state"], row["cleared_at"]) == ([], "failed", LATER)
+    assert (await lists.runs(DEAD_LETTERS, 10), row["state"], row["cleared_at"]) == ([], "failed", LATER)
 
 
 async def test_only_a_dead_letter_can_be_discarded(store: EngineStore, control: ControlStore) -> None:
     run_id = await a_dead_letter(store, control)
-    await control.discard_run(run_id, LATER, BY)
+    await control.discard_run(run_id, Actor(BY, LATER))
     await a_waiting_job(store, control, "other")
     [fine] = await run_and_finish(store)
 
-    assert await refusal(control.discard_run(run_id, LATER, BY)) == "not_a_dead_letter"
-    assert await refusal(control.discard_run(fine.id, LATER, BY)) == "not_a_dead_letter"
-    assert await refusal(control.discard_run(uuid4(), LATER, BY)) == "no_such_run"
+    assert await refusal(control.discard_run(run_id, Actor(BY, LATER))) == "not_a_dead_letter"
+    assert await refusal(control.discard_run(fine.id, Actor(BY, LATER))) == "not_a_dead_letter"
+    assert await refusal(control.discard_run(uuid4(), Actor(BY, LATER))) == "no_such_run"

@@ -9,6 +9,7 @@ import pytest
 from hourbell.core.plan import plan
 from hourbell.core.policies import CatchUp
 from hourbell.core.settle import Failed
+from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
 from tests.contract.steps import (
@@ -125,7 +126,7 @@ async def test_a_one_shot_job_that_has_not_fired_stays(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     job = await add_job(control, schedule="at 2026-12-24T10:00Z")
-    await control.trigger_job(job.id, job.id, T0, None, BY)
+    await control.trigger_job(job.id, job.id, Actor(BY, T0))
     await run_and_finish(store)
 
     assert await prune_all(store) == 1
@@ -138,7 +139,7 @@ async def test_a_one_shot_job_with_another_run_waiting_stays(
     job = await add_job(control, schedule=ONCE)
     await plan_all(store, T0 + HOUR)
     await run_and_finish(store)
-    await control.trigger_job(job.id, job.id, T0 + HOUR, None, BY)
+    await control.trigger_job(job.id, job.id, Actor(BY, T0 + HOUR))
 
     assert await prune_all(store) == 1
     assert len(await database.rows("jobs")) == 1
@@ -151,7 +152,7 @@ async def test_any_other_job_that_fires_no_more_stays_with_its_last_runs(
     job = await add_job(control, catch_up=CatchUp.ALL, **ended)
     await plan_all(store, T0 + HOUR)
     for number in range(3):
-        await control.trigger_job(job.id, UUID(int=number), T0 + number * SECOND, None, BY)
+        await control.trigger_job(job.id, UUID(int=number), Actor(BY, T0 + number * SECOND))
     runs = await run_and_finish(store, count=10)
 
     assert await prune_all(store, keep=2) == len(runs) - 2 > 0
@@ -164,7 +165,7 @@ async def test_a_paused_job_keeps_its_last_runs(store: EngineStore, control: Con
     await recurring(store, control, minutes=5)
     job = await control.get_job("job")
     assert job is not None
-    await control.pause_job(job.id, T0 + 5 * MINUTE, "me", note="", until=None, cancel_waiting=False)
+    await control.pause_job(job.id, Actor("me", T0 + 5 * MINUTE), note="", until=None, cancel_waiting=False)
 
     assert await prune_all(store, keep=5) == 0
     assert len(await database.rows("jobs")) == 1
@@ -176,7 +177,7 @@ async def test_a_deleted_job_goes_with_its_last_run(
     await recurring(store, control, minutes=5)
     job = await control.get_job("job")
     assert job is not None
-    await control.delete_job(job.id, T0 + 5 * MINUTE, "me")
+    await control.delete_job(job.id, Actor("me", T0 + 5 * MINUTE))
 
     assert len(await database.rows("runs")) == 5
     assert await prune_all(store, keep=20) == 5

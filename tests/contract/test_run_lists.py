@@ -11,6 +11,7 @@ from hourbell.core.job import Job
 from hourbell.core.policies import Overlap
 from hourbell.core.settle import Failed, Outcome, Succeeded
 from hourbell.core.states import ENDS, WAITING, RunState
+from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
 from hourbell.store.lists import ListStore, Place, RunList, RunQuery, RunView
@@ -88,7 +89,7 @@ async def a_mixture(store: EngineStore, control: ControlStore) -> list[Job]:
             taken = await claim(store, lane=name, free=count)
             await finish(store, taken, outcome, now=END + after)
         await claim(store, lane=name, free=2)
-        await control.cancel_run(new_run(job, 13).id, END, BY)  # nobody has claimed it
+        await control.cancel_run(new_run(job, 13).id, Actor(BY, END))  # nobody has claimed it
         jobs.append(job)
     return jobs
 
@@ -117,7 +118,7 @@ async def test_every_list_has_what_belongs_to_it_in_its_order(
 ) -> None:
     jobs = await a_mixture(store, control)
     [cleared, *_] = [row["id"] for row in await database.rows("runs") if row["state"] == "failed"]
-    await control.discard_run(cleared, END, BY)
+    await control.discard_run(cleared, Actor(BY, END))
     rows = await database.rows("runs")
 
     for query in QUERIES:
@@ -163,7 +164,7 @@ async def test_a_run_of_a_deleted_job_still_has_its_name(
     store: EngineStore, control: ControlStore, lists: ListStore
 ) -> None:
     job = await a_waiting_job(store, control)
-    await control.delete_job(job.id, T0, BY)
+    await control.delete_job(job.id, Actor(BY, T0))
 
     [run] = await lists.runs(RunQuery(RunList.ENDED), 10)
     assert (run.job_name, run.state) == ("job", RunState.CANCELLED)
@@ -175,7 +176,7 @@ async def test_a_run_that_somebody_wants_to_end_says_so(
     await a_waiting_job(store, control)
     [held] = await claim(store)
     before = await lists.run(held.id)
-    await control.cancel_run(held.id, T0, BY)
+    await control.cancel_run(held.id, Actor(BY, T0))
 
     after = await lists.run(held.id)
     assert before is not None
@@ -188,7 +189,7 @@ async def test_a_payload_of_its_own_is_told_from_none(
     control: ControlStore, lists: ListStore, payload: object, has_payload: bool
 ) -> None:
     job = await add_job(control)
-    await control.trigger_job(job.id, uuid4(), T0, payload, BY)
+    await control.trigger_job(job.id, uuid4(), Actor(BY, T0), payload)
 
     [run] = await lists.runs(RunQuery(RunList.WAITING), 10)
     assert (run.payload, run.has_payload) == (payload, has_payload)

@@ -10,9 +10,11 @@ import pytest
 from hourbell.core.job import Definition, Job
 from hourbell.core.secret_headers import OriginChange
 from hourbell.sealing import Sealed
-from hourbell.store.base import Conflict, EngineStore
+from hourbell.store.actor import Actor
+from hourbell.store.base import EngineStore
 from hourbell.store.bundles import Bundle, JobEntry, NewSecret
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, add_job
 from tests.database import Database
 
@@ -29,7 +31,7 @@ def sealed(
 
 
 async def put(database: Database, secret: Sealed, now: datetime = T0, keep: datetime | None = None) -> None:
-    await database.secrets().put_secret(NewSecret(secret, keep or now, keep or now), now, BY)
+    await database.secrets().put_secret(NewSecret(secret, keep or now, keep or now), Actor(BY, now))
 
 
 async def test_a_secret_is_read_with_its_job(store: EngineStore, control: ControlStore, database: Database) -> None:
@@ -80,15 +82,15 @@ async def test_a_removed_secret_is_gone_at_once(store: EngineStore, control: Con
     job = await add_job(control)
     await put(database, sealed(job))
 
-    assert await database.secrets().remove_secret(job.id, "signing", T0, BY)
-    assert not await database.secrets().remove_secret(job.id, "signing", T0, BY)
+    assert await database.secrets().remove_secret(job.id, "signing", Actor(BY, T0))
+    assert not await database.secrets().remove_secret(job.id, "signing", Actor(BY, T0))
     assert await store.secrets([job.id], T0) == {}
     assert await database.rows("secrets") == []
 
 
 async def test_a_job_that_is_not_there_gets_no_secret(control: ControlStore, database: Database) -> None:
     job = await add_job(control)
-    await control.delete_job(job.id, T0, BY)
+    await control.delete_job(job.id, Actor(BY, T0))
 
     with pytest.raises(Conflict, match="no such job"):
         await put(database, sealed(job))
@@ -121,7 +123,7 @@ async def test_secrets_of_many_jobs_are_listed_by_job(control: ControlStore, dat
 async def test_each_change_of_a_secret_is_audited_by_name_only(control: ControlStore, database: Database) -> None:
     job = await add_job(control)
     await put(database, sealed(job, b"canary"))
-    await database.secrets().remove_secret(job.id, "signing", T0, BY)
+    await database.secrets().remove_secret(job.id, "signing", Actor(BY, T0))
 
     rows = [row for row in await database.rows("audit") if row["action"].startswith("secret.")]
     assert [(row["action"], row["actor"], row["subject"]) for row in rows] == [
@@ -141,7 +143,7 @@ async def test_resealing_goes_in_batches_until_none_is_left(
     def again(secret: Sealed) -> Sealed:
         return Sealed(secret.id, secret.job_id, secret.field, "new", secret.sealed + b"!")
 
-    counts = [await database.secrets().reseal("new", 2, again, T0, BY) for _ in range(4)]
+    counts = [await database.secrets().reseal("new", 2, again, Actor(BY, T0)) for _ in range(4)]
     assert counts == [2, 2, 1, 0]
     found = await store.secrets([job.id for job in jobs], T0)
     assert {(each.key_id, each.sealed) for [each] in found.values()} == {("new", b"sealed!")}
@@ -187,11 +189,11 @@ async def test_a_header_for_another_origin_leaves_the_old_one_to_runs_that_wait(
     new = sealed(job, b"new", "header:authorization", origin=NEW)
     again = sealed(job, b"again", "header:Authorization", origin=NEW)
     secrets = database.secrets()
-    await secrets.put_secret(NewSecret(old, T0, T0 + DAY), T0, BY)
-    await secrets.put_secret(NewSecret(new, T0, T0 + DAY), T0, BY)
+    await secrets.put_secret(NewSecret(old, T0, T0 + DAY), Actor(BY, T0))
+    await secrets.put_secret(NewSecret(new, T0, T0 + DAY), Actor(BY, T0))
 
     assert set((await store.secrets([job.id], T0 + HOUR))[job.id]) == {new, replace(old, valid_until=T0 + DAY)}
-    await secrets.put_secret(NewSecret(again, T0 + HOUR, T0 + 2 * DAY), T0 + HOUR, BY)
+    await secrets.put_secret(NewSecret(again, T0 + HOUR, T0 + 2 * DAY), Actor(BY, T0 + HOUR))
     assert set((await store.secrets([job.id], T0 + HOUR))[job.id]) == {again, replace(old, valid_until=T0 + DAY)}
     assert (await store.secrets([job.id], T0 + DAY))[job.id] == (again,)
 
@@ -201,7 +203,7 @@ async def test_a_secret_for_a_version_that_is_gone_is_refused(control: ControlSt
     header = sealed(job, field="header:X-Key", origin=GOOD)
 
     with pytest.raises(Conflict, match="version"):
-        await database.secrets().put_secret(NewSecret(header, T0, T0), T0, BY, expect_version=job.version + 1)
+        await database.secrets().put_secret(NewSecret(header, T0, T0), Actor(BY, T0), expect_version=job.version + 1)
     assert await database.rows("secrets") == []
 
 
@@ -214,13 +216,13 @@ class TestOrigins:
 
     async def job_with_header(self, control: ControlStore, database: Database) -> Job:
         definition = Definition("hook", "0 9 * * *", {"type": "http", "url": "https://good.example/"})
-        job = await control.create_job(definition, uuid4(), T0, BY)
+        job = (await control.create_job(definition, uuid4(), Actor(BY, T0))).job
         await put(database, sealed(job, field="header:Authorization", origin=GOOD))
         return job
 
     async def move(self, control: ControlStore, job: Job, how: OriginChange, secrets: Sequence[NewSecret] = ()) -> Job:
         now = T0 + HOUR
-        return await control.edit_job(job.id, self.hook, now, BY, moving=how, secrets=secrets)
+        return (await control.edit_job(job.id, self.hook, Actor(BY, now), moving=how, secrets=secrets)).job
 
     @pytest.mark.parametrize(
         ("how", "code"), [(OriginChange(), "not_allowed"), (OriginChange(is_admin=True), "secrets_bound")]
@@ -268,19 +270,23 @@ class TestOrigins:
         self, control: ControlStore, database: Database
     ) -> None:
         job = await self.job_with_header(control, database)
-        edited = await control.edit_job(job.id, lambda old: self.hook(old, "https://GOOD.example:443/b"), T0, BY)
+        edited = (
+            await control.edit_job(job.id, lambda old: self.hook(old, "https://GOOD.example:443/b"), Actor(BY, T0))
+        ).job
         assert edited.version == 2
 
     async def test_an_import_refuses_that_job_and_no_other(self, control: ControlStore, database: Database) -> None:
         job = await self.job_with_header(control, database)
         other = Definition("other", "0 9 * * *", {"type": "http", "url": "https://new.example/"})
-        results = await control.import_jobs([JobEntry(self.hook(job), uuid4()), JobEntry(other, uuid4())], T0, BY)
+        results = await control.import_jobs(
+            [JobEntry(self.hook(job), uuid4()), JobEntry(other, uuid4())], Actor(BY, T0)
+        )
 
         assert [(each.result, each.code) for each in results] == [("refused", "not_allowed"), ("created", None)]
 
     async def test_a_bundle_is_refused(self, control: ControlStore, database: Database) -> None:
         job = await self.job_with_header(control, database)
         bundle = Bundle([JobEntry(self.hook(job), uuid4())], "api", "")
-        applied = await control.apply_jobs(bundle, T0, BY, moving=OriginChange(is_admin=True))
+        applied = await control.apply_jobs(bundle, Actor(BY, T0), moving=OriginChange(is_admin=True))
 
         assert [each.code for each in applied.refused.values()] == ["secrets_bound"]

@@ -8,6 +8,7 @@ import pytest
 from hourbell.core.policies import Delivery
 from hourbell.core.run import Run
 from hourbell.core.settle import Answer, Cancelled, Failed, Interrupted, Outcome, Succeeded, Unstarted, settle
+from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, Held, Saved, Settled
 from hourbell.store.control import ControlStore
 from tests.contract.steps import (
@@ -299,7 +300,7 @@ async def test_an_effect_does_not_begin_for_who_lost_the_run(store: EngineStore,
 
 async def test_a_run_finds_the_definition_it_was_planned_with(store: EngineStore, control: ControlStore) -> None:
     job = await add_job(control, description="old", retry=a_job().retry, tags=("x",), payload={"n": 1})
-    await control.edit_job(job.id, lambda _: a_job(description="new"), T0, "me")
+    await control.edit_job(job.id, lambda _: a_job(description="new"), Actor("me", T0))
 
     found = await store.definitions([(job.id, 1), (job.id, 2), (UUID(int=9), 1)])
 

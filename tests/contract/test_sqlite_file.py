@@ -7,7 +7,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from hourbell.store.base import StoreLost, StoreUnavailable, StoreUnwritable
+from hourbell.store.errors import StoreLost, StoreUnavailable, StoreUnwritable
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.database_file import DatabaseFile
 from hourbell.store.sqlite.write_check import WriteCheck

@@ -13,6 +13,7 @@ import pytest
 
 from hourbell.core.job import Job
 from hourbell.core.plan import Plan, plan
+from hourbell.store.actor import Actor
 from hourbell.store.sqlite.engine import SqliteEngineStore
 from tests.contract.steps import BY, HOUR, MINUTE, PASS, T0, add_backlog, add_job
 from tests.sqlite_database import SqliteDatabase
@@ -89,7 +90,7 @@ async def test_what_a_change_has_planned_is_not_planned_by_the_old_version_again
     job = await add_job(database.control())
     edit = replace(job.definition, schedule="*/2 * * * *")
     now = T0 + 3 * MINUTE
-    decide = Meanwhile(lambda: elsewhere(lambda: database.control().edit_job(job.id, lambda _: edit, now, BY)))
+    decide = Meanwhile(lambda: elsewhere(lambda: database.control().edit_job(job.id, lambda _: edit, Actor(BY, now))))
 
     await store.plan_due(now, PASS, decide)
     await store.plan_due(T0 + 4 * MINUTE, PASS, plan)

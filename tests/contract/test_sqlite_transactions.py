@@ -11,7 +11,8 @@ import pytest
 
 from hourbell import clock
 from hourbell.core.run import Run
-from hourbell.store.base import Held, StoreUnavailable
+from hourbell.store.base import Held
+from hourbell.store.errors import StoreUnavailable
 from hourbell.store.sqlite.transactions import LONGEST, SqliteTransactionStore, TooLong
 from hourbell.store.sqlite.writer import Threaded
 from tests.contract.steps import a_waiting_job, claim, settled

@@ -4,6 +4,7 @@ import pytest
 
 from hourbell.core.plan import plan
 from hourbell.core.policies import RETRY_PRESETS
+from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
 from hourbell.store.lists import JobQuery
@@ -22,10 +23,10 @@ async def test_tags_follow_a_job_from_its_making_to_its_end(control: ControlStor
     job = await add_job(control, tags=("a", "b"))
     assert await tags(database) == [("a", "job"), ("b", "job")]
 
-    await control.edit_job(job.id, lambda job: changed(job, name="new", tags=("b", "c", "c")), T0, BY)
+    await control.edit_job(job.id, lambda job: changed(job, name="new", tags=("b", "c", "c")), Actor(BY, T0))
     assert await tags(database) == [("b", "new"), ("c", "new")]
 
-    await control.delete_job(job.id, T0, BY)
+    await control.delete_job(job.id, Actor(BY, T0))
     assert await tags(database) == []
 
 
@@ -84,8 +85,8 @@ async def check_odd(database: Database) -> None:
     assert odd is not None
     assert fine is not None
     assert (odd.next_at, fine.error, fine.definition.tags) == (None, None, ("x", "a b"))
-    await database.control().pause_job(odd.id, T0, BY, note="", until=None, cancel_waiting=False)
-    mended = await database.control().edit_job(odd.id, lambda job: changed(job, tags=("x",)), T0, BY)
+    await database.control().pause_job(odd.id, Actor(BY, T0), note="", until=None, cancel_waiting=False)
+    mended = (await database.control().edit_job(odd.id, lambda job: changed(job, tags=("x",)), Actor(BY, T0))).job
     assert (mended.error, mended.definition.tags) == (None, ("x",))
 
 
@@ -134,4 +135,4 @@ async def test_tags_that_an_update_by_sql_spoils_are_the_error_of_the_job(
     assert spoilt is not None
     assert (planned.runs, [name for name, _ in planned.errors]) == (0, ["job"])
     assert (spoilt.definition.tags, spoilt.definition.retry) == ((), RETRY_PRESETS["none"])
-    assert await refusal(control.trigger_job(job.id, job.id, now, None, BY)) == "job_in_error"
+    assert await refusal(control.trigger_job(job.id, job.id, Actor(BY, now))) == "job_in_error"

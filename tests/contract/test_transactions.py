@@ -9,8 +9,9 @@ import pytest
 
 from hourbell import clock
 from hourbell.core.run import Run
-from hourbell.store.base import EngineStore, Held, Saved, StoreUnavailable, TransactionStore
+from hourbell.store.base import EngineStore, Held, Saved, TransactionStore
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import StoreUnavailable
 from hourbell.store.postgres.function_connections import FunctionConnections
 from hourbell.store.postgres.transactions import PostgresTransactionStore
 from hourbell.store.sqlite.transactions import SqliteTransactionStore

@@ -10,11 +10,13 @@ import pytest
 
 from hourbell.core.plan import plan
 from hourbell.core.settle import settle_lost
-from hourbell.store.base import EngineStore, StoreUnavailable, Wake
+from hourbell.store.actor import Actor
+from hourbell.store.base import EngineStore, Wake
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import StoreUnavailable
 from hourbell.store.postgres.connections import Connections
-from hourbell.store.postgres.control import PostgresControlStore
 from hourbell.store.postgres.engine import PostgresEngineStore
+from hourbell.store.postgres.session import PostgresSessions
 from tests.contract.steps import BY, HOUR, MINUTE, PASS, T0, a_waiting_job, add_job, claim, lose
 from tests.database import Database, PostgresDatabase
 from tests.faults.proxy import Proxy
@@ -66,7 +68,7 @@ async def test_planned_runs_wake_nodes(store: EngineStore, control: ControlStore
 async def test_a_triggered_run_wakes_nodes(store: EngineStore, control: ControlStore) -> None:
     job = await add_job(control)
     async with listening(store) as wakes:
-        await control.trigger_job(job.id, uuid4(), T0, None, BY)
+        await control.trigger_job(job.id, uuid4(), Actor(BY, T0))
         assert await hears(wakes, Wake.RUNS)
 
 
@@ -128,7 +130,7 @@ async def every_verb(store: EngineStore, control: ControlStore) -> list[str]:
         "retire": store.retire(job_id),
         "create_job": add_job(control),
         "get_job": control.get_job(job_id),
-        "cancel_run": control.cancel_run(job_id, T0, BY),
+        "cancel_run": control.cancel_run(job_id, Actor(BY, T0)),
     }
     answers = await asyncio.gather(*calls.values(), return_exceptions=True)
     return [name for name, answer in zip(calls, answers, strict=True) if not isinstance(answer, StoreUnavailable)]
@@ -137,13 +139,13 @@ async def every_verb(store: EngineStore, control: ControlStore) -> list[str]:
 async def test_a_server_that_was_never_there_is_unavailable() -> None:
     connections = Connections("postgresql://postgres@127.0.0.1:1/postgres")
 
-    assert await every_verb(PostgresEngineStore(connections), PostgresControlStore(connections)) == []
+    assert await every_verb(PostgresEngineStore(connections), ControlStore(PostgresSessions(connections))) == []
 
 
 async def test_a_server_that_goes_is_unavailable_until_it_is_back(postgres: PostgresDatabase) -> None:
     with Proxy(postgres.url) as proxy:
         connections = Connections(proxy.url)
-        store, control = PostgresEngineStore(connections), PostgresControlStore(connections)
+        store, control = PostgresEngineStore(connections), ControlStore(PostgresSessions(connections))
         await add_job(control)
         proxy.drop()
         assert await every_verb(store, control) == []

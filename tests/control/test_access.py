@@ -12,15 +12,16 @@ from hourbell.core.roles import Role
 from hourbell.core.token_text import token_text
 from hourbell.settings import Address
 from hourbell.store.access import AccessStore, Token
-from hourbell.store.base import AlreadyAsked, Conflict, Request, StoreUnavailable
-from hourbell.store.sqlite.access import SqliteAccessStore
+from hourbell.store.actor import Request
+from hourbell.store.errors import AlreadyAsked, Conflict, StoreUnavailable
+from hourbell.store.sqlite.session import SqliteSessions
 from tests.sqlite_database import SqliteDatabase
 
 pytestmark = pytest.mark.anyio
 T0 = datetime(2026, 11, 16, 9, tzinfo=UTC)
 
 
-class Counting(SqliteAccessStore):
+class Counting(AccessStore):
     """Counts the look-ups, and may be out of reach."""
 
     lookups = 0
@@ -64,7 +65,7 @@ async def database() -> AsyncIterator[SqliteDatabase]:
 
 @pytest.fixture
 def store(database: SqliteDatabase) -> Counting:
-    return Counting(database.runner())
+    return Counting(SqliteSessions(database.runner()))
 
 
 @pytest.fixture

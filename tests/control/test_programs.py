@@ -11,8 +11,10 @@ import pytest
 
 from hourbell.control.programs import GONE_NOTE, Gone, Programs
 from hourbell.core.job import Definition
-from hourbell.store.base import EngineStore, Node, StoreUnavailable
+from hourbell.store.actor import Actor
+from hourbell.store.base import EngineStore, Node
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import StoreUnavailable
 from hourbell.targets.task import Task
 from tests.contract.steps import BY, HOUR, MINUTE, T0, a_job, add_job, plan_all
 from tests.contract.test_doctor import examined
@@ -184,7 +186,7 @@ async def test_what_comes_back_goes_on_and_an_operators_pause_stays(deployed: De
     first = await deployed.start(a_program("a", "b"))
     operators = await deployed.control.get_job("a")
     assert operators is not None
-    await deployed.control.pause_job(operators.id, T0, BY, note="", until=None, cancel_waiting=False)
+    await deployed.control.pause_job(operators.id, Actor(BY, T0), note="", until=None, cancel_waiting=False)
     await deployed.database.engine().retire(first)
     await deployed.start(a_program())
     assert await deployed.states("a", "b") == {"a": "paused", "b": "paused"}
@@ -256,7 +258,9 @@ async def test_what_is_gone_is_paused_deleted_or_kept(deployed: Deployed, gone: 
 async def test_programs_of_another_source_and_other_owners_are_left_alone(deployed: Deployed) -> None:
     await add_job(deployed.control, "of-the-api")
     await deployed.programs.sync(a_program("of-another", source="other"), deployed.now)
-    await deployed.control.create_job(replace(a_job("of-a-file"), managed_by="file", source="shop"), uuid4(), T0, BY)
+    await deployed.control.create_job(
+        replace(a_job("of-a-file"), managed_by="file", source="shop"), uuid4(), Actor(BY, T0)
+    )
 
     await deployed.start(a_program("a", gone=Gone.DELETE))
 
@@ -383,7 +387,7 @@ async def test_the_pause_of_the_program_before_ends_and_an_operators_stays(deplo
     old = await deployed.started(a_program("a", "b", source="shop"))
     operators = await deployed.control.get_job("a")
     assert operators is not None
-    await deployed.control.pause_job(operators.id, T0, BY, note="", until=None, cancel_waiting=False)
+    await deployed.control.pause_job(operators.id, Actor(BY, T0), note="", until=None, cancel_waiting=False)
     await old.stop()
     await (await deployed.started(a_program(source="shop"))).stop()
     again = await deployed.started(replace(a_program(source="shop"), tasks={"x": Task("x", print)}))
@@ -399,14 +403,18 @@ async def test_the_pause_of_the_program_before_ends_and_an_operators_stays(deplo
 async def test_a_job_that_is_not_of_a_program_is_never_taken_over(
     deployed: Deployed, managed_by: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    job = await deployed.control.create_job(replace(a_job("a"), managed_by=managed_by, source="x"), uuid4(), T0, BY)
+    job = (
+        await deployed.control.create_job(
+            replace(a_job("a"), managed_by=managed_by, source="x"), uuid4(), Actor(BY, T0)
+        )
+    ).job
     new = await deployed.started(a_program("a", source="store"))
     deployed.now += HOUR
     assert not await new.look_again()
     [record] = [record for record in caplog.records if record.message == "job_owned_by_another"]
     assert "hourbell job delete a --take-over" in record.__dict__["hint"]
 
-    await deployed.control.delete_job(job.id, deployed.now, BY)
+    await deployed.control.delete_job(job.id, Actor(BY, deployed.now))
 
     assert await new.look_again()
     assert await owner_of(deployed, "a") == "code:store"

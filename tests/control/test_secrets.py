@@ -13,7 +13,9 @@ from hourbell.core.secret_headers import OriginChange
 from hourbell.core.settle import Failed, Outcome, Succeeded
 from hourbell.core.signing import secret_bytes
 from hourbell.sealing import KeyRing, Plain
-from hourbell.store.base import Conflict, EngineStore
+from hourbell.store.actor import Actor
+from hourbell.store.base import EngineStore
+from hourbell.store.errors import Conflict
 from hourbell.targets.http.target import HttpTarget
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, add_job
 from tests.database import Database
@@ -31,7 +33,7 @@ def secrets_of(database: Database, keys: KeyRing = OLD) -> Secrets:
 @pytest.fixture
 async def secrets(database: Database) -> Secrets:
     target = {"type": "http", "url": "https://example.com"}
-    await database.control().create_job(Definition("hook", "* * * * *", target), uuid4(), T0, BY)
+    await database.control().create_job(Definition("hook", "* * * * *", target), uuid4(), Actor(BY, T0))
     return secrets_of(database)
 
 
@@ -43,21 +45,21 @@ async def opened(store: EngineStore, database: Database, now: timedelta, keys: K
 
 
 async def test_a_new_secret_is_what_signs(secrets: Secrets, store: EngineStore, database: Database) -> None:
-    made = (await secrets.create("hook", T0, BY)).reveal()
+    made = (await secrets.create("hook", Actor(BY, T0))).reveal()
 
     assert len(secret_bytes(made)) == 32
     assert await opened(store, database, MINUTE) == [made]
 
 
 async def test_a_job_that_signs_is_rotated_not_created_again(secrets: Secrets) -> None:
-    await secrets.create("hook", T0, BY)
+    await secrets.create("hook", Actor(BY, T0))
     with pytest.raises(Conflict, match="rotate it"):
-        await secrets.create("hook", T0, BY)
+        await secrets.create("hook", Actor(BY, T0))
 
 
 async def test_after_a_rotation_both_sign_for_a_day(secrets: Secrets, store: EngineStore, database: Database) -> None:
-    old = (await secrets.create("hook", T0, BY)).reveal()
-    new = (await secrets.rotate("hook", T0 + HOUR, BY)).reveal()
+    old = (await secrets.create("hook", Actor(BY, T0))).reveal()
+    new = (await secrets.rotate("hook", Actor(BY, T0 + HOUR))).reveal()
 
     assert await opened(store, database, 2 * HOUR) == [new, old]
     assert await opened(store, database, DAY + 2 * HOUR) == [new]
@@ -66,15 +68,15 @@ async def test_after_a_rotation_both_sign_for_a_day(secrets: Secrets, store: Eng
 async def test_a_secret_that_leaked_is_replaced_at_once(
     secrets: Secrets, store: EngineStore, database: Database
 ) -> None:
-    await secrets.create("hook", T0, BY)
-    new = (await secrets.rotate("hook", T0 + HOUR, BY, keep_old=timedelta(0))).reveal()
+    await secrets.create("hook", Actor(BY, T0))
+    new = (await secrets.rotate("hook", Actor(BY, T0 + HOUR), keep_old=timedelta(0))).reveal()
 
     assert await opened(store, database, HOUR) == [new]
 
 
 async def test_a_header_may_be_brought(secrets: Secrets, store: EngineStore, database: Database) -> None:
-    await secrets.put("hook", "header:Authorization", Plain("Bearer x"), T0, BY)
-    await secrets.put("hook", "header:Authorization", Plain("Bearer y"), T0 + MINUTE, BY)
+    await secrets.put("hook", "header:Authorization", Plain("Bearer x"), Actor(BY, T0))
+    await secrets.put("hook", "header:Authorization", Plain("Bearer y"), Actor(BY, T0 + MINUTE))
 
     assert await opened(store, database, MINUTE) == ["Bearer y"]
 
@@ -93,30 +95,30 @@ async def test_what_cannot_be_used_is_refused_without_being_shown(
     secrets: Secrets, field: str, text: str, hint: str
 ) -> None:
     with pytest.raises(ValueError, match=hint) as caught:
-        await secrets.put("hook", field, Plain(text), T0, BY)
+        await secrets.put("hook", field, Plain(text), Actor(BY, T0))
     assert "canary" not in str(caught.value)
 
 
 async def test_only_webhooks_have_secrets(secrets: Secrets, database: Database) -> None:
     await add_job(database.control(), "task")
     with pytest.raises(Conflict, match="http target"):
-        await secrets.create("task", T0, BY)
+        await secrets.create("task", Actor(BY, T0))
     with pytest.raises(Conflict, match="no job named 'nobody'"):
-        await secrets.create("nobody", T0, BY)
+        await secrets.create("nobody", Actor(BY, T0))
 
 
 async def test_a_secret_is_taken_away_once(secrets: Secrets) -> None:
-    await secrets.create("hook", T0, BY)
-    await secrets.remove("hook", "signing", T0, BY)
+    await secrets.create("hook", Actor(BY, T0))
+    await secrets.remove("hook", "signing", Actor(BY, T0))
 
     assert await secrets.list("hook", T0) == []
     with pytest.raises(Conflict, match="has no secret 'signing'"):
-        await secrets.remove("hook", "signing", T0, BY)
+        await secrets.remove("hook", "signing", Actor(BY, T0))
 
 
 async def test_keys_are_checked_once_there_is_a_secret(secrets: Secrets, database: Database) -> None:
     await check_keys(database.secrets(), None)
-    await secrets.create("hook", T0, BY)
+    await secrets.create("hook", Actor(BY, T0))
 
     await check_keys(database.secrets(), OLD)
     for keys in (NEW, None):
@@ -125,48 +127,48 @@ async def test_keys_are_checked_once_there_is_a_secret(secrets: Secrets, databas
 
 
 async def test_a_process_with_another_key_seals_nothing(secrets: Secrets, database: Database) -> None:
-    await secrets.create("hook", T0, BY)
+    await secrets.create("hook", Actor(BY, T0))
     with pytest.raises(WrongKeys):
-        await secrets_of(database, NEW).rotate("hook", T0, BY)
+        await secrets_of(database, NEW).rotate("hook", Actor(BY, T0))
 
 
 async def test_keys_are_rotated_without_a_moment_in_which_nothing_opens(
     secrets: Secrets, store: EngineStore, database: Database
 ) -> None:
-    made = (await secrets.create("hook", T0, BY)).reveal()
+    made = (await secrets.create("hook", Actor(BY, T0))).reveal()
 
     assert await opened(store, database, MINUTE, BOTH) == [made]
-    assert await secrets_of(database, BOTH).rotate_keys(T0, BY) == 1
+    assert await secrets_of(database, BOTH).rotate_keys(Actor(BY, T0)) == 1
     assert await opened(store, database, MINUTE, NEW) == [made]
     await check_keys(database.secrets(), NEW)
-    assert await secrets_of(database, NEW).rotate_keys(T0, BY) == 0
+    assert await secrets_of(database, NEW).rotate_keys(Actor(BY, T0)) == 0
 
 
 async def test_rotating_keys_is_audited_and_locks_nobody_out(secrets: Secrets, database: Database) -> None:
-    await secrets_of(database, NEW).rotate_keys(T0, BY)  # there is nothing to seal: any key will do
-    await secrets.create("hook", T0, BY)
-    await secrets_of(database, BOTH).rotate_keys(T0, BY)
+    await secrets_of(database, NEW).rotate_keys(Actor(BY, T0))  # there is nothing to seal: any key will do
+    await secrets.create("hook", Actor(BY, T0))
+    await secrets_of(database, BOTH).rotate_keys(Actor(BY, T0))
 
     assert [row["action"] for row in await database.rows("audit")][-2:] == ["secret.put", "secret.reseal"]
 
 
 async def test_after_the_last_secret_no_key_is_needed(secrets: Secrets, database: Database) -> None:
-    await secrets.create("hook", T0, BY)
-    await secrets.remove("hook", "signing", T0, BY)
+    await secrets.create("hook", Actor(BY, T0))
+    await secrets.remove("hook", "signing", Actor(BY, T0))
 
     await check_keys(database.secrets(), None)
 
 
 async def test_what_was_never_made_is_not_rotated(secrets: Secrets) -> None:
     with pytest.raises(Conflict, match="create one"):
-        await secrets.rotate("hook", T0, BY)
+        await secrets.rotate("hook", Actor(BY, T0))
 
 
 async def test_the_secrets_of_a_deleted_job_are_gone(secrets: Secrets, database: Database) -> None:
-    await secrets.create("hook", T0, BY)
+    await secrets.create("hook", Actor(BY, T0))
     job = await database.control().get_job("hook")
     assert job is not None
-    await database.control().delete_job(job.id, T0, BY)
+    await database.control().delete_job(job.id, Actor(BY, T0))
 
     assert await database.rows("secrets") == []
 
@@ -194,13 +196,13 @@ class TestOrigins:
         job = await database.control().get_job("hook")
         assert job is not None
         new = replace(job.definition, target={"type": "http", "url": self.NEW_URL})
-        await database.control().edit_job(job.id, lambda _: new, T0, BY, moving=OriginChange(**how))
+        await database.control().edit_job(job.id, lambda _: new, Actor(BY, T0), moving=OriginChange(**how))
 
     async def test_a_waiting_run_of_an_older_version_gets_no_header_that_was_set_later(
         self, secrets: Secrets, store: EngineStore, database: Database
     ) -> None:
         await self.move(database)
-        await secrets.put("hook", "header:X-Key", Plain("canary"), T0, BY)
+        await secrets.put("hook", "header:X-Key", Plain("canary"), Actor(BY, T0))
 
         old, sent = await self.deliver(store, database, "https://example.com/hook", 1)
         assert (isinstance(old, Failed), sent) == (True, [])
@@ -210,9 +212,9 @@ class TestOrigins:
     async def test_a_run_that_waits_for_the_old_origin_keeps_its_header(
         self, secrets: Secrets, store: EngineStore, database: Database
     ) -> None:
-        await secrets.put("hook", "header:X-Key", Plain("old"), T0, BY)
+        await secrets.put("hook", "header:X-Key", Plain("old"), Actor(BY, T0))
         await self.move(database, is_admin=True, drop=True)
-        await secrets.put("hook", "header:X-Key", Plain("new"), T0, BY)
+        await secrets.put("hook", "header:X-Key", Plain("new"), Actor(BY, T0))
 
         assert (await self.deliver(store, database, "https://example.com/hook", 1))[1] == ["old"]
         assert (await self.deliver(store, database, self.NEW_URL, 2))[1] == ["new"]
@@ -220,7 +222,7 @@ class TestOrigins:
     async def test_plain_sql_takes_no_header_to_another_origin(
         self, secrets: Secrets, store: EngineStore, database: Database
     ) -> None:
-        await secrets.put("hook", "header:X-Key", Plain("canary"), T0, BY)
+        await secrets.put("hook", "header:X-Key", Plain("canary"), Actor(BY, T0))
 
         outcome, sent = await self.deliver(store, database, "https://evil.example/", 2)
         assert isinstance(outcome, Failed)
@@ -229,18 +231,18 @@ class TestOrigins:
     async def test_without_the_key_it_is_known_that_there_are_secrets(
         self, secrets: Secrets, database: Database
     ) -> None:
-        await secrets.put("hook", "header:X-Key", Plain("canary"), T0, BY)
+        await secrets.put("hook", "header:X-Key", Plain("canary"), Actor(BY, T0))
         blind = Secrets(database.secrets(), database.control(), None, new_id=uuid4, random_bytes=os.urandom)
 
         assert [row.field for row in await blind.list("hook", T0)] == ["header:X-Key"]
         with pytest.raises(Conflict, match="HOURBELL_SECRET_KEY"):
-            await blind.put("hook", "header:X-Key", Plain("another"), T0, BY)
+            await blind.put("hook", "header:X-Key", Plain("another"), Actor(BY, T0))
         with pytest.raises(Conflict, match="admin"):
             await self.move(database)
 
     async def test_new_keys_keep_the_origin(self, secrets: Secrets, store: EngineStore, database: Database) -> None:
-        await secrets.put("hook", "header:X-Key", Plain("canary"), T0, BY)
-        await secrets_of(database, BOTH).rotate_keys(T0, BY)
+        await secrets.put("hook", "header:X-Key", Plain("canary"), Actor(BY, T0))
+        await secrets_of(database, BOTH).rotate_keys(Actor(BY, T0))
 
         assert await opened(store, database, MINUTE, NEW) == ["canary"]
         [row] = await secrets.list("hook", T0)

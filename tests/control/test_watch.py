@@ -6,7 +6,8 @@ from itertools import pairwise
 from typing import Any
 
 from hourbell.control.changes import Event, Quiet, Watch
-from hourbell.store.base import StoreUnavailable
+from hourbell.store.actor import Actor
+from hourbell.store.errors import StoreUnavailable
 from tests.engine.nodes import SECOND, Cluster, takes, virtually
 
 NEVER = "0 0 29 2 *"
@@ -69,7 +70,7 @@ async def test_a_job_is_told_when_it_is_made_changed_and_deleted(cluster: Cluste
     await cluster.advance(1 * SECOND)
     await cluster.edit(job, description="new")
     await cluster.advance(1 * SECOND)
-    await cluster.control.delete_job(job.id, cluster.now(), "test")
+    await cluster.control.delete_job(job.id, Actor("test", cluster.now()))
     await cluster.advance(10 * SECOND)
 
     assert listener.jobs == [1, 2, None]

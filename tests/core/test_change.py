@@ -3,6 +3,7 @@
 Hours are counted from T0, the job's cursor.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.change import StillCatchingUp, created, edited, paused, resumed, retired
+from hourbell.core.change import Change, StillCatchingUp, created, edited, paused, resumed, retired
 from hourbell.core.job import Definition, Job
 from hourbell.core.plan import plan
 from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority
@@ -317,7 +318,7 @@ def test_a_pause_while_catching_up_leaves_the_rest_for_the_resume() -> None:
     made = paused(backlog(), T0 + 250 * MINUTE, None)
     asleep = replace(backlog(), definition=made.definition, cursor_at=made.cursor_at)
 
-    assert made.cursor_at == T0 + 100 * MINUTE
+    assert (skipped(made, MINUTE), made.cursor_at) == ([], T0 + 100 * MINUTE)
     assert skipped(resumed(asleep, T0 + 300 * MINUTE, catch_up=False), MINUTE) == [("paused", 101, 300, 200)]
 
 
@@ -334,6 +335,13 @@ def test_a_broken_job_can_be_paused() -> None:
 
     assert (made.runs, made.skips) == ((), ())
     assert place(made) == (T0, None, None)
+
+
+def test_a_pause_of_a_job_in_error_fires_nothing_for_the_past() -> None:
+    made = paused(a_job(error="broken", catch_up=ALL), T0 + BEHIND, None)
+
+    assert (fired(made), skipped(made)) == ([], [("edited", 1, 3, 3)])
+    assert place(made) == (T0 + BEHIND, None, None)
 
 
 @pytest.mark.parametrize("catch_up", CatchUp)
@@ -422,6 +430,58 @@ def test_a_resume_with_a_clock_that_went_back_begins_at_the_cursor() -> None:
 def test_a_broken_job_is_not_resumed() -> None:
     with pytest.raises(ScheduleError):
         resumed(a_job(BROKEN, enabled=False), T0 + BEHIND, catch_up=False)
+
+
+def test_a_change_without_an_instant_of_a_job_that_stops_its_others_stops_none() -> None:
+    active = a_job(overlap=Overlap.CANCEL_RUNNING, unfinished=1)
+    asleep = replace(active, definition=changed(active, enabled=False))
+    changes = [
+        created(active.definition, T0),
+        edited(asleep, changed(asleep, payload=1), T0 + BEHIND),
+        paused(asleep, T0 + BEHIND, None),
+        retired(active, T0 + BEHIND),
+        resumed(active, T0 + BEHIND, catch_up=False),
+        resumed(asleep, T0 + BEHIND, catch_up=False),
+        resumed(asleep, T0 + BEHIND, catch_up=True),
+    ]
+
+    assert [change.cancels_others for change in changes] == [False] * len(changes)
+
+
+def with_changes(**more: Any) -> Job:
+    """A job of which earlier versions, changed by plain SQL, are still to be planned."""
+    return replace(a_job(catch_up=ALL, **more), has_changes=True)
+
+
+def queued(change: Change) -> Sequence[object]:
+    """Check that the change waits for the earlier versions, and return what it makes of the pause."""
+    assert (change.is_queued, change.runs, change.skips) == (True, (), ())
+    assert place(change) == (T0, None, T0 + BEHIND)
+    return change.definition.enabled, change.paused_until
+
+
+def test_a_change_takes_its_turn_behind_versions_that_are_not_planned_yet() -> None:
+    active, asleep, now = with_changes(), with_changes(enabled=False, paused_until=T0 + DAY), T0 + BEHIND
+
+    assert queued(edited(active, changed(active, schedule=HALF_PAST), now)) == (True, None)
+    assert queued(edited(asleep, changed(asleep, schedule=HALF_PAST), now)) == (False, T0 + DAY)
+    assert queued(edited(asleep, changed(asleep, enabled=True), now)) == (True, None)
+    assert queued(paused(active, now, T0 + 2 * DAY)) == (False, T0 + 2 * DAY)
+    assert queued(retired(active, now)) == (False, None)
+    assert queued(resumed(asleep, now, catch_up=False)) == (True, None)
+
+
+def test_a_resume_with_catch_up_needs_no_turn_since_the_planner_goes_on_where_it_stands() -> None:
+    made = resumed(with_changes(enabled=False), T0 + BEHIND, catch_up=True)
+
+    assert (made.is_queued, *place(made)) == (False, T0, T0 + HOUR, T0 + BEHIND)
+
+
+def test_an_unreadable_schedule_is_refused_also_behind_versions_that_are_not_planned_yet() -> None:
+    job = with_changes()
+
+    with pytest.raises(ScheduleError, match="61 is outside 0-59"):
+        edited(job, changed(job, schedule=BROKEN), T0 + BEHIND)
 
 
 steps = st.builds(

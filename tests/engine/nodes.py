@@ -25,8 +25,11 @@ from hourbell.core.settle import Failed, Outcome, Succeeded, Unstarted
 from hourbell.core.target import lane_of
 from hourbell.engine.engine import Engine, EngineSettings
 from hourbell.metrics import Metrics
-from hourbell.store.base import Run, StoreUnavailable, Wake
-from hourbell.store.sqlite.control import SqliteControlStore
+from hourbell.store.actor import Actor
+from hourbell.store.base import Run, Wake
+from hourbell.store.control import ControlStore
+from hourbell.store.errors import StoreUnavailable
+from hourbell.store.sqlite.session import SqliteSessions
 from hourbell.targets.base import Call, Target
 from hourbell.targets.pool import Pool
 from tests.engine.virtual import VirtualTime, run_virtually
@@ -324,7 +327,7 @@ class Cluster:
         self.time = time
         self.database = database
         self._runner: Any = database.runner()
-        self.control = SqliteControlStore(self._runner)
+        self.control = ControlStore(SqliteSessions(self._runner))
         self.settings = EngineSettings()
         self.lanes: tuple[str, ...] = ("task:*",)
         self.lane_slots: dict[str, int] = {}
@@ -406,15 +409,17 @@ class Cluster:
         """A job from now on; a task of its own name unless it shares a lane or has a target."""
         target = target or {"type": "task", "name": lane or name}
         definition = Definition(name, schedule, target, lane=lane_of(target), **more)
-        job = await self.control.create_job(definition, UUID(int=next(self._job_numbers)), self.now(), BY)
+        job = (await self.control.create_job(definition, UUID(int=next(self._job_numbers)), Actor(BY, self.now()))).job
         self._periods[job.id] = [_Period(definition.parsed(), self.now())]
         self.made.append(job)
         return job
 
     async def edit(self, job: Job, **changes: Any) -> Job:
-        edited = await self.control.edit_job(
-            job.id, lambda found: replace(found.definition, **changes), self.now(), BY, drop_backlog=True
-        )
+        edited = (
+            await self.control.edit_job(
+                job.id, lambda found: replace(found.definition, **changes), Actor(BY, self.now()), drop_backlog=True
+            )
+        ).job
         self.begin_period(job.id, edited.definition.parsed(), edited.cursor_at)
         return edited
 
@@ -424,16 +429,16 @@ class Cluster:
 
     async def pause(self, job: Job, **more: Any) -> None:
         options: dict[str, Any] = {"note": "", "until": None, "cancel_waiting": False} | more
-        await self.control.pause_job(job.id, self.now(), BY, **options)
+        await self.control.pause_job(job.id, Actor(BY, self.now()), **options)
 
     async def resume(self, job: Job, *, catch_up: bool = False) -> None:
-        await self.control.resume_job(job.id, self.now(), BY, catch_up=catch_up)
+        await self.control.resume_job(job.id, Actor(BY, self.now()), catch_up=catch_up)
 
     async def trigger(self, job: Job, payload: object = None) -> Run:
-        return await self.control.trigger_job(job.id, UUID(int=next(self._job_numbers)), self.now(), payload, BY)
+        return await self.control.trigger_job(job.id, UUID(int=next(self._job_numbers)), Actor(BY, self.now()), payload)
 
     async def cancel(self, run_id: UUID) -> None:
-        await self.control.cancel_run(run_id, self.now(), BY)
+        await self.control.cancel_run(run_id, Actor(BY, self.now()))
 
     async def sql(self, statement: str) -> None:
         """What somebody with a SQL prompt does; a node notices the commit of another process."""

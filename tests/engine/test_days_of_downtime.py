@@ -5,6 +5,7 @@ from uuid import UUID
 import pytest
 
 from hourbell.core.policies import RETRY_PRESETS
+from hourbell.store.actor import Actor
 from tests.engine.nodes import BY, DAY, HOUR, MINUTE, Cluster, Fails, hang, virtually
 from tests.engine.virtual import START
 
@@ -73,7 +74,7 @@ async def test_lateness_is_told_of_a_takeover_and_not_of_a_replay(
     await cluster.start()
     await cluster.advance(2 * MINUTE)
     [run] = await cluster.runs(job)
-    await cluster.control.replay_run(run["id"], UUID(int=5), cluster.now(), BY)
+    await cluster.control.replay_run(run["id"], UUID(int=5), Actor(BY, cluster.now()))
     await cluster.advance(MINUTE)
 
     told = [vars(record) for record in caplog.records if record.getMessage() == "run_very_late"]

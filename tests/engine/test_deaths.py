@@ -7,7 +7,7 @@ import pytest
 
 from hourbell.core.policies import Delivery
 from hourbell.core.settle import Outcome, Succeeded
-from hourbell.store.base import StoreUnavailable
+from hourbell.store.errors import StoreUnavailable
 from tests.engine.nodes import (
     HOUR,
     LEASE,

@@ -18,7 +18,7 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.control.jobs import Jobs
+from hourbell.control.jobs import EditOptions, Jobs
 from hourbell.control.rules import Rules
 from hourbell.control.secrets import Secrets
 from hourbell.control.user import User
@@ -26,7 +26,8 @@ from hourbell.core.job import Job
 from hourbell.core.policies import CatchUp
 from hourbell.core.roles import Role
 from hourbell.core.schedule import Schedule
-from hourbell.store.base import Conflict
+from hourbell.store.errors import Conflict
+from hourbell.store.lists import JobView
 from tests.engine.nodes import SECOND, Cluster, virtually
 from tests.engine.virtual import START
 from tests.sqlite_database import Row
@@ -51,8 +52,8 @@ class Line:
         async def call(*arguments: Any, **named: Any) -> Any:
             await asyncio.sleep(self._random.uniform(0, 0.008))
             answer = await getattr(self._store, verb)(*arguments, **named)
-            if isinstance(answer, Job) and answer.cursor_at is not None:
-                self.moments[answer.id].append(answer.cursor_at)
+            if isinstance(answer, JobView) and answer.job.cursor_at is not None:
+                self.moments[answer.job.id].append(answer.job.cursor_at)
             await asyncio.sleep(self._random.uniform(0, 0.004))
             return answer
 
@@ -222,7 +223,7 @@ async def test_of_two_edits_that_expect_one_version_at_the_instant_one_is_made(c
     async def edit(job: Job, number: int) -> None:
         await cluster.advance_to(FIRST + world.random.randrange(-20, 5) * MILLISECOND)
         with suppress(Conflict):
-            await world.jobs.patch(str(job.id), {"payload": number}, ADMIN, expect_version=1)
+            await world.jobs.patch(str(job.id), {"payload": number}, ADMIN, EditOptions(expect_version=1))
             done[job.id] += 1
 
     await asyncio.gather(*(edit(job, number) for job in made for number in (1, 2)))

@@ -9,7 +9,7 @@ import pytest
 from hourbell.core.policies import CatchUp, Priority
 from hourbell.core.settle import Outcome, Succeeded
 from hourbell.engine.shares import last_slots
-from hourbell.store.base import StoreUnavailable
+from hourbell.store.errors import StoreUnavailable
 from hourbell.targets.base import Call
 from tests.engine.nodes import HOUR, MINUTE, SECOND, Cluster, Node, hang, takes, virtually
 from tests.engine.virtual import START

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from hourbell.engine.loop import LoopRunner, NotAsked, Signal
-from hourbell.store.base import StoreUnavailable
+from hourbell.store.errors import StoreUnavailable
 from tests.engine.virtual import VirtualTime, run_virtually
 
 AWAY = StoreUnavailable("out of reach")

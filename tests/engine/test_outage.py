@@ -10,7 +10,7 @@ import pytest
 
 from hourbell.core.policies import CatchUp, Delivery
 from hourbell.core.settle import Outcome, Succeeded
-from hourbell.store.base import StoreUnavailable
+from hourbell.store.errors import StoreUnavailable
 from hourbell.targets.base import Call
 from hourbell.targets.task import Task, TaskTarget
 from tests.engine.nodes import (

@@ -1,5 +1,6 @@
 """The eight cases that RAT's ADR-004 asks of a scheduler."""
 
+from hourbell.store.actor import Actor
 from tests.engine.nodes import BY, HOUR, INSERT, MINUTE, SECOND, Cluster, refuse, virtually
 
 
@@ -91,5 +92,5 @@ async def test_an_invalid_expression_spares_the_others(cluster: Cluster) -> None
     assert await cluster.runs(broken) == []
     assert (await cluster.job_row(broken))["error"]
     assert await cluster.states(good) == ["succeeded"] * 2
-    await cluster.control.delete_job(broken.id, cluster.now(), BY)
+    await cluster.control.delete_job(broken.id, Actor(BY, cluster.now()))
     await cluster.assert_accounted()

@@ -16,7 +16,8 @@ from hourbell.engine.events import EngineEvents
 from hourbell.engine.reaper import Reaper
 from hourbell.engine.time import DatabaseClock
 from hourbell.metrics import Metrics
-from hourbell.store.base import EngineStore, StoreUnavailable
+from hourbell.store.base import EngineStore
+from hourbell.store.errors import StoreUnavailable
 
 pytestmark = pytest.mark.anyio
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from hourbell.core.policies import Delivery, RetryPolicy
+from hourbell.store.actor import Actor
 from hourbell.targets.http.target import HttpTarget
 from hourbell.targets.http.transport import Request, Response, TransportError
 from tests.engine.nodes import BY, HOUR, MINUTE, Cluster, Node, virtually
@@ -63,10 +64,10 @@ async def test_the_default_plan_ends_as_a_dead_letter_that_is_replayed_with_succ
     assert transport.seconds == DEFAULT_PLAN
     run = await the_run(cluster)
     assert (run["state"], run["reason"], run["failures"]) == ("failed", "exhausted", 4)
-    [letter] = await cluster.control.failed_runs(10)
-    assert (letter.id, letter.error) == (run["id"], "HTTP 500 Internal Server Error")
+    errors = [row["error"] for row in await cluster.database.rows("attempts", "number")]
+    assert (run["cleared_at"], errors[-1]) == (None, "HTTP 500 Internal Server Error")
 
-    replay = await cluster.control.replay_run(letter.id, UUID(int=9), cluster.now(), BY)
+    replay = await cluster.control.replay_run(run["id"], UUID(int=9), Actor(BY, cluster.now()))
     await cluster.advance(MINUTE)
     assert [row["state"] for row in await cluster.database.rows("runs") if row["id"] == replay.id] == ["succeeded"]
     assert set(transport.said("webhook-id")[:4]) == {str(run["id"])}

@@ -7,6 +7,7 @@ from uuid import UUID
 from examples.birthdays.load import Loaded, Person, birthday_job
 
 from hourbell.receiver import Verifier
+from hourbell.store.actor import Actor
 from tests.engine.nodes import DAY, HOUR, MINUTE
 from tests.examples.greetings import URL, Greetings, with_greetings
 
@@ -120,7 +121,7 @@ async def test_an_operators_pause_outlives_a_load(greetings: Greetings) -> None:
 @with_greetings
 async def test_a_load_that_broke_off_before_the_secret_is_finished_by_the_next(greetings: Greetings) -> None:
     half_made = replace(birthday_job(SOMEBODY, URL), enabled=False)
-    await greetings.cluster.control.create_job(half_made, UUID(int=1), greetings.cluster.now(), "load.py")
+    await greetings.cluster.control.create_job(half_made, UUID(int=1), Actor("load.py", greetings.cluster.now()))
     await greetings.serve_at(NINE)
     assert greetings.delivered == []
 

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 import apsw
 
 from hourbell.clock import elapsed
+from hourbell.store.actor import Actor
 from tests.database import Database, PostgresDatabase
 from tests.faults.verdict import Backend
 from tests.sqlite_database import SqliteDatabase
@@ -44,7 +45,7 @@ async def pause_all(database: Database) -> None:
     store, control = database.engine(), database.control()
     for job in await database.rows("jobs"):
         now = await store.sample_time()
-        await control.pause_job(job["id"], now, "campaign", note="", until=None, cancel_waiting=False)
+        await control.pause_job(job["id"], Actor("campaign", now), note="", until=None, cancel_waiting=False)
 
 
 async def come_to_rest(database: Database, seconds: float) -> Counter[str]:

@@ -16,6 +16,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from hourbell.clock import elapsed
 from hourbell.control.secrets import Secrets
 from hourbell.sealing import KeyRing, Plain
+from hourbell.store.actor import Actor
 from tests.database import Database
 from tests.faults.fleet import LEASE
 from tests.faults.hooks import Request
@@ -66,14 +67,14 @@ class Signatures:
 
     async def create(self, job: str) -> None:
         asked_at = elapsed()
-        plain = await self._secrets.create(job, await self._store.sample_time(), BY)
+        plain = await self._secrets.create(job, Actor(BY, await self._store.sample_time()))
         self._of_job[job] = [Secret(plain, asked_at, elapsed())]
 
     async def rotate(self, job: str, keep_old: float) -> None:
         """Replace a job's secret; the old one stays valid for so many seconds."""
         [old], asked_at = self._of_job[job], elapsed()
         now = await self._store.sample_time()
-        plain = await self._secrets.rotate(job, now, BY, keep_old=timedelta(seconds=keep_old))
+        plain = await self._secrets.rotate(job, Actor(BY, now), keep_old=timedelta(seconds=keep_old))
         new = Secret(plain, asked_at, elapsed())
         old.ends_after, old.ends_before = new.asked_at + keep_old, new.answered_at + keep_old
         self._of_job[job].append(new)

@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 
 from hourbell import clock
+from hourbell.store.actor import Actor
 from tests.database import Database
 from tests.faults.databases import database_for, url_of
 from tests.faults.process import Server
@@ -96,4 +97,4 @@ async def trigger_all(database: Database) -> None:
     for _ in range(TRIGGERS):
         now = await store.sample_time()
         for job_id in jobs:
-            await control.trigger_job(job_id, uuid4(), now, None, "test")
+            await control.trigger_job(job_id, uuid4(), Actor("test", now))

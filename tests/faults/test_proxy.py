@@ -8,7 +8,8 @@ import pytest
 
 from hourbell.clock import elapsed
 from hourbell.core.plan import plan
-from hourbell.store.base import EngineStore, Saved, StoreUnavailable
+from hourbell.store.base import EngineStore, Saved
+from hourbell.store.errors import StoreUnavailable
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.engine import PostgresEngineStore
 from hourbell.store.postgres.planning import SQL

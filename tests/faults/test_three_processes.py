@@ -15,6 +15,7 @@ from uuid import UUID
 
 import pytest
 
+from hourbell.store.actor import Actor
 from tests.database import Database, PostgresDatabase
 from tests.faults.accounts import faults_of, unfinished, wrong_ids
 from tests.faults.process import Server
@@ -175,7 +176,7 @@ async def _pause_all(database: Database) -> None:
     store, control = database.engine(), database.control()
     for job in await database.rows("jobs"):
         now = await store.sample_time()
-        await control.pause_job(job["id"], now, "test", note="", until=None, cancel_waiting=False)
+        await control.pause_job(job["id"], Actor("test", now), note="", until=None, cancel_waiting=False)
 
 
 async def _wait_until_all_is_finished(database: Database, seconds: float) -> None:

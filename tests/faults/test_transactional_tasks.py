@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hourbell.store.actor import Actor
 from tests.database import Database, PostgresDatabase
 from tests.faults.accounts import unfinished
 from tests.faults.process import Server
@@ -100,7 +101,7 @@ async def test_a_run_that_succeeded_has_its_effect_once_wherever_its_process_die
 async def _pause(database: Database) -> None:
     [job] = await database.rows("jobs")
     now = await database.engine().sample_time()
-    await database.control().pause_job(job["id"], now, "test", note="", until=None, cancel_waiting=False)
+    await database.control().pause_job(job["id"], Actor("test", now), note="", until=None, cancel_waiting=False)
 
 
 async def _until_finished(database: Database) -> None:

@@ -12,6 +12,7 @@ from uuid import uuid4
 import pytest
 
 from hourbell.clock import elapsed
+from hourbell.store.actor import Actor
 from tests.database import Database, Row
 from tests.faults.databases import database_for, url_of
 from tests.faults.fleet import START, Fleet, until
@@ -132,7 +133,7 @@ async def trigger(database: Database) -> None:
         await asyncio.sleep(0.05)
     control, now = database.control(), await database.engine().sample_time()
     for job in await database.rows("jobs"):
-        await control.trigger_job(job["id"], uuid4(), now, None, "somebody")
+        await control.trigger_job(job["id"], uuid4(), Actor("somebody", now))
 
 
 async def all_runs(database: Database, holds: Callable[[Row], bool]) -> None:

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from hourbell import Run, Scheduler
-from hourbell.store.base import StoreUnavailable
+from hourbell.store.errors import StoreUnavailable
 from tests.servers.ledger import Ledger
 
 pytestmark = pytest.mark.anyio

@@ -18,9 +18,10 @@ from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority, RetryPo
 from hourbell.core.settle import Failed, Outcome, Succeeded
 from hourbell.core.target import lane_of
 from hourbell.engine.engine import EngineSettings
+from hourbell.store.actor import Actor
 from hourbell.store.audit_chain import verify_chain
-from hourbell.store.base import StoreUnavailable
 from hourbell.store.doctor import Expectations, examine
+from hourbell.store.errors import StoreUnavailable
 from hourbell.store.migrations import load_migrations
 from hourbell.store.sqlite.doctor import SqliteDoctorStore
 from hourbell.targets.base import Call
@@ -206,7 +207,7 @@ class World:
             await self._start()
             await self.cluster.advance(0.1 + 0.7 * number)
         for spec in self._scenario.all_jobs:
-            await self.cluster.control.create_job(_definition(spec), _job_id(spec), self.cluster.now(), BY)
+            await self.cluster.control.create_job(_definition(spec), _job_id(spec), Actor(BY, self.cluster.now()))
             self._commit("create")
         begun = self.cluster.time.elapsed()
         for act in self._scenario.acts:
@@ -384,12 +385,12 @@ class World:
         waiting = sorted(run["id"] for run in self._ledger.runs.values() if run["state"] not in ENDED)
         if waiting:
             run_id = UUID(bytes=waiting[int(act.seconds * len(waiting))])
-            await self.cluster.control.cancel_run(run_id, self.cluster.now(), BY)
+            await self.cluster.control.cancel_run(run_id, Actor(BY, self.cluster.now()))
             self._commit("cancel")
 
     async def _pause(self, job_id: UUID, **more: Any) -> None:
         options: dict[str, Any] = {"note": "", "until": None, "cancel_waiting": False} | more
-        await self.cluster.control.pause_job(job_id, self.cluster.now(), BY, **options)
+        await self.cluster.control.pause_job(job_id, Actor(BY, self.cluster.now()), **options)
         self._commit("pause")
 
     async def _pause_and_resume(self, job_id: UUID, act: Act) -> None:
@@ -398,7 +399,7 @@ class World:
         async def resume() -> None:
             if await self.cluster.control.get_job(job_id) is not None:
                 now = self.cluster.now()
-                await self.cluster.control.resume_job(job_id, now, BY, catch_up=act.words[0] == "catch up")
+                await self.cluster.control.resume_job(job_id, Actor(BY, now), catch_up=act.words[0] == "catch up")
                 self._commit("catch up" if act.words[0] == "catch up" else "resume")
 
         self._do_later(act.seconds, resume)
@@ -417,7 +418,7 @@ class World:
 
     async def _change(self, job_id: UUID, **changes: Any) -> None:
         await self.cluster.control.edit_job(
-            job_id, lambda found: replace(found.definition, **changes), self.cluster.now(), BY, drop_backlog=True
+            job_id, lambda found: replace(found.definition, **changes), Actor(BY, self.cluster.now()), drop_backlog=True
         )
         self._commit("edit")
 
@@ -427,11 +428,11 @@ class World:
 
     async def _trigger(self, job_id: UUID, act: Act) -> None:
         run_id = UUID(bytes=_digest("manual", job_id, act.at)[:16])
-        await self.cluster.control.trigger_job(job_id, run_id, self.cluster.now(), None, BY)
+        await self.cluster.control.trigger_job(job_id, run_id, Actor(BY, self.cluster.now()))
         self._commit("trigger")
 
     async def _delete(self, job_id: UUID, _: Act) -> None:
-        await self.cluster.control.delete_job(job_id, self.cluster.now(), BY)
+        await self.cluster.control.delete_job(job_id, Actor(BY, self.cluster.now()))
         self._commit("delete")
 
     # What every verb and every delivery goes through.

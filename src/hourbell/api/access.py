@@ -43,7 +43,7 @@ from hourbell.api.session_cookie import COOKIE, Session, SessionCookies
 from hourbell.control.access import Access, Refusal, TooManyUnknown
 from hourbell.core.roles import Role
 from hourbell.store.access import AccessStore, Token
-from hourbell.store.base import StoreUnavailable
+from hourbell.store.errors import StoreUnavailable
 
 log = logging.getLogger("hourbell.api")
 

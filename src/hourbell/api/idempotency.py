@@ -25,7 +25,8 @@ from hourbell.api.access import Caller, Door, caller, door_of
 from hourbell.api.json_body import read_body
 from hourbell.api.problems import Problem, already_done
 from hourbell.core.ids import time_of_key
-from hourbell.store import base as store
+from hourbell.store.actor import Request as StoreRequest
+from hourbell.store.errors import AlreadyAsked, StoreUnavailable
 
 Handle = Callable[[Request], Awaitable[Response]]
 
@@ -37,11 +38,11 @@ _WAIT_SECONDS, _POLL_SECONDS = 2.0, 0.1
 _KEPT_HEADERS = ("content-type", "etag", "location")
 
 
-async def asked(request: Request) -> store.Request:
+async def asked(request: Request) -> StoreRequest:
     """A dependency: the call behind a change, for the store. It has a key if the caller sent one."""
     found = await caller(request)
     key, fingerprint, milliseconds, is_known = getattr(request.state, "idempotency", (None, b"", None, False))
-    return store.Request(
+    return StoreRequest(
         id=found.request_id or None,
         token_id=found.token_id,
         ip=found.ip or None,
@@ -86,11 +87,11 @@ async def _answer_once(request: Request, handle: Handle) -> Response:
         try:
             response = await handle(request)
             break
-        except store.AlreadyAsked:
+        except AlreadyAsked:
             if is_known:
                 raise already_done() from None
     if 200 <= response.status_code < 300:
-        with contextlib.suppress(store.StoreUnavailable):  # it has acted, and the caller shall know
+        with contextlib.suppress(StoreUnavailable):  # it has acted, and the caller shall know
             await door.store.keep_answer(key, _kept_of(response))
     return response
 

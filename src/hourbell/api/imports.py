@@ -20,8 +20,8 @@ from hourbell.api.json_body import announced_bytes
 from hourbell.api.problems import Problem
 from hourbell.api.users import ControlDep, Editor
 from hourbell.control.imports import LONGEST_LINE, LineResult, Owner
-from hourbell.store.base import StoreUnavailable
 from hourbell.store.bundles import Imported
+from hourbell.store.errors import StoreUnavailable
 
 router = APIRouter()
 

@@ -28,7 +28,7 @@ from hourbell.api.users import (
 from hourbell.api.values import Cursor, Instant, JobRef, Limit, VersionNumber
 from hourbell.control.control import Control
 from hourbell.control.history import next_instants
-from hourbell.control.jobs import Defined, Intended
+from hourbell.control.jobs import Defined, EditOptions, Intended
 from hourbell.control.runs import RunFilter
 from hourbell.core.states import RunState
 from hourbell.store.lists import JobQuery, JobSort, JobState
@@ -133,20 +133,10 @@ async def replace_job(
 
     What is due until now belongs to the old definition and is planned first.
     """
+    options = EditOptions(version, drop_backlog, drop_secrets, take_over)
     if dry_run:
-        return await _show(
-            control, await control.jobs.intend(job, body, user, take_over=take_over, drop_secrets=drop_secrets)
-        )
-    defined = await control.jobs.replace(
-        job,
-        body,
-        user,
-        expect_version=version,
-        take_over=take_over,
-        drop_backlog=drop_backlog,
-        drop_secrets=drop_secrets,
-    )
-    return await _defined(control, defined)
+        return await _show(control, await control.jobs.intend(job, body, user, options))
+    return await _defined(control, await control.jobs.replace(job, body, user, options))
 
 
 @router.patch(
@@ -167,21 +157,10 @@ async def patch_job(
     drop_secrets: DropSecrets = False,
 ) -> Response:
     """Change what a JSON merge patch says; what is absent stays as it is, and null means the default."""
+    options = EditOptions(version, drop_backlog, drop_secrets, take_over)
     if dry_run:
-        intended = await control.jobs.intend(
-            job, body, user, is_patch=True, take_over=take_over, drop_secrets=drop_secrets
-        )
-        return await _show(control, intended)
-    defined = await control.jobs.patch(
-        job,
-        body,
-        user,
-        expect_version=version,
-        take_over=take_over,
-        drop_backlog=drop_backlog,
-        drop_secrets=drop_secrets,
-    )
-    return await _defined(control, defined)
+        return await _show(control, await control.jobs.intend(job, body, user, options, is_patch=True))
+    return await _defined(control, await control.jobs.patch(job, body, user, options))
 
 
 @router.delete("/{job}", summary="Delete a job", status_code=204, responses=responses(None, 404, 409, 412, status=204))

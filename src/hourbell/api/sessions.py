@@ -19,7 +19,7 @@ from hourbell.api.problems import Problem
 from hourbell.api.render import answer, time
 from hourbell.api.session_cookie import COOKIE, LASTS
 from hourbell.api.shapes import schema
-from hourbell.store.base import Request as StoreRequest
+from hourbell.store.actor import Request as StoreRequest
 
 login = APIRouter(tags=["session"])
 router = APIRouter(tags=["session"])

@@ -19,7 +19,7 @@ from hourbell.control.control import Control
 from hourbell.control.user import User
 from hourbell.core.body_reader import RequestError
 from hourbell.core.roles import Role
-from hourbell.store.base import Request as StoreRequest
+from hourbell.store.actor import Request as StoreRequest
 
 Model = TypeVar("Model", bound=BaseModel)
 MAX_PARAMETERS = 100

@@ -40,7 +40,7 @@ def ask(settings: Settings, work: Coroutine[None, None, T]) -> T:
     from hourbell.control.secrets import WrongKeys
     from hourbell.library import trouble
     from hourbell.sealing import CannotOpen
-    from hourbell.store.base import Conflict, StoreUnavailable
+    from hourbell.store.errors import Conflict, StoreUnavailable
     from hourbell.store.migrations import MigrationError
 
     try:

@@ -120,10 +120,11 @@ def rotate_keys(database_url: str | None) -> None:
 
 
 async def _rotate_keys(settings: Settings) -> int:
+    from hourbell.store.actor import Actor
     from hourbell.wiring import open_secrets
 
     async with open_secrets(settings) as (secrets, now):
-        return await secrets.rotate_keys(now, "cli")
+        return await secrets.rotate_keys(Actor("cli", now))
 
 
 async def _migrate(settings: Settings) -> "list[Migration]":

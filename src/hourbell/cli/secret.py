@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Awaitable, Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -15,6 +15,7 @@ from hourbell.settings import Settings
 
 if TYPE_CHECKING:
     from hourbell.control.secrets import Secrets
+    from hourbell.store.actor import Actor
 
 T = TypeVar("T")
 
@@ -38,7 +39,7 @@ def command() -> None:
 @database_option
 def create(job: str, database_url: str | None) -> None:
     """Make a secret that signs the webhooks of a job, and print it. It is not shown again."""
-    made = _do(settings_for(database_url), lambda secrets, now: secrets.create(job, now, BY))
+    made = _do(settings_for(database_url), lambda secrets, actor: secrets.create(job, actor))
     click.echo(made.reveal())
 
 
@@ -52,7 +53,7 @@ def rotate(job: str, keep_old: str, database_url: str | None) -> None:
     if seconds is None or seconds > 365 * 86_400:
         fail(f"--keep-old is {keep_old[:40]!r}; write a duration of up to 365d, as in 24h", exit_code=USAGE)
     keep = timedelta(seconds=seconds)
-    made = _do(settings_for(database_url), lambda secrets, now: secrets.rotate(job, now, BY, keep_old=keep))
+    made = _do(settings_for(database_url), lambda secrets, actor: secrets.rotate(job, actor, keep_old=keep))
     click.echo(made.reveal())
 
 
@@ -73,7 +74,7 @@ def put(job: str, field: str, database_url: str | None) -> None:
 
     text = click.prompt("Secret", hide_input=True) if sys.stdin.isatty() else sys.stdin.read()
     plain = Plain(text.rstrip("\r\n"))
-    _do(settings_for(database_url), lambda secrets, now: secrets.put(job, field, plain, now, BY))
+    _do(settings_for(database_url), lambda secrets, actor: secrets.put(job, field, plain, actor))
 
 
 @command.command(cls=ExampleCommand, examples="hourbell secret remove daily-report header:Authorization")
@@ -82,7 +83,7 @@ def put(job: str, field: str, database_url: str | None) -> None:
 @database_option
 def remove(job: str, field: str, database_url: str | None) -> None:
     """Take a secret away at once."""
-    _do(settings_for(database_url), lambda secrets, now: secrets.remove(job, field, now, BY))
+    _do(settings_for(database_url), lambda secrets, actor: secrets.remove(job, field, actor))
 
 
 @command.command(name="list", cls=ExampleCommand, examples="hourbell secret list daily-report")
@@ -91,7 +92,7 @@ def remove(job: str, field: str, database_url: str | None) -> None:
 @json_option
 def show(job: str, database_url: str | None, as_json: bool) -> None:
     """List which secrets a job has, and since when; not what they say."""
-    rows = _do(settings_for(database_url), lambda secrets, now: secrets.list(job, now))
+    rows = _do(settings_for(database_url), lambda secrets, actor: secrets.list(job, actor.at))
     if as_json:
         body = [
             {
@@ -110,14 +111,15 @@ def show(job: str, database_url: str | None, as_json: bool) -> None:
         click.echo(f"{job} has no secrets; make one: hourbell secret create {job}", err=True)
 
 
-def _do(settings: Settings, act: "Callable[[Secrets, datetime], Awaitable[T]]") -> T:
+def _do(settings: Settings, act: "Callable[[Secrets, Actor], Awaitable[T]]") -> T:
+    from hourbell.store.actor import Actor
     from hourbell.wiring import open_secrets
 
     must_exist(settings)
 
     async def work() -> T:
         async with open_secrets(settings) as (secrets, now):
-            return await act(secrets, now)
+            return await act(secrets, Actor(BY, now))
 
     try:
         return ask(settings, work())

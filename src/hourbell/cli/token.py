@@ -122,7 +122,7 @@ def _read_expiry(text: str) -> timedelta | None:
 
 
 def _choose(ref: str, tokens: "list[Token]") -> "Token":
-    from hourbell.store.base import Conflict
+    from hourbell.store.errors import Conflict
 
     found = [token for token in tokens if ref in (str(token.id), token.id.hex)]
     found = found or [token for token in tokens if token.name == ref]

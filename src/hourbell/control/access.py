@@ -18,7 +18,8 @@ from hourbell.core.token_text import RANDOM_BYTES, digest_of, is_token_text, tok
 from hourbell.sealing import Plain
 from hourbell.settings import Address
 from hourbell.store.access import AccessStore, EndedSession, Token
-from hourbell.store.base import Conflict, Request, StoreUnavailable
+from hourbell.store.actor import NO_REQUEST, Actor, Request
+from hourbell.store.errors import Conflict, StoreUnavailable
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -81,13 +82,13 @@ class Access:
         by: str,
         *,
         expires_in: timedelta | None = EXPIRES_IN,
-        request: Request | None = None,
+        request: Request = NO_REQUEST,
     ) -> tuple[Token, Plain]:
         """Make a token; its text is told here and never again. A ValueError says what cannot be used."""
         check_token(name, expires_in)
         now, text = self._now(), Plain(token_text(self._random_bytes(RANDOM_BYTES)))
         token = Token(self._new_id(), name.strip(), role, now, now + expires_in if expires_in else None)
-        await self._store.add_token(token, digest_of(text.reveal()), by, request=request)
+        await self._store.add_token(token, digest_of(text.reveal()), Actor(by, token.created_at, request))
         self._open.forget()
         return token, text
 
@@ -95,9 +96,9 @@ class Access:
         """All tokens, also those that are not valid, the newest first."""
         return await self._store.tokens()
 
-    async def revoke(self, token_id: UUID, by: str, *, request: Request | None = None) -> None:
+    async def revoke(self, token_id: UUID, by: str, *, request: Request = NO_REQUEST) -> None:
         """End a token: at once in this process, within five seconds in others. `Conflict` if it has none such."""
-        if not await self._store.revoke_token(token_id, self._now(), by, request=request):
+        if not await self._store.revoke_token(token_id, Actor(by, self._now(), request)):
             raise Conflict("no_such_token", f"there is no token {token_id} that is not revoked")
         self._by_digest.forget()
         self._by_id.forget()
@@ -145,11 +146,11 @@ class Access:
         return await self._valid(found)
 
     async def end_session(
-        self, session_id: UUID, token_id: UUID, expires_at: datetime, by: str, *, request: Request | None = None
+        self, session_id: UUID, token_id: UUID, expires_at: datetime, by: str, *, request: Request = NO_REQUEST
     ) -> None:
         """End a session at once, on every node."""
         ended = EndedSession(session_id, token_id, expires_at)
-        await self._store.end_session(ended, self._now(), by, request=request)
+        await self._store.end_session(ended, Actor(by, self._now(), request))
 
     async def is_session_ended(self, session_id: UUID) -> bool:
         """Whether a session was ended. No earlier answer is believed: it ends at once."""
@@ -173,7 +174,7 @@ class Access:
 
         Servers follow within five seconds. `Conflict` while a token is valid.
         """
-        if valid := await self._store.open_access(self._now(), by):
+        if valid := await self._store.open_access(Actor(by, self._now())):
             tokens = "a token is" if valid == 1 else f"{valid} tokens are"
             raise Conflict("tokens_valid", f"{tokens} still valid; revoke them first, see hourbell token list")
         self._open.forget()

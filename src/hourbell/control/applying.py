@@ -117,7 +117,7 @@ class Applying:
         bundle = Bundle(entries, FILE, wish.source, wish.prune, wish.take_over)
         now = self._now()
         planned = await self._store.apply_jobs(
-            bundle, now, user.name, expect=wish.expect, may_change=user.may_change, moving=moving, dry_run=True
+            bundle, user.actor(now), expect=wish.expect, may_change=user.may_change, moving=moving, dry_run=True
         )
         if planned.refused:
             raise PlanRefused(planned.refused)
@@ -155,13 +155,11 @@ class Applying:
         with contextlib.nullcontext() if generated else user.acting_once():  # a secret that was told is told once
             await self._store.apply_jobs(
                 bundle,
-                now,
-                user.name,
+                user.actor(now),
                 secrets=secrets,
                 expect=planned.state,
                 may_change=user.may_change,
                 moving=moving,
-                request=user.request,
             )
         return generated
 

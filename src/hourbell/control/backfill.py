@@ -13,8 +13,8 @@ from hourbell.core.job import Definition
 from hourbell.core.preview import rfc3339
 from hourbell.core.roles import Role
 from hourbell.core.schedule import Occurrence, ScheduleError
-from hourbell.store.base import AlreadyAsked, Conflict
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import AlreadyAsked, Conflict
 from hourbell.store.lists import JobView, ListStore
 
 MOST = 10_000
@@ -71,12 +71,10 @@ class Backfills:
         runs = await self._store.backfill_job(
             job.id,
             missing,
-            self._now(),
-            user.name,
+            user.actor(self._now()),
             spacing=timedelta(minutes=1) / per_minute,
             pruned_until=view.pruned_until,
             expect_version=job.version,
-            request=user.request,
         )
         return Backfill([each.at for each in missing], runs)
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from hourbell.store.base import StoreUnavailable
+from hourbell.store.errors import StoreUnavailable
 from hourbell.store.lists import ChangedJob, ChangedRun, ChangeMark, Changes, ListStore
 
 _SECONDS = 1.0

@@ -19,7 +19,8 @@ from hourbell.core.schedule import ScheduleError, ScheduleWarning
 from hourbell.core.states import RunState
 from hourbell.core.target import HttpCall, TargetError, parse_target
 from hourbell.core.url import Url
-from hourbell.store.base import LIVE_FOR, Conflict
+from hourbell.store.base import LIVE_FOR
+from hourbell.store.errors import Conflict
 from hourbell.store.lists import (
     AttemptView,
     AuditRow,

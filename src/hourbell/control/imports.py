@@ -16,9 +16,9 @@ from hourbell.core.job_body import BodyError, Fault, parse_job
 from hourbell.core.roles import Role
 from hourbell.core.secret_headers import OriginChange
 from hourbell.core.strict_json import NotJson, parse_json
-from hourbell.store.base import Conflict
 from hourbell.store.bundles import Imported, ImportResult, JobEntry
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict
 
 AT_ONCE = 1_000
 MOST_BYTES_AT_ONCE = 8 * 1024 * 1024
@@ -136,12 +136,10 @@ class Imports:
                     import_id,
                     owner.managed_by,
                     owner.source,
-                    self._now(),
-                    user.name,
+                    user.actor(self._now()).without_key(),
                     limit=AT_ONCE,
                     may_change=user.may_change,
                     dry_run=dry_run,
-                    request=replace(user.request, key=None),
                 )
             except Conflict as conflict:
                 yield [LineResult(None, None, "not_pruned", code=conflict.code, message=str(conflict))]
@@ -167,14 +165,12 @@ class Imports:
                 numbers.append(number)
         written = await self._store.import_jobs(
             entries,
-            self._now(),
-            user.name,
+            user.actor(self._now()).without_key(),
             may_change=user.may_change,
             moving=OriginChange(user.role.may(Role.ADMIN), owner.drop_secrets),
             take_over=owner.take_over,
             import_id=import_id,
             dry_run=dry_run,
-            request=replace(user.request, key=None),
         )
         results += [_result(number, each, dry_run=dry_run) for number, each in zip(numbers, written, strict=True)]
         return sorted(results, key=lambda result: result.line or 0)

@@ -14,7 +14,7 @@ from hourbell.control.rules import Rules
 from hourbell.control.secret_headers import header_faults, refuse_removals, without_secret_headers
 from hourbell.control.secrets import MAKE_KEY, Secrets
 from hourbell.control.user import User
-from hourbell.core.ids import keyed_id
+from hourbell.core.ids import keyed_id, parse_id
 from hourbell.core.job import Definition, Job
 from hourbell.core.job_body import GENERATE, READ_ONLY, BodyError, Fault, job_to_body, merge_patch, parse_job
 from hourbell.core.roles import Role
@@ -25,10 +25,10 @@ from hourbell.core.secret_headers import HEADER, SIGNING, OriginChange
 from hourbell.core.states import RunState
 from hourbell.core.target import HttpCall, TargetCall, TargetError, parse_target
 from hourbell.sealing import Plain, Sealed
-from hourbell.store.base import Conflict
 from hourbell.store.bundles import NewSecret
 from hourbell.store.changes import refuse_origin, runs_still_running
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict, NoSuchJob
 from hourbell.store.lists import JobView, ListStore, RunList, RunQuery
 
 OWN = "api"
@@ -62,15 +62,28 @@ class Parsed:
 
 
 @dataclass(frozen=True, slots=True)
+class EditOptions:
+    """What an edit of a job expects and may do.
+
+    `drop_backlog` skips what is due and not planned yet, `drop_secrets` gives up secret headers that were set for
+    another origin, and `take_over` owns a job that somebody else owns.
+    """
+
+    expect_version: int | None = None
+    drop_backlog: bool = False
+    drop_secrets: bool = False
+    take_over: bool = False
+
+
+_AS_IT_IS = EditOptions()
+
+
+@dataclass(frozen=True, slots=True)
 class Intended:
     """What a definition would do: nothing was stored."""
 
     before: Definition | None
     after: Definition
-
-
-class _Unchanged(Exception):
-    """The new definition is the old one: there is nothing to write."""
 
 
 class Jobs:
@@ -104,75 +117,37 @@ class Jobs:
         job_id = self.id_for(user)
         is_used = user.request.is_fresh and await self._lists.job(job_id, deleted=True) is not None
         plain, sealed = await self._seal(parsed, job_id)
+        view: JobView | None = None
         with contextlib.nullcontext() if plain else user.acting_once():  # a secret that was told cannot be told again
-            await self._store.create_job(
-                parsed.definition, job_id, self._now(), user.name, secrets=sealed, request=user.request
-            )
+            view = await self._store.create_job(parsed.definition, job_id, user.actor(self._now()), secrets=sealed)
             if is_used:
                 raise key_used_before()
-        return Defined(await self.get(job_id), plain, is_new=True)
+        return Defined(view or await self.get(job_id), plain, is_new=True)
 
-    async def replace(
-        self,
-        ref: str,
-        body: object,
-        user: User,
-        *,
-        expect_version: int | None = None,
-        drop_backlog: bool = False,
-        drop_secrets: bool = False,
-        take_over: bool = False,
-    ) -> Defined:
+    async def replace(self, ref: str, body: object, user: User, options: EditOptions = _AS_IT_IS) -> Defined:
         """Put a definition in the place of another, or make the job if none has this name."""
         found = await self._find(ref)
         if found is None:
-            if _is_id(ref):
+            if parse_id(ref) is not None:
                 raise no_such_job(ref)
-            if expect_version is not None:
-                raise Conflict("version_mismatch", f"there is no job {ref!r} that could be at version {expect_version}")
+            if (version := options.expect_version) is not None:
+                raise Conflict("version_mismatch", f"there is no job {ref!r} that could be at version {version}")
             return await self.create(_named(body, ref), user)
-        return await self._edit(
-            found,
-            lambda job: _for(job, body),
-            user,
-            expect_version=expect_version,
-            drop_backlog=drop_backlog,
-            drop_secrets=drop_secrets,
-            take_over=take_over,
-        )
+        return await self._edit(found.job.id, body, lambda job: _for(job, body), user, options)
 
-    async def patch(
-        self,
-        ref: str,
-        patch: object,
-        user: User,
-        *,
-        expect_version: int | None = None,
-        drop_backlog: bool = False,
-        drop_secrets: bool = False,
-        take_over: bool = False,
-    ) -> Defined:
+    async def patch(self, ref: str, patch: object, user: User, options: EditOptions = _AS_IT_IS) -> Defined:
         """Change what a JSON merge patch says, and nothing else."""
         _refuse_read_only(patch)
-        return await self._edit(
-            await self.get(ref),
-            lambda job: merge_patch(job_to_body(job.definition), patch),
-            user,
-            expect_version=expect_version,
-            drop_backlog=drop_backlog,
-            drop_secrets=drop_secrets,
-            take_over=take_over,
-        )
+        return await self._edit(ref, patch, lambda job: merge_patch(job_to_body(job.definition), patch), user, options)
 
     async def intend(
         self,
         ref: str | None,
         body: object,
         user: User,
+        options: EditOptions = _AS_IT_IS,
         *,
         is_patch: bool = False,
-        take_over: bool = False,
-        drop_secrets: bool = False,
     ) -> Intended:
         """What `create`, `replace` or `patch` would store; it is refused for the same reasons."""
         found = None if ref is None else await self._find(ref)
@@ -188,8 +163,8 @@ class Jobs:
         if is_patch:
             _refuse_read_only(body)
         old = found.job.definition
-        after = self._redefined(found.job, new, user, take_over=take_over)
-        moving = OriginChange(user.role.may(Role.ADMIN), drop_secrets, after.header_names)
+        after = self._redefined(found.job, new, user, take_over=options.take_over)
+        moving = OriginChange(user.role.may(Role.ADMIN), options.drop_secrets, after.header_names)
         refuse_origin(old, after.definition, await self._secrets.list(found.job.id, self._now()), moving)
         return Intended(old, after.definition)
 
@@ -216,9 +191,8 @@ class Jobs:
         if found.deleted_at is None:
             await self._delete(found, user, expect_version=expect_version, take_over=take_over)
         if purge:
-            request = replace(user.request, key=None)
             while not await self._store.purge_job(
-                found.job.id, self._now(), user.name, limit=_PURGED_AT_ONCE, request=request
+                found.job.id, user.actor(self._now()).without_key(), limit=_PURGED_AT_ONCE
             ):
                 pass
 
@@ -226,13 +200,8 @@ class Jobs:
         self._may_change(found.job, user)
         if not take_over:
             _refuse_owned(found.job)
-        await self._store.delete_job(
-            found.job.id,
-            self._now(),
-            user.name,
-            expect_version=expect_version or found.job.version,  # it is what was looked at that may be deleted
-            request=user.request,
-        )
+        looked_at = expect_version or found.job.version  # only that may be deleted
+        await self._store.delete_job(found.job.id, user.actor(self._now()), expect_version=looked_at)
 
     async def pause(
         self,
@@ -254,41 +223,34 @@ class Jobs:
             faults.append(Fault("/note", f"it has {len(note)} characters; at most {_LONGEST_NOTE} are kept"))
         if faults:
             raise BodyError(faults)
-        found = await self.get(ref)
+        found, view = await self.get(ref), None
         with user.acting_once():
-            await self._store.pause_job(
+            view = await self._store.pause_job(
                 found.job.id,
-                now,
-                user.name,
+                user.actor(now),
                 note=note,
                 until=until,
                 cancel_waiting=cancel_waiting,
                 expect_version=expect_version,
-                request=user.request,
             )
-        return await self.get(found.job.id)
+        return view or await self.get(found.job.id)
 
     async def resume(
         self, ref: str, user: User, *, catch_up: bool = False, expect_version: int | None = None
     ) -> JobView:
         """Plan again from now on, or with `catch_up` also what the pause swallowed, by the job's catch-up policy."""
         user.must_be(Role.OPERATOR, "to resume a job")
-        found = await self.get(ref)
+        found, view = await self.get(ref), None
         if found.job.definition.enabled:
             return found
         try:
             with user.acting_once():
-                await self._store.resume_job(
-                    found.job.id,
-                    self._now(),
-                    user.name,
-                    catch_up=catch_up,
-                    expect_version=expect_version,
-                    request=user.request,
+                view = await self._store.resume_job(
+                    found.job.id, user.actor(self._now()), catch_up=catch_up, expect_version=expect_version
                 )
         except ScheduleError as error:
             raise Conflict("job_in_error", f"its schedule cannot be read: {error}") from None
-        return await self.get(found.job.id)
+        return view or await self.get(found.job.id)
 
     async def trigger(self, ref: str, user: User, *, payload: object = None, key: str | None = None) -> UUID:
         """Run a job now, with a payload of its own if one is given; the id of the run.
@@ -300,7 +262,7 @@ class Jobs:
         run_id = manual_run_id(found.job.id, key) if key is not None else self.id_for(user)
         is_used = key is None and user.request.is_fresh and await self._lists.run(run_id) is not None
         with user.acting_once():
-            await self._store.trigger_job(found.job.id, run_id, self._now(), payload, user.name, request=user.request)
+            await self._store.trigger_job(found.job.id, run_id, user.actor(self._now()), payload)
             if is_used:
                 raise key_used_before()
         return run_id
@@ -312,8 +274,8 @@ class Jobs:
         now = self._now()
         fields = [row.field for row in await self._secrets.list(found.job.id, now)]
         if SIGNING not in fields:
-            return await self._secrets.create(found.job.id, now, user.name, request=user.request), None
-        plain = await self._secrets.rotate(found.job.id, now, user.name, keep_old=keep_old, request=user.request)
+            return await self._secrets.create(found.job.id, user.actor(now)), None
+        plain = await self._secrets.rotate(found.job.id, user.actor(now), keep_old=keep_old)
         return plain, now + keep_old
 
     def id_for(self, user: User) -> UUID:
@@ -324,49 +286,42 @@ class Jobs:
     async def _find(self, ref: str | UUID, *, deleted: bool = False) -> JobView | None:
         if isinstance(ref, UUID):
             return await self._lists.job(ref, deleted=deleted)
-        try:
-            by_id = await self._lists.job(UUID(ref), deleted=deleted)
-        except ValueError:
-            by_id = None
+        job_id = parse_id(ref)
+        by_id = None if job_id is None else await self._lists.job(job_id, deleted=deleted)
         return by_id or await self._lists.job(ref)
 
     async def _edit(
-        self,
-        found: JobView,
-        change: Callable[[Job], object],
-        user: User,
-        *,
-        expect_version: int | None,
-        drop_backlog: bool,
-        drop_secrets: bool,
-        take_over: bool,
+        self, ref: str | UUID, body: object, change: Callable[[Job], object], user: User, options: EditOptions
     ) -> Defined:
-        def edit(job: Job) -> Definition:
-            new = self._redefined(job, change(job), user, take_over=take_over)
-            if new.definition is job.definition and not secrets:
-                raise _Unchanged
-            return new.definition
+        """Edit a job to what `change` makes of it and of the body. Its store reads it, in the transaction that writes.
 
-        secrets = await self._new_headers(found.job, change(found.job), user, take_over=take_over)
+        Only for secret headers is it read before: they are sealed for the origin that the body gives the job.
+        """
+
+        def edit(job: Job) -> Definition:
+            return self._redefined(job, change(job), user, take_over=options.take_over).definition
+
+        secrets: list[NewSecret] = []
+        if without_secret_headers(body)[1]:
+            job = (await self.get(ref)).job
+            ref, secrets = job.id, await self._new_headers(job, change(job), user, take_over=options.take_over)
         given = frozenset(each.sealed.field.removeprefix(HEADER).lower() for each in secrets)
-        with contextlib.suppress(_Unchanged):
-            await self._store.edit_job(
-                found.job.id,
+        try:
+            edited = await self._store.edit_job(
+                ref,
                 edit,
-                self._now(),
-                user.name,
-                expect_version=expect_version,
-                drop_backlog=drop_backlog,
+                user.actor(self._now()),
+                expect_version=options.expect_version,
+                drop_backlog=options.drop_backlog,
                 secrets=secrets,
-                moving=OriginChange(user.role.may(Role.ADMIN), drop_secrets, given),
-                request=user.request,
+                moving=OriginChange(user.role.may(Role.ADMIN), options.drop_secrets, given),
             )
-        return Defined(await self.get(found.job.id))
+        except NoSuchJob:
+            raise no_such_job(ref) from None
+        return Defined(edited)
 
     async def _new_headers(self, job: Job, body: object, user: User, *, take_over: bool) -> list[NewSecret]:
         """The secret headers that a body brings, sealed for the origin that it gives the job."""
-        if not without_secret_headers(body)[1]:
-            return []
         new = self._redefined(job, body, user, take_over=take_over)
         now = self._now()
         until = now + job.definition.max_age
@@ -452,14 +407,6 @@ def _refuse_read_only(patch: object) -> None:
         raise BodyError([Fault(f"/{name}", f"{name} is not changed by a patch", hint) for name in given])
     if faults := refuse_removals(patch):
         raise BodyError(faults)
-
-
-def _is_id(ref: str) -> bool:
-    try:
-        UUID(ref)
-    except ValueError:
-        return False
-    return True
 
 
 def _named(body: object, name: str) -> object:

@@ -15,9 +15,11 @@ from uuid import UUID
 from hourbell.core.conflicts import JobConflict
 from hourbell.core.job import Definition, Job
 from hourbell.core.secret_headers import OriginChange
-from hourbell.store.base import LIVE_FOR, Conflict, StoreUnavailable
+from hourbell.store.actor import Actor
+from hourbell.store.base import LIVE_FOR
 from hourbell.store.bundles import AppliedJob, Bundle, Imported, ImportResult, JobEntry, owner_text
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict, StoreUnavailable
 from hourbell.targets.task import Task
 
 log = logging.getLogger("hourbell.library")
@@ -105,7 +107,9 @@ class Programs:
         while left:
             entries = [JobEntry(definition, self._new_id()) for definition in left.values()]
             bundle = Bundle(entries, CODE, program.source, heard_since=heard_since)
-            applied = await self._store.apply_jobs(bundle, now, _name(program), moving=OriginChange(is_admin=True))
+            applied = await self._store.apply_jobs(
+                bundle, Actor(_name(program), now), moving=OriginChange(is_admin=True)
+            )
             if not applied.refused:
                 for job in applied.jobs:
                     self._tell(job, program)
@@ -186,12 +190,12 @@ class Programs:
 
 async def retire(store: ControlStore, job: Job, program: Program, now: datetime) -> None:
     """Delete or pause a job that is gone. What waits is cancelled, unless the program still has the job's task."""
-    by = _name(program)
+    actor = Actor(_name(program), now)
     if program.gone is Gone.DELETE:
-        await store.delete_job(job.id, now, by, expect_version=job.version)
+        await store.delete_job(job.id, actor, expect_version=job.version)
         return
     has_task = job.definition.target.get("name") in program.tasks
-    await store.retire_job(job.id, now, by, note=GONE_NOTE, cancel_waiting=not has_task, expect_version=job.version)
+    await store.retire_job(job.id, actor, note=GONE_NOTE, cancel_waiting=not has_task, expect_version=job.version)
 
 
 def _owner(job: Job) -> str:

@@ -13,8 +13,10 @@ from hourbell.control.waiting import waits_for
 from hourbell.core.ids import keyed_id
 from hourbell.core.roles import Role
 from hourbell.core.states import ENDS, WAITING, RunState
-from hourbell.store.base import LIVE_FOR, Conflict
+from hourbell.store.actor import Actor
+from hourbell.store.base import LIVE_FOR
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict
 from hourbell.store.lists import AttemptView, ListStore, Place, RunList, RunQuery, RunView
 
 MOST_AT_ONCE = 1_000
@@ -107,7 +109,7 @@ class Runs:
         user.must_be(Role.OPERATOR, "to cancel a run")
         has_ended = None
         with user.acting_once():
-            has_ended = await self._store.cancel_run(run_id, self._now(), user.name, request=user.request)
+            has_ended = await self._store.cancel_run(run_id, user.actor(self._now()))
         return (await self.get(run_id))[0].state in ENDS if has_ended is None else has_ended
 
     async def replay(self, run_id: UUID, user: User) -> UUID:
@@ -118,7 +120,7 @@ class Runs:
         is_used = user.request.is_fresh and await self._lists.run(new_id) is not None
         with user.acting_once():
             try:
-                await self._store.replay_run(run_id, new_id, self._now(), user.name, request=user.request)
+                await self._store.replay_run(run_id, new_id, user.actor(self._now()))
             except Conflict as conflict:
                 if conflict.code != "no_such_job":
                     raise
@@ -131,7 +133,7 @@ class Runs:
         """Take a failed run off the dead letters; its history stays."""
         user.must_be(Role.OPERATOR, "to discard a run")
         with user.acting_once():
-            await self._store.discard_run(run_id, self._now(), user.name, request=user.request)
+            await self._store.discard_run(run_id, user.actor(self._now()))
 
     async def matching(self, action: BulkAction, wanted: RunFilter, limit: int) -> tuple[list[RunView], bool]:
         """The runs an action on all that match would reach, at most so many, and whether there are more."""
@@ -156,31 +158,29 @@ class Runs:
         """
         user.must_be(Role.OPERATOR, f"to {action} runs")
         _states(action, wanted)  # what cannot be done takes no key
-        await self._store.take_key(user.request, self._now())
+        await self._store.take_key(user.actor(self._now()))
         found, has_more = await self.matching(action, wanted, limit)
         done: list[tuple[UUID, UUID | None]] = []
         refused: list[tuple[UUID, str]] = []
         now, apart = self._now(), timedelta(minutes=1) / per_minute
+        actor = user.actor(now).without_key()  # the whole call has it
         for run in found:
             try:
-                done.append((run.id, await self._act(action, run.id, user, now, now + len(done) * apart)))
+                done.append((run.id, await self._act(action, run.id, actor, now + len(done) * apart)))
             except Conflict as conflict:  # somebody else was quicker, or its job is gone
                 refused.append((run.id, str(conflict)))
         return BulkResult(done, refused, has_more)
 
-    async def _act(
-        self, action: BulkAction, run_id: UUID, user: User, now: datetime, ready_at: datetime
-    ) -> UUID | None:
-        request = replace(user.request, key=None)  # the whole call has it
+    async def _act(self, action: BulkAction, run_id: UUID, actor: Actor, ready_at: datetime) -> UUID | None:
         match action:
             case BulkAction.REPLAY:
                 new_id = self._new_id()
-                await self._store.replay_run(run_id, new_id, now, user.name, ready_at=ready_at, request=request)
+                await self._store.replay_run(run_id, new_id, actor, ready_at=ready_at)
                 return new_id
             case BulkAction.CANCEL:
-                await self._store.cancel_run(run_id, now, user.name, request=request)
+                await self._store.cancel_run(run_id, actor)
             case BulkAction.DISCARD:
-                await self._store.discard_run(run_id, now, user.name, request=request)
+                await self._store.discard_run(run_id, actor)
         return None
 
 

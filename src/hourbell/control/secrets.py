@@ -11,9 +11,10 @@ from hourbell.core.secret_headers import HEADER, SIGNING, header_name, origin_of
 from hourbell.core.signing import SECRET_BYTES, new_secret, secret_bytes
 from hourbell.core.target import HttpCall, TargetError, check_header, parse_target
 from hourbell.sealing import CannotOpen, KeyRing, Plain, Sealed
-from hourbell.store.base import Conflict, Request
+from hourbell.store.actor import Actor
 from hourbell.store.bundles import NewSecret
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict
 from hourbell.store.secrets import SecretRow, SecretStore
 
 KEEP_OLD = timedelta(hours=24)
@@ -50,9 +51,9 @@ class Secrets:
         """Whether a secret can be kept here."""
         return self._keys is not None
 
-    async def create(self, ref: str | UUID, now: datetime, by: str, *, request: Request | None = None) -> Plain:
+    async def create(self, ref: str | UUID, actor: Actor) -> Plain:
         """Make a job sign its webhooks; the new secret. `Conflict` if it does so already."""
-        return await self._sign_anew(await self._job(ref), now, by, old_until=now, is_first=True, request=request)
+        return await self._sign_anew(await self._job(ref), actor, old_until=actor.at, is_first=True)
 
     async def prepare(
         self, job_id: UUID, definition: Definition, given: Plain | None, field: str = SIGNING
@@ -81,22 +82,11 @@ class Secrets:
         except CannotOpen:
             return False
 
-    async def rotate(
-        self,
-        ref: str | UUID,
-        now: datetime,
-        by: str,
-        *,
-        keep_old: timedelta = KEEP_OLD,
-        request: Request | None = None,
-    ) -> Plain:
+    async def rotate(self, ref: str | UUID, actor: Actor, *, keep_old: timedelta = KEEP_OLD) -> Plain:
         """Replace the signing secret. For so long the old one signs as well, so that either verifies."""
-        job, until = await self._job(ref), now + keep_old
-        return await self._sign_anew(job, now, by, old_until=until, is_first=False, request=request)
+        return await self._sign_anew(await self._job(ref), actor, old_until=actor.at + keep_old, is_first=False)
 
-    async def put(
-        self, ref: str | UUID, field: str, plain: Plain, now: datetime, by: str, *, request: Request | None = None
-    ) -> None:
+    async def put(self, ref: str | UUID, field: str, plain: Plain, actor: Actor) -> None:
         """Set a secret somebody brings: `signing`, or `header:Name`, which is sent with each request."""
         job = await self._job(ref)
         if field == SIGNING:
@@ -107,13 +97,11 @@ class Secrets:
                 raise ValueError(fault)
         else:
             raise ValueError(f"write {SIGNING}, or {HEADER} and the name of a header, as in {HEADER}Authorization")
-        await self._put(job, field, plain, now, by, old_until=now, request=request)
+        await self._put(job, field, plain, actor, old_until=actor.at)
 
-    async def remove(
-        self, ref: str | UUID, field: str, now: datetime, by: str, *, request: Request | None = None
-    ) -> None:
+    async def remove(self, ref: str | UUID, field: str, actor: Actor) -> None:
         """Take a secret away at once. `Conflict` if there is none."""
-        if not await self._secrets.remove_secret((await self._job(ref)).id, field, now, by, request=request):
+        if not await self._secrets.remove_secret((await self._job(ref)).id, field, actor):
             raise Conflict("no_such_secret", f"the job has no secret {field!r}")
 
     async def list(self, ref: str | UUID, now: datetime) -> list[SecretRow]:
@@ -127,11 +115,11 @@ class Secrets:
             found.setdefault(row.job_id, []).append(row)
         return found
 
-    async def rotate_keys(self, now: datetime, by: str) -> int:
+    async def rotate_keys(self, actor: Actor) -> int:
         """Seal everything with the newest key of the ring, in batches; how many there were."""
         await check_keys(self._secrets, self._ring)
         done = 0
-        while count := await self._secrets.reseal(self._ring.newest, _BATCH, self._seal_again, now, by):
+        while count := await self._secrets.reseal(self._ring.newest, _BATCH, self._seal_again, actor):
             done += count
         if await self._secrets.canary() is not None:
             await self._secrets.set_canary(_canary(self._ring), replace=True)
@@ -141,11 +129,9 @@ class Secrets:
         plain = self._ring.open(sealed)
         return self._ring.seal(plain, sealed.id, sealed.job_id, sealed.field, sealed.origin)
 
-    async def _sign_anew(
-        self, job: Job, now: datetime, by: str, *, old_until: datetime, is_first: bool, request: Request | None
-    ) -> Plain:
+    async def _sign_anew(self, job: Job, actor: Actor, *, old_until: datetime, is_first: bool) -> Plain:
         plain = Plain(new_secret(self._random_bytes(SECRET_BYTES)))
-        await self._put(job, SIGNING, plain, now, by, old_until=old_until, is_first=is_first, request=request)
+        await self._put(job, SIGNING, plain, actor, old_until=old_until, is_first=is_first)
         return plain
 
     async def _put(
@@ -153,12 +139,10 @@ class Secrets:
         job: Job,
         field: str,
         plain: Plain,
-        now: datetime,
-        by: str,
+        actor: Actor,
         *,
         old_until: datetime,
         is_first: bool | None = None,
-        request: Request | None,
     ) -> None:
         try:
             if not isinstance(parse_target(job.definition.target), HttpCall):
@@ -167,12 +151,10 @@ class Secrets:
             raise Conflict("job_in_error", f"the job is in error: {job.error or error}") from None
         sealed = await self._seal(plain, job.id, field, _origin_for(field, job.definition))
         await self._secrets.put_secret(
-            NewSecret(sealed, old_until, now + job.definition.max_age),
-            now,
-            by,
+            NewSecret(sealed, old_until, actor.at + job.definition.max_age),
+            actor,
             is_first=is_first,
             expect_version=None if sealed.origin is None else job.version,
-            request=request,
         )
 
     async def _seal(self, plain: Plain, job_id: UUID, field: str, origin: str | None) -> Sealed:

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from hourbell.core.job import Definition
 from hourbell.core.roles import Role
 from hourbell.core.target import HttpCall, TargetCall, TargetError, parse_target
-from hourbell.store.base import AlreadyAsked, Request
+from hourbell.store.actor import Actor, Request
+from hourbell.store.errors import AlreadyAsked
 
 
 class NotAllowed(Exception):
@@ -23,6 +25,10 @@ class User:
     name: str
     role: Role
     request: Request = field(default_factory=Request)
+
+    def actor(self, now: datetime) -> Actor:
+        """The user as the actor of a change at that time."""
+        return Actor(self.name, now, self.request)
 
     @contextmanager
     def acting_once(self) -> Iterator[None]:

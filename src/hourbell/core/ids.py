@@ -32,6 +32,14 @@ def time_of_key(key: str) -> int | None:
     return found.int >> 80 if found.version == 7 else None
 
 
+def parse_id(text: str) -> UUID | None:
+    """The id that a text is; None if it is none."""
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
 def uuid_of(number: int) -> UUID:
     """The UUID that is this number. Its constructor takes three times as long, and many are made."""
     made = object.__new__(UUID)

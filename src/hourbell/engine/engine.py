@@ -28,7 +28,8 @@ from hourbell.engine.shares import Probation
 from hourbell.engine.time import DatabaseClock
 from hourbell.metrics import Metrics
 from hourbell.store.audit_chain import AuditChainStore
-from hourbell.store.base import EngineStore, Node, StoreUnavailable, TransactionStore, Wake
+from hourbell.store.base import EngineStore, Node, TransactionStore, Wake
+from hourbell.store.errors import StoreUnavailable
 from hourbell.targets.base import Target
 from hourbell.targets.pool import Pool
 

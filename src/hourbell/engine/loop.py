@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from hourbell.store.base import StoreUnavailable
+from hourbell.store.errors import StoreUnavailable
 
 log = logging.getLogger("hourbell.engine")
 

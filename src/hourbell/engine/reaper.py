@@ -13,7 +13,8 @@ from hourbell.core.settle import Settlement, settle_lost
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.loop import NotAsked
 from hourbell.engine.time import DatabaseClock
-from hourbell.store.base import EngineStore, StoreUnavailable
+from hourbell.store.base import EngineStore
+from hourbell.store.errors import StoreUnavailable
 from hourbell.store.rows import UNREADABLE
 
 BATCH = 1_000

@@ -13,7 +13,8 @@ from uuid import UUID
 
 from hourbell.core.settle import Answer, Failed, Succeeded
 from hourbell.engine.events import EngineEvents
-from hourbell.store.base import EngineStore, Held, Saved, Settled, StoreUnavailable
+from hourbell.store.base import EngineStore, Held, Saved, Settled
+from hourbell.store.errors import StoreUnavailable
 
 log = logging.getLogger("hourbell.engine")
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hourbell.library.helpers import a_helper_is_forked, is_isolated_call
-from hourbell.store.base import StoreReadOnly, StoreUnavailable
+from hourbell.store.errors import StoreReadOnly, StoreUnavailable
 
 if TYPE_CHECKING:
     from hourbell.library.scheduler import Scheduler

@@ -12,7 +12,7 @@ from hourbell.library import trouble
 from hourbell.logs import configure_logs
 from hourbell.service import CannotListen, Service
 from hourbell.settings import Settings, SettingsError, load_settings
-from hourbell.store.base import FunctionLoginRefused, FunctionsOutOfReach, StoreUnavailable
+from hourbell.store.errors import FunctionLoginRefused, FunctionsOutOfReach, StoreUnavailable
 from hourbell.store.migrations import MigrationError
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hourbell.settings import DEFAULT, FILE, Settings, masked
-from hourbell.store.base import FunctionLoginRefused, StoreLost, StoreReadOnly, StoreUnwritable
+from hourbell.store.errors import FunctionLoginRefused, StoreLost, StoreReadOnly, StoreUnwritable
 
 _NO_DATABASE = "file is not a database"  # as SQLite says it
 

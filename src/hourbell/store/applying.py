@@ -1,7 +1,6 @@
 """What bringing in a bundle does, decided alike for both databases: all of it, or nothing if one job is refused."""
 
 import hashlib
-import json
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -10,11 +9,11 @@ from uuid import UUID
 
 from hourbell.core.job import Definition, Job
 from hourbell.core.secret_headers import OriginChange
-from hourbell.store.base import Conflict
 from hourbell.store.bundles import Applied, AppliedJob, Bundle, ImportResult, NewSecret
 from hourbell.store.changes import ChangedJob, NewJob
+from hourbell.store.errors import Conflict
 from hourbell.store.importing import Step, Wanted, compared, decided, refuse_to_prune, result_of
-from hourbell.store.rows import Progress, Row, definition_text, job_of
+from hourbell.store.rows import Progress, Row, job_of
 from hourbell.store.secrets import HeadersByJob
 
 
@@ -37,10 +36,6 @@ class AuditEntry(NamedTuple):
     before: Definition | None
     after: Definition | Mapping[str, str] | None
 
-    def texts(self) -> tuple[str, str, str | None, str | None]:
-        """Its action, its subject, and as JSON text what was before and is after."""
-        return self.action, str(self.job_id), _text(self.before), _text(self.after)
-
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -60,7 +55,7 @@ class Decision:
         """New jobs that are paused, which is their owner's doing."""
         return [job.job_id for job in self.new if not job.change.definition.enabled]
 
-    def audit_rows(self, secrets: Sequence[NewSecret]) -> list[AuditEntry]:
+    def audit_entries(self, secrets: Sequence[NewSecret]) -> list[AuditEntry]:
         """A row for each job and secret that is changed, as if each had been changed by itself."""
         created = [AuditEntry("job.create", job.job_id, None, job.change.definition) for job in self.new]
         changed = [
@@ -145,12 +140,6 @@ def _applied(step: Step, made: frozenset[UUID], found: Mapping[str, Row]) -> App
 def _edit_action(step: ChangedJob) -> str:
     old, new = step.job.definition, step.change.definition
     return "job.edit" if (old.managed_by, old.source) == (new.managed_by, new.source) else "job.take_over"
-
-
-def _text(value: Definition | Mapping[str, str] | None) -> str | None:
-    if value is None:
-        return None
-    return definition_text(value) if isinstance(value, Definition) else json.dumps(dict(value))
 
 
 def _state_of(rows: Iterable[Row], secrets: Iterable[UUID]) -> str:

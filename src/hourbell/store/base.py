@@ -27,69 +27,6 @@ from hourbell.sealing import Sealed
 LIVE_FOR = timedelta(minutes=1)
 
 
-class StoreUnavailable(Exception):
-    """The database cannot be reached, or closed the connection."""
-
-
-class StoreReadOnly(StoreUnavailable):
-    """The database answers and refuses to write: why, and what to do."""
-
-    def __init__(self, why: str, advice: str) -> None:
-        super().__init__(f"the database is read-only: {why}; {advice}")
-        self.why = why
-        self.advice = advice
-
-
-class StoreUnwritable(StoreUnavailable):
-    """The database takes no writes; `reason` says why, for people: its disk is full, or this user may not write it."""
-
-    def __init__(self, place: str, reason: str) -> None:
-        super().__init__(f"{place}: {reason}")
-        self.reason = reason
-
-
-class StoreLost(StoreUnwritable):
-    """The database was deleted or replaced under this process, which cannot use it any more and has to be restarted."""
-
-
-class FunctionsOutOfReach(StoreUnavailable):
-    """The same of the login that functions have for themselves."""
-
-
-class FunctionLoginRefused(Exception):
-    """The login that functions have for themselves is of no use; the message says why and what to do."""
-
-
-class Conflict(Exception):
-    """The change was refused; `code` says why, for programs."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-class AlreadyAsked(Exception):
-    """A change was asked for under a key that a committed change has: it acted, and does not act again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """The call behind a change: what the audit keeps of it, and the key under which it acts once."""
-
-    id: str | None = None
-    token_id: UUID | None = None
-    ip: str | None = None
-    key: str | None = None  # of the caller and the place it calls, not of the caller's choice alone
-    fingerprint: bytes = b""  # of what was asked for
-    key_milliseconds: int | None = None  # since the epoch: the time that the caller's key begins with, if it has one
-    is_known: bool = False  # the same was asked for before under this key, and what was answered is lost
-
-    @property
-    def is_fresh(self) -> bool:
-        """Whether it has a key that nobody has used of late."""
-        return self.key is not None and not self.is_known
-
-
 class Wake(StrEnum):
     """A hint that there is something to do; never the only way to learn it."""
 

@@ -19,7 +19,7 @@ from hourbell.core.schedule.zones import local_time_at
 from hourbell.core.secret_headers import OriginChange, SecretField, headers_left_behind, origin_of, show_origin
 from hourbell.core.states import ENDS, Kind, RunState
 from hourbell.core.target import lane_of
-from hourbell.store.base import Conflict
+from hourbell.store.errors import Conflict
 from hourbell.store.rows import Row, definition_text
 
 _ENDED = {RunState.SUCCEEDED: "succeeded", RunState.FAILED: "failed", RunState.CANCELLED: "was cancelled"}
@@ -100,11 +100,10 @@ def backfill_runs(
     ]
 
 
-def backfill_text(runs: Sequence[NewRun]) -> str:
-    """What the audit keeps of a backfill, as JSON text."""
+def backfill_audited(runs: Sequence[NewRun]) -> dict[str, object]:
+    """What the audit keeps of a backfill."""
     instants = [run.scheduled_at for run in runs]
-    ends = {"first": min(instants).isoformat(), "last": max(instants).isoformat()}
-    return json.dumps({"runs": len(runs), **ends})
+    return {"runs": len(runs), "first": min(instants).isoformat(), "last": max(instants).isoformat()}
 
 
 def refuse_cancel(run: Row | None) -> None:
@@ -136,25 +135,25 @@ def refuse_replay(run: Row | None) -> Row:
 
 def replay_values(
     job: Job, run: Row, run_id: UUID, new_id: UUID, now: datetime, ready_at: datetime | None
-) -> tuple[Any, ...]:
+) -> dict[str, Any]:
     """The columns of a replay: the instant and payload of the run, everything else of the job as it is now."""
     definition, ready_at = job.definition, ready_at or now
-    return (
-        new_id,
-        job.id,
-        job.version,
-        run["scheduled_at"],
-        run["local_at"],
-        ready_at,
-        ready_at + definition.max_age,
-        rank_of(definition.priority, is_late=False),
-        definition.lane,
-        definition.overlap is not Overlap.ALLOW,
-        definition.delivery is Delivery.AT_MOST_ONCE,
-        run["payload"],
-        run_id,
-        now,
-    )
+    return {
+        "id": new_id,
+        "job_id": job.id,
+        "job_version": job.version,
+        "scheduled_at": run["scheduled_at"],
+        "local_at": run["local_at"],
+        "ready_at": ready_at,
+        "expires_at": ready_at + definition.max_age,
+        "rank": rank_of(definition.priority, is_late=False),
+        "lane": definition.lane,
+        "exclusive": definition.overlap is not Overlap.ALLOW,
+        "at_most_once": definition.delivery is Delivery.AT_MOST_ONCE,
+        "planned_at": now,
+        "payload": run["payload"],
+        "replay_of": run_id,
+    }
 
 
 def old_version(job: Job, change: Change) -> Plan:

@@ -1,7 +1,6 @@
 """What an import does with each job, decided alike for both databases: the first of a name counts, an owner's jobs are
 its own, a pause stays, and what is the same is left alone."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,9 +13,9 @@ from hourbell.core.same import same_definition
 from hourbell.core.schedule import ScheduleError
 from hourbell.core.secret_headers import OriginChange, header_name
 from hourbell.core.target import TargetError
-from hourbell.store.base import Conflict
 from hourbell.store.bundles import Imported, ImportResult, JobEntry, owner_text
 from hourbell.store.changes import ChangedJob, NewJob, edited_job, with_lane
+from hourbell.store.errors import Conflict
 from hourbell.store.rows import Progress, Row, job_of
 from hourbell.store.secrets import HeadersByJob
 
@@ -156,9 +155,9 @@ def refuse_to_prune(rows: Iterable[Row], may_change: Callable[[Definition], bool
             raise Conflict("not_allowed", f"your role is not enough to delete the job {row['name']}")
 
 
-def counts_text(results: Iterable[ImportResult]) -> str:
-    """How many jobs of each result, as JSON text."""
-    return json.dumps(Counter(result.result.value for result in results))
+def count_results(results: Iterable[ImportResult]) -> dict[str, int]:
+    """How many jobs of each result, for the audit."""
+    return Counter(result.result.value for result in results)
 
 
 def _refused(name: str, code: str, message: str) -> ImportResult:

@@ -32,7 +32,7 @@ from hourbell.store.lists import (
     SkipView,
     VersionView,
 )
-from hourbell.store.rows import Row, shown_job_of
+from hourbell.store.rows import Row, is_storable, shown_job_of
 from hourbell.store.views import (
     attempt_view,
     audit_row,
@@ -75,7 +75,7 @@ class ListReader(ABC):
     async def _answers(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
         """The same of values that callers choose: no row has text that a database cannot keep."""
         values = [value for _, values in wanted for value in values.values()]
-        if not all(_can_be_kept(value) for value in values if isinstance(value, str)):
+        if not all(is_storable(value) for value in values if isinstance(value, str)):
             return [[] for _ in wanted]
         return await self._read(wanted)
 
@@ -235,10 +235,6 @@ def _changed_jobs(changed: Sequence[Row], deletions: Sequence[Row]) -> list[Chan
         if row["action"] == _DELETED:
             versions[UUID(row["subject"])] = None
     return [ChangedJob(job_id, version) for job_id, version in versions.items()]
-
-
-def _can_be_kept(text: str) -> bool:
-    return "\0" not in text and text.encode(errors="ignore").decode() == text
 
 
 def _within(number: int, most: int) -> int:

@@ -2,8 +2,7 @@
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import fields
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -13,13 +12,11 @@ from hourbell.core.plan import Plan, Skip
 from hourbell.core.preview import rfc3339
 from hourbell.core.settle import Failed, Outcome, Settlement, Succeeded
 from hourbell.core.states import WAITING, RunState
-from hourbell.store.base import Conflict, Held, Mark, Settled, Tzdata
+from hourbell.store.base import Held, Settled, Tzdata
 from hourbell.store.batch import RunRow
-from hourbell.store.control import ControlStore, FailedRun
 from hourbell.store.rows import OUTCOMES, Row, job_of, result_of
 
 _NO_ANSWER = (None, None, None)
-NEWEST = Mark(datetime(9999, 1, 1, tzinfo=UTC), UUID(int=0))
 
 
 def serves(served: Collection[str], lane: str) -> bool:
@@ -29,21 +26,6 @@ def serves(served: Collection[str], lane: str) -> bool:
 
 def held(settled: Settled) -> Held:
     return Held(settled.settlement.run.id, settled.settlement.attempt)
-
-
-def failed_run_of(row: Row) -> FailedRun:
-    return FailedRun(**{field.name: row[field.name] for field in fields(FailedRun)})
-
-
-async def pause_if_unchanged(control: ControlStore, job_id: UUID, version: int, now: datetime, note: str) -> bool:
-    """Pause a job for the engine, unless somebody changed, paused or deleted it since."""
-    try:
-        await control.pause_job(
-            job_id, now, "engine", note=note, until=None, cancel_waiting=False, expect_version=version
-        )
-    except Conflict:
-        return False
-    return True
 
 
 def run_values(row: RunRow) -> tuple[Any, ...]:

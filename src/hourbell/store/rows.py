@@ -276,6 +276,11 @@ def definition_text(definition: Definition) -> str:
     return json.dumps(definition_to_json(definition))
 
 
+def is_storable(text: str) -> bool:
+    """Tell if both databases can keep a text; no row has another one."""
+    return "\0" not in text and text.encode(errors="ignore").decode() == text
+
+
 def columns(rows: Iterable[tuple[Any, ...]], width: int) -> list[list[Any]]:
     """Rows turned into arrays, one for each column, also if there are none."""
     turned = [list(column) for column in zip(*rows, strict=True)]

@@ -1,21 +1,22 @@
-"""What is asked of a store about the secrets of jobs. It never sees one in the clear."""
+"""The secrets of jobs, as they are stored: never one in the clear."""
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Protocol
 from uuid import UUID
 
 from hourbell.core.job import Definition
 from hourbell.core.secret_headers import HEADER, SecretField, origin_of
 from hourbell.sealing import Sealed
-from hourbell.store.base import Conflict, Request
+from hourbell.store.actor import Actor
+from hourbell.store.auditing import act, audit
 from hourbell.store.bundles import NewSecret
-from hourbell.store.changes import ChangedJob
-from hourbell.store.rows import Row
+from hourbell.store.changes import ChangedJob, check_version
+from hourbell.store.errors import Conflict, NoSuchJob
+from hourbell.store.rows import sealed_of
+from hourbell.store.session import Session, Sessions
 
-CANARY = "secret_canary"
+_CANARY = "secret_canary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +44,6 @@ class CurrentHeader:
     valid_until: None = None
 
 
-def headers_by_job(rows: Iterable[Row]) -> HeadersByJob:
-    found: dict[UUID, list[CurrentHeader]] = {}
-    for row in rows:
-        found.setdefault(row["job_id"], []).append(CurrentHeader(row["field"], row["origin"]))
-    return found
-
-
-def left_values(changed: ChangedJob, now: datetime) -> tuple[UUID, list[str], datetime]:
-    """A job, the fields of the headers it leaves behind, and until when runs may wait for them."""
-    fields = [f"{HEADER}{name}" for name in sorted(changed.dropped_headers)]
-    return changed.job.id, fields, now + changed.job.definition.max_age
-
-
 def refuse_other_origin(secrets: Iterable[NewSecret], definition: Definition) -> None:
     """Raise a Conflict if a secret that comes with a definition was sealed for another origin than it has."""
     origin = origin_of(definition)
@@ -63,12 +51,7 @@ def refuse_other_origin(secrets: Iterable[NewSecret], definition: Definition) ->
         raise Conflict("version_mismatch", "somebody has changed the job meanwhile; look at it, and try again")
 
 
-def secret_text(secret: NewSecret) -> str:
-    """What the audit keeps of a secret, as JSON text."""
-    return json.dumps({"field": secret.sealed.field})
-
-
-def refuse_to_put(has_one: bool, is_first: bool | None) -> None:
+def _refuse_to_put(has_one: bool, is_first: bool | None) -> None:
     """Raise a Conflict where a first secret would not be the first, or a replacement had nothing to replace."""
     if is_first is True and has_one:
         raise Conflict("secret_exists", "the job has a signing secret; rotate it to replace it")
@@ -76,18 +59,14 @@ def refuse_to_put(has_one: bool, is_first: bool | None) -> None:
         raise Conflict("no_such_secret", "the job has no signing secret yet; create one")
 
 
-class SecretStore(Protocol):
-    """A change that takes a `request` acts once under its key, as those of `ControlStore` do."""
+class SecretStore:
+    """A change acts once under the key of its request, as those of `ControlStore` do."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
 
     async def put_secret(
-        self,
-        secret: NewSecret,
-        now: datetime,
-        by: str,
-        *,
-        is_first: bool | None = None,
-        expect_version: int | None = None,
-        request: Request | None = None,
+        self, secret: NewSecret, actor: Actor, *, is_first: bool | None = None, expect_version: int | None = None
     ) -> None:
         """Add a secret of a job, which ends those of the same field before it.
 
@@ -95,24 +74,108 @@ class SecretStore(Protocol):
         to be the first, or none although it is not.
         """
 
-    async def remove_secret(
-        self, job_id: UUID, field: str, now: datetime, by: str, *, request: Request | None = None
-    ) -> bool:
+        async def put(session: Session) -> None:
+            sealed = secret.sealed
+            job = await session.fetch_one("lock_job", id=sealed.job_id)
+            if job is None:
+                raise NoSuchJob
+            check_version(job, expect_version)
+            rows = await session.fetch("list_secrets", job_ids=[sealed.job_id], now=actor.at)
+            _refuse_to_put(any(row["field"] == sealed.field for row in rows), is_first)
+            await put_secrets(session, [secret], actor)
+
+        await act(self._sessions, actor, put)
+
+    async def remove_secret(self, job_id: UUID, field: str, actor: Actor) -> bool:
         """Delete the secrets of a field. False if there was none."""
+
+        async def remove(session: Session) -> bool:
+            if not await session.execute("remove_secrets", job_id=job_id, field=field):
+                return False
+            await session.execute("forget_unneeded", key=_CANARY)
+            await audit(session, actor, "secret.remove", job_id, after={"field": field})
+            return True
+
+        return await act(self._sessions, actor, remove)
 
     async def list_secrets(self, job_ids: Sequence[UUID], now: datetime) -> list[SecretRow]:
         """Which secrets of jobs are valid, by job, the newest of each field first."""
+        rows = await self._sessions.fetch("list_secrets", job_ids=list(job_ids), now=now)
+        return [SecretRow(**row) for row in rows]
 
     async def sealed_secrets(self, job_ids: Sequence[UUID], now: datetime) -> list[Sealed]:
         """The secrets of jobs that are valid, the newest of each field first."""
+        return [sealed_of(row) for row in await self._sessions.fetch("secrets_of_jobs", job_ids=list(job_ids), now=now)]
 
-    async def reseal(
-        self, newest: str, limit: int, seal_again: Callable[[Sealed], Sealed], now: datetime, by: str
-    ) -> int:
+    async def reseal(self, newest: str, limit: int, seal_again: Callable[[Sealed], Sealed], actor: Actor) -> int:
         """Seal up to `limit` secrets anew that another key than the newest sealed; how many there were."""
+
+        async def reseal(session: Session) -> int:
+            rows = await session.fetch("sealed_otherwise", newest=newest, limit=limit)
+            again = [seal_again(sealed_of(row)) for row in rows]
+            values = [{"id": each.id, "key_id": each.key_id, "sealed": each.sealed} for each in again]
+            await session.execute_many("reseal", values)
+            if again:
+                await audit(session, actor, "secret.reseal", newest, after={"secrets": len(again)})
+            return len(again)
+
+        return await act(self._sessions, actor, reseal)
 
     async def canary(self) -> str | None:
         """What was sealed once, to tell whether a process has the right keys."""
+        return next((row["value"] for row in await self._sessions.fetch("meta", key=_CANARY)), None)
 
     async def set_canary(self, text: str, *, replace: bool = False) -> None:
         """Keep the canary, if there is none yet or it is to be replaced. It goes with the last secret."""
+        await self._sessions.write("set_meta" if replace else "set_meta_once", key=_CANARY, value=text)
+
+
+async def insert_secrets(session: Session, secrets: Iterable[Sealed], now: datetime) -> None:
+    """Insert secrets of jobs, inside the transaction that makes or changes them."""
+    rows = [asdict(each) | {"now": now} for each in secrets]
+    await session.execute_many("insert_secret", rows)
+
+
+async def write_secrets(session: Session, secrets: Sequence[NewSecret], now: datetime) -> None:
+    """Put new secrets in the place of those before them, inside the transaction that changes their jobs."""
+    for each in secrets:
+        await session.execute(
+            "end_secrets",
+            job_id=each.sealed.job_id,
+            field=each.sealed.field,
+            origin=each.sealed.origin,
+            old_until=each.old_until,
+            waiting_until=each.waiting_until,
+        )
+    if secrets:
+        await session.execute("delete_ended", now=now)
+        await insert_secrets(session, [each.sealed for each in secrets], now)
+
+
+async def put_secrets(session: Session, secrets: Sequence[NewSecret], actor: Actor) -> None:
+    """Write new secrets, with a row in the audit for each."""
+    await write_secrets(session, secrets, actor.at)
+    for each in secrets:
+        await audit(session, actor, "secret.put", each.sealed.job_id, after={"field": each.sealed.field})
+
+
+async def secret_ids(session: Session, job_ids: Sequence[UUID], now: datetime) -> list[UUID]:
+    """The secrets of jobs that are valid."""
+    return [row["id"] for row in await session.fetch("secrets_of_jobs", job_ids=list(job_ids), now=now)]
+
+
+async def current_headers(session: Session, job_ids: Sequence[UUID]) -> HeadersByJob:
+    """The secret headers that jobs have now."""
+    found: dict[UUID, list[CurrentHeader]] = {}
+    for row in await session.fetch("current_headers", job_ids=list(job_ids)) if job_ids else ():
+        found.setdefault(row["job_id"], []).append(CurrentHeader(row["field"], row["origin"]))
+    return found
+
+
+async def leave_headers(session: Session, changed: Iterable[ChangedJob], now: datetime) -> None:
+    """End the headers that jobs leave behind at their old origin, as soon as no run waits for them any more."""
+    for each in changed:
+        if each.dropped_headers:
+            fields = [f"{HEADER}{name}" for name in sorted(each.dropped_headers)]
+            until = now + each.job.definition.max_age
+            await session.execute("leave_secrets", job_id=each.job.id, fields=fields, until=until)

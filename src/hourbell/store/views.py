@@ -14,10 +14,8 @@ from hourbell.core.conflicts import JobConflict
 from hourbell.core.definition_json import definition_from_json
 from hourbell.core.job import Definition
 from hourbell.core.notes import LogLine
-from hourbell.core.roles import Role
 from hourbell.core.run import scheduled_run_id
 from hourbell.core.states import Kind, RunState, SkipReason
-from hourbell.store.access import Kept, Token
 from hourbell.store.bundles import owner_text
 from hourbell.store.lists import (
     AttemptView,
@@ -35,8 +33,6 @@ from hourbell.store.lists import (
 )
 from hourbell.store.rows import UNREADABLE, Row, shown_definition_of, shown_job_of
 
-SESSION_KEY = "session_key"  # in meta, as hexadecimal text
-ACCESS_OPEN = "access_open"  # in meta while somebody has opened a server whose tokens are all revoked
 _KEPT_LENGTH = 4_096
 _UNREADABLE = (*UNREADABLE, TypeError, KeyError)
 _HAS = {name: f"has_{name}" for name in ("payload", "result", "before", "after")}
@@ -181,26 +177,6 @@ def instant_facts(
         replays=_repeating(repeated, replays),
         skips=[skip_view(row) for row in skips],
     )
-
-
-def token_of(row: Row) -> Token:
-    values = {field.name: row[field.name] for field in fields(Token) if field.name != "role"}
-    return Token(**values, role=Role(row["role"]))
-
-
-def token_text(token: Token) -> str:
-    """What the audit keeps of a token: nothing that could be used in its place."""
-    expires = None if token.expires_at is None else token.expires_at.isoformat()
-    return json.dumps({"name": token.name, "role": token.role.value, "expires": expires})
-
-
-def expired_text(count: int) -> str:
-    """What the audit keeps of opening a server: how many expired tokens were revoked with it."""
-    return json.dumps({"expired_tokens_revoked": count})
-
-
-def kept_of(row: Row) -> Kept:
-    return Kept(bytes(row["fingerprint"]), _value(row["answer"]))
 
 
 def _repeating(run_id: UUID, replays: list[Row]) -> list[UUID]:

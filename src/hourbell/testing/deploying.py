@@ -10,6 +10,7 @@ from uuid import UUID, uuid5
 
 from hourbell.control.programs import CODE, Gone, Program, retire
 from hourbell.core.job import Definition, Job
+from hourbell.store.actor import Actor
 from hourbell.store.bundles import owner_text
 from hourbell.store.control import ControlStore
 from hourbell.store.lists import ListStore
@@ -50,12 +51,12 @@ class Jobs:
         known = self._ids.get(definition.name)
         if known is None or self._job(known) is None:
             job_id = uuid5(known or _IDS, definition.name)  # another one than a deleted job had
-            answer_of(self._control.create_job(definition, job_id, self._now(), BY))
+            answer_of(self._control.create_job(definition, job_id, Actor(BY, self._now())))
             self._ids[definition.name] = job_id
             return
         if definition.managed_by == CODE and self._is_paused_by_others(known, definition):
             definition = replace(definition, enabled=False)
-        answer_of(self._control.edit_job(known, lambda _: definition, self._now(), BY, drop_backlog=True))
+        answer_of(self._control.edit_job(known, lambda _: definition, Actor(BY, self._now()), drop_backlog=True))
 
     def release(self, program: Program) -> None:
         """Deploy what a program defines, and take out of use what only an earlier release of it did."""

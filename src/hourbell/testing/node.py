@@ -10,7 +10,7 @@ from tzdata import IANA_VERSION
 
 from hourbell.engine.engine import Engine, EngineSettings
 from hourbell.metrics import Metrics
-from hourbell.store.base import StoreUnavailable
+from hourbell.store.errors import StoreUnavailable
 from hourbell.store.sqlite.connection import Operation, T
 from hourbell.store.sqlite.engine import SqliteEngineStore
 from hourbell.store.sqlite.hints import Hints

@@ -14,10 +14,12 @@ from zoneinfo import ZoneInfo
 
 from hourbell.core.job_body import parse_job
 from hourbell.library.scheduler import Scheduler
-from hourbell.store.base import Conflict
+from hourbell.store.actor import Actor
+from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict
 from hourbell.store.lists import RunList, RunQuery, RunView
-from hourbell.store.sqlite.control import SqliteControlStore
 from hourbell.store.sqlite.lists import SqliteListStore
+from hourbell.store.sqlite.session import SqliteSessions
 from hourbell.targets.base import Target
 from hourbell.targets.http.target import HttpTarget
 from hourbell.targets.task import Task, TaskTarget
@@ -39,7 +41,7 @@ _LANE_SLOTS = 100
 class Rehearsal:
     def __init__(self) -> None:
         self._service = Service(self._targets)
-        self._control = SqliteControlStore(self._service.database)
+        self._control = ControlStore(SqliteSessions(self._service.database))
         self._lists = SqliteListStore(self._service.database)
         self._receivers = Receivers(self._service.now)
         self._zone = ZoneInfo("UTC")
@@ -128,7 +130,7 @@ class Rehearsal:
         job_id = self._jobs.in_use(job)
         self._triggered += 1
         run_id = uuid5(job_id, f"{BY} {self._triggered}")
-        answer_of(self._control.trigger_job(job_id, run_id, self._service.now(), payload, BY))
+        answer_of(self._control.trigger_job(job_id, run_id, Actor(BY, self._service.now()), payload))
         self._service.advance_to(self._service.reached)
         return self._run(run_id)
 
@@ -136,18 +138,18 @@ class Rehearsal:
         """Let an operator pause a job, until a moment if one is given. What is planned already goes on."""
         end = None if until is None else moment(until, self._zone)
         job_id, now = self._jobs.in_use(job), self._service.now()
-        answer_of(self._control.pause_job(job_id, now, BY, note="", until=end, cancel_waiting=False))
+        answer_of(self._control.pause_job(job_id, Actor(BY, now), note="", until=end, cancel_waiting=False))
 
     def resume(self, job: str, *, catch_up: bool = False) -> None:
         """End a pause; with `catch_up`, what it swallowed is planned as missed."""
-        answer_of(self._control.resume_job(self._jobs.in_use(job), self._service.now(), BY, catch_up=catch_up))
+        answer_of(self._control.resume_job(self._jobs.in_use(job), Actor(BY, self._service.now()), catch_up=catch_up))
         self._service.advance_to(self._service.reached)
 
     def cancel(self, run: RunRecord | UUID) -> RunRecord:
         """Cancel a run that waits, or ask for the end of one that runs: a node hears of that within seconds."""
         run_id = run.id if isinstance(run, RunRecord) else run
         try:
-            answer_of(self._control.cancel_run(run_id, self._service.now(), BY))
+            answer_of(self._control.cancel_run(run_id, Actor(BY, self._service.now())))
         except Conflict as refusal:
             raise ValueError(str(refusal)) from None
         self._service.advance_to(self._service.reached)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from hourbell.engine.heartbeat import STALLED
+from hourbell.store.actor import Actor
 from tests.database import Database
 from tests.faults.books import Books, Key, check_books, none_of
 from tests.faults.databases import come_to_rest, database_for, url_of
@@ -64,7 +65,7 @@ async def _pause(database: Database, jobs: set[UUID]) -> None:
     store, control = database.engine(), database.control()
     for job in jobs:
         now = await store.sample_time()
-        await control.pause_job(job, now, "campaign", note="", until=None, cancel_waiting=False)
+        await control.pause_job(job, Actor("campaign", now), note="", until=None, cancel_waiting=False)
 
 
 def _begun(fleet: Fleet, blocking: set[UUID]) -> dict[Key, Line]:

@@ -15,8 +15,10 @@ from typing import Any
 from uuid import UUID
 
 from hourbell.core.job import Job
-from hourbell.store.base import Conflict, EngineStore
+from hourbell.store.actor import Actor
+from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict
 from tests.faults.accounts import Row
 from tests.faults.books import Books, by_job, none_of
 from tests.faults.databases import come_to_rest, database_for, url_of
@@ -96,10 +98,12 @@ class _User:
         last = self.steps[-1]
         if not last.enabled:
             self.made["resume"] += 1
-            return await self._control.resume_job(self.job_id, now, BY, catch_up=reaches_back)
+            return (await self._control.resume_job(self.job_id, Actor(BY, now), catch_up=reaches_back)).job
         if self._switches and random.random() < 0.5:
             self.made["pause"] += 1
-            return await self._control.pause_job(self.job_id, now, BY, note="", until=None, cancel_waiting=False)
+            return (
+                await self._control.pause_job(self.job_id, Actor(BY, now), note="", until=None, cancel_waiting=False)
+            ).job
         if random.random() < 0.3:
             self.made["edit of the payload"] += 1
             return await self._edit(now, payload=random.random())
@@ -108,7 +112,9 @@ class _User:
         return await self._edit(now, schedule=schedule)
 
     async def _edit(self, now: datetime, **changes: Any) -> Job:
-        return await self._control.edit_job(self.job_id, lambda job: replace(job.definition, **changes), now, BY)
+        return (
+            await self._control.edit_job(self.job_id, lambda job: replace(job.definition, **changes), Actor(BY, now))
+        ).job
 
 
 def _check_books(verdict: Verdict, books: Books, histories: Mapping[UUID, History]) -> None:

@@ -15,6 +15,7 @@ from hourbell.clock import elapsed
 from hourbell.core.job import Definition
 from hourbell.core.policies import CatchUp, RetryPolicy
 from hourbell.core.target import lane_of
+from hourbell.store.actor import Actor
 from tests.database import Row
 from tests.faults.accounts import unfinished
 from tests.faults.books import Books, none_of
@@ -158,7 +159,7 @@ async def _prepare(database: ClusterDatabase, jobs: int) -> None:
             retry=retry,
             managed_by="sql",
         )
-        await control.create_job(definition, uuid4(), await store.sample_time(), "campaign")
+        await control.create_job(definition, uuid4(), Actor("campaign", await store.sample_time()))
 
 
 def _start(fleet: Fleet, login: str) -> Member:

@@ -18,6 +18,7 @@ from hourbell.core.job import Definition
 from hourbell.core.policies import CatchUp, Delivery, RetryPolicy
 from hourbell.core.target import lane_of
 from hourbell.sealing import KEY_BYTES, KeyRing
+from hourbell.store.actor import Actor
 from tests.database import Database
 from tests.faults.accounts import Row
 from tests.faults.books import Books, check_books, none_of, percentile
@@ -101,7 +102,7 @@ async def _make_jobs(database: Database, setting: Setting, hooks: Hooks) -> list
                 delivery=delivery,
                 jitter=timedelta(seconds=1),
             )
-            await control.create_job(definition, uuid4(), now, BY)
+            await control.create_job(definition, uuid4(), Actor(BY, now))
             made.append(definition.name)
     return made
 

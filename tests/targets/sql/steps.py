@@ -16,6 +16,7 @@ from hourbell.core.policies import RetryPolicy
 from hourbell.core.run import Run
 from hourbell.core.settle import Failed, Outcome, Succeeded, settle
 from hourbell.core.target import lane_of
+from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, Held, OpenTransaction, Saved, Settled, Want
 from hourbell.store.control import ControlStore
 from hourbell.store.postgres.function_connections import FunctionConnections
@@ -109,7 +110,7 @@ class Node:
     async def claim(self, name: str = "public.effect", **more: Any) -> tuple[Run, Definition]:
         """A run of a new job that calls the function, claimed by this node. Ids are the same in every database."""
         job = await self.add_job(name, **more)
-        await self.control.trigger_job(job.id, uuid5(job.id, "run"), NOW, None, "somebody")
+        await self.control.trigger_job(job.id, uuid5(job.id, "run"), Actor("somebody", NOW))
         [run] = await self.engine.claim(self.id, NOW, NOW + MINUTE, [Want(job.definition.lane, 1)])
         return run, job.definition
 
@@ -132,7 +133,7 @@ class Node:
         definition = Definition(
             f"job-{number}", "0 0 1 1 *", target, lane=lane_of(target), managed_by=managed_by, retry=retry, **job
         )
-        return await self.control.create_job(definition, UUID(int=1_000 + number), T0, "somebody")
+        return (await self.control.create_job(definition, UUID(int=1_000 + number), Actor("somebody", T0))).job
 
     async def attempt(self, run: Run, definition: Definition) -> tuple[Outcome, Saved]:
         """Deliver an attempt, and settle it once more as the runner does: the outcome, and what became of that."""

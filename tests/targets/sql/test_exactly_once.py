@@ -7,7 +7,8 @@ from contextlib import suppress
 import pytest
 
 from hourbell.core.settle import Failed, Outcome, Succeeded, Unstarted
-from hourbell.store.base import Held, Saved, StoreUnavailable
+from hourbell.store.base import Held, Saved
+from hourbell.store.errors import StoreUnavailable
 from tests.contract.steps import OTHER_NODE
 from tests.database import PostgresDatabase
 from tests.faults.proxy import Proxy

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hourbell.core.settle import Succeeded
+from hourbell.store.actor import Actor
 from hourbell.store.base import Want
 from hourbell.store.postgres.function_connections import FunctionConnections
 from tests.contract.steps import HOUR, MINUTE, plan_all
@@ -95,7 +96,7 @@ async def test_the_runs_own_payload_goes_before_the_jobs(way: Way) -> None:
     await way.make(ECHO.format(name="echo", parameters="payload jsonb", answer="payload"))
     node = way.node
     job = await node.add_job("public.echo", **way.target, job={"payload": {"of": "job"}})
-    await node.control.trigger_job(job.id, job.id, NOW, {"of": "run"}, "somebody")
+    await node.control.trigger_job(job.id, job.id, Actor("somebody", NOW), {"of": "run"})
     [run] = await node.engine.claim(node.id, NOW, NOW + MINUTE, [Want(job.definition.lane, 1)])
 
     outcome, _ = await node.attempt(run, job.definition)
@@ -154,7 +155,7 @@ async def test_the_example_of_the_page_works(postgres: PostgresDatabase) -> None
     async with Node.made(postgres) as node:
         await postgres.sql(example)
         [job] = [job for job in (await node.control.get_job("import_orders"),) if job is not None]
-        await node.control.trigger_job(job.id, job.id, NOW, None, "somebody")
+        await node.control.trigger_job(job.id, job.id, Actor("somebody", NOW))
         [run] = await node.engine.claim(node.id, NOW, NOW + MINUTE, [Want("sql:default", 1)])
 
         outcome, _ = await node.attempt(run, job.definition)

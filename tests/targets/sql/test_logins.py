@@ -7,6 +7,7 @@ import pytest
 
 from hourbell.core.policies import RetryPolicy
 from hourbell.core.settle import Failed, Succeeded
+from hourbell.store.actor import Actor
 from hourbell.store.base import Saved
 from tests.contract.steps import DAY, OTHER_NODE
 from tests.database import PostgresDatabase, Row
@@ -31,7 +32,7 @@ async def written(node: Node) -> list[list[Row]]:
     for options in OUTCOMES.values():
         await node.run(**options)
     run, definition = await node.claim("public.broken")
-    await node.control.cancel_run(run.id, NOW, "somebody")
+    await node.control.cancel_run(run.id, Actor("somebody", NOW))
     await node.attempt(run, definition)
     return [await node.database.rows(table) for table in ("runs", "attempts", "job_stats", "function_calls")]
 

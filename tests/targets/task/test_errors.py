@@ -6,7 +6,7 @@ import pytest
 
 import hourbell
 from hourbell.core.settle import Failed
-from hourbell.store.base import StoreUnavailable
+from hourbell.store.errors import StoreUnavailable
 from hourbell.targets.task_run import MOST_ERROR, Run
 from tests.targets.task import functions
 from tests.targets.task.steps import Attempt

@@ -12,7 +12,7 @@ from typing import Any
 
 import asyncpg
 
-from hourbell.store.base import StoreReadOnly, StoreUnavailable
+from hourbell.store.errors import StoreReadOnly, StoreUnavailable
 from hourbell.store.postgres.hosts import check_writable, connect, reports_read_only
 
 log = logging.getLogger("hourbell.store")

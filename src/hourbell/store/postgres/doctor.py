@@ -12,15 +12,16 @@ from hourbell.core.doctor.deployment import AccessFacts
 from hourbell.core.doctor.facts import Cluster, HeldRun, JobFacts, LaneFacts, NodeFacts, RunFacts, Schema
 from hourbell.core.doctor.repairs import Dialect
 from hourbell.core.target import OWN_DATABASE
+from hourbell.store.access import ACCESS_OPEN
 from hourbell.store.doctor import JOBS_AT_ONCE, LOOK_BACK, RUNS_AT_ONCE, groups_of, job_facts
 from hourbell.store.list_pages import numbered
-from hourbell.store.postgres.access import SQL as ACCESS
 from hourbell.store.postgres.audit_chain import PostgresChainReader
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.hosts import why_read_only
 from hourbell.store.postgres.lists import SQL as LISTS
+from hourbell.store.postgres.session import STATEMENTS
 from hourbell.store.queries import load_queries
-from hourbell.store.views import ACCESS_OPEN, job_conflict
+from hourbell.store.views import job_conflict
 
 SQL = load_queries("hourbell.store.postgres", "doctor.sql")
 _NOBODY = UUID(int=0)
@@ -114,8 +115,8 @@ class PostgresDoctorStore:
     async def access(self, now: datetime) -> AccessFacts:
         async with self._reading() as connection:
             return AccessFacts(
-                is_open=await connection.fetchval(ACCESS["is_open"], ACCESS_OPEN),
-                valid_tokens=await connection.fetchval(ACCESS["count_valid_tokens"], now),
+                is_open=await connection.fetchval(STATEMENTS["is_open"].text, ACCESS_OPEN),
+                valid_tokens=await connection.fetchval(STATEMENTS["count_valid_tokens"].text, now),
                 own_function_jobs=await connection.fetchval(SQL["jobs_of_lane"], f"sql:{OWN_DATABASE}"),
                 superuser=await connection.fetchval(SQL["superuser"]),
             )

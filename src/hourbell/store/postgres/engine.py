@@ -30,22 +30,22 @@ from hourbell.store.base import (
     Refreshed,
     Saved,
     Settled,
-    StoreUnavailable,
     Tzdata,
     Wake,
     Want,
 )
 from hourbell.store.batch import Batch
+from hourbell.store.control import ControlStore, pause_if_unchanged
 from hourbell.store.due import change_errors, job_errors
+from hourbell.store.errors import StoreUnavailable
 from hourbell.store.postgres.connections import Connections
-from hourbell.store.postgres.control import PostgresControlStore
 from hourbell.store.postgres.hosts import check_writable
 from hourbell.store.postgres.planning import REFUSED, SQL, Write, plan_jobs, write_plans, write_together
+from hourbell.store.postgres.session import PostgresSessions
 from hourbell.store.postgres.settling import note_late, write_settlements, write_successes
 from hourbell.store.records import (
     Success,
     note_values,
-    pause_if_unchanged,
     refreshed,
     serves,
     settled_lost,
@@ -185,7 +185,7 @@ class PostgresEngineStore:
         return found
 
     async def pause_gone(self, job_id: UUID, version: int, now: datetime, note: str) -> bool:
-        return await pause_if_unchanged(PostgresControlStore(self._connections), job_id, version, now, note)
+        return await pause_if_unchanged(ControlStore(PostgresSessions(self._connections)), job_id, version, now, note)
 
     async def begin(self, held: Held) -> bool:
         async with self._connections.connection() as connection:

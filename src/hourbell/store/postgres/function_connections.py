@@ -12,7 +12,7 @@ from typing import Any
 
 import asyncpg
 
-from hourbell.store.base import StoreReadOnly, StoreUnavailable
+from hourbell.store.errors import StoreReadOnly, StoreUnavailable
 from hourbell.store.postgres.hosts import connect, hosts_of, reports_read_only
 
 _PATIENCE = 10  # seconds to wait for a connection

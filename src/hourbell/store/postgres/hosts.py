@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import asyncpg
 
-from hourbell.store.base import StoreReadOnly
+from hourbell.store.errors import StoreReadOnly
 
 _HOST = re.compile(r"(\[[^\]]+\]|/.*|[^:]*)(?::(\d+))?", re.ASCII)
 # After these errors the next host is tried; a refused login is the same everywhere.

@@ -12,14 +12,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from hourbell.store.base import (
-    FunctionLoginRefused,
-    FunctionsOutOfReach,
-    Held,
-    OpenTransaction,
-    Settled,
-    StoreUnavailable,
-)
+from hourbell.store.base import Held, OpenTransaction, Settled
+from hourbell.store.errors import FunctionLoginRefused, FunctionsOutOfReach, StoreUnavailable
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.function_connections import ConnectionLost, FunctionConnections
 from hourbell.store.postgres.settling import write_settlements

@@ -11,7 +11,7 @@ from threading import Lock, Thread
 
 import apsw
 
-from hourbell.store.base import StoreUnavailable
+from hourbell.store.errors import StoreUnavailable
 from hourbell.store.sqlite.connection import Patience, reachable
 from hourbell.store.sqlite.database_file import DatabaseFile
 

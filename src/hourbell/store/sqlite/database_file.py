@@ -20,7 +20,7 @@ from threading import Lock
 import apsw
 
 from hourbell import clock
-from hourbell.store.base import StoreLost, StoreUnavailable, StoreUnwritable
+from hourbell.store.errors import StoreLost, StoreUnavailable, StoreUnwritable
 from hourbell.store.sqlite.connection import Patience, open_connection, reachable
 from hourbell.store.sqlite.file_trouble import INDEX, LOG, is_file
 

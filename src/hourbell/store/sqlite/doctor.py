@@ -18,16 +18,17 @@ from hourbell.core.conflicts import JobConflict
 from hourbell.core.doctor.deployment import AccessFacts
 from hourbell.core.doctor.facts import Cluster, HeldRun, JobFacts, LaneFacts, NodeFacts, RunFacts, Schema
 from hourbell.core.doctor.repairs import Dialect
+from hourbell.store.access import ACCESS_OPEN
 from hourbell.store.doctor import JOBS_AT_ONCE, LOOK_BACK, RUNS_AT_ONCE, groups_of, job_facts
 from hourbell.store.list_pages import numbered
 from hourbell.store.queries import load_queries
-from hourbell.store.sqlite.access import SQL as ACCESS
 from hourbell.store.sqlite.audit_chain import SqliteChainReader
 from hourbell.store.sqlite.connection import Operation, Patience, Session, T, reachable
 from hourbell.store.sqlite.file_trouble import why_unwritable
 from hourbell.store.sqlite.lists import SQL as LISTS
+from hourbell.store.sqlite.session import STATEMENTS
 from hourbell.store.sqlite.values import EPOCH, array, instant_of, microseconds
-from hourbell.store.views import ACCESS_OPEN, job_conflict
+from hourbell.store.views import job_conflict
 
 SQL = load_queries("hourbell.store.sqlite", "doctor.sql")
 _LOCAL_EPOCH = EPOCH.replace(tzinfo=None)
@@ -121,8 +122,8 @@ class SqliteDoctorStore:
     async def access(self, now: datetime) -> AccessFacts:
         with self._reading() as connection:
             return AccessFacts(
-                is_open=bool(connection.execute(ACCESS["is_open"], (ACCESS_OPEN,)).get),
-                valid_tokens=connection.execute(ACCESS["count_valid_tokens"], (microseconds(now),)).get,
+                is_open=bool(connection.execute(STATEMENTS["is_open"].text, (ACCESS_OPEN,)).get),
+                valid_tokens=connection.execute(STATEMENTS["count_valid_tokens"].text, (microseconds(now),)).get,
                 own_function_jobs=0,  # SQLite has no functions to call
             )
 

@@ -26,20 +26,21 @@ from hourbell.store.base import (
     Refreshed,
     Saved,
     Settled,
-    StoreUnavailable,
     Tzdata,
     Wake,
     Want,
 )
+from hourbell.store.control import ControlStore, pause_if_unchanged
+from hourbell.store.errors import StoreUnavailable
 from hourbell.store.records import held as held_by
-from hourbell.store.records import note_values, pause_if_unchanged, serves, settled_lost, standing
+from hourbell.store.records import note_values, serves, settled_lost, standing
 from hourbell.store.rows import run_of, secrets_of
 from hourbell.store.sqlite.claiming import Line, joined, ready_of, suspect_of
 from hourbell.store.sqlite.connection import Session
-from hourbell.store.sqlite.control import SqliteControlStore
 from hourbell.store.sqlite.plan_words import SQL
 from hourbell.store.sqlite.planning import next_plan_at, plan_due, refresh
 from hourbell.store.sqlite.planning_ahead import PlanningAhead
+from hourbell.store.sqlite.session import SqliteSessions
 from hourbell.store.sqlite.settling import (
     count_expired,
     note_late,
@@ -144,7 +145,7 @@ class SqliteEngineStore:
         return None if row is None else row["scheduled_at"]
 
     async def pause_gone(self, job_id: UUID, version: int, now: datetime, note: str) -> bool:
-        return await pause_if_unchanged(SqliteControlStore(self._runner), job_id, version, now, note)
+        return await pause_if_unchanged(ControlStore(SqliteSessions(self._runner)), job_id, version, now, note)
 
     async def begin(self, held: Held) -> bool:
         return bool(await self._runner.write(lambda session: session.fetch(SQL["begin"], held.run_id, held.attempt)))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import apsw
 
-from hourbell.store.base import StoreUnavailable, StoreUnwritable
+from hourbell.store.errors import StoreUnavailable, StoreUnwritable
 
 LOG, INDEX = "-wal", "-shm"  # what SQLite keeps beside a database file in WAL mode
 _NO_ROOM = "no space is left on its disk"

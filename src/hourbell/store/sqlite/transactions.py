@@ -17,7 +17,8 @@ from typing import Any, Generic
 
 import apsw
 
-from hourbell.store.base import Held, OpenTransaction, Settled, StoreUnavailable
+from hourbell.store.base import Held, OpenTransaction, Settled
+from hourbell.store.errors import StoreUnavailable
 from hourbell.store.sqlite.connection import Operation, Session, T
 from hourbell.store.sqlite.settling import write_settlements
 from hourbell.store.sqlite.task_connection import TaskConnection

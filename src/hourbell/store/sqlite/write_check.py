@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import suppress
 
-from hourbell.store.base import StoreUnavailable
+from hourbell.store.errors import StoreUnavailable
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.database_file import DatabaseFile
 from hourbell.store.sqlite.writer import Runner

@@ -29,7 +29,8 @@ from weakref import WeakSet
 import apsw
 
 from hourbell import clock
-from hourbell.store.base import StoreUnavailable, Wake
+from hourbell.store.base import Wake
+from hourbell.store.errors import StoreUnavailable
 from hourbell.store.sqlite.checkpoint import Checkpoints
 from hourbell.store.sqlite.connection import Operation, Patience, T, open_connection, reachable, transact
 from hourbell.store.sqlite.database_file import CHECK_SECONDS, DatabaseFile, OpenFiles

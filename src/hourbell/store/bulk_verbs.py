@@ -1,0 +1,155 @@
+"""Many jobs in one transaction: imported, pruned and applied."""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from uuid import UUID
+
+from hourbell.core.job import Definition
+from hourbell.core.secret_headers import OriginChange
+from hourbell.store.actor import Actor
+from hourbell.store.applying import Decision, compare, decide, of_other_programs
+from hourbell.store.auditing import audit
+from hourbell.store.bundles import STAY, Applied, Bundle, ImportResult, JobEntry, NewSecret, any_job
+from hourbell.store.changes import ChangedJob, NewJob
+from hourbell.store.changing import delete_jobs, insert_jobs, write_changes
+from hourbell.store.errors import Conflict
+from hourbell.store.importing import compared, count_results, decided, refuse_to_prune, result_of, rows_to_change
+from hourbell.store.secrets import current_headers, secret_ids, write_secrets
+from hourbell.store.session import Session
+from hourbell.store.verbs import Verbs
+
+_FORGET_AFTER = timedelta(days=1)
+
+
+class BulkVerbs(Verbs):
+    async def import_jobs(
+        self,
+        entries: Sequence[JobEntry],
+        actor: Actor,
+        *,
+        may_change: Callable[[Definition], bool] = any_job,
+        moving: OriginChange = STAY,
+        take_over: bool = False,
+        import_id: UUID | None = None,
+        dry_run: bool = False,
+    ) -> list[ImportResult]:
+        """Create jobs that are new, edit those that differ, and leave the others; what was done with each, in order.
+
+        Jobs are told apart by name. One that another owner has (`managed_by` and `source`), unless it is taken over,
+        that it may not change, or whose secret headers would be left behind is refused, and so is the second of two
+        with one name; none of that keeps the others. A paused job stays paused.
+        All of it is one transaction with one row in the audit. With an `import_id`, the jobs are noted as seen by that
+        import, also those it could not change. A dry run changes no job, and notes those that are there.
+        """
+
+        async def bring_in(session: Session) -> list[ImportResult]:
+            rows = await session.fetch("lock_jobs_by_name", names=[entry.definition.name for entry in entries])
+            found = compared(entries, rows, self._sessions.check_target, may_change, take_over=take_over)
+            to_change = rows_to_change(found)
+            progress = await session.progress_of(to_change)
+            headers = await current_headers(session, [row["id"] for row in to_change])
+            steps = decided(found, progress, headers, moving, actor.at)
+            new = [each for each in steps if isinstance(each, NewJob)]
+            changed = [each for each in steps if isinstance(each, ChangedJob)]
+            made = frozenset(job.job_id for job in new)
+            if not dry_run and new:
+                made = await insert_jobs(session, new, actor)
+            if not dry_run and changed:
+                await write_changes(session, changed, actor)
+            results = [result_of(each, made) for each in steps]
+            if import_id is not None:  # also what it could not change, which is not to be pruned
+                seen = [row["id"] for row in rows] + ([] if dry_run else list(made))
+                await session.execute("note_imported", import_id=import_id, job_ids=seen, now=actor.at)
+            if entries and not dry_run:
+                await audit(session, actor, "job.import", import_id or "jobs", after=count_results(results))
+            return results
+
+        return await self._act_by_name(bring_in, actor.without_key() if dry_run else actor)
+
+    async def prune_jobs(
+        self,
+        import_id: UUID,
+        managed_by: str,
+        source: str,
+        actor: Actor,
+        *,
+        limit: int,
+        may_change: Callable[[Definition], bool] = any_job,
+        dry_run: bool = False,
+    ) -> list[str]:
+        """Delete up to `limit` jobs of an owner that the import has not seen; their names.
+
+        `Conflict` if it may not change one of them, and none is deleted.
+        When none is left, what the import had noted is forgotten. In a dry run nothing is deleted.
+        """
+
+        async def prune(session: Session) -> list[str]:
+            unseen = "lock_unseen_jobs" if managed_by == "api" else "lock_unseen_owned_jobs"
+            rows = await session.fetch(unseen, managed_by=managed_by, source=source, import_id=import_id, limit=limit)
+            names = [row["name"] for row in rows]
+            refuse_to_prune(rows, may_change)
+            if dry_run:
+                return names
+            if rows:
+                await delete_jobs(session, [row["id"] for row in rows], actor.at)
+                await audit(session, actor, "job.prune", import_id, before={"jobs": names})
+            if len(rows) < limit:
+                await session.execute("forget_imports", id=import_id, before=actor.at - _FORGET_AFTER)
+            return names
+
+        return await (self._sessions.look(prune) if dry_run else self._act(prune, actor))
+
+    async def apply_jobs(
+        self,
+        bundle: Bundle,
+        actor: Actor,
+        *,
+        secrets: Sequence[NewSecret] = (),
+        expect: str | None = None,
+        may_change: Callable[[Definition], bool] = any_job,
+        moving: OriginChange = STAY,
+        dry_run: bool = False,
+    ) -> Applied:
+        """Make the jobs of an owner those of the bundle, in one transaction, with a row in the audit for each change.
+
+        Jobs are told apart by name, and refused, as in an import; if one is refused, nothing is changed. With
+        `heard_since`, a job of another program becomes the owner's if no node defines it that was heard of since then,
+        which is decided in the same transaction. An operator's pause stays, and the owner's own ends when it says so.
+        `secrets` are of jobs in the bundle. `Conflict` if the state is not the expected one, or a job may not be
+        deleted. In a dry run nothing is changed.
+        """
+
+        async def bring_in(session: Session) -> Applied:
+            rows = await session.lock_jobs_of_bundle(bundle)
+            ids = await secret_ids(session, [row["id"] for row in rows], actor.at)
+            abandoned: set[UUID] = set()
+            if others := of_other_programs(bundle, rows):
+                found = await session.fetch("abandoned_jobs", ids=others, heard_since=bundle.heard_since)
+                abandoned = {row["id"] for row in found}
+            check_target = self._sessions.check_target
+            comparison = compare(bundle, rows, ids, expect, check_target, may_change, abandoned)
+            to_change = rows_to_change(comparison.entries)
+            progress = await session.progress_of(to_change)
+            headers = await current_headers(session, [row["id"] for row in to_change])
+            decision = decide(comparison, progress, headers, moving, actor.at)
+            if not dry_run and not decision.applied.refused and (secrets or not decision.is_empty):
+                await _write(session, decision, bundle, secrets, actor)
+            return decision.applied
+
+        return await (self._sessions.look(bring_in) if dry_run else self._act_by_name(bring_in, actor))
+
+
+async def _write(
+    session: Session, decision: Decision, bundle: Bundle, secrets: Sequence[NewSecret], actor: Actor
+) -> None:
+    if decision.changed:
+        await write_changes(session, decision.changed, actor)
+    if decision.deleted:
+        await delete_jobs(session, decision.deleted, actor.at)
+    if decision.new and len(await insert_jobs(session, decision.new, actor)) < len(decision.new):
+        raise Conflict("id_taken", "another job has, or had, an id that one of these was to get")
+    if decision.paused_new:
+        await session.execute("note_pauses", ids=decision.paused_new, paused_by=bundle.owner)
+    await write_secrets(session, secrets, actor.at)
+    for entry in decision.audit_entries(secrets):
+        await audit(session, actor, *entry)

@@ -1,0 +1,89 @@
+"""What every change of jobs is made of, inside the transaction that somebody else opened.
+
+Jobs are locked before their runs, always, and several jobs in the order of their names.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from hourbell.core.ids import parse_id
+from hourbell.core.job import Job
+from hourbell.store.actor import Actor
+from hourbell.store.auditing import audit
+from hourbell.store.batch import Batch
+from hourbell.store.changes import ChangedJob, NewJob, check_version, old_version, unsaved_versions
+from hourbell.store.errors import Conflict, NoSuchJob
+from hourbell.store.lists import JobView
+from hourbell.store.rows import Row, definition_text, error_in, is_storable, job_of
+from hourbell.store.secrets import leave_headers
+from hourbell.store.session import Session
+from hourbell.store.views import job_view
+
+
+async def lock_job(session: Session, ref: UUID | str, expect_version: int | None = None) -> tuple[Job, Row]:
+    """Lock a job to change it, by its id or its name; the job with its row.
+
+    `Conflict` if it is not there, or at another version.
+    """
+    row = await _lock_row(session, ref)
+    if row is None:
+        raise NoSuchJob
+    check_version(row, expect_version)
+    return job_of(row, (await session.progress_of([row])).get(row["id"])), row
+
+
+async def _lock_row(session: Session, ref: UUID | str) -> Row | None:
+    """A text that is an id names the job of that id, or else the one that has it as its name."""
+    job_id = ref if isinstance(ref, UUID) else parse_id(ref)
+    row = None if job_id is None else await session.fetch_one("lock_job", id=job_id)
+    if row is None and isinstance(ref, str) and is_storable(ref):
+        return await session.fetch_one("lock_jobs_by_name", names=[ref])
+    return row
+
+
+async def view_of(session: Session, job_id: UUID) -> JobView:
+    """A job as it stands now, for whoever changed it."""
+    [row] = await session.fetch("job_view", ref=job_id)
+    return job_view(row)
+
+
+async def insert_jobs(session: Session, jobs: Sequence[NewJob], actor: Actor) -> frozenset[UUID]:
+    """Insert jobs with their first versions; those whose id is new."""
+    made = await session.insert_jobs(jobs, actor.at)
+    versions = [(*job.version_values(), actor.at) for job in jobs if job.job_id in made]
+    await session.insert_versions(versions, actor.by)
+    return made
+
+
+async def write_changes(session: Session, changed: Sequence[ChangedJob], actor: Actor) -> None:
+    """Write what the old versions still get, then the new ones."""
+    batch = Batch(tuple(old_version(each.job, each.change) for each in changed))
+    await session.write_batch(batch, unsaved_versions(changed), actor.at, actor.by)
+    if queued := [each.job.id for each in changed if each.change.is_queued]:
+        await session.execute("queue_changes", ids=queued, now=actor.at)
+    await session.update_jobs(changed, actor.at)
+    await session.insert_versions([(*each.version_values(), actor.at) for each in changed], actor.by)
+    await leave_headers(session, changed, actor.at)
+
+
+async def write_change(session: Session, changed: ChangedJob, actor: Actor, action: str) -> None:
+    """Write the change of one job, with its row in the audit."""
+    await write_changes(session, [changed], actor)
+    await audit(session, actor, action, changed.job.id, changed.job.definition, changed.change.definition)
+
+
+async def save_current(session: Session, job: Job, row: Row) -> None:
+    """Make sure that the job can run, and that the version it is at is written down."""
+    if not job.definition.lane:
+        raise Conflict("job_in_error", f"the job is in error: {job.error or error_in(row)}")
+    if row["saved_version"] != row["version"]:
+        version = (job.id, job.version, definition_text(job.definition), row["updated_at"])
+        await session.insert_versions([version], "sql")
+
+
+async def delete_jobs(session: Session, ids: Sequence[UUID], now: datetime) -> None:
+    """Take jobs out of use, with their secrets and what waits."""
+    await session.execute("mark_deleted", ids=ids, now=now)
+    await session.execute("delete_secrets", job_ids=ids)
+    await session.cancel_waiting(ids, now, every_kind=True)

@@ -1,0 +1,154 @@
+"""Single jobs: created, edited, paused, resumed, deleted and purged."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from hourbell.core.change import created, paused, resumed
+from hourbell.core.job import Definition, Job
+from hourbell.core.secret_headers import OriginChange
+from hourbell.sealing import Sealed
+from hourbell.store.actor import Actor
+from hourbell.store.auditing import audit
+from hourbell.store.bundles import STAY, NewSecret
+from hourbell.store.changes import ChangedJob, NewJob, edited_job, refuse_purge, with_lane
+from hourbell.store.changing import delete_jobs, insert_jobs, lock_job, view_of, write_change
+from hourbell.store.lists import JobView
+from hourbell.store.rows import job_of
+from hourbell.store.secrets import current_headers, insert_secrets, put_secrets, refuse_other_origin
+from hourbell.store.session import Session
+from hourbell.store.verbs import Verbs
+
+
+class JobVerbs(Verbs):
+    async def create_job(
+        self, definition: Definition, job_id: UUID, actor: Actor, *, secrets: Sequence[Sealed] = ()
+    ) -> JobView:
+        """Store a job that fires from now on, never for the past, with its secrets, or return the one of that id.
+
+        `Conflict` if the name is taken.
+        """
+        new = NewJob(job_id, created(self._sessions.check_target(with_lane(definition)), actor.at))
+
+        async def create(session: Session) -> JobView:
+            await session.refuse_taken_name(definition.name, job_id)
+            if await insert_jobs(session, [new], actor):  # else it was made before, by a commit whose answer was lost
+                await insert_secrets(session, secrets, actor.at)
+                await audit(session, actor, "job.create", job_id, after=new.change.definition)
+            return await view_of(session, job_id)
+
+        return await self._act(create, actor)
+
+    async def get_job(self, ref: str | UUID) -> Job | None:
+        """A job that is not deleted, by id or by name, also if it cannot be planned."""
+        if isinstance(ref, UUID):
+            rows = await self._sessions.fetch("job_by_id", id=ref)
+        else:
+            rows = await self._sessions.fetch("job_by_name", name=ref)
+        return next(map(job_of, rows), None)
+
+    async def edit_job(
+        self,
+        ref: UUID | str,
+        edit: Callable[[Job], Definition],
+        actor: Actor,
+        *,
+        expect_version: int | None = None,
+        drop_backlog: bool = False,
+        secrets: Sequence[NewSecret] = (),
+        moving: OriginChange = STAY,
+    ) -> JobView:
+        """Replace the definition by what `edit` makes of it, as a new version. The same one makes no new version.
+
+        The job is found by its id or its name. `secrets` come with it. A job with secret headers goes to another
+        origin only as `moving` allows.
+
+        What is due belongs to the old version and is planned first. If more is due than one pass plans, an edit of
+        planning columns is refused as `job_catching_up`, or with `drop_backlog` makes a skip of the rest; any other
+        edit leaves the rest to the new version. `Conflict` if the version is not the expected one, the new name is
+        taken, or a secret is bound to another origin than that of the new definition.
+        """
+
+        async def change(session: Session) -> JobView:
+            job, row = await lock_job(session, ref, expect_version)
+            definition = self._sessions.check_target(with_lane(edit(job)))
+            refuse_other_origin(secrets, definition)
+            if definition is not job.definition:
+                headers = (await current_headers(session, [job.id])).get(job.id, ())
+                changed = edited_job(row, job, definition, actor.at, headers, moving, drop_backlog=drop_backlog)
+                await session.refuse_taken_name(definition.name, job.id)
+                await write_change(session, changed, actor, "job.edit")
+            await put_secrets(session, secrets, actor)
+            return await view_of(session, job.id)
+
+        return await self._act(change, actor)
+
+    async def pause_job(
+        self,
+        job_id: UUID,
+        actor: Actor,
+        *,
+        note: str,
+        until: datetime | None,
+        cancel_waiting: bool,
+        expect_version: int | None = None,
+    ) -> JobView:
+        """Stop planning. Due instants are planned first; runs already planned go on unless they are cancelled too.
+
+        `Conflict` if the version is not the expected one.
+        """
+
+        async def pause(session: Session) -> JobView:
+            job, row = await lock_job(session, job_id, expect_version)
+            changed = ChangedJob(row, job, paused(job, actor.at, until), note, actor.by)
+            await write_change(session, changed, actor, "job.pause")
+            if cancel_waiting:
+                await session.cancel_waiting([job_id], actor.at, every_kind=True)
+            return await view_of(session, job_id)
+
+        return await self._act(pause, actor)
+
+    async def resume_job(
+        self, job_id: UUID, actor: Actor, *, catch_up: bool, expect_version: int | None = None
+    ) -> JobView:
+        """Plan again from now on: what the pause swallowed is one skip, or with `catch_up` is planned as missed."""
+
+        async def resume(session: Session) -> JobView:
+            job, row = await lock_job(session, job_id, expect_version)
+            changed = ChangedJob(row, job, resumed(job, actor.at, catch_up=catch_up))
+            await write_change(session, changed, actor, "job.resume")
+            return await view_of(session, job_id)
+
+        return await self._act(resume, actor)
+
+    async def delete_job(self, job_id: UUID, actor: Actor, *, expect_version: int | None = None) -> None:
+        """Remove a job from use; its history stays and its waiting runs are cancelled."""
+
+        async def delete(session: Session) -> None:
+            job, _ = await lock_job(session, job_id, expect_version)
+            await delete_jobs(session, [job_id], actor.at)
+            await audit(session, actor, "job.delete", job_id, before=job.definition)
+
+        await self._act(delete, actor)
+
+    async def purge_job(self, job_id: UUID, actor: Actor, *, limit: int) -> bool:
+        """Remove up to `limit` runs of a deleted job, and with the last of them the job and its whole history.
+
+        True if the job is gone. What still waits is cancelled first. `Conflict` if there is no such job, it is not
+        deleted, or one of its runs is running.
+        """
+
+        async def purge(session: Session) -> bool:
+            found = await session.fetch_one("lock_any_job", id=job_id)
+            [running] = await session.fetch("running_of_job", job_id=job_id)
+            job = refuse_purge(found, job_id, running["count"])
+            await session.cancel_waiting([job_id], actor.at, every_kind=True)
+            runs = [row["id"] for row in await session.fetch("some_runs_of_job", job_id=job_id, limit=limit)]
+            await session.delete_runs(runs)
+            if len(runs) == limit:
+                return False
+            await session.delete_job(job_id)
+            await audit(session, actor, "job.purge", job_id, before={"name": job["name"]})
+            return True
+
+        return await self._act(purge, actor)

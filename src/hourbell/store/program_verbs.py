@@ -1,0 +1,61 @@
+"""The jobs that programs define: which those are, and what becomes of the others."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from hourbell.core.change import retired
+from hourbell.core.job import Job
+from hourbell.store.actor import Actor
+from hourbell.store.changes import ChangedJob
+from hourbell.store.changing import lock_job, view_of, write_change
+from hourbell.store.lists import JobView
+from hourbell.store.rows import job_of
+from hourbell.store.session import Session
+from hourbell.store.verbs import Verbs
+
+
+class ProgramVerbs(Verbs):
+    async def note_program(self, node_id: UUID, source: str, jobs: Sequence[str]) -> None:
+        """Note which jobs the program of a live node defines."""
+        await self._sessions.write("note_program", id=node_id, source=source, jobs=list(jobs))
+
+    async def undefined_jobs(self, source: str, beat_after: datetime) -> list[Job]:
+        """The jobs that programs of this source own and that none defines whose node was heard of since then."""
+        return [
+            job_of(row) for row in await self._sessions.fetch("undefined_jobs", source=source, beat_after=beat_after)
+        ]
+
+    async def retire_job(
+        self, job_id: UUID, actor: Actor, *, note: str, cancel_waiting: bool, expect_version: int
+    ) -> JobView:
+        """Pause a job that its program does not define any more. What is due gets no run and is one skip.
+
+        Its scheduled runs that wait go on unless they are cancelled too; what somebody asked for stays in either case.
+        `Conflict` if the version is not the expected one.
+        """
+
+        async def retire(session: Session) -> JobView:
+            job, row = await lock_job(session, job_id, expect_version)
+            changed = ChangedJob(row, job, retired(job, actor.at), note, actor.by)
+            await write_change(session, changed, actor, "job.pause")
+            if cancel_waiting:
+                await session.cancel_waiting([job_id], actor.at, every_kind=False)
+            return await view_of(session, job_id)
+
+        return await self._act(retire, actor)
+
+    async def move_unserved_runs(self, source: str, heard_since: datetime) -> int:
+        """Let waiting runs of this source's jobs wait for the task that their job names now; how many.
+
+        Those are moved whose own task no node has that was heard of since then, and only if the job's schedule has
+        been the same since they were planned.
+        """
+        if not await self._sessions.fetch("unserved_lanes", heard_since=heard_since):
+            return 0  # most of the time, and then nobody needs to wait for whoever writes
+
+        async def move(session: Session) -> int:
+            lanes = [row["lane"] for row in await session.fetch("unserved_lanes", heard_since=heard_since)]
+            return await session.execute("move_unserved_runs", source=source, lanes=lanes)
+
+        return await self._sessions.transact(move)

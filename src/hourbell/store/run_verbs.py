@@ -1,0 +1,124 @@
+"""Runs that users make, stop and put aside: triggers, backfills, replays, cancels and discards."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from hourbell.core.run import Run
+from hourbell.core.schedule import Occurrence
+from hourbell.store.actor import Actor
+from hourbell.store.auditing import audit
+from hourbell.store.base import Wake
+from hourbell.store.batch import RunRow
+from hourbell.store.changes import (
+    backfill_audited,
+    backfill_runs,
+    before_cursor,
+    check_pruned,
+    manual_run,
+    refuse_cancel,
+    refuse_discard,
+    refuse_replay,
+    replay_values,
+)
+from hourbell.store.changing import lock_job, save_current
+from hourbell.store.rows import run_of
+from hourbell.store.session import Session
+from hourbell.store.verbs import Verbs
+
+
+class RunVerbs(Verbs):
+    async def trigger_job(self, job_id: UUID, run_id: UUID, actor: Actor, payload: object = None) -> Run:
+        """Add a manual run, or return the one of that id. The cursor does not move."""
+
+        async def trigger(session: Session) -> Run:
+            job, row = await lock_job(session, job_id)
+            await save_current(session, job, row)
+            new = RunRow.of(job, manual_run(job, run_id, actor.at), payload)
+            if await session.insert_runs([new], actor.at):
+                await audit(session, actor, "job.trigger", job_id, after={"run": str(run_id)})
+            [run] = await session.fetch("run_by_id", id=run_id)
+            return run_of(run)
+
+        return await self._act(trigger, actor)
+
+    async def backfill_job(
+        self,
+        job_id: UUID,
+        occurrences: Sequence[Occurrence],
+        actor: Actor,
+        *,
+        spacing: timedelta,
+        pruned_until: datetime | None,
+        expect_version: int | None = None,
+    ) -> list[UUID]:
+        """Add a run for each occurrence up to the cursor that has none yet; the runs that were added.
+
+        The first is ready now, each of the others so much later than the one before. The cursor does not move.
+        `Conflict` if the version is not the expected one: its instants may be others. Likewise if retention has gone
+        on from where it was: some of them may have had a run.
+        """
+
+        async def backfill(session: Session) -> list[UUID]:
+            job, row = await lock_job(session, job_id, expect_version)
+            past = before_cursor(job, occurrences)
+            await save_current(session, job, row)
+            found = await session.fetch("planned_instants", job_id=job_id, instants=[each.at for each in past])
+            check_pruned(await session.fetch_one("pruned_until", job_id=job_id), pruned_until)
+            runs = backfill_runs(job, past, {row["scheduled_at"] for row in found}, actor.at, spacing)
+            if runs:
+                await session.insert_runs([RunRow.of(job, run) for run in runs], actor.at)
+                await audit(session, actor, "job.backfill", job_id, after=backfill_audited(runs))
+            return [run.id for run in runs]
+
+        return await self._act(backfill, actor)
+
+    async def replay_run(self, run_id: UUID, new_id: UUID, actor: Actor, *, ready_at: datetime | None = None) -> Run:
+        """Run again what has ended or waits: a new run with the original payload and the job's current target.
+
+        One that waits is cancelled first; one that failed is a dead letter no longer. It is ready at once, or when it
+        is said to be. The same `new_id` again returns the run it made. `Conflict` if there is no such run, it is
+        running, or its job is gone or in error.
+        """
+
+        async def replay(session: Session) -> Run:
+            if await session.fetch_one("run_by_id", id=new_id) is None:  # else it was made before, by a lost answer
+                found = refuse_replay(await session.fetch_one("run_to_replay", id=run_id))
+                job, row = await lock_job(session, found["job_id"])  # jobs are locked before their runs, always
+                await session.fetch("lock_run", id=run_id)
+                old = refuse_replay(await session.fetch_one("run_to_replay", id=run_id))
+                await save_current(session, job, row)
+                if await session.fetch("insert_replay", **replay_values(job, old, run_id, new_id, actor.at, ready_at)):
+                    await session.cancel_waiting_run(run_id, actor.at)
+                    await session.execute("clear_run", id=run_id, now=actor.at)
+                    await audit(session, actor, "run.replay", run_id, after={"run": str(new_id)})
+                    await session.wake(Wake.RUNS)
+            [run] = await session.fetch("run_by_id", id=new_id)
+            return run_of(run)
+
+        return await self._act(replay, actor)
+
+    async def cancel_run(self, run_id: UUID, actor: Actor) -> bool:
+        """Cancel a waiting run, or ask the node that runs it to stop. True if it has ended by that.
+
+        `Conflict` if there is no such run, or it ended before.
+        """
+
+        async def cancel(session: Session) -> bool:
+            refuse_cancel(await session.fetch_one("lock_run", id=run_id))
+            has_ended = await session.cancel_waiting_run(run_id, actor.at)
+            if has_ended or await session.fetch("ask_to_stop", id=run_id, now=actor.at):
+                await audit(session, actor, "run.cancel", run_id)
+            return has_ended
+
+        return await self._act(cancel, actor)
+
+    async def discard_run(self, run_id: UUID, actor: Actor) -> None:
+        """Take a failed run off the dead letters; its history stays. `Conflict` if it is none."""
+
+        async def discard(session: Session) -> None:
+            refuse_discard(await session.fetch_one("lock_run", id=run_id))
+            await session.execute("clear_run", id=run_id, now=actor.at)
+            await audit(session, actor, "run.discard", run_id)
+
+        await self._act(discard, actor)

@@ -1,0 +1,22 @@
+"""What the verbs of the control side stand on: sessions, and changes that act once."""
+
+from hourbell.store.actor import Actor
+from hourbell.store.auditing import act
+from hourbell.store.errors import NameTaken
+from hourbell.store.session import Sessions, T, Verb
+
+
+class Verbs:
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    async def _act(self, verb: Verb[T], actor: Actor) -> T:
+        """Run a verb as one transaction that acts once for the key of the actor's request."""
+        return await act(self._sessions, actor, verb)
+
+    async def _act_by_name(self, verb: Verb[T], actor: Actor) -> T:
+        """The same for a verb that tells jobs apart by their names."""
+        try:
+            return await self._act(verb, actor)
+        except NameTaken:  # by another transaction, after this one had looked; its job is there now
+            return await self._act(verb, actor)

@@ -1,0 +1,61 @@
+"""Sessions: each database understands every statement, and a verb is one transaction that waits for nothing else."""
+
+import asyncio
+import re
+
+import pytest
+
+from hourbell.store.postgres.session import STATEMENTS as POSTGRES
+from hourbell.store.queries import load_queries
+from hourbell.store.session import Session
+from hourbell.store.sqlite.session import STATEMENTS as SQLITE
+from hourbell.store.sqlite.session import SqliteSessions
+from tests.database import PostgresDatabase
+from tests.sqlite_database import SqliteDatabase
+
+pytestmark = pytest.mark.anyio
+SHARED = [
+    name for file in ("access.sql", "control.sql", "secrets.sql") for name in load_queries("hourbell.store", file)
+]
+# What only one of the databases does: PostgreSQL locks all jobs of a bundle in one order, and spares the name's index.
+OWN = {"lock_jobs_of_bundle", "update_job_under_its_name", "owned_jobs"}
+
+
+def test_a_statement_is_written_once_or_once_for_each_database() -> None:
+    own = [set(load_queries(f"hourbell.store.{backend}", "control.sql")) for backend in ("sqlite", "postgres")]
+
+    assert len(SHARED) == len(set(SHARED))
+    assert own[0] ^ own[1] == OWN
+    assert (own[0] | own[1]) & set(SHARED) == set()
+
+
+def test_the_same_values_are_bound_on_both_databases() -> None:
+    assert {name: set(SQLITE[name].names) for name in SQLITE.keys() - OWN} == {
+        name: set(POSTGRES[name].names) for name in POSTGRES.keys() - OWN
+    }
+
+
+async def test_postgres_understands_every_statement(postgres: PostgresDatabase) -> None:
+    async with postgres.connections().connection() as connection:
+        for statement in POSTGRES.values():
+            await connection.prepare(statement.text)
+
+
+async def test_sqlite_understands_every_statement() -> None:
+    async with SqliteDatabase.in_memory() as database:
+        for statement in SQLITE.values():
+            values = len(set(re.findall(r"\?\d+", statement.text)))
+            database.connection.execute(f"explain {statement.text}", (None,) * values).fetchall()
+
+
+async def test_a_verb_on_sqlite_waits_for_nothing_but_its_session() -> None:
+    async def wait(session: Session) -> None:
+        await session.execute("set_meta", key="begun", value="yes")
+        await asyncio.sleep(0)
+
+    async with SqliteDatabase.in_memory() as database:
+        sessions = SqliteSessions(database.runner())
+        with pytest.raises(RuntimeError, match="other than its session"):
+            await sessions.transact(wait)
+
+        assert await sessions.fetch("meta", key="begun") == []
