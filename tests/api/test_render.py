@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hourbell import answers
+from hourbell.answers import jobs, runs
 from hourbell.answers.base import answer_fields
 from hourbell.api.render import answer
 from tests.api.whole import a_job, whole_api
@@ -27,13 +27,13 @@ async def test_a_job_and_a_run_have_the_fields_of_their_classes_in_their_order()
         made = (await api.client.post("/api/v1/jobs", json=a_job())).json()
         run = (await api.client.post("/api/v1/jobs/report/trigger")).json()["run_id"]
 
-        assert list(made) == names_of(answers.Job, "warnings", "generated_secret")
-        assert list(await get("/jobs/report")) == names_of(answers.Job, "secrets")
-        assert list((await get("/jobs"))["items"][0]) == names_of(answers.Job)
-        assert list(await get(f"/runs/{run}")) == names_of(answers.Run, "late_success", "log", "attempts")
-        assert list((await get("/runs"))["items"][0]) == names_of(answers.Run)
+        assert list(made) == names_of(jobs.Job, "warnings", "generated_secret")
+        assert list(await get("/jobs/report")) == names_of(jobs.Job, "secrets")
+        assert list((await get("/jobs"))["items"][0]) == names_of(jobs.Job)
+        assert list(await get(f"/runs/{run}")) == names_of(runs.Run, "late_success", "log", "attempts")
+        assert list((await get("/runs"))["items"][0]) == names_of(runs.Run)
 
 
 def test_what_is_no_field_cannot_be_given() -> None:
     with pytest.raises(TypeError, match="Replayed has no run"):
-        answer(answers.Replayed, run_id="1", replay_of="2", run="3")
+        answer(runs.Replayed, run_id="1", replay_of="2", run="3")

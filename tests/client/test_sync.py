@@ -212,7 +212,7 @@ from hourbell.client import Client
 client = Client()
 reveal_type(client.jobs.get("x"))
 reveal_type(client.jobs.create({}))
-reveal_type(client.jobs.create({}, dry_run=True))
+reveal_type(client.jobs.preview_create({}))
 reveal_type(client.jobs.list().page())
 reveal_type([run.state for run in client.runs.list()])
 reveal_type(next(client.events()))

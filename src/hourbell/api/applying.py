@@ -5,8 +5,8 @@ import asyncio
 from fastapi import APIRouter
 from starlette.responses import JSONResponse, Response
 
-from hourbell import answers
-from hourbell.answers import DeletedJob, Plan
+from hourbell.answers import jobs as job_answers
+from hourbell.answers.jobs import DeletedJob, Plan
 from hourbell.api import bodies, render, shapes
 from hourbell.api.documented import responses, takes
 from hourbell.api.idempotency import IdempotentRoute, TellsSecret
@@ -70,7 +70,7 @@ async def _planned(control: Control, job: PlannedJob, warnings: list[ScheduleWar
     is_kept = job.action == "none"
     secret = job.generated_secret
     return answer(
-        answers.PlannedJob,
+        job_answers.PlannedJob,
         job,
         name=result.name,
         id=str(result.job_id) if is_there else None,

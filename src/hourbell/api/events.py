@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from hourbell.answers import ChangedJob, ChangedRun
+from hourbell.answers.server import ChangedJob, ChangedRun
 from hourbell.api.access import CallerDep, door_of, is_let_in
 from hourbell.api.documented import responses
 from hourbell.api.render import answer

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import JSONResponse, Response
 
-from hourbell.answers import Backfill, RotatedSecret, Skip, Triggered
+from hourbell.answers.jobs import Backfill, RotatedSecret, Skip
+from hourbell.answers.runs import Triggered
 from hourbell.api import bodies, render, shapes
 from hourbell.api.documented import responses, takes
 from hourbell.api.idempotency import IdempotentRoute, TellsSecret

@@ -8,7 +8,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from starlette.responses import JSONResponse, Response
 
-from hourbell import answers
+from hourbell.answers import server
 from hourbell.api import bodies, render, shapes
 from hourbell.api.documented import responses, takes
 from hourbell.api.idempotency import IdempotentRoute, TellsSecret
@@ -64,7 +64,7 @@ async def explain_instant(
     """Whether an instant ran, was skipped, waits or is none of the job's, in one sentence and as data."""
     del user
     found = await control.history.explain(job, at)
-    return JSONResponse(answer(answers.Explanation, found, job=job, at=render.time(at)))
+    return JSONResponse(answer(server.Explanation, found, job=job, at=render.time(at)))
 
 
 @router.get("/forecast", summary="Planned fires to come", responses=responses(shapes.ForecastAnswer))
@@ -79,11 +79,11 @@ async def get_forecast(
     del user
     found = await control.history.forecast(start or control.now(), bucket, buckets)
     items = [
-        answer(answers.Bucket, at=render.time(found.start + index * found.bucket), count=count)
+        answer(server.Bucket, at=render.time(found.start + index * found.bucket), count=count)
         for index, count in enumerate(found.counts)
     ]
     seconds = found.bucket.total_seconds()
-    return JSONResponse(answer(answers.Forecast, found, bucket_seconds=seconds, buckets=items))
+    return JSONResponse(answer(server.Forecast, found, bucket_seconds=seconds, buckets=items))
 
 
 @router.get("/stats", summary="How many there are of what", responses=responses(shapes.OverviewAnswer))
@@ -96,8 +96,8 @@ async def get_overview(control: ControlDep, user: Viewer, since: Instant | None 
     start = since or control.now() - _DAY
     found = await control.history.overview(start)
     conflicts = await control.history.conflicts()
-    shown = [answer(answers.JobConflict, each) for each in conflicts]
-    return JSONResponse(answer(answers.Overview, found, since=render.time(start), conflicts=shown))
+    shown = [answer(server.JobConflict, each) for each in conflicts]
+    return JSONResponse(answer(server.Overview, found, since=render.time(start), conflicts=shown))
 
 
 @router.get("/nodes", summary="The nodes", responses=responses(shapes.NodeList))
@@ -135,7 +135,7 @@ async def get_audit_entry(control: ControlDep, user: Admin, entry: AuditId) -> R
 async def list_tokens(control: ControlDep, user: Admin) -> Response:
     """Every token, also those that expired or were revoked. The tokens themselves are kept nowhere."""
     del user
-    return JSONResponse({"items": [answer(answers.Token, each) for each in await control.access.list()]})
+    return JSONResponse({"items": [answer(server.Token, each) for each in await control.access.list()]})
 
 
 @router.post(
@@ -155,7 +155,7 @@ async def create_token(control: ControlDep, user: Admin, body: JsonBody) -> Resp
         )
     except ValueError as error:
         raise BodyError([Fault("/expires_in", str(error))]) from None
-    return TellsSecret(answer(answers.Token, token, token=text.reveal()), 201)
+    return TellsSecret(answer(server.Token, token, token=text.reveal()), 201)
 
 
 @router.delete("/tokens/{token}", summary="Revoke a token", status_code=204, responses=responses(None, 404, status=204))

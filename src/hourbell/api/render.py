@@ -11,7 +11,7 @@ from types import NoneType
 from typing import Any, get_args, get_origin
 from uuid import UUID
 
-from hourbell import answers
+from hourbell.answers import jobs, runs, server
 from hourbell.answers.base import Answer, answer_fields
 from hourbell.api.pages import mark_omitted
 from hourbell.control.history import late_success
@@ -132,11 +132,11 @@ def _words(definition: Definition) -> str | None:
 def totals(found: JobTotals) -> Json:
     ended = found.succeeded + found.failed
     rate = round(100 * found.succeeded / ended, 1) if ended else None
-    return answer(answers.Totals, found, success_rate_percent=rate)
+    return answer(jobs.Totals, found, success_rate_percent=rate)
 
 
 def job_with_secrets(view: JobView, rows: Iterable[SecretRow]) -> Json:
-    return job(view, secrets=[answer(answers.KeptSecret, row) for row in rows])
+    return job(view, secrets=[answer(jobs.KeptSecret, row) for row in rows])
 
 
 def intention(intended: Intended, before: Sequence[Upcoming], after: Sequence[Upcoming], warned: list[Json]) -> Json:
@@ -145,7 +145,7 @@ def intention(intended: Intended, before: Sequence[Upcoming], after: Sequence[Up
     else:
         action = "none" if same_definition(intended.before, intended.after) else "change"
     return answer(
-        answers.Intention,
+        jobs.Intention,
         dry_run=True,
         action=action,
         job=job_to_body(intended.after),
@@ -157,13 +157,13 @@ def intention(intended: Intended, before: Sequence[Upcoming], after: Sequence[Up
 
 
 def warnings(found: Iterable[ScheduleWarning]) -> list[Json]:
-    return [answer(answers.Warned, each, at=[rfc3339(at) for at in each.instants]) for each in found]
+    return [answer(jobs.Warned, each, at=[rfc3339(at) for at in each.instants]) for each in found]
 
 
 def run(view: RunView, waits_for: str | None = None, **extra: Any) -> Json:
     definition = view.definition
     return answer(
-        answers.Run,
+        runs.Run,
         view,
         trigger=view.kind.value if definition is None else trigger_of(view, definition),
         waits_for=waits_for,
@@ -183,9 +183,9 @@ def run_with_attempts(view: RunView, attempts: Iterable[AttemptView], waits_for:
         view,
         waits_for,
         late_success=late_success(view, made),
-        log=[answer(answers.LogLine, line) for line in view.log],
+        log=[answer(runs.LogLine, line) for line in view.log],
         attempts=[
-            answer(answers.Attempt, each, duration_ms=_milliseconds(each.started_at, each.finished_at)) for each in made
+            answer(runs.Attempt, each, duration_ms=_milliseconds(each.started_at, each.finished_at)) for each in made
         ],
     )
 
@@ -209,7 +209,7 @@ def _milliseconds(start: datetime | None, end: datetime | None) -> float | None:
 
 
 def version(view: VersionView) -> Json:
-    return answer(answers.Version, view, definition=job_to_body(view.definition))
+    return answer(jobs.Version, view, definition=job_to_body(view.definition))
 
 
 def listed_version(view: VersionView, job_ref: str) -> Json:
@@ -219,7 +219,7 @@ def listed_version(view: VersionView, job_ref: str) -> Json:
 
 def stats(view: JobView, summary: Summary, since: datetime, *, is_sampled: bool) -> Json:
     return answer(
-        answers.Stats,
+        jobs.Stats,
         summary,
         job=view.job.definition.name,
         since=time(since),
@@ -229,11 +229,11 @@ def stats(view: JobView, summary: Summary, since: datetime, *, is_sampled: bool)
 
 
 def node(view: NodeView, *, is_stale: bool) -> Json:
-    return answer(answers.Node, view, stale=is_stale)
+    return answer(server.Node, view, stale=is_stale)
 
 
 def audit(row: AuditRow) -> Json:
-    return answer(answers.AuditEntry, row)
+    return answer(server.AuditEntry, row)
 
 
 def listed_audit(row: AuditRow) -> Json:

@@ -6,8 +6,8 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import JSONResponse, Response
 
-from hourbell import answers
-from hourbell.answers import Cancelled, Done, Refused, Replayed
+from hourbell.answers import runs
+from hourbell.answers.runs import Cancelled, Done, Refused, Replayed
 from hourbell.api import bodies, render, shapes
 from hourbell.api.documented import responses, takes
 from hourbell.api.idempotency import IdempotentRoute
@@ -172,4 +172,4 @@ async def _all(
 def _bulk(result: BulkResult, matched: int, *, dry_run: bool) -> dict[str, object]:
     done = [answer(Done, run_id=str(run), new_run_id=None if new is None else str(new)) for run, new in result.done]
     refused = [answer(Refused, run_id=str(run), message=message) for run, message in result.refused]
-    return answer(answers.BulkResult, result, dry_run=dry_run, matched=matched, done=done, refused=refused)
+    return answer(runs.BulkResult, result, dry_run=dry_run, matched=matched, done=done, refused=refused)

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from hourbell.answers import Identity
+from hourbell.answers.server import Identity
 from hourbell.api.access import CallerDep, door_of, ends_at, ip_of, log_refusal, not_authenticated, session_of
 from hourbell.api.bodies import SessionBody
 from hourbell.api.cross_site import is_from_another_site

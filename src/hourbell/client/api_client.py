@@ -11,17 +11,30 @@ acting twice does no more than acting once:
 import json
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 from uuid import UUID
 
-from hourbell.answers import Json
+from hourbell.answers.base import Json
 from hourbell.client.errors import NOT_OURS, ClientError, NotFound, UnexpectedAnswer, error_of, parse_json
 from hourbell.client.http_session import HttpSession, Reply, Request
 from hourbell.client.retries import Retries
 
 API = "/api/v1"
 _JSON = {"Content-Type": "application/json"}
+
+
+DRY_RUN: Mapping[str, object] = {"dry_run": True}
+
+
+class Change(NamedTuple):
+    """A PUT or PATCH."""
+
+    method: str
+    path: str
+    body: Mapping[str, Any]
+    query: Mapping[str, object]
+    expect_version: int | None = None
 
 
 class ApiClient:
@@ -51,20 +64,11 @@ class ApiClient:
         reply = await self.send(Request("POST", path, text_of(query), headers, sent, may_repeat=may_repeat))
         return _value(reply) if reply.body else None
 
-    async def change(
-        self,
-        method: str,
-        path: str,
-        body: object,
-        query: Mapping[str, object],
-        *,
-        expect_version: int | None,
-        may_repeat: bool,
-    ) -> Any:
+    async def change(self, change: Change, *, may_repeat: bool) -> Any:
         """PUT or PATCH."""
-        headers = {**_JSON, **_if_match(expect_version)}
-        request = Request(method, path, text_of(query), headers, encoded(body), may_repeat=may_repeat)
-        return _value(await self.send(request))
+        headers = {**_JSON, **_if_match(change.expect_version)}
+        query, body = text_of(change.query), encoded(change.body)
+        return _value(await self.send(Request(change.method, change.path, query, headers, body, may_repeat=may_repeat)))
 
     async def delete(
         self,
@@ -117,6 +121,11 @@ def is_id(ref: object) -> bool:
         return bool(UUID(str(ref)))
     except ValueError:
         return False
+
+
+def set_options(options: Mapping[str, object]) -> dict[str, object]:
+    """The options that are set: neither None nor False."""
+    return {name: value for name, value in options.items() if value is not None and value is not False}
 
 
 def text_of(query: Mapping[str, object] | None) -> dict[str, str]:

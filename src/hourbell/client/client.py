@@ -7,14 +7,14 @@ from types import TracebackType
 from typing import Self
 from uuid import UUID
 
-from hourbell.answers import (
+from hourbell.answers.base import Json
+from hourbell.answers.server import (
     AuditEntry,
     Change,
     Explanation,
     Forecast,
     Health,
     Identity,
-    Json,
     Node,
     Overview,
     Preview,

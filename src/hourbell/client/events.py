@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-from hourbell.answers import Change
+from hourbell.answers.server import Change
 from hourbell.client.api_client import API, ApiClient
 from hourbell.client.batches import MAX_LINE_BYTES, Batches, line_batches
 from hourbell.client.errors import ClientError, UnexpectedAnswer, parse_json

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from hourbell.answers import ImportResult
+from hourbell.answers.jobs import ImportResult
 from hourbell.client.api_client import API, ApiClient, encoded, text_of
 from hourbell.client.batches import line_batches
 from hourbell.client.errors import ClientError, UnexpectedAnswer, parse_json

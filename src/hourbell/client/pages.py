@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, overload
 
-from hourbell.answers import Answer, Json
+from hourbell.answers.base import Answer, Json
 from hourbell.client.api_client import object_of
 from hourbell.client.batches import Batches
 from hourbell.client.errors import UnexpectedAnswer

@@ -1,17 +1,32 @@
-"""Runs: listed, looked at, waited for, and acted on, one by one or all that match."""
+"""Runs: listed, looked at, waited for, and acted on, one by one or all that match.
 
+A method `preview_…` answers with how many runs match, and changes nothing.
+"""
+
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import TypedDict, Unpack
 from uuid import UUID
 
-from hourbell.answers import BulkResult, Cancelled, Replayed, Run
-from hourbell.client.api_client import API, ApiClient, segment
+from hourbell.answers.runs import BulkResult, Cancelled, Replayed, Run
+from hourbell.client.api_client import API, DRY_RUN, ApiClient, segment, set_options
 from hourbell.client.pages import Page, Pages
 from hourbell.client.reading import read
 from hourbell.core.states import RunState
 
 _RUNS = f"{API}/runs"
 _FIRST_POLL, _LONGEST_POLL = 0.2, 2.0
+
+
+class RunFilter(TypedDict, total=False):
+    """Which runs a bulk action is for, and how many of them at most."""
+
+    state: RunState | str | None
+    job: UUID | str | None
+    since: datetime | None
+    until: datetime | None
+    everything: bool
+    limit: int | None
 
 
 class Runs:
@@ -65,62 +80,36 @@ class Runs:
         await self._api.post(f"{_RUNS}/{segment(run)}/discard", key=idempotency_key)
 
     async def replay_all(
-        self,
-        *,
-        state: RunState | str | None = None,
-        job: UUID | str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        everything: bool = False,
-        limit: int | None = None,
-        per_minute: int | None = None,
-        dry_run: bool = False,
-        idempotency_key: str | None = None,
+        self, *, per_minute: int | None = None, idempotency_key: str | None = None, **filters: Unpack[RunFilter]
     ) -> BulkResult:
         """Replay the dead letters that match, up to 1,000 by one call; `per_minute` of them become ready.
 
         Without a filter that is refused, unless `everything` says that all of them are meant.
         """
-        body = _filter(state, job, since, until, everything=everything, limit=limit, per_minute=per_minute)
-        return await self._all("replay", body, dry_run=dry_run, key=idempotency_key)
+        return await self._all("replay", filters, {"per_minute": per_minute}, key=idempotency_key)
 
-    async def cancel_all(
-        self,
-        *,
-        state: RunState | str | None = None,
-        job: UUID | str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        everything: bool = False,
-        limit: int | None = None,
-        dry_run: bool = False,
-        idempotency_key: str | None = None,
-    ) -> BulkResult:
+    async def preview_replay_all(self, **filters: Unpack[RunFilter]) -> BulkResult:
+        return await self._all("replay", filters, query=DRY_RUN)
+
+    async def cancel_all(self, *, idempotency_key: str | None = None, **filters: Unpack[RunFilter]) -> BulkResult:
         """Cancel waiting runs and ask running ones to stop, up to 1,000 by one call.
 
         Without a filter that is refused, unless `everything` says that all of them are meant.
         """
-        body = _filter(state, job, since, until, everything=everything, limit=limit)
-        return await self._all("cancel", body, dry_run=dry_run, key=idempotency_key)
+        return await self._all("cancel", filters, key=idempotency_key)
 
-    async def discard_all(
-        self,
-        *,
-        state: RunState | str | None = None,
-        job: UUID | str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        everything: bool = False,
-        limit: int | None = None,
-        dry_run: bool = False,
-        idempotency_key: str | None = None,
-    ) -> BulkResult:
+    async def preview_cancel_all(self, **filters: Unpack[RunFilter]) -> BulkResult:
+        return await self._all("cancel", filters, query=DRY_RUN)
+
+    async def discard_all(self, *, idempotency_key: str | None = None, **filters: Unpack[RunFilter]) -> BulkResult:
         """Take the failed runs that match off the dead letters, up to 1,000 by one call.
 
         Without a filter that is refused, unless `everything` says that all of them are meant.
         """
-        body = _filter(state, job, since, until, everything=everything, limit=limit)
-        return await self._all("discard", body, dry_run=dry_run, key=idempotency_key)
+        return await self._all("discard", filters, key=idempotency_key)
+
+    async def preview_discard_all(self, **filters: Unpack[RunFilter]) -> BulkResult:
+        return await self._all("discard", filters, query=DRY_RUN)
 
     async def late(self, *, limit: int | None = None, cursor: str | None = None) -> Page[Run]:
         """Of the last runs to end, those that began later than their job's `late_after`, the latest first."""
@@ -134,20 +123,16 @@ class Runs:
         """Runs that have been ready for a quarter of an hour without a single attempt."""
         return Page.of(Run, await self._api.get(f"{_RUNS}/orphans", {"limit": limit, "cursor": cursor}))
 
-    async def _all(self, action: str, body: dict[str, Any], *, dry_run: bool, key: str | None) -> BulkResult:
-        query = {"dry_run": dry_run or None}
-        path = f"{_RUNS}/{action}"
-        return read(BulkResult, await self._api.post(path, body, query, key=key))
-
-
-def _filter(
-    state: RunState | str | None,
-    job: UUID | str | None,
-    since: datetime | None,
-    until: datetime | None,
-    *,
-    everything: bool,
-    **more: int | None,
-) -> dict[str, Any]:
-    given = {"state": state, "job": job, "since": since, "until": until, "all": everything or None, **more}
-    return {name: value for name, value in given.items() if value is not None}
+    async def _all(
+        self,
+        action: str,
+        filters: RunFilter,
+        more: Mapping[str, object] | None = None,
+        *,
+        query: Mapping[str, object] | None = None,
+        key: str | None = None,
+    ) -> BulkResult:
+        body = set_options({**filters, **(more or {})})
+        if body.pop("everything", False):
+            body["all"] = True
+        return read(BulkResult, await self._api.post(f"{_RUNS}/{action}", body, query, key=key))

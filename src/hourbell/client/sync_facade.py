@@ -4,7 +4,7 @@ import functools
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from hourbell.answers import Answer
+from hourbell.answers.base import Answer
 from hourbell.client.background import Background
 from hourbell.client.pages import Page, Pages
 

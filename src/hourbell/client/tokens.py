@@ -3,7 +3,7 @@
 from datetime import timedelta
 from uuid import UUID
 
-from hourbell.answers import Token
+from hourbell.answers.server import Token
 from hourbell.client.api_client import API, ApiClient, segment
 from hourbell.client.pages import Page
 from hourbell.client.reading import read

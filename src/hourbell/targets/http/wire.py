@@ -38,7 +38,6 @@ _LENIENCIES = {"lenient_headers": True, "lenient_optional_cr_before_lf": True, "
 class Exchange:
     """What has come of the answer to one request."""
 
-    is_of_head: bool  # then the answer ends with its headers, whatever they say of a body
     status: int = 0
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)
     body: list[bytes] = field(default_factory=list)
@@ -68,7 +67,7 @@ class Exchange:
         return next((value.lower() for name, value in reversed(self.headers) if name.lower() == header), None)
 
 
-_NONE = Exchange(is_of_head=False, is_over=True)
+_NONE = Exchange(is_over=True)
 
 
 class Wire(asyncio.Protocol):
@@ -103,11 +102,11 @@ class Wire(asyncio.Protocol):
         the transport does not know what waits below it."""
         return self.may_be_kept() and [event for _, event in self._poll.poll(0)] == [select.POLLOUT]
 
-    def send(self, request: bytes, *, is_head: bool) -> Exchange | None:
+    def send(self, request: bytes) -> Exchange | None:
         """Begin an exchange; None if the connection is gone, so that nothing is sent."""
         if self._transport is None or self._transport.is_closing():
             return None
-        self._exchange = exchange = Exchange(is_head)
+        self._exchange = exchange = Exchange()
         self._parser = parser = HttpResponseParser(self)
         parser.set_dangerous_leniencies(**_LENIENCIES)
         self._transport.write(request)
@@ -191,11 +190,7 @@ class Wire(asyncio.Protocol):
             self._break_off(exchange, failures.NOT_HTTP)
         elif exchange.status >= 200:
             exchange.has_headers = True
-            if exchange.is_of_head:
-                self._complete(exchange, parser)
-                self._is_spoilt |= exchange.is_chunked  # the parser would take what follows for chunks
-            else:
-                self._wake()
+            self._wake()
 
     def on_chunk_header(self) -> None:
         exchange = self._exchange
