@@ -59,8 +59,8 @@ async def get(
     sees_names: SeesNames = everybody,
 ) -> httpx.Response:
     endpoints = health_endpoints(status, metrics or Metrics(), sees_names, patience_seconds=0.01)
-    routes = [Route(path, endpoint) for path, endpoint in endpoints.items()]
-    app = Starlette(routes=routes, exception_handlers={HTTPException: answer_problem, Exception: answer_failure})
+    handlers = {HTTPException: answer_problem, Exception: answer_failure}
+    app = Starlette(routes=[Route(*each) for each in endpoints.items()], exception_handlers=handlers)
     app.router.redirect_slashes = False
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
