@@ -33,7 +33,7 @@ class User:
         return Actor(self.name, now, self.request)
 
     def rights(self, *, drop_secrets: bool) -> Rights:
-        """What the user may do to jobs that there are."""
+        """The user's rights over existing jobs."""
         return Rights(self.may_change, OriginChange(self.role.may(Role.ADMIN), drop_secrets))
 
     @contextmanager

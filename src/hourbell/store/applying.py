@@ -1,4 +1,4 @@
-"""What bringing in a bundle does, decided alike for both databases: all of it, or nothing if one job is refused."""
+"""Decide what applying a bundle writes: all of it, or nothing if one job is refused."""
 
 import hashlib
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ class Comparison:
 
 
 class AuditEntry(NamedTuple):
-    """What the audit keeps of one change."""
+    """One change for the audit."""
 
     action: str
     job_id: UUID
@@ -38,7 +38,7 @@ class AuditEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is to be written, and the answer if it is."""
+    """The rows to write, and the answer if they are written."""
 
     new: Sequence[NewJob]
     changed: Sequence[ChangedJob]
@@ -96,7 +96,7 @@ def decide(
     moving: OriginChange,
     now: datetime,
 ) -> Decision:
-    """What is to be written; nothing if a job is refused."""
+    """Decide what to write; nothing if a job is refused."""
     bundle = comparison.bundle
     found = decided(comparison.entries, progress, headers, moving, now)
     steps = [_by_owner(step, bundle.owner) for step in found]
@@ -115,7 +115,7 @@ def decide(
 
 
 def _by_owner(step: Step, owner: str) -> Step:
-    """The same step, in which a pause that the new definition makes is its owner's."""
+    """Return the step with the owner as the one who paused the job, if the new definition pauses it."""
     if isinstance(step, ChangedJob) and step.job.definition.enabled and not step.change.definition.enabled:
         return replace(step, paused_by=owner)
     return step

@@ -17,14 +17,14 @@ STAY = OriginChange()  # a job with secret headers keeps its origin
 
 
 def any_job(definition: Definition) -> bool:
-    """Nothing is asked of a job: whoever asks may change all of them."""
+    """Allow to change every job."""
     del definition
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What somebody may do to jobs that there are: change them, and move those with secret headers elsewhere."""
+    """Rights of a user over existing jobs: which to change, and whether secret headers may be left behind."""
 
     may_change: Callable[[Definition], bool] = any_job
     moving: OriginChange = STAY

@@ -1,5 +1,7 @@
-"""What an import does with each job, decided alike for both databases: the first of a name counts, an owner's jobs are
-its own, a pause stays, and what is the same is left alone."""
+"""Decide what an import does with each job.
+
+The first of a name counts, an owner's jobs are its own, a pause stays, and what is the same is left alone.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -106,7 +108,7 @@ def decided(
     moving: OriginChange,
     now: datetime,
 ) -> list[Step]:
-    """What becomes of what is wanted: new jobs and edits of others, or a refusal."""
+    """Decide what becomes of the wanted definitions: new jobs and edits of others, or a refusal."""
     return [
         each if isinstance(each, ImportResult) else _decided(each, progress, headers, moving, now)
         for each in compared_entries
@@ -131,7 +133,7 @@ def _decided(
 
 
 def result_of(step: Step, made: frozenset[UUID]) -> ImportResult:
-    """What is answered for a step, when the jobs in `made` are those that are new."""
+    """The result of a step, if the jobs in `made` are those that are new."""
     if isinstance(step, ImportResult):
         return step
     if isinstance(step, ChangedJob):
@@ -150,7 +152,7 @@ def refuse_to_prune(rows: Iterable[Row], may_change: Callable[[Definition], bool
 
 
 def count_results(results: Iterable[ImportResult]) -> dict[str, int]:
-    """How many jobs of each result, for the audit."""
+    """Count the jobs of each result, for the audit."""
     return Counter(result.result.value for result in results)
 
 

@@ -99,7 +99,7 @@ class SecretStore:
         return await act(self._sessions, actor, remove)
 
     async def list_secrets(self, job_ids: Sequence[UUID], now: datetime) -> list[SecretRow]:
-        """Which secrets of jobs are valid, by job, the newest of each field first."""
+        """The valid secrets of jobs as they may be shown, by job, the newest of each field first."""
         rows = await self._sessions.fetch("list_secrets", job_ids=list(job_ids), now=now)
         return [SecretRow(**row) for row in rows]
 
@@ -122,7 +122,7 @@ class SecretStore:
         return await act(self._sessions, actor, reseal)
 
     async def canary(self) -> str | None:
-        """What was sealed once, to tell whether a process has the right keys."""
+        """The text that was sealed once, to tell whether a process has the right keys."""
         return next((row["value"] for row in await self._sessions.fetch("meta", key=_CANARY)), None)
 
     async def set_canary(self, text: str, *, replace: bool = False) -> str:
