@@ -49,7 +49,7 @@ class BulkVerbs(Verbs):
         import, also those it could not change. A dry run changes no job, and notes those that are there.
         """
 
-        async def bring_in(session: Session) -> list[ImportResult]:
+        async def import_entries(session: Session) -> list[ImportResult]:
             rows = await session.fetch("lock_jobs_by_name", names=[entry.definition.name for entry in entries])
             found = compared(entries, rows, self._sessions.check_target, rights.may_change, take_over=take_over)
             to_change = rows_to_change(found)
@@ -71,7 +71,7 @@ class BulkVerbs(Verbs):
                 await audit(session, actor, "job.import", import_id or "jobs", after=count_results(results))
             return results
 
-        return await self._act_by_name(bring_in, actor.without_key() if dry_run else actor)
+        return await self._act_by_name(import_entries, actor.without_key() if dry_run else actor)
 
     async def prune_jobs(
         self,
@@ -125,7 +125,7 @@ class BulkVerbs(Verbs):
         deleted. In a dry run nothing is changed.
         """
 
-        async def bring_in(session: Session) -> Applied:
+        async def apply_bundle(session: Session) -> Applied:
             rows = await session.lock_jobs_of_bundle(bundle)
             state = state_of(rows, await secret_ids(session, [row["id"] for row in rows], actor.at))
             if expect not in (None, state):
@@ -145,7 +145,7 @@ class BulkVerbs(Verbs):
                 await _write(session, decision, bundle, secrets, actor)
             return decision.applied
 
-        return await (self._sessions.look(bring_in) if dry_run else self._act_by_name(bring_in, actor))
+        return await (self._sessions.look(apply_bundle) if dry_run else self._act_by_name(apply_bundle, actor))
 
 
 async def _write(
