@@ -238,16 +238,26 @@ async def test_what_came_too_late_is_kept_with_its_attempt(
     assert (stats["succeeded"], stats["failed"]) == (0, 1)
 
 
+@pytest.mark.parametrize("node", [NODE, OTHER_NODE], ids=["same-node", "other-node"])
+@pytest.mark.parametrize(("outcome", "kept"), [(Succeeded(), "succeeded"), (Failed("no"), "failed")])
+@pytest.mark.parametrize(("late", "kept_late"), [(Succeeded(), "succeeded"), (Failed("late"), "failed")])
 async def test_both_attempts_of_a_run_may_arrive_together(
-    store: EngineStore, control: ControlStore, database: Database
+    store: EngineStore,
+    control: ControlStore,
+    database: Database,
+    late: Outcome,
+    kept_late: str,
+    outcome: Outcome,
+    kept: str,
+    node: UUID,
 ) -> None:
     first, second = await superseded(store, control)
 
-    answers = await store.settle([settled(first, Failed("late")), settled(second, node=OTHER_NODE)])
+    answers = await store.settle([settled(first, late), settled(second, outcome, node=node)])
 
     assert answers == [Saved.SUPERSEDED, Saved.SAVED]
     attempts = await database.rows("attempts", "number")
-    assert [(row["outcome"], row["late_outcome"]) for row in attempts] == [("lost", "failed"), ("succeeded", None)]
+    assert [(row["outcome"], row["late_outcome"]) for row in attempts] == [("lost", kept_late), (kept, None)]
 
 
 async def test_a_run_that_is_gone_is_superseded(store: EngineStore, control: ControlStore) -> None:
