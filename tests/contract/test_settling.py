@@ -292,6 +292,43 @@ async def test_the_error_of_a_run_that_is_retried_is_the_last_of_its_job(
     assert (stats["succeeded"], stats["failed"], stats["cancelled"]) == (1, 0, 0)
 
 
+GONE, LATER, CANCELLED = Failed("HTTP 404", retryable=False), Failed("HTTP 500"), Cancelled()
+BATCHES: list[tuple[list[tuple[Outcome, int]], tuple[object, ...], tuple[int, int, int]]] = [
+    ([(GONE, 1), (Succeeded(), 2), (Succeeded(), 3)], (2, 3, "succeeded", "HTTP 404", 3), (2, 1, 0)),
+    ([(Succeeded(), 3), (Succeeded(), 2), (GONE, 1)], (0, 3, "succeeded", "HTTP 404", 3), (2, 1, 0)),
+    ([(Succeeded(), 2), (Succeeded(), 1)], (0, 2, "succeeded", None, 2), (2, 0, 0)),
+    ([(Succeeded(), 1), (CANCELLED, 2)], (1, 2, "cancelled", None, 1), (1, 0, 1)),
+    ([(LATER, 1), (CANCELLED, 2)], (1, 2, "cancelled", "HTTP 500", None), (0, 0, 1)),
+    ([(LATER, 2), (CANCELLED, 1)], (0, 2, "cancelled", "HTTP 500", None), (0, 0, 1)),
+    ([(CANCELLED, 1), (LATER, 2)], (1, 2, "cancelled", "HTTP 500", None), (0, 0, 1)),
+    ([(LATER, 1), (LATER, 2)], (1, 2, None, "HTTP 500", None), (0, 0, 0)),
+    ([(LATER, 2), (LATER, 1)], (0, 2, None, "HTTP 500", None), (0, 0, 0)),
+    ([(Interrupted(), 2), (Succeeded(), 1)], (1, 1, "succeeded", None, 1), (1, 0, 0)),
+]
+
+
+@pytest.mark.parametrize(("batch", "last", "counts"), BATCHES)
+async def test_the_statistics_of_outcomes_that_are_written_together_follow_their_times(
+    store: EngineStore,
+    control: ControlStore,
+    database: Database,
+    batch: list[tuple[Outcome, int]],
+    last: tuple[object, ...],
+    counts: tuple[int, int, int],
+) -> None:
+    runs = await claimed(store, control, count=len(batch))
+    hour = T0 + HOUR
+    ended = [settled(run, each, hour + minutes * MINUTE) for run, (each, minutes) in zip(runs, batch, strict=True)]
+    await store.settle(ended)
+
+    [stats] = await database.rows("job_stats")
+    place, run_minutes, state, error, success_minutes = last
+    assert (stats["succeeded"], stats["failed"], stats["cancelled"]) == counts
+    assert ([run.id for run in runs].index(stats["last_run_id"]), stats["last_state"]) == (place, state)
+    assert (stats["last_run_at"] - hour, stats["last_error"]) == (run_minutes * MINUTE, error)
+    assert stats["last_success_at"] == (None if success_minutes is None else hour + success_minutes * MINUTE)
+
+
 async def test_an_effect_begins_once_for_an_attempt(store: EngineStore, control: ControlStore) -> None:
     await a_waiting_job(store, control, delivery=Delivery.AT_MOST_ONCE)
     [run] = await claim(store)
