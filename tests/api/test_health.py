@@ -6,9 +6,13 @@ from collections.abc import Awaitable, Callable
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.routing import Route
 
-from hourbell.api.health import LoopAge, PoolUse, Readiness, SeesNames, health_app, nobody
+from hourbell.api.health import LoopAge, PoolUse, Readiness, SeesNames, health_endpoints, nobody
+from hourbell.api.problems import answer_failure, answer_problem
 from hourbell.metrics import Metrics
 from tests.api.whole import whole_api
 from tests.sqlite_database import SqliteDatabase
@@ -54,7 +58,10 @@ async def get(
     method: str = "GET",
     sees_names: SeesNames = everybody,
 ) -> httpx.Response:
-    app = health_app(status, metrics or Metrics(), sees_names, patience_seconds=0.01)
+    endpoints = health_endpoints(status, metrics or Metrics(), sees_names, patience_seconds=0.01)
+    handlers = {HTTPException: answer_problem, Exception: answer_failure}
+    app = Starlette(routes=[Route(*each) for each in endpoints.items()], exception_handlers=handlers)
+    app.router.redirect_slashes = False
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         return await client.request(method, path)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from hourbell.cli.export import Export
 from hourbell.client import Job
-from hourbell.client.caller import Caller
+from hourbell.client.api_client import ApiClient
+from hourbell.client.reading import read
 from hourbell.core.job import Definition
 from hourbell.core.job_body import job_to_body
 from hourbell.core.jobs_file import FORMATS, Format, read_jobs_file
@@ -87,13 +88,13 @@ def test_jobs_are_asked_for_by_the_page(node: Live, monkeypatch: pytest.MonkeyPa
     for number in range(3):
         node.create(f"paged-{number}", "--tag", "paged")
     asked = []
-    get = Caller.get
+    get = ApiClient.get
 
-    async def counted(caller: Caller, path: str, *rest: Any) -> Any:
+    async def counted(caller: ApiClient, path: str, *rest: Any) -> Any:
         asked.append(path)
         return await get(caller, path, *rest)
 
-    monkeypatch.setattr(Caller, "get", counted)
+    monkeypatch.setattr(ApiClient, "get", counted)
 
     assert "paged-2" in node.ok("export", "--tag", "paged")
     assert asked == ["/api/v1/jobs"]
@@ -147,7 +148,7 @@ def test_a_job_that_makes_no_sense_is_told_and_the_others_are_written(node: Live
 def test_a_job_in_error_is_not_written_as_far_as_it_goes() -> None:
     raw = {"id": "5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e", "version": 1, "state": "error", "error": "retry is 5"}
     export = Export()
-    export.add(Job.of({**raw, "name": "a", "schedule": "@daily", "target": {"type": "task", "name": "t"}}))
+    export.add(read(Job, {**raw, "name": "a", "schedule": "@daily", "target": {"type": "task", "name": "t"}}))
 
     assert (export.text("toml"), export.unwritten) == ("", ["a: it is in error: retry is 5"])
 
@@ -176,7 +177,7 @@ def test_applying_an_export_changes_nothing_in_any_format(wanted: list[Definitio
             await applied(api, [job_to_body(definition) for definition in wanted], source)
             export = Export()
             for raw in (await api.client.get("/api/v1/jobs")).json()["items"]:
-                export.add(Job.of(raw))
+                export.add(read(Job, raw))
             assert (len(export.definitions), export.unwritten) == (len(wanted), [])
             for form in FORMATS:
                 plan = await applied(api, *read_again(export, form), dry_run=True)

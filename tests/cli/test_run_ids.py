@@ -6,13 +6,14 @@ import pytest
 
 from hourbell.cli.run_ids import only_run, read_part
 from hourbell.client import Run
+from hourbell.client.reading import read
 
 FIRST, SECOND = "5b0c7a52-6c1f-8b7e-9d43-0f1c2a3b4d5e", "5b0c7a52-7000-8b7e-9d43-0f1c2a3b4d5f"
 
 
 def run(id: str) -> Run:  # noqa: A002
     raw = {"job_id": FIRST, "kind": "manual", "scheduled_at": "2026-01-01T00:00:00Z", "job_name": "report"}
-    return Run.of({**raw, "id": id, "state": "failed"})
+    return read(Run, {**raw, "id": id, "state": "failed"})
 
 
 def test_a_beginning_stands_for_the_only_run_that_begins_so() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from hourbell.cli.views import run_lines
 from hourbell.cli.waiting import Story
 from hourbell.client import Run
+from hourbell.client.reading import read
 
 ERROR = 'Traceback (most recent call last):\n  File "jobs.py", line 7, in report\n    \x1b[31mfail()\nKeyError: 1'
 LINES = ["Traceback (most recent call last):", '  File "jobs.py", line 7, in report', "    �[31mfail()", "KeyError: 1"]
@@ -13,7 +14,8 @@ LINES = ["Traceback (most recent call last):", '  File "jobs.py", line 7, in rep
 
 def a_run(state: str = "failed", **attempt: Any) -> Run:
     tried = {"number": 1, "outcome": "failed", "finished_at": "2026-11-02T08:00:05Z"} | attempt
-    return Run.of(
+    return read(
+        Run,
         {
             "id": "5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e",
             "job_id": "6b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e",
@@ -22,7 +24,7 @@ def a_run(state: str = "failed", **attempt: Any) -> Run:
             "scheduled_at": "2026-11-02T08:00:00Z",
             "ready_at": "2026-11-02T08:00:35Z",
             "attempts": [tried],
-        }
+        },
     )
 
 

@@ -1,5 +1,6 @@
 """What the server refuses is an exception that says what, where and why."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 from hourbell.client import (
     ApiError,
     AsyncClient,
+    ClientError,
     Invalid,
     Job,
     NotAllowed,
@@ -20,7 +22,9 @@ from hourbell.client import (
     TooManyRequests,
     UnexpectedAnswer,
 )
-from hourbell.client.where import find
+from hourbell.client.batches import line_batches
+from hourbell.client.reading import read
+from hourbell.client.server_address import find_server
 from hourbell.core.roles import Role
 from tests.api.whole import a_job
 from tests.client.served import Served, serve, served
@@ -138,6 +142,36 @@ async def test_what_is_no_hourbell_server_is_told_so(response: Response) -> None
             await client.ready()
 
 
+@pytest.mark.parametrize("status", [200, 422, 500])
+async def test_an_answer_that_is_nested_without_end_is_told_so(status: int) -> None:
+    response = Response(b"[" * 200_000 + b"\n", status, media_type="application/json")
+    async with serve(Answers(response)) as url, AsyncClient(url, retries=Retries(tries=1)) as client:
+        with pytest.raises(ClientError):
+            await client.jobs.get("report")
+        with pytest.raises(ClientError):
+            await client.ready()
+        with pytest.raises(ClientError):
+            [result async for result in client.jobs.import_jobs([{"name": "a"}])]
+
+
+@pytest.mark.parametrize("status", [200, 500])
+async def test_no_more_of_an_answer_is_read_than_a_server_gives(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hourbell.client.http_session.MAX_ANSWER_BYTES", 1_000_000)
+    response = Response(b" " * 64_000_000, status)
+    async with serve(Answers(response)) as url, AsyncClient(url, retries=Retries(tries=1)) as client:
+        with pytest.raises(UnexpectedAnswer, match="more than 1,000,000 bytes"):
+            await client.whoami()
+
+
+async def test_a_line_without_an_end_is_not_read_for_ever() -> None:
+    async def parts() -> AsyncIterator[bytes]:
+        for _ in range(100):
+            yield b"x" * 100_000
+
+    with pytest.raises(UnexpectedAnswer, match="a line of more than"):
+        [batch async for batch in line_batches(parts())]
+
+
 @pytest.mark.parametrize("status", [401, 403, 413, 429, 500, 502, 520])
 async def test_what_a_proxy_refuses_by_itself_is_told_as_what_it_is(status: int) -> None:
     app = Answers(HTMLResponse("<p>not through here</p>", status))
@@ -165,7 +199,7 @@ def test_fields_of_a_newer_server_are_kept_and_those_an_older_one_lacks_are_defa
         "state": "hibernating",
         "colour": "green",
     }
-    job = Job.of(raw)
+    job = read(Job, raw)
 
     assert (job.state, job.overlap, job.totals, job.raw["colour"]) == ("hibernating", "allow", None, "green")
 
@@ -174,11 +208,11 @@ def test_where_the_server_is_comes_from_the_arguments_or_the_environment(tmp_pat
     (tmp_path / "token").write_text("hb_from_file\n")
     environment = {"HOURBELL_URL": "https://example.com/bell/", "HOURBELL_TOKEN_FILE": str(tmp_path / "token")}
 
-    assert find(None, None, {}) == find("http://127.0.0.1:8080", None, {})
-    found = find(None, None, environment)
+    assert find_server(None, None, {}) == find_server("http://127.0.0.1:8080", None, {})
+    found = find_server(None, None, environment)
     assert (found.url, found.token) == ("https://example.com/bell", "hb_from_file")
     assert "hb_from_file" not in repr(found)
-    assert find("http://[::1]:1", "hb_x", {**environment, "HOURBELL_TOKEN": "hb_y"}).token == "hb_x"
+    assert find_server("http://[::1]:1", "hb_x", {**environment, "HOURBELL_TOKEN": "hb_y"}).token == "hb_x"
 
 
 @pytest.mark.parametrize(
@@ -195,4 +229,4 @@ def test_a_token_that_cannot_be_one_is_refused_and_not_shown(tmp_path: Path) -> 
         AsyncClient("http://127.0.0.1:1", "hb_a\nb")
     assert "hb_a" not in str(caught.value)
     with pytest.raises(ValueError, match="cannot be read"):
-        find(None, None, {"HOURBELL_TOKEN_FILE": str(tmp_path / "none")})
+        find_server(None, None, {"HOURBELL_TOKEN_FILE": str(tmp_path / "none")})

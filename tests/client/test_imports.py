@@ -51,14 +51,14 @@ async def test_a_line_that_is_refused_says_why_and_keeps_none_of_the_others(serv
 
 
 async def test_a_dry_run_imports_nothing(server: Served) -> None:
-    results = [each.result async for each in server.client.jobs.import_jobs(jobs(2), dry_run=True)]
+    results = [each.result async for each in server.client.jobs.preview_import(jobs(2))]
 
     assert results == ["created", "created"]
     assert (await server.client.overview()).jobs == 0
 
 
 async def test_pruning_deletes_what_is_no_more_in_the_source(server: Served) -> None:
-    how = {"managed_by": "file", "source_label": "jobs.toml", "prune": True}
+    how = {"managed_by": "file", "source": "jobs.toml", "prune": True}
     assert len([each async for each in server.client.jobs.import_jobs(jobs(3), **how)]) == 3  # type: ignore[arg-type]
 
     results = [each async for each in server.client.jobs.import_jobs(jobs(2), **how)]  # type: ignore[arg-type]
@@ -67,7 +67,7 @@ async def test_pruning_deletes_what_is_no_more_in_the_source(server: Served) -> 
 
 
 async def test_a_source_that_fails_halfway_is_raised_and_prunes_nothing(server: Served) -> None:
-    how = {"managed_by": "file", "source_label": "jobs.toml", "prune": True}
+    how = {"managed_by": "file", "source": "jobs.toml", "prune": True}
     assert len([each async for each in server.client.jobs.import_jobs(jobs(3), **how)]) == 3  # type: ignore[arg-type]
 
     def broken() -> Iterator[dict[str, object]]:

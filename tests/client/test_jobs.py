@@ -28,7 +28,7 @@ async def test_what_was_read_can_be_put_back_and_changes_nothing(server: Served)
 
 
 async def test_a_dry_run_says_what_it_would_do_and_does_nothing(server: Served) -> None:
-    intended: Intention = await server.client.jobs.create(a_job(), dry_run=True)
+    intended: Intention = await server.client.jobs.preview_create(a_job())
 
     assert (intended.action, intended.fires_now, len(intended.after)) == ("create", False, 10)
     with pytest.raises(NotFound, match="report"):
@@ -78,7 +78,7 @@ async def test_a_backfill_tells_its_instants_first(server: Served) -> None:
     await server.client.jobs.create(a_job())
     start, end = T0 - timedelta(days=3), T0
 
-    intended = await server.client.jobs.backfill("report", start, end, dry_run=True)
+    intended = await server.client.jobs.preview_backfill("report", start, end)
     done = await server.client.jobs.backfill("report", start, end)
 
     assert (len(intended.instants), intended.runs) == (3, ())

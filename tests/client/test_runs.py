@@ -32,7 +32,7 @@ async def test_a_failed_run_is_read_with_its_attempts(server: Served) -> None:
 async def test_dead_letters_are_counted_before_they_are_replayed(server: Served) -> None:
     await failed_runs(server, 3)
 
-    counted = await server.client.runs.replay_all(job="report", dry_run=True)
+    counted = await server.client.runs.preview_replay_all(job="report")
     done = await server.client.runs.replay_all(job="report", limit=2, per_minute=1)
 
     assert (counted.dry_run, counted.matched, counted.done) == (True, 3, ())

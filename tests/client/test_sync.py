@@ -185,7 +185,7 @@ def test_a_client_of_before_a_fork_says_so(live_url: str) -> None:
 
 
 def test_the_import_is_cheap() -> None:
-    heavy = {"aiohttp", "fastapi", "click", "zoneinfo", "hourbell.store", "hourbell.core.schedule"}
+    heavy = {"aiohttp", "h11", "fastapi", "click", "zoneinfo", "hourbell.store", "hourbell.core.schedule"}
     code = f"import sys, hourbell.client; print(*({heavy!r} & set(sys.modules)))"
 
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "\n"
@@ -212,7 +212,7 @@ from hourbell.client import Client
 client = Client()
 reveal_type(client.jobs.get("x"))
 reveal_type(client.jobs.create({}))
-reveal_type(client.jobs.create({}, dry_run=True))
+reveal_type(client.jobs.preview_create({}))
 reveal_type(client.jobs.list().page())
 reveal_type([run.state for run in client.runs.list()])
 reveal_type(next(client.events()))
@@ -220,11 +220,11 @@ reveal_type(client.tokens.create("x", "viewer").token)
 client.jobs.get(1)
 """
 REVEALED = [
-    "job_answers.Job",
-    "job_answers.Job",
-    "job_answers.Intention",
-    "pages.Page[job_answers.Job]",
+    "hourbell.answers.jobs.Job",
+    "hourbell.answers.jobs.Job",
+    "hourbell.answers.jobs.Intention",
+    "pages.Page[hourbell.answers.jobs.Job]",
     "list[str]",
-    "server_answers.Change",
+    "hourbell.answers.server.Change",
     "str | None",
 ]

@@ -96,6 +96,7 @@ OTHER_EDITS: list[dict[str, Any]] = [
     {"priority": Priority.HIGH},
     {"jitter": MINUTE},
     {"tags": ("x",)},
+    {"subject": "customer 17"},
     {"source": "elsewhere"},
 ]
 

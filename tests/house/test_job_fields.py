@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from hourbell.answers.jobs import Job
 from hourbell.api.shapes import JobAnswer
 from hourbell.cli.definition import definition_options
-from hourbell.client.job_answers import Job
 from hourbell.core.job import Definition
 from hourbell.core.job_fields import BODY_FIELDS, FIELDS, JOB_FIELDS, JobField, _checked
 from hourbell.library.declaring import JobOptions

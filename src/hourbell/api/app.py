@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from hourbell.api import applying, events, imports, jobs, overview, runs, sessions
 from hourbell.api.access import Door, caller, caller_or_local, is_known
 from hourbell.api.docs_page import DOCS_POLICY, docs_page
-from hourbell.api.documented import answers
+from hourbell.api.documented import responses
 from hourbell.api.health import Readiness, health_endpoints
 from hourbell.api.openapi import describe
 from hourbell.api.problems import MEDIA_TYPE, Problem, add_handlers, answer_problem
@@ -38,7 +38,7 @@ _ANSWERS: dict[str, dict[int | str, dict[str, Any]]] = {
         },
     },
     "/metrics": {
-        **{status: told for status, told in answers(None).items() if status in (401, 403, 429, 503)},
+        **{status: told for status, told in responses(None).items() if status in (401, 403, 429, 503)},
         200: {"description": "As text", "content": {"text/plain": {"schema": {"type": "string"}}}},
     },
 }

@@ -5,15 +5,18 @@ import asyncio
 from fastapi import APIRouter
 from starlette.responses import JSONResponse, Response
 
+from hourbell.answers import jobs as job_answers
+from hourbell.answers.jobs import DeletedJob, Plan
 from hourbell.api import bodies, render, shapes
-from hourbell.api.documented import answers, takes
+from hourbell.api.documented import responses, takes
 from hourbell.api.idempotency import IdempotentRoute, TellsSecret
 from hourbell.api.jobs import DryRun
 from hourbell.api.problems import Problem
+from hourbell.api.render import answer
 from hourbell.api.users import ControlDep, Editor, JsonBody, read
 from hourbell.control.applying import JOBS_A_TURN, PlannedJob, PlanRefused, Wish
 from hourbell.control.control import Control
-from hourbell.control.history import next_instants
+from hourbell.control.history import instants_to_come
 from hourbell.core.job import Definition
 from hourbell.core.schedule import ScheduleWarning
 
@@ -25,7 +28,7 @@ _SHOWN = 3
 @router.post(
     "/apply",
     summary="Make the jobs of a source these",
-    responses=answers(shapes.Plan, 409, has_body=True),
+    responses=responses(shapes.Plan, 409, has_body=True),
     openapi_extra=takes(bodies.ApplyBody),
 )
 async def apply_jobs(control: ControlDep, user: Editor, body: JsonBody, dry_run: DryRun = False) -> Response:
@@ -48,41 +51,36 @@ async def apply_jobs(control: ControlDep, user: Editor, body: JsonBody, dry_run:
     warnings = iter(await control.history.warnings_of(changed))
     jobs = []
     for place, job in enumerate(plan.jobs):
-        jobs.append(_planned(control, job, [] if job.action == "none" else next(warnings), dry_run=dry_run))
+        jobs.append(await _planned(control, job, [] if job.action == "none" else next(warnings), dry_run=dry_run))
         if place % JOBS_A_TURN == 0:
             await asyncio.sleep(0)
-    answer = {
-        "dry_run": dry_run,
-        "source": given.source,
-        "state": plan.state,
-        "jobs": jobs,
-        "deleted": [
-            {"name": job.definition.name, "id": str(job.id), "before": _instants(control, job.definition)}
-            for job in plan.deleted
-        ],
-    }
+    deleted = [
+        answer(DeletedJob, job, name=job.definition.name, before=await _instants(control, job.definition))
+        for job in plan.deleted
+    ]
     tells_secret = any(job.generated_secret is not None for job in plan.jobs)
-    return (TellsSecret if tells_secret else JSONResponse)(answer)
+    return (TellsSecret if tells_secret else JSONResponse)(
+        answer(Plan, plan, dry_run=dry_run, source=given.source, jobs=jobs, deleted=deleted)
+    )
 
 
-def _planned(control: Control, job: PlannedJob, warnings: list[ScheduleWarning], *, dry_run: bool) -> render.Json:
+async def _planned(control: Control, job: PlannedJob, warnings: list[ScheduleWarning], *, dry_run: bool) -> render.Json:
     result, before = job.applied.result, job.applied.before
     is_there = before is not None or not dry_run
     is_kept = job.action == "none"
     secret = job.generated_secret
-    return {
-        "name": result.name,
-        "id": str(result.job_id) if is_there else None,
-        "version": result.version if is_there else None,
-        "action": job.action,
-        "fields": [{"field": each.field, "before": each.before, "after": each.after} for each in job.fields],
-        "before": [] if before is None or is_kept else _instants(control, before.definition),
-        "after": [] if is_kept else _instants(control, job.definition),
-        "warnings": render.warnings(warnings),
-        "notes": list(job.notes),
-        "generated_secret": None if secret is None else secret.reveal(),
-    }
+    return answer(
+        job_answers.PlannedJob,
+        job,
+        name=result.name,
+        id=str(result.job_id) if is_there else None,
+        version=result.version if is_there else None,
+        before=[] if before is None or is_kept else await _instants(control, before.definition),
+        after=[] if is_kept else await _instants(control, job.definition),
+        warnings=render.warnings(warnings),
+        generated_secret=None if secret is None else secret.reveal(),
+    )
 
 
-def _instants(control: Control, definition: Definition) -> list[render.Json]:
-    return [each.as_json() for each in next_instants(definition, control.now(), _SHOWN)]
+async def _instants(control: Control, definition: Definition) -> list[render.Json]:
+    return [each.as_json() for each in await instants_to_come(definition, control.now(), _SHOWN)]

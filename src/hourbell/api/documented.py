@@ -19,7 +19,7 @@ _MEANINGS = {
 }
 
 
-def answers(
+def responses(
     model: type[BaseModel] | None,
     *errors: int,
     status: int = 200,

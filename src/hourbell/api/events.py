@@ -9,8 +9,10 @@ from fastapi import APIRouter, Header, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from hourbell.answers.server import ChangedJob, ChangedRun
 from hourbell.api.access import CallerDep, door_of, is_let_in
-from hourbell.api.documented import answers
+from hourbell.api.documented import responses
+from hourbell.api.render import answer
 from hourbell.api.users import ControlDep, Viewer
 from hourbell.control.changes import Event, Quiet, Watch
 
@@ -22,7 +24,7 @@ _ANSWER: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.get("/events", summary="Hear of changes", responses={**answers(None), **_ANSWER})
+@router.get("/events", summary="Hear of changes", responses={**responses(None), **_ANSWER})
 async def listen(
     request: Request,
     control: ControlDep,
@@ -70,9 +72,7 @@ def _written(event: Event | Quiet) -> bytes:
     if event.changes is not None:
         name = "changes"
         body = {
-            "jobs": [{"id": str(job.id), "version": job.version} for job in event.changes.jobs],
-            "runs": [
-                {"id": str(run.id), "job_id": str(run.job_id), "state": run.state.value} for run in event.changes.runs
-            ],
+            "jobs": [answer(ChangedJob, job) for job in event.changes.jobs],
+            "runs": [answer(ChangedRun, run) for run in event.changes.runs],
         }
     return f"id: {event.id}\nevent: {name}\ndata: {json.dumps(body)}\n\n".encode()

@@ -12,13 +12,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from prometheus_client import CONTENT_TYPE_LATEST
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
-from hourbell.api.problems import answer_failure, answer_problem, problem
+from hourbell.api.problems import problem
 from hourbell.metrics import Metrics
 
 _PATIENCE = 5.0  # seconds to wait for the status; who asks has little more
@@ -185,21 +182,6 @@ def health_endpoints(
         return Response(metrics.render(), headers={**_FRESH, "Content-Type": CONTENT_TYPE_LATEST})
 
     return {"/health": health, "/health/ready": ready, "/metrics": show_metrics}
-
-
-def health_app(
-    status: Callable[[], Awaitable[Readiness]],
-    metrics: Metrics,
-    sees_names: SeesNames = nobody,
-    *,
-    patience_seconds: float = _PATIENCE,
-) -> Starlette:
-    """An app with these endpoints alone."""
-    endpoints = health_endpoints(status, metrics, sees_names, patience_seconds=patience_seconds)
-    routes = [Route(path, endpoint) for path, endpoint in endpoints.items()]
-    app = Starlette(routes=routes, exception_handlers={HTTPException: answer_problem, Exception: answer_failure})
-    app.router.redirect_slashes = False
-    return app
 
 
 def _refresh(metrics: Metrics, readiness: Readiness) -> None:

@@ -1,15 +1,19 @@
 """The routes of jobs. Each parses, asks control, and renders."""
 
 from datetime import timedelta
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import JSONResponse, Response
 
+from hourbell.answers.jobs import Backfill, RotatedSecret, Skip
+from hourbell.answers.runs import Triggered
 from hourbell.api import bodies, render, shapes
-from hourbell.api.documented import answers, takes
+from hourbell.api.documented import responses, takes
 from hourbell.api.idempotency import IdempotentRoute, TellsSecret
 from hourbell.api.pages import page_response
+from hourbell.api.render import answer
 from hourbell.api.users import (
     ControlDep,
     Editor,
@@ -23,11 +27,11 @@ from hourbell.api.users import (
 )
 from hourbell.api.values import Cursor, Instant, JobRef, Limit, Subject, VersionNumber
 from hourbell.control.control import Control
-from hourbell.control.history import next_instants
+from hourbell.control.history import instants_to_come
 from hourbell.control.jobs import Defined, EditOptions, Intended
 from hourbell.control.runs import RunFilter
+from hourbell.control.values import JobQuery, JobSort, JobState
 from hourbell.core.states import RunState
-from hourbell.store.lists import JobQuery, JobSort, JobState
 
 router = APIRouter(route_class=IdempotentRoute)
 
@@ -45,7 +49,7 @@ _CHANGED: dict[int | str, dict[str, Any]] = {
 _INTENDED: dict[int | str, dict[str, Any]] = {200: {"model": shapes.Intention, "description": "Of a dry run."}}
 
 
-@router.get("", summary="List jobs", responses=answers(shapes.JobList, 409))
+@router.get("", summary="List jobs", responses=responses(shapes.JobList, 409))
 async def list_jobs(
     control: ControlDep,
     user: Viewer,
@@ -79,7 +83,7 @@ async def list_jobs(
     "",
     summary="Create a job",
     status_code=201,
-    responses=answers(shapes.JobDefined, 409, status=201, has_body=True, more=_INTENDED),
+    responses=responses(shapes.JobDefined, 409, status=201, has_body=True, more=_INTENDED),
     openapi_extra=takes(bodies.JobBody),
 )
 async def create_job(control: ControlDep, user: Editor, body: JsonBody, dry_run: DryRun = False) -> Response:
@@ -93,7 +97,7 @@ async def create_job(control: ControlDep, user: Editor, body: JsonBody, dry_run:
     return await _defined(control, await control.jobs.create(body, user))
 
 
-@router.get("/{job}", summary="Get a job", responses=answers(shapes.JobDetail, 404))
+@router.get("/{job}", summary="Get a job", responses=responses(shapes.JobDetail, 404))
 async def get_job(control: ControlDep, user: Viewer, job: JobRef) -> Response:
     """A job with its definition, its state, and which secrets it has."""
     del user
@@ -105,7 +109,7 @@ async def get_job(control: ControlDep, user: Viewer, job: JobRef) -> Response:
 @router.put(
     "/{job}",
     summary="Replace a job, or create it",
-    responses=answers(
+    responses=responses(
         shapes.JobDefined,
         404,
         409,
@@ -139,7 +143,7 @@ async def replace_job(
 @router.patch(
     "/{job}",
     summary="Change a job",
-    responses=answers(None, 404, 409, 412, has_body=True, more=_CHANGED),
+    responses=responses(None, 404, 409, 412, has_body=True, more=_CHANGED),
     openapi_extra=takes(bodies.PatchBody, "application/merge-patch+json", "application/json"),
 )
 async def patch_job(
@@ -160,7 +164,7 @@ async def patch_job(
     return await _defined(control, await control.jobs.patch(job, body, user, options))
 
 
-@router.delete("/{job}", summary="Delete a job", status_code=204, responses=answers(None, 404, 409, 412, status=204))
+@router.delete("/{job}", summary="Delete a job", status_code=204, responses=responses(None, 404, 409, 412, status=204))
 async def delete_job(
     control: ControlDep,
     user: Editor,
@@ -181,7 +185,7 @@ async def delete_job(
 @router.post(
     "/{job}/pause",
     summary="Pause a job",
-    responses=answers(shapes.JobAnswer, 404, 412, has_body=True),
+    responses=responses(shapes.JobAnswer, 404, 412, has_body=True),
     openapi_extra=takes(bodies.PauseBody, required=False),
 )
 async def pause_job(control: ControlDep, user: Operator, job: JobRef, body: OptionalBody, version: Version) -> Response:
@@ -201,7 +205,7 @@ async def pause_job(control: ControlDep, user: Operator, job: JobRef, body: Opti
 @router.post(
     "/{job}/resume",
     summary="Resume a job",
-    responses=answers(shapes.JobAnswer, 404, 412, has_body=True),
+    responses=responses(shapes.JobAnswer, 404, 412, has_body=True),
     openapi_extra=takes(bodies.ResumeBody, required=False),
 )
 async def resume_job(
@@ -218,7 +222,7 @@ async def resume_job(
     summary="Run a job now",
     status_code=201,
     dependencies=[Depends(limited_trigger)],
-    responses=answers(shapes.Triggered, 404, 409, status=201, has_body=True),
+    responses=responses(shapes.Triggered, 404, 409, status=201, has_body=True),
     openapi_extra=takes(bodies.TriggerBody, required=False),
 )
 async def trigger_job(control: ControlDep, user: Operator, job: JobRef, body: OptionalBody) -> Response:
@@ -228,13 +232,13 @@ async def trigger_job(control: ControlDep, user: Operator, job: JobRef, body: Op
     view, attempts = await control.runs.get(run_id)
     waits_for = await control.runs.waits_for([view])
     run = render.run_with_attempts(view, attempts, waits_for.get(run_id))
-    return JSONResponse({"run_id": str(run_id), "run": run}, 201)
+    return JSONResponse(answer(Triggered, run_id=str(run_id), run=run), 201)
 
 
 @router.post(
     "/{job}/backfill",
     summary="Run instants of the past",
-    responses=answers(shapes.BackfillAnswer, 404, 409, has_body=True),
+    responses=responses(shapes.BackfillAnswer, 404, 409, has_body=True),
     openapi_extra=takes(bodies.BackfillBody),
 )
 async def backfill_job(
@@ -254,14 +258,13 @@ async def backfill_job(
         include_pruned=given.include_pruned,
         dry_run=dry_run,
     )
-    instants = [render.time(at) for at in filled.instants]
-    return JSONResponse({"dry_run": dry_run, "instants": instants, "runs": [str(run) for run in filled.runs]})
+    return JSONResponse(answer(Backfill, filled, dry_run=dry_run))
 
 
 @router.post(
     "/{job}/rotate-secret",
     summary="Make or replace the signing secret",
-    responses=answers(shapes.SecretMade, 404, 409, has_body=True),
+    responses=responses(shapes.SecretMade, 404, 409, has_body=True),
     openapi_extra=takes(bodies.RotateBody, required=False),
 )
 async def rotate_secret(control: ControlDep, user: Editor, job: JobRef, body: OptionalBody) -> Response:
@@ -269,10 +272,10 @@ async def rotate_secret(control: ControlDep, user: Editor, job: JobRef, body: Op
     given = read(bodies.RotateBody, body)
     keep_old = given.keep_old if isinstance(given.keep_old, timedelta) else timedelta(days=1)
     plain, old_until = await control.jobs.rotate_secret(job, user, keep_old=keep_old)
-    return TellsSecret({"secret": plain.reveal(), "old_valid_until": render.time(old_until)})
+    return TellsSecret(answer(RotatedSecret, secret=plain.reveal(), old_valid_until=render.time(old_until)))
 
 
-@router.get("/{job}/upcoming", summary="The next instants of a job", responses=answers(shapes.Instants, 404))
+@router.get("/{job}/upcoming", summary="The next instants of a job", responses=responses(shapes.Instants, 404))
 async def list_upcoming(
     control: ControlDep,
     user: Viewer,
@@ -286,7 +289,7 @@ async def list_upcoming(
     return JSONResponse({"items": [each.as_json() for each in found]})
 
 
-@router.get("/{job}/runs", summary="The runs of a job", responses=answers(shapes.RunList, 404))
+@router.get("/{job}/runs", summary="The runs of a job", responses=responses(shapes.RunList, 404))
 async def list_runs_of_job(
     control: ControlDep,
     user: Viewer,
@@ -305,7 +308,7 @@ async def list_runs_of_job(
     return page_response(page, lambda view: render.listed_run(view, waits_for.get(view.id)))
 
 
-@router.get("/{job}/stats", summary="How the runs of a job ended", responses=answers(shapes.StatsAnswer, 404))
+@router.get("/{job}/stats", summary="How the runs of a job ended", responses=responses(shapes.StatsAnswer, 404))
 async def get_stats(control: ControlDep, user: Viewer, job: JobRef, since: Instant | None = None) -> Response:
     """Counts, durations and lateness since a time, by default of the last seven days."""
     del user
@@ -314,16 +317,18 @@ async def get_stats(control: ControlDep, user: Viewer, job: JobRef, since: Insta
     return JSONResponse(render.stats(view, summary, start, is_sampled=is_sampled))
 
 
-@router.get("/{job}/skips", summary="Instants that got no run", responses=answers(shapes.SkipList, 404))
+@router.get("/{job}/skips", summary="Instants that got no run", responses=responses(shapes.SkipList, 404))
 async def list_skips(
     control: ControlDep, user: Viewer, job: JobRef, limit: Limit = 50, cursor: Cursor = None
 ) -> Response:
     """Instants of a job that got no run, with the reason, newest first."""
     del user
-    return page_response(await control.history.skips(job, limit, cursor), render.skip)
+    return page_response(await control.history.skips(job, limit, cursor), partial(answer, Skip))
 
 
-@router.get("/{job}/versions", summary="The history of a job's definition", responses=answers(shapes.VersionList, 404))
+@router.get(
+    "/{job}/versions", summary="The history of a job's definition", responses=responses(shapes.VersionList, 404)
+)
 async def list_versions(
     control: ControlDep, user: Viewer, job: JobRef, limit: Limit = 50, cursor: Cursor = None
 ) -> Response:
@@ -333,7 +338,9 @@ async def list_versions(
     return page_response(found, lambda view: render.listed_version(view, job))
 
 
-@router.get("/{job}/versions/{version}", summary="Get a version of a job", responses=answers(shapes.VersionAnswer, 404))
+@router.get(
+    "/{job}/versions/{version}", summary="Get a version of a job", responses=responses(shapes.VersionAnswer, 404)
+)
 async def get_version(control: ControlDep, user: Viewer, job: JobRef, version: VersionNumber) -> Response:
     """One definition the job has had, with who changed it and when."""
     del user
@@ -342,11 +349,11 @@ async def get_version(control: ControlDep, user: Viewer, job: JobRef, version: V
 
 async def _defined(control: Control, defined: Defined) -> Response:
     view = defined.view
-    body = {
-        **render.job(view),
-        "warnings": render.warnings(await control.history.warnings(view.job.definition)),
-        "generated_secret": None if defined.secret is None else defined.secret.reveal(),
-    }
+    body = render.job(
+        view,
+        warnings=render.warnings(await control.history.warnings(view.job.definition)),
+        generated_secret=None if defined.secret is None else defined.secret.reveal(),
+    )
     headers = _etag(view.job.version)
     if defined.is_new:
         headers["Location"] = f"/api/v1/jobs/{view.job.id}"
@@ -357,9 +364,10 @@ async def _defined(control: Control, defined: Defined) -> Response:
 async def _show(control: Control, intended: Intended) -> Response:
     """What a change would do: the next ten instants before and after, and what may surprise."""
     now = control.now()
-    before = [] if intended.before is None else next_instants(intended.before, now, _SHOWN)
+    before = [] if intended.before is None else await instants_to_come(intended.before, now, _SHOWN)
+    after = await instants_to_come(intended.after, now, _SHOWN)
     warned = render.warnings(await control.history.warnings(intended.after))
-    return JSONResponse(render.intention(intended, before, next_instants(intended.after, now, _SHOWN), warned))
+    return JSONResponse(render.intention(intended, before, after, warned))
 
 
 def _etag(version: int) -> dict[str, str]:

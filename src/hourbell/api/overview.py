@@ -7,12 +7,15 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from starlette.responses import JSONResponse, Response
 
+from hourbell.answers import server
 from hourbell.api import bodies, render, shapes
-from hourbell.api.documented import answers, takes
+from hourbell.api.documented import responses, takes
 from hourbell.api.idempotency import IdempotentRoute, TellsSecret
 from hourbell.api.pages import page_response
+from hourbell.api.render import answer
 from hourbell.api.users import Admin, ControlDep, JsonBody, Viewer, read
 from hourbell.api.values import AuditId, Bucket, Cursor, Instant, Limit
+from hourbell.control.calculations import calculate
 from hourbell.core.field_errors import BodyError, FieldError
 from hourbell.core.preview import preview
 from hourbell.core.schedule import Schedule, ScheduleError
@@ -27,7 +30,7 @@ _MOST_BUCKETS = 744  # a month of hours
 @router.post(
     "/preview",
     summary="See what a schedule does",
-    responses=answers(shapes.PreviewAnswer, has_body=True),
+    responses=responses(shapes.PreviewAnswer, has_body=True),
     openapi_extra=takes(bodies.PreviewBody),
 )
 async def preview_schedule(control: ControlDep, user: Viewer, body: JsonBody) -> Response:
@@ -38,10 +41,11 @@ async def preview_schedule(control: ControlDep, user: Viewer, body: JsonBody) ->
         schedule = Schedule.parse(given.schedule, given.timezone, given.dst, given.name)
     except ScheduleError as error:
         raise BodyError(list(schedule_errors(error))) from None
-    return JSONResponse(preview(schedule, given.after or control.now(), given.count))
+    shown = await calculate(given.schedule, preview, schedule, given.after or control.now(), given.count)
+    return JSONResponse(shown)
 
 
-@router.get("/explain", summary="What became of an instant", responses=answers(shapes.ExplainAnswer, 404))
+@router.get("/explain", summary="What became of an instant", responses=responses(shapes.ExplainAnswer, 404))
 async def explain_instant(
     control: ControlDep,
     user: Viewer,
@@ -51,18 +55,10 @@ async def explain_instant(
     """Whether an instant ran, was skipped, waits or is none of the job's, in one sentence and as data."""
     del user
     found = await control.history.explain(job, at)
-    return JSONResponse(
-        {
-            "job": job,
-            "at": render.time(at),
-            "verdict": found.verdict.value,
-            "sentence": found.sentence,
-            "data": found.data,
-        }
-    )
+    return JSONResponse(answer(server.Explanation, found, job=job, at=render.time(at)))
 
 
-@router.get("/forecast", summary="Planned fires to come", responses=answers(shapes.ForecastAnswer))
+@router.get("/forecast", summary="Planned fires to come", responses=responses(shapes.ForecastAnswer))
 async def get_forecast(
     control: ControlDep,
     user: Viewer,
@@ -74,15 +70,14 @@ async def get_forecast(
     del user
     found = await control.history.forecast(start or control.now(), bucket, buckets)
     items = [
-        {"at": render.time(found.start + index * found.bucket), "count": count}
+        answer(server.Bucket, at=render.time(found.start + index * found.bucket), count=count)
         for index, count in enumerate(found.counts)
     ]
-    return JSONResponse(
-        {"bucket_seconds": found.bucket.total_seconds(), "buckets": items, "jobs_left_out": found.jobs_left_out}
-    )
+    seconds = found.bucket.total_seconds()
+    return JSONResponse(answer(server.Forecast, found, bucket_seconds=seconds, buckets=items))
 
 
-@router.get("/stats", summary="How many there are of what", responses=answers(shapes.OverviewAnswer))
+@router.get("/stats", summary="How many there are of what", responses=responses(shapes.OverviewAnswer))
 async def get_overview(control: ControlDep, user: Viewer, since: Instant | None = None) -> Response:
     """Jobs, waiting and running runs, dead letters, and how runs ended since a time: by default of the last day.
 
@@ -92,22 +87,11 @@ async def get_overview(control: ControlDep, user: Viewer, since: Instant | None 
     start = since or control.now() - _DAY
     found = await control.history.overview(start)
     conflicts = await control.history.conflicts()
-    return JSONResponse(
-        {
-            "since": render.time(start),
-            "jobs": found.jobs,
-            "paused": found.paused,
-            "in_error": found.in_error,
-            "waiting": found.waiting,
-            "running": found.running,
-            "dead_letters": found.dead_letters,
-            "ended": render.counts(found.ended),
-            "conflicts": [render.conflict(each) for each in conflicts],
-        }
-    )
+    shown = [answer(server.JobConflict, each) for each in conflicts]
+    return JSONResponse(answer(server.Overview, found, since=render.time(start), conflicts=shown))
 
 
-@router.get("/nodes", summary="The nodes", responses=answers(shapes.NodeList))
+@router.get("/nodes", summary="The nodes", responses=responses(shapes.NodeList))
 async def list_nodes(control: ControlDep, user: Viewer) -> Response:
     """Every engine process, with what it can run and how many runs it holds.
 
@@ -118,7 +102,7 @@ async def list_nodes(control: ControlDep, user: Viewer) -> Response:
     return JSONResponse({"items": [render.node(each.node, is_stale=each.is_stale) for each in found]})
 
 
-@router.get("/audit", summary="Who changed what", responses=answers(shapes.AuditList))
+@router.get("/audit", summary="Who changed what", responses=responses(shapes.AuditList))
 async def list_audit(
     control: ControlDep,
     user: Admin,
@@ -131,25 +115,25 @@ async def list_audit(
     return page_response(await control.history.audit(limit, cursor, subject), render.listed_audit)
 
 
-@router.get("/audit/{entry}", summary="Get an entry of the audit", responses=answers(shapes.AuditAnswer, 404))
+@router.get("/audit/{entry}", summary="Get an entry of the audit", responses=responses(shapes.AuditAnswer, 404))
 async def get_audit_entry(control: ControlDep, user: Admin, entry: AuditId) -> Response:
     """One change, with how it was before and after."""
     del user
     return JSONResponse(render.audit(await control.history.audit_entry(entry)))
 
 
-@router.get("/tokens", summary="List tokens", responses=answers(shapes.TokenList))
+@router.get("/tokens", summary="List tokens", responses=responses(shapes.TokenList))
 async def list_tokens(control: ControlDep, user: Admin) -> Response:
     """Every token, also those that expired or were revoked. The tokens themselves are kept nowhere."""
     del user
-    return JSONResponse({"items": [render.token(token) for token in await control.access.list()]})
+    return JSONResponse({"items": [answer(server.Token, each) for each in await control.access.list()]})
 
 
 @router.post(
     "/tokens",
     summary="Make a token",
     status_code=201,
-    responses=answers(shapes.TokenMade, 409, status=201, has_body=True),
+    responses=responses(shapes.TokenMade, 409, status=201, has_body=True),
     openapi_extra=takes(bodies.TokenBody),
 )
 async def create_token(control: ControlDep, user: Admin, body: JsonBody) -> Response:
@@ -162,10 +146,10 @@ async def create_token(control: ControlDep, user: Admin, body: JsonBody) -> Resp
         )
     except ValueError as error:
         raise BodyError([FieldError("/expires_in", str(error))]) from None
-    return TellsSecret({**render.token(token), "token": text.reveal()}, 201)
+    return TellsSecret(answer(server.Token, token, token=text.reveal()), 201)
 
 
-@router.delete("/tokens/{token}", summary="Revoke a token", status_code=204, responses=answers(None, 404, status=204))
+@router.delete("/tokens/{token}", summary="Revoke a token", status_code=204, responses=responses(None, 404, status=204))
 async def revoke_token(control: ControlDep, user: Admin, token: UUID) -> Response:
     """End a token: at once on this node, within five seconds on the others."""
     await control.access.revoke(token, user.name, request=user.request)

@@ -7,25 +7,28 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import JSONResponse, Response
 
+from hourbell.answers import runs
+from hourbell.answers.runs import Cancelled, Done, Refused, Replayed
 from hourbell.api import bodies, render, shapes
-from hourbell.api.documented import answers, takes
+from hourbell.api.documented import responses, takes
 from hourbell.api.idempotency import IdempotentRoute
 from hourbell.api.pages import page_response
+from hourbell.api.render import answer
 from hourbell.api.users import ControlDep, JsonBody, Operator, Viewer, limited_trigger, read
 from hourbell.api.values import Cursor, Instant, Limit, Subject
 from hourbell.control.control import Control
 from hourbell.control.pages import Page
 from hourbell.control.runs import BulkAction, BulkResult, RunFilter
 from hourbell.control.user import User
+from hourbell.control.values import RunView
 from hourbell.core.states import RunState
-from hourbell.store.lists import RunView
 
 router = APIRouter(route_class=IdempotentRoute)
 
 DryRun = Annotated[bool, Query(description="Answer with how many match, and do nothing.")]
 
 
-@router.get("", summary="List runs", responses=answers(shapes.RunList, 404))
+@router.get("", summary="List runs", responses=responses(shapes.RunList, 404))
 async def list_runs(
     control: ControlDep,
     user: Viewer,
@@ -46,7 +49,7 @@ async def list_runs(
     return await _page(control, await control.runs.page(wanted, limit, cursor))
 
 
-@router.get("/late", summary="Runs that began late", responses=answers(shapes.RunList))
+@router.get("/late", summary="Runs that began late", responses=responses(shapes.RunList))
 async def list_late(control: ControlDep, user: Viewer, limit: Limit = 100, cursor: Cursor = None) -> Response:
     """Runs that ended and began later than their job's `late_after`, worst first, as long as they are kept.
 
@@ -56,14 +59,14 @@ async def list_late(control: ControlDep, user: Viewer, limit: Limit = 100, curso
     return page_response(await control.history.late(limit, cursor), render.listed_run)
 
 
-@router.get("/stuck", summary="Runs that wait for long", responses=answers(shapes.RunList))
+@router.get("/stuck", summary="Runs that wait for long", responses=responses(shapes.RunList))
 async def list_stuck(control: ControlDep, user: Viewer, limit: Limit = 100, cursor: Cursor = None) -> Response:
     """Runs that still wait an hour after they were planned and ready."""
     del user
     return await _page(control, await control.history.stuck(limit, cursor))
 
 
-@router.get("/orphans", summary="Runs that nobody has tried", responses=answers(shapes.RunList))
+@router.get("/orphans", summary="Runs that nobody has tried", responses=responses(shapes.RunList))
 async def list_orphans(control: ControlDep, user: Viewer, limit: Limit = 100, cursor: Cursor = None) -> Response:
     """Runs without a single attempt a quarter of an hour after they were planned and ready."""
     del user
@@ -73,7 +76,7 @@ async def list_orphans(control: ControlDep, user: Viewer, limit: Limit = 100, cu
 @router.post(
     "/replay",
     summary="Replay all failed runs that match",
-    responses=answers(shapes.BulkAnswer, 404, 409, has_body=True),
+    responses=responses(shapes.BulkAnswer, 404, 409, has_body=True),
     openapi_extra=takes(bodies.ReplayAllBody),
 )
 async def replay_runs(control: ControlDep, user: Operator, body: JsonBody, dry_run: DryRun = False) -> Response:
@@ -85,7 +88,7 @@ async def replay_runs(control: ControlDep, user: Operator, body: JsonBody, dry_r
 @router.post(
     "/cancel",
     summary="Cancel all runs that match",
-    responses=answers(shapes.BulkAnswer, 404, 409, has_body=True),
+    responses=responses(shapes.BulkAnswer, 404, 409, has_body=True),
     openapi_extra=takes(bodies.RunFilterBody),
 )
 async def cancel_runs(control: ControlDep, user: Operator, body: JsonBody, dry_run: DryRun = False) -> Response:
@@ -96,7 +99,7 @@ async def cancel_runs(control: ControlDep, user: Operator, body: JsonBody, dry_r
 @router.post(
     "/discard",
     summary="Discard all failed runs that match",
-    responses=answers(shapes.BulkAnswer, 404, 409, has_body=True),
+    responses=responses(shapes.BulkAnswer, 404, 409, has_body=True),
     openapi_extra=takes(bodies.RunFilterBody),
 )
 async def discard_runs(control: ControlDep, user: Operator, body: JsonBody, dry_run: DryRun = False) -> Response:
@@ -104,7 +107,7 @@ async def discard_runs(control: ControlDep, user: Operator, body: JsonBody, dry_
     return await _all(control, BulkAction.DISCARD, read(bodies.RunFilterBody, body), user, dry_run=dry_run)
 
 
-@router.get("/{run}", summary="Get a run", responses=answers(shapes.RunDetail, 404))
+@router.get("/{run}", summary="Get a run", responses=responses(shapes.RunDetail, 404))
 async def get_run(control: ControlDep, user: Viewer, run: UUID) -> Response:
     """A run with its attempts."""
     del user
@@ -118,22 +121,22 @@ async def get_run(control: ControlDep, user: Viewer, run: UUID) -> Response:
     summary="Replay a run",
     status_code=201,
     dependencies=[Depends(limited_trigger)],
-    responses=answers(shapes.Replayed, 404, 409, status=201),
+    responses=responses(shapes.Replayed, 404, 409, status=201),
 )
 async def replay_run(control: ControlDep, user: Operator, run: UUID) -> Response:
     """Run again what has ended or waits: a new run with its payload and the job's target as it is now."""
     new_id = await control.runs.replay(run, user)
-    return JSONResponse({"run_id": str(new_id), "replay_of": str(run)}, 201)
+    return JSONResponse(answer(Replayed, run_id=str(new_id), replay_of=str(run)), 201)
 
 
-@router.post("/{run}/cancel", summary="Cancel a run", responses=answers(shapes.Cancelled, 404, 409))
+@router.post("/{run}/cancel", summary="Cancel a run", responses=responses(shapes.Cancelled, 404, 409))
 async def cancel_run(control: ControlDep, user: Operator, run: UUID) -> Response:
     """Cancel a run that waits, or ask the node that runs it to stop it."""
-    return JSONResponse({"run_id": str(run), "ended": await control.runs.cancel(run, user)})
+    return JSONResponse(answer(Cancelled, run_id=str(run), ended=await control.runs.cancel(run, user)))
 
 
 @router.post(
-    "/{run}/discard", summary="Discard a failed run", status_code=204, responses=answers(None, 404, 409, status=204)
+    "/{run}/discard", summary="Discard a failed run", status_code=204, responses=responses(None, 404, 409, status=204)
 )
 async def discard_run(control: ControlDep, user: Operator, run: UUID) -> Response:
     """Take a failed run off the dead letters. Its history stays."""
@@ -169,10 +172,6 @@ async def _all(
 
 
 def _bulk(result: BulkResult, matched: int, *, dry_run: bool) -> dict[str, object]:
-    return {
-        "dry_run": dry_run,
-        "matched": matched,
-        "has_more": result.has_more,
-        "done": [{"run_id": str(run), "new_run_id": None if new is None else str(new)} for run, new in result.done],
-        "refused": [{"run_id": str(run), "message": message} for run, message in result.refused],
-    }
+    done = [answer(Done, run_id=str(run), new_run_id=None if new is None else str(new)) for run, new in result.done]
+    refused = [answer(Refused, run_id=str(run), message=message) for run, message in result.refused]
+    return answer(runs.BulkResult, result, dry_run=dry_run, matched=matched, done=done, refused=refused)

@@ -1,48 +1,41 @@
 """Sessions of the page: a token is exchanged for a cookie that no script can read, and that only our page can use."""
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Depends
-from pydantic import BaseModel
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
+from hourbell.answers.server import Identity
 from hourbell.api.access import CallerDep, door_of, ends_at, ip_of, log_refusal, not_authenticated, session_of
 from hourbell.api.bodies import SessionBody
 from hourbell.api.cross_site import is_from_another_site
-from hourbell.api.documented import answers, takes
+from hourbell.api.documented import responses, takes
 from hourbell.api.idempotency import asked
 from hourbell.api.json_body import json_body
 from hourbell.api.limits import place_of, too_many
 from hourbell.api.problems import Problem
+from hourbell.api.render import answer, time
 from hourbell.api.session_cookie import COOKIE, LASTS
-from hourbell.core.roles import Role
-from hourbell.store.actor import Request as StoreRequest
+from hourbell.api.shapes import schema
+from hourbell.control.values import Request as ActorRequest
 
 login = APIRouter(tags=["session"])
 router = APIRouter(tags=["session"])
 
 
-class SessionAnswer(BaseModel):
-    """Who calls. A session has a CSRF token, which the page sends as X-CSRF-Token with each change."""
-
-    kind: Literal["session", "token", "open"]
-    name: str
-    role: Role
-    expires_at: datetime | None
-    csrf_token: str | None = None
+SessionAnswer = schema("SessionAnswer", Identity, optional=["csrf_token"], others="ignore")
 
 
 @login.post(
     "/session",
     operation_id="create_session",
     summary="Begin a session",
-    responses=answers(None, has_body=True),
+    responses=responses(SessionAnswer, has_body=True),
     openapi_extra=takes(SessionBody),
 )
-async def create_session(request: Request, response: Response) -> SessionAnswer:
+async def create_session(request: Request) -> Response:
     """Exchange a token for a session of 12 hours, or until the token ends. Any wrong token is answered the same."""
     if is_from_another_site(request):
         raise Problem(403, "cross_site", "A session begins on our own page.")
@@ -59,27 +52,19 @@ async def create_session(request: Request, response: Response) -> SessionAnswer:
     door.logins.succeeded(place)
     value, session = door.cookies.issue(token.id)
     seconds = int(LASTS.total_seconds())
+    ends = time(ends_at(session, token))
+    response = JSONResponse(answer(Identity, token, kind="session", expires_at=ends, csrf_token=session.csrf_token))
     response.set_cookie(COOKIE, value, max_age=seconds, path="/", secure=True, httponly=True, samesite="lax")
-    return SessionAnswer(
-        kind="session",
-        name=token.name,
-        role=token.role,
-        expires_at=ends_at(session, token),
-        csrf_token=session.csrf_token,
-    )
+    return response
 
 
-@router.get("/session", operation_id="get_session", summary="Who am I", responses=answers(None))
-async def get_session(request: Request, caller: CallerDep) -> SessionAnswer:
+@router.get("/session", operation_id="get_session", summary="Who am I", responses=responses(SessionAnswer))
+async def get_session(request: Request, caller: CallerDep) -> Response:
     """Tell who calls, with which role and until when: by a session, by a token, or on a server without tokens."""
     session = session_of(request) if caller.is_session else None
-    return SessionAnswer(
-        kind="session" if session else "token" if caller.token_id else "open",
-        name=caller.name,
-        role=caller.role,
-        expires_at=caller.expires_at,
-        csrf_token=session.csrf_token if session else None,
-    )
+    kind = "session" if session else "token" if caller.token_id else "open"
+    csrf_token = session.csrf_token if session else None
+    return JSONResponse(answer(Identity, caller, kind=kind, csrf_token=csrf_token))
 
 
 @router.delete(
@@ -87,10 +72,10 @@ async def get_session(request: Request, caller: CallerDep) -> SessionAnswer:
     operation_id="delete_session",
     summary="End the session",
     status_code=204,
-    responses=answers(None, status=204),
+    responses=responses(None, status=204),
 )
 async def delete_session(
-    request: Request, caller: CallerDep, call: Annotated[StoreRequest, Depends(asked)]
+    request: Request, caller: CallerDep, call: Annotated[ActorRequest, Depends(asked)]
 ) -> Response:
     """End the session at once, wherever its cookie was copied to. To end every session of a token, revoke it."""
     session = session_of(request) if caller.is_session else None

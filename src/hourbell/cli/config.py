@@ -101,19 +101,19 @@ def _of_the_node(environment: Mapping[str, str], folder: Path) -> list[Shown]:
 
 def _of_the_client(environment: Mapping[str, str]) -> list[Shown]:
     """Where the command line finds the server, and whether it has a token."""
-    from hourbell.client.where import DEFAULT_URL, TOKEN, TOKEN_FILE, URL, find
+    from hourbell.client.server_address import DEFAULT_URL, TOKEN, TOKEN_FILE, URL, find_server
 
     url = environment.get(URL)
     fault = None
     try:
-        find(url, "none")
+        find_server(url, "none")
     except ValueError as error:
         fault = str(error)
     shown_url = Shown("url", URL, masked(url or DEFAULT_URL), URL if url else DEFAULT, fault)
     fault, value = None, None
     origin = next((name for name in (TOKEN, TOKEN_FILE) if environment.get(name)), DEFAULT)
     try:
-        value = _MASK if find(DEFAULT_URL, None, environment).token else None
+        value = _MASK if find_server(DEFAULT_URL, None, environment).token else None
     except ValueError as error:
         fault = str(error)
     return [shown_url, Shown("token", TOKEN, value, origin, fault)]

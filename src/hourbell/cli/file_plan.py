@@ -19,6 +19,7 @@ from hourbell.core.jobs_file_format import format_of_name, format_of_text
 
 if TYPE_CHECKING:
     from hourbell.client import Client, FieldError, Plan
+    from hourbell.client.jobs import ApplyOptions
     from hourbell.core.job import Definition
 
 Function = Callable[..., None]
@@ -46,7 +47,7 @@ class FilePlan:
 
     def ask(self, client: "Client") -> "Plan":
         """What applying it would change. Nothing is changed."""
-        plan = self._send(client, expect=None, dry_run=True)
+        plan = self._send(client)
         # A header that could not be looked up is in the file, whatever the server makes of its absence.
         untrue = {_kept_header(name) for job in self.file.jobs for name in job.unresolved_headers}
         jobs = (replace(job, notes=tuple(note for note in job.notes if note not in untrue)) for job in plan.jobs)
@@ -54,21 +55,23 @@ class FilePlan:
 
     def apply(self, client: "Client", expect: str) -> "Plan":
         """Do all of it, or nothing if it would no longer do what the plan of that state said."""
-        return self._send(client, expect=expect, dry_run=False)
+        return self._send(client, expect)
 
-    def _send(self, client: "Client", *, expect: str | None, dry_run: bool) -> "Plan":
+    def _send(self, client: "Client", expect: str | None = None) -> "Plan":
+        """Apply the plan of that state, or without one ask for it."""
         from hourbell.client import ApiError
 
+        jobs = [job.as_body() for job in self.file.jobs]
+        options: ApplyOptions = {
+            "source": self.source,
+            "prune": self.prune,
+            "take_over": self.take_over,
+            "drop_secrets": self.drop_secrets,
+        }
         try:
-            return client.jobs.apply(
-                [job.as_body() for job in self.file.jobs],
-                source=self.source,
-                prune=self.prune,
-                take_over=self.take_over,
-                drop_secrets=self.drop_secrets,
-                expect=expect,
-                dry_run=dry_run,
-            )
+            if expect is None:
+                return client.jobs.preview_apply(jobs, **options)
+            return client.jobs.apply(jobs, expect=expect, **options)
         except ApiError as error:
             if error.code == "plan_outdated":
                 again = "look at the new plan: run it again"
@@ -80,7 +83,7 @@ class FilePlan:
             if not error.errors:
                 raise
             what = error.detail.replace("; see errors.", ".")
-            if dry_run:
+            if expect is None:
                 what = what.replace(", so nothing was changed", "")
             complain(what, *map(self._place, error.errors))
             sys.exit(exit_code(error))

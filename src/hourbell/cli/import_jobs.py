@@ -7,7 +7,7 @@ import stat
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -64,20 +64,23 @@ def jobs(
     """
     if file.isatty():
         raise click.UsageError("Name a file, or pipe lines of JSON.")
-    how = {"source_label": source, "managed_by": managed_by, "prune": prune}
+    how = {"source": source or "", "managed_by": managed_by, "prune": prune}
     how |= {"take_over": take_over, "drop_secrets": drop_secrets}
     is_asked = prune and not dry_run and not yes
     with _readable_twice(file) if is_asked else file as lines:
         if is_asked:
-            _confirm_pruning(_sent(client, lines, "looking", **how, dry_run=True))
+            _confirm_pruning(_sent(client.jobs.preview_import, lines, "looking", **how))
             lines.seek(0)
-        _show(_sent(client, lines, "importing", **how, dry_run=dry_run), output, is_dry=dry_run)
+        send = client.jobs.preview_import if dry_run else client.jobs.import_jobs
+        _show(_sent(send, lines, "importing", **how), output, is_dry=dry_run)
 
 
-def _sent(client: "Client", lines: IO[bytes], what: str, **how: Any) -> "Iterator[ImportResult]":
+def _sent(
+    send: "Callable[..., Iterator[ImportResult]]", lines: IO[bytes], what: str, **how: Any
+) -> "Iterator[ImportResult]":
     """The results. The server answers when it has the last line, so what is sent is what takes time."""
     with Progress(what, _size(lines), "bytes") as progress:
-        results = client.jobs.import_jobs(_counted(lines, progress), **how)
+        results = send(_counted(lines, progress), **how)
         first = list(itertools.islice(results, 1))
     yield from first
     yield from results

@@ -16,6 +16,7 @@ from hourbell.cli.views import intention_lines, job_lines, job_view
 
 if TYPE_CHECKING:
     from hourbell.client import Client, Intention, Job
+    from hourbell.client.jobs import EditOptions
 
 
 @click.group(
@@ -134,9 +135,11 @@ def create(
         body["target"] = {**body["target"], "secret": given_secret(secret)}
     if paused:
         body["enabled"] = False
-    made: Any = (
-        client.jobs.replace(name, body, dry_run=dry_run) if replace else client.jobs.create(body, dry_run=dry_run)
-    )
+    made: Job | Intention
+    if dry_run:
+        made = client.jobs.preview_replace(name, body) if replace else client.jobs.preview_create(body)
+    else:
+        made = client.jobs.replace(name, body) if replace else client.jobs.create(body)
     _show(made, output, "UTC")
 
 
@@ -183,15 +186,13 @@ def edit(
     if not changes and not take_over:
         raise click.UsageError("Say what to change, as in --schedule '0 4 * * *'.")
     old = client.jobs.get(job)
-    changed: Any = client.jobs.replace(
-        old.id,
-        redefined(old.raw, changes, has_whole_target=given.get("target") is not None),
-        expect_version=None if dry_run else old.version,
-        take_over=take_over,
-        drop_backlog=drop_backlog,
-        drop_secrets=drop_secrets,
-        dry_run=dry_run,
-    )
+    body = redefined(old.raw, changes, has_whole_target=given.get("target") is not None)
+    options: EditOptions = {"take_over": take_over, "drop_backlog": drop_backlog, "drop_secrets": drop_secrets}
+    changed: Job | Intention
+    if dry_run:
+        changed = client.jobs.preview_replace(old.id, body, **options)
+    else:
+        changed = client.jobs.replace(old.id, body, expect_version=old.version, **options)
     _show(changed, output, "UTC")
 
 

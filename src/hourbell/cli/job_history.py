@@ -52,9 +52,10 @@ def backfill(
     assert last is not None
     click.echo(f"from {told(first, zone)} to {told(last, zone)}", err=True)
     with Progress("looking for instants" if dry_run else "making runs"):
-        made = client.jobs.backfill(
-            job, first, last, per_minute=per_minute, include_pruned=include_pruned, dry_run=dry_run
-        )
+        if dry_run:
+            made = client.jobs.preview_backfill(job, first, last, include_pruned=include_pruned)
+        else:
+            made = client.jobs.backfill(job, first, last, per_minute=per_minute, include_pruned=include_pruned)
     if output.is_quiet or output.format == "name":
         for run in made.runs:
             click.echo(run)

@@ -33,13 +33,11 @@ class Runs:
     yes: bool
     dry_run: bool
 
-    def act(
-        self, client: "Client", verb: str, one: Callable[[UUID], Any], all_: Callable[..., "BulkResult"], as_json: bool
-    ) -> int:
-        """Do it; the exit code is that of the first refusal."""
+    def act(self, client: "Client", verb: str, as_json: bool, **options: Any) -> int:
+        """Replay, cancel or discard them; the exit code is that of the first refusal."""
         if self.ids:
-            return _each(client, self.ids, one, as_json)
-        counted = all_(**self.filter, dry_run=True)
+            return _each(client, self.ids, getattr(client.runs, verb), as_json)
+        counted: BulkResult = getattr(client.runs, f"preview_{verb}_all")(**self.filter)
         if self.dry_run and as_json:
             click.echo(json_text(counted.raw))
         if not counted.matched:
@@ -52,7 +50,8 @@ class Runs:
             return 0
         confirm(f"{verb} {count}", yes=self.yes)
         status = 0
-        for result in _until_done(lambda: all_(**self.filter)):
+        act_on_all = functools.partial(getattr(client.runs, f"{verb}_all"), **self.filter, **options)
+        for result in _until_done(act_on_all):
             if as_json:
                 click.echo(json_text(result.raw))
             for done in () if as_json else result.done:
@@ -122,8 +121,7 @@ def runs_options(function: Function) -> Function:
 @runs_options
 def replay(client: "Client", runs: Runs, per_minute: int | None, as_json: bool) -> None:
     """Run again what failed, with its payload and the job's target as it is now. Prints the new runs."""
-    all_ = functools.partial(client.runs.replay_all, per_minute=per_minute)
-    sys.exit(runs.act(client, "replay", client.runs.replay, all_, as_json))
+    sys.exit(runs.act(client, "replay", as_json, per_minute=per_minute))
 
 
 @click.command(
@@ -137,7 +135,7 @@ def replay(client: "Client", runs: Runs, per_minute: int | None, as_json: bool) 
 @runs_options
 def cancel(client: "Client", runs: Runs, as_json: bool) -> None:
     """Cancel runs that wait, and ask the nodes of running ones to stop them. Prints their ids."""
-    sys.exit(runs.act(client, "cancel", client.runs.cancel, client.runs.cancel_all, as_json))
+    sys.exit(runs.act(client, "cancel", as_json))
 
 
 @click.command(
@@ -151,7 +149,7 @@ def cancel(client: "Client", runs: Runs, as_json: bool) -> None:
 @runs_options
 def discard(client: "Client", runs: Runs, as_json: bool) -> None:
     """Take failed runs off the dead letters. Their history stays. Prints their ids."""
-    sys.exit(runs.act(client, "discard", client.runs.discard, client.runs.discard_all, as_json))
+    sys.exit(runs.act(client, "discard", as_json))
 
 
 COMMANDS = (replay, cancel, discard)

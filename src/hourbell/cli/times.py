@@ -11,7 +11,7 @@ from typing import Literal
 from hourbell.core.preview import format_offset, rfc3339
 from hourbell.core.schedule import Schedule, ScheduleError
 from hourbell.core.schedule.calendar import FIRST_YEAR, LAST_YEAR
-from hourbell.core.schedule.zones import local_time_at
+from hourbell.core.schedule.zones import local_time_at, zone_names
 from hourbell.core.values import SECOND, InvalidValue, OutOfRange, parse_instant, read_duration, read_instant
 
 Direction = Literal["ago", "ahead"]
@@ -61,12 +61,12 @@ def parse_length(text: str) -> timedelta:
 
 
 def shown(instant: datetime | None, timezone: str) -> str:
-    """What the clock on the wall of the zone reads; the zone is named beside it."""
+    """What the clock on the wall of the zone reads; the zone is named beside it. One that is not known here is UTC."""
     if instant is None:
         return ""
     if timezone == "UTC":
         return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
-    reading, offset, _ = local_time_at(timezone, instant)
+    reading, offset, _ = local_time_at(timezone if timezone in zone_names() else "UTC", instant)
     return f"{reading:%Y-%m-%d %H:%M:%S} {format_offset(offset)}"
 
 

@@ -1,23 +1,6 @@
 """A typed client of the REST API: `AsyncClient`, and `Client` for programs without an event loop."""
 
-from hourbell.client.client import AsyncClient
-from hourbell.client.errors import (
-    ApiError,
-    ClientError,
-    Conflict,
-    FieldError,
-    Invalid,
-    NotAllowed,
-    NotAuthenticated,
-    NotFound,
-    ServerOutOfReach,
-    TooManyRequests,
-    Unavailable,
-    UnexpectedAnswer,
-    VersionMismatch,
-)
-from hourbell.client.front import BlockingPages
-from hourbell.client.job_answers import (
+from hourbell.answers.jobs import (
     Backfill,
     DeletedJob,
     FieldChange,
@@ -26,6 +9,7 @@ from hourbell.client.job_answers import (
     Job,
     KeptSecret,
     LineError,
+    Omitted,
     Paused,
     Plan,
     PlannedJob,
@@ -37,10 +21,7 @@ from hourbell.client.job_answers import (
     Version,
     Warned,
 )
-from hourbell.client.pages import Page, Pages
-from hourbell.client.reading import Omitted
-from hourbell.client.retries import Retries
-from hourbell.client.run_answers import (
+from hourbell.answers.runs import (
     Attempt,
     BulkResult,
     Cancelled,
@@ -52,7 +33,7 @@ from hourbell.client.run_answers import (
     RunProgress,
     Triggered,
 )
-from hourbell.client.server_answers import (
+from hourbell.answers.server import (
     AuditEntry,
     Bucket,
     Change,
@@ -69,7 +50,26 @@ from hourbell.client.server_answers import (
     Readiness,
     Token,
 )
+from hourbell.client.client import AsyncClient
+from hourbell.client.errors import (
+    ApiError,
+    ClientError,
+    Conflict,
+    FieldError,
+    Invalid,
+    NotAllowed,
+    NotAuthenticated,
+    NotFound,
+    ServerOutOfReach,
+    TooManyRequests,
+    Unavailable,
+    UnexpectedAnswer,
+    VersionMismatch,
+)
+from hourbell.client.pages import Page, Pages
+from hourbell.client.retries import Retries
 from hourbell.client.sync import Client
+from hourbell.client.sync_facade import BlockingPages
 
 __all__ = [
     "ApiError",

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, in which the sync front runs the async client.
+"""An event loop in a thread of its own, in which the sync client runs the async one.
 
 It serves any number of threads, and also one that runs an event loop itself. The thread starts with the first call.
 """

@@ -1,6 +1,5 @@
 """The async client: one connection pool to one server, with the names that control has."""
 
-import json
 import ssl
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
@@ -8,15 +7,8 @@ from types import TracebackType
 from typing import Self
 from uuid import UUID
 
-from hourbell.client import events
-from hourbell.client.caller import API, Caller
-from hourbell.client.errors import error_of
-from hourbell.client.jobs import Jobs
-from hourbell.client.pages import Page, Pages
-from hourbell.client.reading import Json
-from hourbell.client.retries import Retries
-from hourbell.client.runs import Runs
-from hourbell.client.server_answers import (
+from hourbell.answers.base import Json
+from hourbell.answers.server import (
     AuditEntry,
     Change,
     Explanation,
@@ -28,9 +20,17 @@ from hourbell.client.server_answers import (
     Preview,
     Readiness,
 )
+from hourbell.client import events
+from hourbell.client.api_client import API, ApiClient
+from hourbell.client.errors import error_of, parse_json
+from hourbell.client.http_session import HttpSession, Request
+from hourbell.client.jobs import Jobs
+from hourbell.client.pages import Page, Pages
+from hourbell.client.reading import read
+from hourbell.client.retries import Retries
+from hourbell.client.runs import Runs
+from hourbell.client.server_address import find_server
 from hourbell.client.tokens import Tokens
-from hourbell.client.where import find
-from hourbell.client.wire import Request, Wire
 
 
 class AsyncClient:
@@ -50,15 +50,15 @@ class AsyncClient:
         tls: ssl.SSLContext | None = None,
         use_proxies: bool = False,
     ) -> None:
-        self._wire = Wire(find(url, token), timeout=timeout, tls=tls, use_proxies=use_proxies)
-        self._caller = Caller(self._wire, retries or Retries())
-        self.jobs = Jobs(self._caller)
-        self.runs = Runs(self._caller)
-        self.tokens = Tokens(self._caller)
+        self._session = HttpSession(find_server(url, token), timeout=timeout, tls=tls, use_proxies=use_proxies)
+        self._api = ApiClient(self._session, retries or Retries())
+        self.jobs = Jobs(self._api)
+        self.runs = Runs(self._api)
+        self.tokens = Tokens(self._api)
 
     @property
     def url(self) -> str:
-        return self._wire.where.url
+        return self._session.address.url
 
     async def __aenter__(self) -> Self:
         return self
@@ -70,7 +70,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Close its connections. It may be closed again, and used no more."""
-        await self._wire.close()
+        await self._session.close()
 
     async def preview(
         self,
@@ -84,11 +84,11 @@ class AsyncClient:
     ) -> Preview:
         """Words, the next instants and warnings for a schedule. Nothing is stored."""
         body = {"schedule": schedule, "timezone": timezone, "dst": dst, "name": name, "after": after, "count": count}
-        return Preview.of(await self._caller.post(f"{API}/preview", body))
+        return read(Preview, await self._api.post(f"{API}/preview", body))
 
     async def explain(self, job: UUID | str, at: datetime) -> Explanation:
         """Whether an instant ran, was skipped, waits or is none of the job's."""
-        return Explanation.of(await self._caller.get(f"{API}/explain", {"job": job, "at": at}))
+        return read(Explanation, await self._api.get(f"{API}/explain", {"job": job, "at": at}))
 
     async def forecast(
         self, *, start: datetime | None = None, bucket: str | timedelta | None = None, buckets: int | None = None
@@ -96,53 +96,53 @@ class AsyncClient:
         """How many runs will be planned in each span of time, if no job is changed."""
         if isinstance(bucket, timedelta):
             bucket = f"{bucket // timedelta(seconds=1)}s"
-        return Forecast.of(
-            await self._caller.get(f"{API}/forecast", {"from": start, "bucket": bucket, "buckets": buckets})
+        return read(
+            Forecast, await self._api.get(f"{API}/forecast", {"from": start, "bucket": bucket, "buckets": buckets})
         )
 
     async def overview(self, *, since: datetime | None = None) -> Overview:
         """Jobs, waiting and running runs, dead letters, and how runs ended since a time, by default of the last day."""
-        return Overview.of(await self._caller.get(f"{API}/stats", {"since": since}))
+        return read(Overview, await self._api.get(f"{API}/stats", {"since": since}))
 
     async def nodes(self) -> Page[Node]:
         """Every running engine process."""
-        return Page.of(Node, await self._caller.get(f"{API}/nodes"))
+        return Page.of(Node, await self._api.get(f"{API}/nodes"))
 
     def audit(self, *, subject: UUID | str | None = None, limit: int | None = None) -> Pages[AuditEntry]:
         """Every change with who made it, newest first. `subject` is the id of a job, a run or a token."""
-        return Pages(AuditEntry, lambda page: self._caller.get(f"{API}/audit", page), {"subject": subject}, limit)
+        return Pages(AuditEntry, lambda page: self._api.get(f"{API}/audit", page), {"subject": subject}, limit)
 
     async def audit_entry(self, entry: int) -> AuditEntry:
         """One change, with how it was before and after."""
-        return AuditEntry.of(await self._caller.get(f"{API}/audit/{entry}"))
+        return read(AuditEntry, await self._api.get(f"{API}/audit/{entry}"))
 
     async def whoami(self) -> Identity:
         """Who calls, with which role and until when."""
-        return Identity.of(await self._caller.get(f"{API}/session"))
+        return read(Identity, await self._api.get(f"{API}/session"))
 
     async def health(self) -> Health:
         """That the server answers."""
-        return Health.of(await self._caller.get("/health"))
+        return read(Health, await self._api.get("/health"))
 
     async def ready(self) -> Readiness:
         """Whether the server does its work. It is asked once, and no is an answer too."""
-        reply = await self._wire.send(Request("GET", "/health/ready"))
+        reply = await self._session.send(Request("GET", "/health/ready"))
         found = _readiness(reply.body)
         if found is None:
             raise error_of(reply.status, reply.headers, reply.body)
-        return Readiness.of(found)
+        return read(Readiness, found)
 
     def events(self) -> AsyncIterator[Change]:
         """Which jobs and runs change, as it happens, at most once a second and without an end.
 
         A lost connection is taken up again where it broke off. `is_reset` says that something may have been missed.
         """
-        return events.listen(self._caller)
+        return events.listen(self._api)
 
 
 def _readiness(body: bytes) -> Json | None:
     try:
-        found = json.loads(body)
+        found = parse_json(body)
     except ValueError:
         return None
     is_readiness = isinstance(found, dict) and found.get("status") in ("ready", "not_ready", "stopping")

@@ -1,14 +1,14 @@
 """Changes as they happen: server-sent events, taken up again where they broke off."""
 
-import json
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-from hourbell.client.batches import Batches, line_batches
-from hourbell.client.caller import API, Caller
-from hourbell.client.errors import ClientError, UnexpectedAnswer
-from hourbell.client.server_answers import Change
-from hourbell.client.wire import Request
+from hourbell.answers.server import Change
+from hourbell.client.api_client import API, ApiClient
+from hourbell.client.batches import MAX_LINE_BYTES, Batches, line_batches
+from hourbell.client.errors import ClientError, UnexpectedAnswer, parse_json
+from hourbell.client.http_session import Request
+from hourbell.client.reading import read
 
 _QUIET = 45.0  # seconds; the server says something every fifteen
 _RETRY = 2.0
@@ -21,17 +21,17 @@ class _Event(NamedTuple):
     retry: float | None
 
 
-async def listen(caller: Caller) -> AsyncIterator[Change]:
+async def listen(api: ApiClient) -> AsyncIterator[Change]:
     """Without an end. Whoever was cut off before the first event has no place to go on from, and is told to reset."""
     last_id: str | None = None
-    retry, retries = _RETRY, caller.retries
+    retry, retries = _RETRY, api.retries
     tries, out_since, has_been_cut = 0, retries.elapsed(), False
     while True:
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_id} if last_id is not None else {})
         request = Request("GET", f"{API}/events", headers=headers, may_repeat=True, quiet_seconds=_QUIET)
         asked = None
         try:
-            async with caller.wire.stream(request) as parts:
+            async with api.session.stream(request) as parts:
                 tries = 0
                 if has_been_cut and last_id is None:
                     yield Change(raw={}, is_reset=True)
@@ -56,7 +56,11 @@ async def listen(caller: Caller) -> AsyncIterator[Change]:
 async def _events(parts: AsyncIterator[bytes]) -> AsyncIterator[_Event]:
     """Events by the rules of server-sent events; what is unknown is passed over."""
     fields: dict[str, list[str]] = {}
+    size = 0
     async for line in Batches(line_batches(parts)):
+        size = size + len(line) if line else 0
+        if size > MAX_LINE_BYTES:
+            raise UnexpectedAnswer(f"The server tells an event of more than {MAX_LINE_BYTES:,} bytes.")
         name, _, value = line.decode("utf-8", "replace").partition(":")
         if line and name:
             fields.setdefault(name, []).append(value.removeprefix(" "))
@@ -72,12 +76,12 @@ async def _events(parts: AsyncIterator[bytes]) -> AsyncIterator[_Event]:
 
 def _change(event: _Event) -> Change:
     try:
-        body = json.loads(event.data)
+        body = parse_json(event.data)
     except ValueError:
         raise UnexpectedAnswer("The server tells an event that is no JSON.") from None
     if event.name == "reset":
         return Change(raw=body, is_reset=True)
-    return Change.of(body)
+    return read(Change, body)
 
 
 def _seconds(milliseconds: str) -> float | None:

@@ -1,15 +1,15 @@
 """Import: jobs go out line by line as they come, and a result comes back for each."""
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from hourbell.answers.jobs import ImportResult
+from hourbell.client.api_client import API, ApiClient, encoded, text_of
 from hourbell.client.batches import line_batches
-from hourbell.client.caller import API, Caller, encoded, text_of
-from hourbell.client.errors import ClientError, UnexpectedAnswer
-from hourbell.client.job_answers import ImportResult
-from hourbell.client.wire import Request
+from hourbell.client.errors import ClientError, UnexpectedAnswer, parse_json
+from hourbell.client.http_session import Request
+from hourbell.client.reading import read
 
 Line = Mapping[str, Any] | str | bytes
 Source = Iterable[Line] | AsyncIterable[Line]
@@ -46,10 +46,10 @@ class _Lines:
 
 
 async def import_batches(
-    caller: Caller, source: Source, query: Mapping[str, object]
+    api: ApiClient, source: Source, query: Mapping[str, object]
 ) -> AsyncGenerator[Sequence[ImportResult], None]:
     """Results in the order of the lines. It is tried again only as long as nothing of the source was read."""
-    lines, retries = _Lines(source), caller.retries
+    lines, retries = _Lines(source), api.retries
     began, tries = retries.elapsed(), 0
     while True:
         tries += 1
@@ -57,7 +57,7 @@ async def import_batches(
             "POST", f"{API}/jobs/import", text_of(query), _NDJSON, body=lines.parts(), quiet_seconds=_QUIET
         )
         try:
-            async with caller.wire.stream(request) as parts:
+            async with api.session.stream(request) as parts:
                 async for batch in line_batches(parts):
                     yield [_result(line) for line in batch]
             return
@@ -92,6 +92,6 @@ def _written(line: Line) -> bytes:
 
 def _result(line: bytes) -> ImportResult:
     try:
-        return ImportResult.of(json.loads(line))
+        return read(ImportResult, parse_json(line))
     except ValueError:
         raise UnexpectedAnswer("The server answers the import with a line that is no JSON.") from None

@@ -4,10 +4,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, overload
 
+from hourbell.answers.base import Answer, Json
+from hourbell.client.api_client import object_of
 from hourbell.client.batches import Batches
-from hourbell.client.caller import object_of
 from hourbell.client.errors import UnexpectedAnswer
-from hourbell.client.reading import Answer, Json
+from hourbell.client.reading import read
 
 A = TypeVar("A", bound=Answer)
 _AT_ONCE = 200  # items of a page when all are wanted
@@ -27,7 +28,7 @@ class Page(Sequence[A], Generic[A]):
         items = object_of(raw).get("items")
         if not isinstance(items, list):
             raise UnexpectedAnswer("The server answers with no list.")
-        return cls(tuple(kind.of(item) for item in items), raw.get("next_cursor"), raw)
+        return cls(tuple(read(kind, item) for item in items), raw.get("next_cursor"), raw)
 
     def __len__(self) -> int:
         return len(self.items)

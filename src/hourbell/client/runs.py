@@ -1,21 +1,37 @@
-"""Runs: listed, looked at, waited for, and acted on, one by one or all that match."""
+"""Runs: listed, looked at, waited for, and acted on, one by one or all that match.
 
+A method `preview_…` answers with how many runs match, and changes nothing.
+"""
+
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import TypedDict, Unpack
 from uuid import UUID
 
-from hourbell.client.caller import API, Caller, segment
+from hourbell.answers.runs import BulkResult, Cancelled, Replayed, Run
+from hourbell.client.api_client import API, DRY_RUN, ApiClient, segment, set_options
 from hourbell.client.pages import Page, Pages
-from hourbell.client.run_answers import BulkResult, Cancelled, Replayed, Run
+from hourbell.client.reading import read
 from hourbell.core.states import RunState
 
 _RUNS = f"{API}/runs"
 _FIRST_POLL, _LONGEST_POLL = 0.2, 2.0
 
 
+class RunFilter(TypedDict, total=False):
+    """Which runs a bulk action is for, and how many of them at most."""
+
+    state: RunState | str | None
+    job: UUID | str | None
+    since: datetime | None
+    until: datetime | None
+    everything: bool
+    limit: int | None
+
+
 class Runs:
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
+    def __init__(self, api: ApiClient) -> None:
+        self._api = api
 
     def list(
         self,
@@ -32,15 +48,15 @@ class Runs:
         With `state="failed"` these are the dead letters that nobody has replayed or discarded.
         """
         query = {"state": state, "job": job, "since": since, "until": until, "subject": subject}
-        return Pages(Run, lambda page: self._caller.get(_RUNS, page), query, limit)
+        return Pages(Run, lambda page: self._api.get(_RUNS, page), query, limit)
 
     async def get(self, run: UUID | str) -> Run:
         """A run with its attempts."""
-        return Run.of(await self._caller.get(f"{_RUNS}/{segment(run)}"))
+        return read(Run, await self._api.get(f"{_RUNS}/{segment(run)}"))
 
     async def wait(self, run: UUID | str, *, timeout: float | None = None) -> Run:
         """The run once it has ended, however it did; TimeoutError if it has not within so many seconds."""
-        retries, poll = self._caller.retries, _FIRST_POLL
+        retries, poll = self._api.retries, _FIRST_POLL
         began = retries.elapsed()
         while True:
             found = await self.get(run)
@@ -54,100 +70,70 @@ class Runs:
 
     async def replay(self, run: UUID | str, *, idempotency_key: str | None = None) -> Replayed:
         """Run again what has ended or waits, with its payload and the job's target as it is now."""
-        return Replayed.of(await self._caller.post(f"{_RUNS}/{segment(run)}/replay", key=idempotency_key))
+        return read(Replayed, await self._api.post(f"{_RUNS}/{segment(run)}/replay", key=idempotency_key))
 
     async def cancel(self, run: UUID | str, *, idempotency_key: str | None = None) -> Cancelled:
         """Cancel a run that waits, or ask the node that runs it to stop it."""
-        return Cancelled.of(await self._caller.post(f"{_RUNS}/{segment(run)}/cancel", key=idempotency_key))
+        return read(Cancelled, await self._api.post(f"{_RUNS}/{segment(run)}/cancel", key=idempotency_key))
 
     async def discard(self, run: UUID | str, *, idempotency_key: str | None = None) -> None:
         """Take a failed run off the dead letters. Its history stays."""
-        await self._caller.post(f"{_RUNS}/{segment(run)}/discard", key=idempotency_key)
+        await self._api.post(f"{_RUNS}/{segment(run)}/discard", key=idempotency_key)
 
     async def replay_all(
-        self,
-        *,
-        state: RunState | str | None = None,
-        job: UUID | str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        everything: bool = False,
-        limit: int | None = None,
-        per_minute: int | None = None,
-        dry_run: bool = False,
-        idempotency_key: str | None = None,
+        self, *, per_minute: int | None = None, idempotency_key: str | None = None, **filters: Unpack[RunFilter]
     ) -> BulkResult:
         """Replay the dead letters that match, up to 1,000 by one call; `per_minute` of them become ready.
 
         Without a filter that is refused, unless `everything` says that all of them are meant.
         """
-        body = _filter(state, job, since, until, everything=everything, limit=limit, per_minute=per_minute)
-        return await self._all("replay", body, dry_run=dry_run, key=idempotency_key)
+        return await self._all("replay", filters, {"per_minute": per_minute}, key=idempotency_key)
 
-    async def cancel_all(
-        self,
-        *,
-        state: RunState | str | None = None,
-        job: UUID | str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        everything: bool = False,
-        limit: int | None = None,
-        dry_run: bool = False,
-        idempotency_key: str | None = None,
-    ) -> BulkResult:
+    async def preview_replay_all(self, **filters: Unpack[RunFilter]) -> BulkResult:
+        return await self._all("replay", filters, query=DRY_RUN)
+
+    async def cancel_all(self, *, idempotency_key: str | None = None, **filters: Unpack[RunFilter]) -> BulkResult:
         """Cancel waiting runs and ask running ones to stop, up to 1,000 by one call.
 
         Without a filter that is refused, unless `everything` says that all of them are meant.
         """
-        body = _filter(state, job, since, until, everything=everything, limit=limit)
-        return await self._all("cancel", body, dry_run=dry_run, key=idempotency_key)
+        return await self._all("cancel", filters, key=idempotency_key)
 
-    async def discard_all(
-        self,
-        *,
-        state: RunState | str | None = None,
-        job: UUID | str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        everything: bool = False,
-        limit: int | None = None,
-        dry_run: bool = False,
-        idempotency_key: str | None = None,
-    ) -> BulkResult:
+    async def preview_cancel_all(self, **filters: Unpack[RunFilter]) -> BulkResult:
+        return await self._all("cancel", filters, query=DRY_RUN)
+
+    async def discard_all(self, *, idempotency_key: str | None = None, **filters: Unpack[RunFilter]) -> BulkResult:
         """Take the failed runs that match off the dead letters, up to 1,000 by one call.
 
         Without a filter that is refused, unless `everything` says that all of them are meant.
         """
-        body = _filter(state, job, since, until, everything=everything, limit=limit)
-        return await self._all("discard", body, dry_run=dry_run, key=idempotency_key)
+        return await self._all("discard", filters, key=idempotency_key)
+
+    async def preview_discard_all(self, **filters: Unpack[RunFilter]) -> BulkResult:
+        return await self._all("discard", filters, query=DRY_RUN)
 
     async def late(self, *, limit: int | None = None, cursor: str | None = None) -> Page[Run]:
         """Of the last runs to end, those that began later than their job's `late_after`, the latest first."""
-        return Page.of(Run, await self._caller.get(f"{_RUNS}/late", {"limit": limit, "cursor": cursor}))
+        return Page.of(Run, await self._api.get(f"{_RUNS}/late", {"limit": limit, "cursor": cursor}))
 
     async def stuck(self, *, limit: int | None = None, cursor: str | None = None) -> Page[Run]:
         """Runs that have been ready for an hour and still wait."""
-        return Page.of(Run, await self._caller.get(f"{_RUNS}/stuck", {"limit": limit, "cursor": cursor}))
+        return Page.of(Run, await self._api.get(f"{_RUNS}/stuck", {"limit": limit, "cursor": cursor}))
 
     async def orphans(self, *, limit: int | None = None, cursor: str | None = None) -> Page[Run]:
         """Runs that have been ready for a quarter of an hour without a single attempt."""
-        return Page.of(Run, await self._caller.get(f"{_RUNS}/orphans", {"limit": limit, "cursor": cursor}))
+        return Page.of(Run, await self._api.get(f"{_RUNS}/orphans", {"limit": limit, "cursor": cursor}))
 
-    async def _all(self, action: str, body: dict[str, Any], *, dry_run: bool, key: str | None) -> BulkResult:
-        query = {"dry_run": dry_run or None}
-        path = f"{_RUNS}/{action}"
-        return BulkResult.of(await self._caller.post(path, body, query, key=key))
-
-
-def _filter(
-    state: RunState | str | None,
-    job: UUID | str | None,
-    since: datetime | None,
-    until: datetime | None,
-    *,
-    everything: bool,
-    **more: int | None,
-) -> dict[str, Any]:
-    given = {"state": state, "job": job, "since": since, "until": until, "all": everything or None, **more}
-    return {name: value for name, value in given.items() if value is not None}
+    async def _all(
+        self,
+        action: str,
+        filters: RunFilter,
+        more: Mapping[str, object] | None = None,
+        *,
+        query: Mapping[str, object] | None = None,
+        key: str | None = None,
+    ) -> BulkResult:
+        body = set_options({**filters, **(more or {})})
+        if body.pop("everything", False):
+            body["all"] = True
+        return read(BulkResult, await self._api.post(f"{_RUNS}/{action}", body, query, key=key))

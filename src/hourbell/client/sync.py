@@ -1,4 +1,4 @@
-"""The sync client: the async one behind methods that wait for it. Nothing is said twice but the names."""
+"""The sync client: methods that wait for those of the async client. Only the names are written twice."""
 
 import ssl
 import weakref
@@ -7,24 +7,28 @@ from typing import Self
 
 from hourbell.client.background import Background
 from hourbell.client.client import AsyncClient
-from hourbell.client.front import Front, blocking, paged, streamed
 from hourbell.client.jobs import Jobs
 from hourbell.client.retries import Retries
 from hourbell.client.runs import Runs
+from hourbell.client.sync_facade import SyncFacade, blocking, paged, streamed
 from hourbell.client.tokens import Tokens
 
 
-class BlockingJobs(Front[Jobs]):
+class BlockingJobs(SyncFacade[Jobs]):
     list = paged(Jobs.list)
     create = blocking(Jobs.create)
+    preview_create = blocking(Jobs.preview_create)
     get = blocking(Jobs.get)
     replace = blocking(Jobs.replace)
+    preview_replace = blocking(Jobs.preview_replace)
     patch = blocking(Jobs.patch)
+    preview_patch = blocking(Jobs.preview_patch)
     delete = blocking(Jobs.delete)
     pause = blocking(Jobs.pause)
     resume = blocking(Jobs.resume)
     trigger = blocking(Jobs.trigger)
     backfill = blocking(Jobs.backfill)
+    preview_backfill = blocking(Jobs.preview_backfill)
     rotate_secret = blocking(Jobs.rotate_secret)
     upcoming = blocking(Jobs.upcoming)
     runs = paged(Jobs.runs)
@@ -33,10 +37,12 @@ class BlockingJobs(Front[Jobs]):
     versions = paged(Jobs.versions)
     version = blocking(Jobs.version)
     apply = blocking(Jobs.apply)
+    preview_apply = blocking(Jobs.preview_apply)
     import_jobs = streamed(Jobs.import_jobs)
+    preview_import = streamed(Jobs.preview_import)
 
 
-class BlockingRuns(Front[Runs]):
+class BlockingRuns(SyncFacade[Runs]):
     list = paged(Runs.list)
     get = blocking(Runs.get)
     wait = blocking(Runs.wait)
@@ -44,20 +50,23 @@ class BlockingRuns(Front[Runs]):
     cancel = blocking(Runs.cancel)
     discard = blocking(Runs.discard)
     replay_all = blocking(Runs.replay_all)
+    preview_replay_all = blocking(Runs.preview_replay_all)
     cancel_all = blocking(Runs.cancel_all)
+    preview_cancel_all = blocking(Runs.preview_cancel_all)
     discard_all = blocking(Runs.discard_all)
+    preview_discard_all = blocking(Runs.preview_discard_all)
     late = blocking(Runs.late)
     stuck = blocking(Runs.stuck)
     orphans = blocking(Runs.orphans)
 
 
-class BlockingTokens(Front[Tokens]):
+class BlockingTokens(SyncFacade[Tokens]):
     list = blocking(Tokens.list)
     create = blocking(Tokens.create)
     revoke = blocking(Tokens.revoke)
 
 
-class Client(Front[AsyncClient]):
+class Client(SyncFacade[AsyncClient]):
     """`AsyncClient` for programs without an event loop; any number of threads may share one.
 
     Close it, best with `with`; one that is forgotten is closed when it is collected, or at the end of the program.
@@ -73,13 +82,13 @@ class Client(Front[AsyncClient]):
         tls: ssl.SSLContext | None = None,
         use_proxies: bool = False,
     ) -> None:
-        behind = AsyncClient(url, token, timeout=timeout, retries=retries, tls=tls, use_proxies=use_proxies)
-        background = Background(behind.close)
-        super().__init__(behind, background)
-        self.url = behind.url
-        self.jobs = BlockingJobs(behind.jobs, background, self)
-        self.runs = BlockingRuns(behind.runs, background, self)
-        self.tokens = BlockingTokens(behind.tokens, background, self)
+        inner = AsyncClient(url, token, timeout=timeout, retries=retries, tls=tls, use_proxies=use_proxies)
+        background = Background(inner.close)
+        super().__init__(inner, background)
+        self.url = inner.url
+        self.jobs = BlockingJobs(inner.jobs, background, self)
+        self.runs = BlockingRuns(inner.runs, background, self)
+        self.tokens = BlockingTokens(inner.tokens, background, self)
         self._close = weakref.finalize(self, background.close)
 
     def __enter__(self) -> Self:

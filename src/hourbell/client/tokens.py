@@ -3,21 +3,22 @@
 from datetime import timedelta
 from uuid import UUID
 
-from hourbell.client.caller import API, Caller, segment
+from hourbell.answers.server import Token
+from hourbell.client.api_client import API, ApiClient, segment
 from hourbell.client.pages import Page
-from hourbell.client.server_answers import Token
+from hourbell.client.reading import read
 from hourbell.core.roles import Role
 
 DEFAULT_EXPIRY = "90d"
 
 
 class Tokens:
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
+    def __init__(self, api: ApiClient) -> None:
+        self._api = api
 
     async def list(self) -> Page[Token]:
         """Every token, also those that expired or were revoked."""
-        return Page.of(Token, await self._caller.get(f"{API}/tokens"))
+        return Page.of(Token, await self._api.get(f"{API}/tokens"))
 
     async def create(
         self,
@@ -29,8 +30,8 @@ class Tokens:
     ) -> Token:
         """Make a token, which `token` of the answer shows once; with `expires_in=None` it never ends."""
         body = {"name": name, "role": str(role), "expires_in": expires_in}
-        return Token.of(await self._caller.post(f"{API}/tokens", body, key=idempotency_key))
+        return read(Token, await self._api.post(f"{API}/tokens", body, key=idempotency_key))
 
     async def revoke(self, token: UUID | str) -> None:
         """End a token: at once on the node that answers, within five seconds on the others."""
-        await self._caller.delete(f"{API}/tokens/{segment(token)}", may_repeat=True)
+        await self._api.delete(f"{API}/tokens/{segment(token)}", may_repeat=True)

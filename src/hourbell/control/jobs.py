@@ -30,7 +30,8 @@ from hourbell.store.bundles import NewSecret
 from hourbell.store.changes import refuse_origin, runs_still_running
 from hourbell.store.control import ControlStore
 from hourbell.store.errors import Conflict, NoSuchJob
-from hourbell.store.lists import JobView, ListStore, RunList, RunQuery
+from hourbell.store.list_reader import ListStore
+from hourbell.store.lists import JobView, RunList, RunQuery
 
 OWN = "api"
 _KEYS = UUID("0f6c0a5e-8a57-5c39-9a1e-5d1c7f6b2a40")  # the namespace of ids that come from a caller's key
@@ -64,7 +65,7 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True)
 class EditOptions:
-    """What an edit of a job expects and may do.
+    """Options of an edit: the version it expects, and what it may do.
 
     `drop_backlog` skips what is due and not planned yet, `drop_secrets` gives up secret headers that were set for
     another origin, and `take_over` owns a job that somebody else owns.

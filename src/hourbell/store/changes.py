@@ -62,7 +62,7 @@ def _local(timezone: str, now: datetime) -> datetime:
     """What clocks on the wall show in a zone; in UTC where it is not known."""
     try:
         return local_time_at(timezone, now)[0]
-    except (KeyError, ValueError):
+    except ValueError:
         return now.astimezone(UTC).replace(tzinfo=None)
 
 
@@ -100,7 +100,7 @@ def backfill_runs(
 
 
 def backfill_audited(runs: Sequence[NewRun]) -> dict[str, object]:
-    """What the audit keeps of a backfill."""
+    """The values of a backfill for the audit."""
     instants = [run.scheduled_at for run in runs]
     return {"runs": len(runs), "first": min(instants).isoformat(), "last": max(instants).isoformat()}
 

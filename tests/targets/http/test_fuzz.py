@@ -64,4 +64,4 @@ def test_a_seed_always_makes_the_same_answers() -> None:
     ],
 )
 def test_the_oracle_accepts_what_is_exactly_framed_and_nothing_else(answer: bytes, body: bytes | None) -> None:
-    assert read_exact(answer, is_head=False) == (None if body is None else Exact(200, body))
+    assert read_exact(answer) == (None if body is None else Exact(200, body))

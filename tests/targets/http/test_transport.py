@@ -120,15 +120,6 @@ async def test_what_http_needs_is_said_once(transport: Transport) -> None:
     assert sorted(lines) == expected
 
 
-async def test_an_answer_to_head_has_no_body(transport: Transport) -> None:
-    async with receiving(answers(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n")) as receiver:
-        for _ in range(2):
-            response = await transport.send(a_request(receiver.port, "HEAD", body=b""), yes)
-            assert (response.status, response.body, response.is_whole) == (200, b"", True)
-
-    assert receiver.connections == 1
-
-
 @pytest.mark.parametrize(("method", "length"), [("GET", []), ("POST", [b"Content-Length: 0"])])
 async def test_a_request_may_have_no_body(transport: Transport, method: str, length: list[bytes]) -> None:
     async with receiving(answers(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")) as receiver:

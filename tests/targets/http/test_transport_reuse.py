@@ -147,14 +147,6 @@ async def test_a_connection_with_something_odd_about_it_is_not_kept(transport: T
     assert (receiver.connections, len(receiver.requests)) == (2, 2)
 
 
-async def test_a_connection_on_which_head_is_answered_in_chunks_is_not_kept(transport: Transport) -> None:
-    async with receiving(answers(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2a\r\n")) as receiver:
-        for _ in range(2):
-            assert (await transport.send(a_request(receiver.port, "HEAD", body=b""), yes)).status == 200
-
-    assert receiver.connections == 2
-
-
 async def test_a_connection_with_half_a_request_on_it_is_not_kept(transport: Transport) -> None:
     async with receiving(answers_at_once_and_reads_nothing) as receiver:
         for _ in range(2):

@@ -147,7 +147,7 @@ class WireTransport:
 
 def _asked(request: Request, wire: Wire) -> Exchange:
     """Send the request."""
-    exchange = wire.send(_head(request) + request.body, is_head=request.method == "HEAD")
+    exchange = wire.send(_head(request) + request.body)
     if exchange is None:
         raise TransportError(wire.why_gone, begun=False)
     return exchange
@@ -157,7 +157,7 @@ def _head(request: Request) -> bytes:
     """The request up to its body, or a TransportError: what breaks a line would be read as something else."""
     lines = [f"{request.method} {request.url.path} HTTP/1.1", f"Host: {request.url.authority}", _IDENTITY]
     lines += [f"{name}: {value}" for name, value in request.headers.items() if name.lower() not in _OWN_HEADERS]
-    if request.body or request.method not in ("GET", "HEAD"):
+    if request.body or request.method != "GET":
         lines.append(f"Content-Length: {len(request.body)}")
     text = "\n".join(lines)
     try:

@@ -22,7 +22,7 @@ class Exact(NamedTuple):
     body: bytes
 
 
-def read_exact(data: bytes, *, is_head: bool) -> Exact | None:
+def read_exact(data: bytes) -> Exact | None:
     """Read interim answers and one final answer; None unless they are exactly framed and nothing follows."""
     position = 0
     while True:
@@ -36,7 +36,7 @@ def read_exact(data: bytes, *, is_head: bool) -> Exact | None:
             break
     if not _stays(minor, headers):
         return None
-    body = _read_body(data, position, headers, has_none=is_head or status in _WITHOUT_BODY)
+    body = _read_body(data, position, headers, has_none=status in _WITHOUT_BODY)
     return None if body is None else Exact(status, body)
 
 

@@ -52,28 +52,27 @@ class Seen:
 async def hold_promises(answer: bytes, random: Random) -> Seen:
     """Give an answer in several ways; raise BrokenPromise if one of them breaks a promise."""
     end: End = random.choice(("stay", "stay", "close", "reset"))
-    is_head = random.random() < 0.15
-    seen = await _observe(_whole(answer), end, is_head=is_head)
+    seen = await _observe(_whole(answer), end)
     for pieces in _cuts(answer, random):
-        again = await _observe(pieces, end, is_head=is_head)
+        again = await _observe(pieces, end)
         if len(answer) <= _SHORT:
             _require(seen == again, f"pieces of {[len(piece) for _, piece in pieces][:9]}: {again}, but whole: {seen}")
-    await _observe(_slowly(answer, random), end, is_head=is_head)
+    await _observe(_slowly(answer, random), end)
     if seen.is_reused:
-        exact = read_exact(answer, is_head=is_head)
+        exact = read_exact(answer)
         _require(exact is not None, f"the connection is used again after an answer that is not exactly framed: {seen}")
         assert exact is not None
         _require((exact.status, exact.body[:MOST_READ]) == (seen.result[0], seen.result[2]), f"{seen}, but {exact}")
     return seen
 
 
-async def _observe(pieces: Sequence[tuple[float, bytes]], end: End, *, is_head: bool) -> Seen:
+async def _observe(pieces: Sequence[tuple[float, bytes]], end: End) -> Seen:
     loop = asyncio.get_running_loop()
     network = Network(Script(pieces, end), Script([(0.0, SECOND)]))
     transport = network.transport()
     try:
         began = loop.time()
-        response = await _send(transport, a_request(80, "HEAD" if is_head else "POST", timeout=TIMEOUT_SECONDS))
+        response = await _send(transport, a_request(80, timeout=TIMEOUT_SECONDS))
         _require(loop.time() - began <= TIMEOUT_SECONDS + _ROUNDING_SECONDS, "the time limit was passed")
         await network.is_silent.wait()
         await asyncio.sleep(0)

@@ -11,14 +11,14 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class ServerAddress:
     url: str  # without a slash at its end
     token: str | None = field(repr=False)
 
 
-def find(url: str | None, token: str | None, environment: Mapping[str, str] = os.environ) -> Where:
+def find_server(url: str | None, token: str | None, environment: Mapping[str, str] = os.environ) -> ServerAddress:
     """A ValueError says what to set, and how; it never shows a token."""
-    return Where(_checked_url(url or environment.get(URL) or DEFAULT_URL), _token(token, environment))
+    return ServerAddress(_checked_url(url or environment.get(URL) or DEFAULT_URL), _token(token, environment))
 
 
 def _checked_url(url: str) -> str:

@@ -1,18 +1,20 @@
-"""What the API answers about everything that is neither a job nor a run."""
+"""Answers about everything that is neither a job nor a run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from hourbell.client.job_answers import Upcoming, Warned
-from hourbell.client.reading import Answer, Omitted
+from hourbell.answers.base import Answer, Doc
+from hourbell.answers.jobs import LineError, OmittedValues, Upcoming, Warned
+from hourbell.core.roles import Role
+from hourbell.core.states import RunState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview(Answer):
-    """What a schedule does: words, the next instants and what may surprise."""
+    """What a schedule does: its description, the next times and warnings."""
 
     schedule: str
     resolved: str
@@ -25,7 +27,7 @@ class Preview(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation(Answer):
-    """What became of an instant, in one sentence and as data."""
+    """What became of a scheduled time, in one sentence and as data."""
 
     job: str
     at: datetime
@@ -36,6 +38,8 @@ class Explanation(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bucket(Answer):
+    """How many runs will be planned in one span of time."""
+
     at: datetime
     count: int
 
@@ -62,6 +66,8 @@ class JobConflict(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview(Answer):
+    """How many jobs and runs there are in which state, and how runs ended since a time."""
+
     since: datetime
     jobs: int
     paused: int
@@ -69,27 +75,29 @@ class Overview(Answer):
     waiting: int
     running: int
     dead_letters: int
-    ended: Mapping[str, int] = field(default_factory=dict)
+    ended: Annotated[Mapping[str, int], Doc(type=Mapping[RunState, int])] = field(default_factory=dict)
     conflicts: tuple[JobConflict, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node(Answer):
-    """An engine process; a stale one has sent no heartbeat for too long and counts as dead."""
+    """A running engine process."""
 
     id: UUID
     host: str
+    stale: Annotated[
+        bool, Doc("It has sent no heartbeat for a minute, or its lease if that is longer: it is dead.")
+    ] = False
     started_at: datetime
     beat_at: datetime
     lanes: tuple[str, ...] = ()
     tzdata: str = ""
     running: int = 0
-    stale: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry(Answer):
-    """A change: who made it, from where, and how it was before and after."""
+    """A change: who made it, from where, and the values before and after."""
 
     id: int
     at: datetime
@@ -103,33 +111,53 @@ class AuditEntry(Answer):
     request_id: str | None = None
     chain_position: int | None = None
     chain_hash: str | None = None
-    omitted: tuple[Omitted, ...] = ()  # what a list leaves out
+    omitted: OmittedValues = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token(Answer):
+    """A token: its name, its role and how long it is valid."""
+
     id: UUID
     name: str
-    role: str
+    role: Annotated[str, Doc(type=Role)]
     created_at: datetime
     expires_at: datetime | None = None
     last_used_at: datetime | None = None
     revoked_at: datetime | None = None
-    token: str | None = field(default=None, repr=False)  # told when it is made, once
+    token: Annotated[str | None, Doc("It is shown only here.", type=str, is_extra=True)] = field(
+        default=None, repr=False
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity(Answer):
-    """Who calls, with which role and until when."""
+    """Who calls. A session has a CSRF token, which the page sends as X-CSRF-Token with each change."""
 
-    kind: str  # token, or open on a server without tokens
+    kind: Annotated[str, Doc(type=Literal["session", "token", "open"])]
     name: str
-    role: str
+    role: Annotated[str, Doc(type=Role)]
     expires_at: datetime | None = None
+    csrf_token: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem(Answer):
+    """An error by RFC 9457; `code` is for programs."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    errors: tuple[LineError, ...] = ()
+    request_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health(Answer):
+    """Whether the process answers."""
+
     status: str
 
 
@@ -161,7 +189,7 @@ class Readiness(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedJob(Answer):
-    """A job at its version now; without one, it was deleted."""
+    """A job at its current version; without one, it was deleted."""
 
     id: UUID
     version: int | None = None
@@ -169,6 +197,8 @@ class ChangedJob(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRun(Answer):
+    """A run that began or ended."""
+
     id: UUID
     job_id: UUID
     state: str
@@ -176,7 +206,7 @@ class ChangedRun(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change(Answer):
-    """Which jobs and runs changed within a second. If `is_reset`, something may have been missed: look again at all."""
+    """Jobs and runs that changed within a second. If `is_reset`, something may have been missed: list all again."""
 
     is_reset: bool = False
     jobs: tuple[ChangedJob, ...] = ()

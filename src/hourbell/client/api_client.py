@@ -11,22 +11,35 @@ acting twice does no more than acting once:
 import json
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 from uuid import UUID
 
-from hourbell.client.errors import NOT_OURS, ClientError, NotFound, UnexpectedAnswer, error_of
-from hourbell.client.reading import Json
+from hourbell.answers.base import Json
+from hourbell.client.errors import NOT_OURS, ClientError, NotFound, UnexpectedAnswer, error_of, parse_json
+from hourbell.client.http_session import HttpSession, Reply, Request
 from hourbell.client.retries import Retries
-from hourbell.client.wire import Reply, Request, Wire
 
 API = "/api/v1"
 _JSON = {"Content-Type": "application/json"}
 
 
-class Caller:
-    def __init__(self, wire: Wire, retries: Retries) -> None:
-        self.wire = wire
+DRY_RUN: Mapping[str, object] = {"dry_run": True}
+
+
+class Change(NamedTuple):
+    """A PUT or PATCH."""
+
+    method: str
+    path: str
+    body: Mapping[str, Any]
+    query: Mapping[str, object]
+    expect_version: int | None = None
+
+
+class ApiClient:
+    def __init__(self, session: HttpSession, retries: Retries) -> None:
+        self.session = session
         self.retries = retries
 
     async def get(self, path: str, query: Mapping[str, object] | None = None) -> Any:
@@ -51,24 +64,23 @@ class Caller:
         reply = await self.send(Request("POST", path, text_of(query), headers, sent, may_repeat=may_repeat))
         return _value(reply) if reply.body else None
 
-    async def change(
-        self,
-        method: str,
-        path: str,
-        body: object,
-        query: Mapping[str, object],
-        *,
-        expect_version: int | None,
-        may_repeat: bool,
-    ) -> Any:
+    async def change(self, change: Change, *, may_repeat: bool) -> Any:
         """PUT or PATCH."""
-        headers = {**_JSON, **_if_match(expect_version)}
-        request = Request(method, path, text_of(query), headers, encoded(body), may_repeat=may_repeat)
-        return _value(await self.send(request))
+        headers = {**_JSON, **_if_match(change.expect_version)}
+        query, body = text_of(change.query), encoded(change.body)
+        return _value(await self.send(Request(change.method, change.path, query, headers, body, may_repeat=may_repeat)))
 
-    async def delete(self, path: str, *, expect_version: int | None = None, may_repeat: bool) -> None:
+    async def delete(
+        self,
+        path: str,
+        query: Mapping[str, object] | None = None,
+        *,
+        expect_version: int | None = None,
+        may_repeat: bool,
+    ) -> None:
         try:
-            await self.send(Request("DELETE", path, headers=_if_match(expect_version), may_repeat=may_repeat))
+            headers = _if_match(expect_version)
+            await self.send(Request("DELETE", path, text_of(query), headers, may_repeat=may_repeat))
         except NotFound as error:
             if not error.is_in_doubt:  # else the try whose answer was lost has deleted it
                 raise
@@ -79,7 +91,7 @@ class Caller:
         while True:
             tries += 1
             try:
-                reply = await self.wire.send(request)
+                reply = await self.session.send(request)
                 if 200 <= reply.status < 300:
                     return reply
                 raise error_of(reply.status, reply.headers, reply.body)
@@ -109,6 +121,11 @@ def is_id(ref: object) -> bool:
         return bool(UUID(str(ref)))
     except ValueError:
         return False
+
+
+def set_options(options: Mapping[str, object]) -> dict[str, object]:
+    """The options that are set: neither None nor False."""
+    return {name: value for name, value in options.items() if value is not None and value is not False}
 
 
 def text_of(query: Mapping[str, object] | None) -> dict[str, str]:
@@ -153,7 +170,7 @@ def _if_match(version: int | None) -> dict[str, str]:
 
 def _value(reply: Reply) -> Any:
     try:
-        return json.loads(reply.body)
+        return parse_json(reply.body)
     except ValueError:
         raise UnexpectedAnswer(f"{NOT_OURS}.") from None
 

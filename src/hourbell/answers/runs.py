@@ -1,18 +1,19 @@
-"""What the API answers about runs."""
+"""Answers about runs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
-from hourbell.client.reading import Answer, Omitted
-from hourbell.core.states import ENDS
+from hourbell.answers.base import Answer, Doc
+from hourbell.answers.jobs import OmittedValues
+from hourbell.core.states import ENDS, Kind, Reason, RunState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLine(Answer):
-    """What a task said, and when."""
+    """A line that a task logged."""
 
     at: datetime
     text: str
@@ -20,46 +21,49 @@ class LogLine(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProgress(Answer):
-    """How far a running run says that it is: from 0 to 1, or None if it does not know."""
+    """How far a run says that it is."""
 
-    at: datetime
-    fraction: float | None = None
+    fraction: Annotated[float | None, Doc("from 0 to 1; null if it does not know")] = None
     message: str = ""
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt(Answer):
+    """One try at a run."""
+
     number: int
-    outcome: str
-    finished_at: datetime
     node: UUID | None = None
     started_at: datetime | None = None
+    finished_at: datetime
+    outcome: str
     status_code: int | None = None
     error: str | None = None
     excerpt: str | None = None
     phases: Mapping[str, float] = field(default_factory=dict)
-    late_outcome: str | None = None
+    late_outcome: Annotated[str | None, Doc("of a lost attempt: what its node reported after all")] = None
     duration_ms: float | None = None
-    log: tuple[LogLine, ...] = ()
+    log: Annotated[tuple[LogLine, ...], Doc("what a task said: at most 1,000 lines and 64 KiB, the newest")] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run(Answer):
-    """A run as it stands; where it is asked for alone, with its attempts and the log of the one under way."""
+    """A run: its state and its times; if it is asked for alone, with its attempts and the log of the current one."""
 
     id: UUID
     job_id: UUID
-    state: str
-    kind: str
-    scheduled_at: datetime
     job_name: str | None = None
-    job_version: int | None = None
+    job_version: Annotated[int | None, Doc(type=int)] = None
+    kind: Annotated[str, Doc(type=Kind)]
     trigger: str = ""
-    reason: str | None = None
+    state: Annotated[str, Doc(type=RunState)]
+    reason: Annotated[str | None, Doc(type=Reason | None)] = None
+    waits_for: Annotated[str | None, Doc("Why it has not begun, in words; null if it does not wait.")] = None
+    scheduled_at: datetime
     local_at: str = ""
-    planned_at: datetime | None = None
-    ready_at: datetime | None = None
-    expires_at: datetime | None = None
+    planned_at: Annotated[datetime | None, Doc(type=datetime)] = None
+    ready_at: Annotated[datetime | None, Doc(type=datetime)] = None
+    expires_at: Annotated[datetime | None, Doc(type=datetime)] = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
     cleared_at: datetime | None = None
@@ -72,14 +76,20 @@ class Run(Answer):
     duration_ms: float | None = None
     replay_of: UUID | None = None
     cancel_requested: bool = False
-    progress: RunProgress | None = None
+    progress: Annotated[RunProgress | None, Doc("of a running run that tells it")] = None
     payload: Any = None
     result: Any = None
-    log: tuple[LogLine, ...] = ()
-    waits_for: str | None = None
-    late_success: int | None = None
-    attempts: tuple[Attempt, ...] = ()
-    omitted: tuple[Omitted, ...] = ()  # what a list leaves out
+    # In some answers only.
+    late_success: Annotated[
+        int | None,
+        Doc(
+            "of a failed run: the attempt that succeeded after all, its answer came after its lease was lost",
+            is_extra=True,
+        ),
+    ] = None
+    log: Annotated[tuple[LogLine, ...], Doc("of the attempt under way", is_extra=True)] = ()
+    attempts: Annotated[tuple[Attempt, ...], Doc(is_extra=True)] = ()
+    omitted: OmittedValues = ()
 
     @property
     def has_ended(self) -> bool:
@@ -88,6 +98,8 @@ class Run(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Triggered(Answer):
+    """The run that was added."""
+
     run_id: UUID
     run: Run
 
@@ -102,20 +114,24 @@ class Replayed(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancelled(Answer):
-    """`ended` is False if the node that runs it was asked to stop it."""
+    """A run that was cancelled, or is to be."""
 
     run_id: UUID
-    ended: bool
+    ended: Annotated[bool, Doc("false: the node that runs it was asked to stop it")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done(Answer):
+    """A run that a bulk action has changed, and the new run of a replay."""
+
     run_id: UUID
     new_run_id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused(Answer):
+    """A run that a bulk action could not change, and why."""
+
     run_id: UUID
     message: str
 

@@ -1,0 +1,299 @@
+"""Answers about jobs. Durations are text, as the API writes them; times are aware and in UTC."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from hourbell.answers.base import Answer, Doc
+from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority
+from hourbell.core.states import RunState, SkipReason
+
+_ACTION = Doc(type=Literal["create", "change", "none"])
+_GENERATED = Doc("A secret that was made for this job. It is shown only here.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Omitted(Answer):
+    """A value that is too long for a list: it is null there, or of a target only its short members are shown."""
+
+    field: Annotated[str, Doc(examples=("payload", "definition.payload"))]
+    url: Annotated[str, Doc("Where the single object shows it.", examples=("/api/v1/jobs/report",))]
+
+
+OmittedValues = Annotated[
+    tuple[Omitted, ...],
+    Doc("Values of over 4 KiB that this list leaves out; absent if it shows everything.", is_extra=True),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals(Answer):
+    """All runs a job has had, by how they ended, and the last of them."""
+
+    last_run_id: Annotated[UUID | None, Doc("The run that began last, also while it is under way.")] = None
+    last_run_at: Annotated[datetime | None, Doc("When it began; if it never did, when it ended.")] = None
+    last_state: Annotated[str | None, Doc("Its state now.", type=RunState | None)] = None
+    last_error: Annotated[str | None, Doc("Of the last attempt that failed, also while its run is retrying.")] = None
+    last_success_at: datetime | None = None
+    succeeded: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    success_rate_percent: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paused(Answer):
+    """Why a job is paused, by whom and until when."""
+
+    note: str | None = None
+    by: str | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warned(Answer):
+    """A warning about a schedule, with the times it is about."""
+
+    code: str
+    message: str
+    at: tuple[datetime, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptSecret(Answer):
+    """A secret that a job has; its value cannot be read."""
+
+    field: str
+    origin: Annotated[str | None, Doc("Where a secret header is sent; null for what signs, or is not bound.")] = None
+    created_at: datetime
+    valid_until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry(Answer):
+    """A retry policy that is none of the presets."""
+
+    attempts: int
+    backoff: tuple[str | float, ...]
+    spread: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job(Answer):
+    """A job: its definition, its state and how its runs ended."""
+
+    id: UUID
+    # The definition, as `core.job_body` writes it.
+    name: str
+    schedule: str
+    timezone: str = "UTC"
+    dst: str = "once"
+    target: Mapping[str, Any]
+    payload: Any = None
+    description: str = ""
+    catch_up: Annotated[str | None, Doc(type=CatchUp)] = None
+    catch_up_window: str | float | None = None
+    overlap: Annotated[str, Doc(type=Overlap)] = "allow"
+    retry: Annotated[str | Mapping[str, Any], Doc(type=Literal["default", "fixed", "exponential", "none"] | Retry)] = (
+        "default"
+    )
+    delivery: Annotated[str, Doc(type=Delivery)] = "at_least_once"
+    max_age: Annotated[str | float | None, Doc(type=str | float)] = None
+    late_after: Annotated[str | float | None, Doc(type=str | float)] = None
+    priority: Annotated[str, Doc(type=Priority)] = "normal"
+    jitter: Annotated[str | float | None, Doc(type=str | float)] = None
+    starts_at: datetime | None = None
+    ends_at: datetime | None = None
+    enabled: bool = True
+    tags: tuple[str, ...] = ()
+    subject: str = ""
+    # What Hourbell knows of it.
+    version: int
+    state: Annotated[str, Doc(type=Literal["active", "done", "paused", "error"])]
+    error: str | None = None
+    paused: Paused | None = None
+    managed_by: Annotated[str, Doc(type=Literal["api", "code", "sql", "file"])] = "api"
+    source: str = ""
+    next_at: datetime | None = None
+    words: str | None = None
+    totals: Annotated[Totals | None, Doc(type=Totals)] = None
+    created_at: Annotated[datetime | None, Doc(type=datetime)] = None
+    updated_at: Annotated[datetime | None, Doc(type=datetime)] = None
+    # In some answers only.
+    secrets: Annotated[
+        tuple[KeptSecret, ...], Doc("The secrets it has; in lists only if they were asked for.", is_extra=True)
+    ] = ()
+    warnings: Annotated[tuple[Warned, ...], Doc(is_extra=True)] = ()
+    generated_secret: Annotated[str | None, Doc(_GENERATED.text, is_extra=True)] = field(default=None, repr=False)
+    omitted: OmittedValues = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upcoming(Answer):
+    """A time at which a schedule fires, with the local time there."""
+
+    at: datetime
+    local: str
+    zone_abbreviation: str = ""
+    nominal_local: str = ""
+    shifted: bool = False
+    fold: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intention(Answer):
+    """What a change would do. Nothing was stored."""
+
+    dry_run: Annotated[bool, Doc(type=Literal[True])] = True
+    action: Annotated[str, _ACTION]
+    job: Mapping[str, Any]
+    before: tuple[Upcoming, ...] = ()
+    after: tuple[Upcoming, ...] = ()
+    fires_now: Annotated[bool, Doc(type=Literal[False])] = False
+    warnings: tuple[Warned, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldChange(Answer):
+    """A field of a job before and after a change; secret values are replaced by a word."""
+
+    field: Annotated[str, Doc(examples=("schedule", "target.url"))]
+    before: Any = None
+    after: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedJob(Answer):
+    """What becomes of a job of the source. Secrets and the values of headers are not shown."""
+
+    name: str
+    id: Annotated[UUID | None, Doc("None of a new job in a dry run.")] = None
+    version: int | None = None
+    action: Annotated[str, _ACTION]
+    fields: tuple[FieldChange, ...] = ()
+    before: Annotated[tuple[Upcoming, ...], Doc("The next times; none for a job that stays as it is.")] = ()
+    after: tuple[Upcoming, ...] = ()
+    warnings: tuple[Warned, ...] = ()
+    notes: tuple[str, ...] = ()
+    generated_secret: Annotated[str | None, _GENERATED] = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedJob(Answer):
+    """A job of the source that is deleted, with the times at which it would have fired next."""
+
+    name: str
+    id: UUID
+    before: tuple[Upcoming, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan(Answer):
+    """What applying does, or in a dry run would do."""
+
+    dry_run: bool = False
+    source: str
+    state: Annotated[str, Doc("Send it as `expect` to do this and nothing else.")]
+    jobs: tuple[PlannedJob, ...]
+    deleted: tuple[DeletedJob, ...] = ()
+
+    @property
+    def created(self) -> tuple[PlannedJob, ...]:
+        return tuple(job for job in self.jobs if job.action == "create")
+
+    @property
+    def changed(self) -> tuple[PlannedJob, ...]:
+        return tuple(job for job in self.jobs if job.action == "change")
+
+    @property
+    def unchanged(self) -> tuple[PlannedJob, ...]:
+        return tuple(job for job in self.jobs if job.action == "none")
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is to be changed."""
+        return len(self.unchanged) == len(self.jobs) and not self.deleted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backfill(Answer):
+    """The scheduled times that got a run, or would get one, and their runs."""
+
+    dry_run: bool = False
+    instants: tuple[datetime, ...]
+    runs: tuple[UUID, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RotatedSecret(Answer):
+    """A new signing secret."""
+
+    secret: Annotated[str, Doc("It is shown only here.")] = field(repr=False)
+    old_valid_until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skip(Answer):
+    """A range of scheduled times that got no run, and the reason."""
+
+    first_at: datetime
+    last_at: datetime
+    count: int
+    reason: Annotated[str, Doc(type=SkipReason)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version(Answer):
+    """A definition that a job has had."""
+
+    version: int
+    changed_at: datetime
+    changed_by: str
+    definition: Mapping[str, Any]
+    omitted: OmittedValues = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats(Answer):
+    """How the runs of a job ended: ever, and since a time."""
+
+    job: str
+    since: datetime
+    is_sampled: bool = False
+    totals: Annotated[Totals | None, Doc(type=Totals)] = None
+    total: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    success_rate_percent: float | None = None
+    average_duration_ms: int | None = None
+    p95_duration_ms: int | None = None
+    longest_duration_ms: int | None = None
+    average_lateness_ms: int | None = None
+    p95_lateness_ms: int | None = None
+    longest_lateness_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineError(Answer):
+    """One thing that is wrong, and where: a JSON pointer into the body, or `/query/…`, `/path/…`, `/header/…`."""
+
+    pointer: str
+    message: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportResult(Answer):
+    """A line of the answer to an import, in the order of the lines that came in. Pruned jobs have no line number."""
+
+    line: int | None = None
+    name: str | None = None
+    result: Annotated[str, Doc(type=Literal["created", "changed", "unchanged", "refused", "pruned", "not_pruned"])]
+    id: UUID | None = None
+    version: int | None = None
+    code: str | None = None
+    message: str | None = None
+    errors: tuple[LineError, ...] = ()

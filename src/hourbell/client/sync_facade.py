@@ -1,0 +1,67 @@
+"""Turns methods of the async client into blocking ones with the same parameters and result types."""
+
+import functools
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+
+from hourbell.answers.base import Answer
+from hourbell.client.background import Background
+from hourbell.client.pages import Page, Pages
+
+A = TypeVar("A", bound=Answer)
+G = TypeVar("G")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class SyncFacade(Generic[G]):
+    """Methods that wait for those of the async object inside.
+
+    `owner` is the client: it is closed when nobody has it any more, and whoever has one of its groups has it, too.
+    """
+
+    def __init__(self, inner: G, background: Background, owner: object = None) -> None:
+        self._inner = inner
+        self._background = background
+        self._owner = owner
+
+
+class BlockingPages(Generic[A]):
+    """An iterable of all items, or of the first `limit`; `page()` is one answer of the API."""
+
+    def __init__(self, inner: Pages[A], facade: SyncFacade[Any]) -> None:
+        self._inner = inner
+        self._facade = facade
+
+    def __iter__(self) -> Iterator[A]:
+        yield from self._facade._background.iterate(aiter(self._inner))
+
+    def page(self, *, limit: int | None = None, cursor: str | None = None) -> Page[A]:
+        """At most `limit` items, up to 500, from where `next_cursor` of the page before leads to."""
+        return self._facade._background.run(self._inner.page(limit=limit, cursor=cursor))
+
+
+def blocking(method: Callable[Concatenate[G, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[SyncFacade[G], P], T]:
+    @functools.wraps(method)
+    def call(facade: SyncFacade[G], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return facade._background.run(method(facade._inner, *args, **kwargs))
+
+    return call
+
+
+def paged(method: Callable[Concatenate[G, P], Pages[A]]) -> Callable[Concatenate[SyncFacade[G], P], BlockingPages[A]]:
+    @functools.wraps(method)
+    def call(facade: SyncFacade[G], /, *args: P.args, **kwargs: P.kwargs) -> BlockingPages[A]:
+        return BlockingPages(method(facade._inner, *args, **kwargs), facade)
+
+    return call
+
+
+def streamed(
+    method: Callable[Concatenate[G, P], AsyncIterator[T]],
+) -> Callable[Concatenate[SyncFacade[G], P], Iterator[T]]:
+    @functools.wraps(method)
+    def call(facade: SyncFacade[G], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        yield from facade._background.iterate(method(facade._inner, *args, **kwargs))
+
+    return call
