@@ -9,7 +9,7 @@ import pytest
 from hourbell.store.access import AccessStore
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
-from hourbell.store.lists import ListStore
+from hourbell.store.list_reader import ListStore
 from tests.backends import EACH
 from tests.database import BACKENDS, Database, PostgresDatabase
 from tests.server import PLACE, remove_server, reserve_place, use_memory_for_files

@@ -18,9 +18,8 @@ from hourbell.store.access import AccessStore
 from hourbell.store.audit_chain import AuditChainStore
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
-from hourbell.store.lists import ListStore
+from hourbell.store.list_reader import ListStore
 from hourbell.store.migrations import Migration, load_migrations
-from hourbell.store.postgres.audit_chain import PostgresAuditChainStore
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.engine import PostgresEngineStore
 from hourbell.store.postgres.lists import PostgresListStore
@@ -115,8 +114,8 @@ class PostgresDatabase:
     def access(self) -> AccessStore:
         return AccessStore(PostgresSessions(self.connections()))
 
-    def audit_chain(self) -> PostgresAuditChainStore:
-        return PostgresAuditChainStore(self.connections())
+    def audit_chain(self) -> AuditChainStore:
+        return AuditChainStore(PostgresSessions(self.connections()))
 
     async def migrate(self) -> list[Migration]:
         return await migrate(self.connections())

@@ -12,10 +12,10 @@ from typing import Any
 import apsw
 
 from hourbell.store.access import AccessStore
+from hourbell.store.audit_chain import AuditChainStore
 from hourbell.store.control import ControlStore
 from hourbell.store.migrations import Migration
 from hourbell.store.secrets import SecretStore
-from hourbell.store.sqlite.audit_chain import SqliteAuditChainStore
 from hourbell.store.sqlite.engine import SqliteEngineStore
 from hourbell.store.sqlite.lists import SqliteListStore
 from hourbell.store.sqlite.migrate import migrate
@@ -87,8 +87,8 @@ class SqliteDatabase:
     def access(self) -> AccessStore:
         return AccessStore(SqliteSessions(self.runner()))
 
-    def audit_chain(self) -> SqliteAuditChainStore:
-        return SqliteAuditChainStore(self.runner())
+    def audit_chain(self) -> AuditChainStore:
+        return AuditChainStore(SqliteSessions(self.runner()))
 
     async def migrate(self) -> list[Migration]:
         return await migrate(self.runner())

@@ -11,7 +11,8 @@ from typing import Any
 from uuid import UUID
 
 from hourbell.core.states import RunState
-from hourbell.store.lists import JobQuery, JobSort, JobState, ListStore, Place, RunList, RunQuery
+from hourbell.store.list_reader import ListStore
+from hourbell.store.lists import JobQuery, JobSort, JobState, Place, RunList, RunQuery
 
 LIMIT = 50
 T0 = datetime(2100, 1, 1, tzinfo=UTC)  # nothing is due while this is read

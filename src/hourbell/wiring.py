@@ -41,7 +41,7 @@ from hourbell.store.base import LIVE_FOR, EngineStore, TransactionStore
 from hourbell.store.control import ControlStore
 from hourbell.store.doctor import DoctorStore, Examined, Expectations, compare_clocks, examine
 from hourbell.store.errors import StoreLost, StoreUnavailable
-from hourbell.store.lists import ListStore
+from hourbell.store.list_reader import ListStore
 from hourbell.store.migrations import Migration, MigrationError, load_migrations, pending
 from hourbell.store.secrets import SecretStore
 from hourbell.targets.base import Target
@@ -86,7 +86,6 @@ def open_stores(settings: Settings, *, on_lost: Callable[[StoreLost], None] = la
 
 
 def _open_postgres(settings: Settings) -> Stores:
-    from hourbell.store.postgres.audit_chain import PostgresAuditChainStore
     from hourbell.store.postgres.connections import Connections
     from hourbell.store.postgres.engine import PostgresEngineStore
     from hourbell.store.postgres.function_connections import FunctionConnections
@@ -118,7 +117,7 @@ def _open_postgres(settings: Settings) -> Stores:
         lists=PostgresListStore(control),
         access=AccessStore(sessions),
         secrets=SecretStore(sessions),
-        audit_chain=PostgresAuditChainStore(control),
+        audit_chain=AuditChainStore(sessions),
         transactions=functions,
         migrate=lambda: _told(migrate(control)),
         status=lambda: _told(status(control)),
@@ -142,7 +141,6 @@ async def _told(asking: Awaitable[T]) -> T:
 
 
 def _open_sqlite(settings: Settings, on_lost: Callable[[StoreLost], None]) -> Stores:
-    from hourbell.store.sqlite.audit_chain import SqliteAuditChainStore
     from hourbell.store.sqlite.database_file import DatabaseFile
     from hourbell.store.sqlite.engine import SqliteEngineStore
     from hourbell.store.sqlite.lists import SqliteListStore
@@ -173,7 +171,7 @@ def _open_sqlite(settings: Settings, on_lost: Callable[[StoreLost], None]) -> St
         lists=SqliteListStore(users),
         access=AccessStore(sessions),
         secrets=SecretStore(sessions),
-        audit_chain=SqliteAuditChainStore(users),
+        audit_chain=AuditChainStore(sessions),
         transactions=transactions,
         migrate=lambda: migrate(writer),
         status=lambda: status(writer),
@@ -356,7 +354,6 @@ async def build_door(
     key = await stores.access.session_key(os.urandom(32)) if keys is None else keys.derive("session")
     return Door(
         access,
-        stores.access,
         SessionCookies(key, now=now),
         Limits(settings.api_rate, elapsed=clock.elapsed),
         LoginLimits(elapsed=clock.elapsed),

@@ -42,7 +42,7 @@ class Operation:
 def document() -> dict[str, Any]:
     """The document of an app that has nothing behind it."""
     nothing: Any = None
-    door = Door(nothing, nothing, nothing, nothing, nothing, is_local=True)
+    door = Door(nothing, nothing, nothing, nothing, is_local=True)
     return describe(build_app(nothing, door, nothing, Metrics(), version="test"))
 
 

@@ -104,7 +104,6 @@ async def open_house(
         access = Access(store, now=time.now, new_id=uuid4, random_bytes=os.urandom, elapsed=time.elapsed)
         door = Door(
             access=access,
-            store=store,
             cookies=SessionCookies(await store.session_key(b"k" * 32), now=time.now),
             limits=Limits(rate, elapsed=time.elapsed),
             logins=LoginLimits(elapsed=time.elapsed),

@@ -189,7 +189,19 @@ async def test_an_open_server_takes_no_change_that_the_browser_says_is_of_anothe
     house: House, method: str, site: str
 ) -> None:
     assert await code_of(house, method, headers={"Sec-Fetch-Site": site}) == (403, "cross_site")
-    assert await code_of(house, "GET", headers={"Sec-Fetch-Site": site}) == (200, None)
+    assert await code_of(house, method, headers={"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate"}) == (
+        403,
+        "cross_site",
+    )
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "nonsense"])
+async def test_a_page_of_another_site_may_link_to_an_open_server_and_load_nothing(house: House, site: str) -> None:
+    headers = {"Sec-Fetch-Site": site}
+
+    assert await code_of(house, headers={**headers, "Sec-Fetch-Mode": "navigate"}) == (200, None)
+    for mode in ({}, {"Sec-Fetch-Mode": "no-cors"}, {"Sec-Fetch-Mode": "cors"}):
+        assert await code_of(house, headers={**headers, **mode}) == (403, "cross_site")
 
 
 SESSIONS = [

@@ -63,3 +63,13 @@ async def test_an_instant_is_explained_by_all_that_is_wrong(api: Whole, at: str)
 
     assert answer.json()["verdict"] == "in_error"
     assert answer.json()["sentence"].endswith(f"does not run: the job cannot be planned ({error}); mend the job.")
+
+
+@pytest.mark.parametrize("zone", ["Nowhere/Land", "../zones", "../../../../../../../../etc/passwd"])
+async def test_a_job_in_an_unknown_zone_is_triggered_in_utc(zone: str) -> None:
+    async with BACKENDS["memory"]() as database, whole_api(database) as api:
+        await api.job()
+        await database.sql(f"update hourbell.jobs set timezone = '{zone}', version = 2")
+        answer = await api.client.post("/api/v1/jobs/report/trigger")
+
+    assert answer.status_code == 201

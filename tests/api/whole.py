@@ -93,7 +93,7 @@ async def whole_api(
     def random_bytes(size: int) -> bytes:
         return b"".join(new_id().bytes for _ in range(size // 16 + 1))[:size]
 
-    store, lists, access_store = database.control(), database.lists(), database.access()
+    store, lists = database.control(), database.lists()
     keys = KeyRing([b"k" * 32], random_bytes)
     secrets = Secrets(database.secrets(), store, keys, new_id=new_id, random_bytes=random_bytes)
     rules = Rules(
@@ -101,7 +101,7 @@ async def whole_api(
         functions=["public.cleanup(integer)", "reports:public.cleanup(integer)"],
         databases=["reports"],
     )
-    access = Access(access_store, now=now, new_id=new_id, random_bytes=random_bytes, elapsed=elapsed)
+    access = Access(database.access(), now=now, new_id=new_id, random_bytes=random_bytes, elapsed=elapsed)
     jobs = Jobs(store, lists, rules=rules, secrets=secrets, now=now, new_id=new_id)
     control = Control(
         jobs=jobs,
@@ -117,7 +117,6 @@ async def whole_api(
     )
     door = Door(
         access,
-        access_store,
         SessionCookies(keys.derive("session"), now=now),
         Limits(rate, elapsed=elapsed),
         LoginLimits(elapsed=elapsed),

@@ -183,3 +183,15 @@ async def test_a_database_that_has_not_seen_hourbell_and_one_that_is_not_there_a
     assert (new.exit_code, gone.exit_code) == (1, 1)
     assert "migration_pending" in new.stdout
     assert "does not exist" in gone.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["--json"]], ids=["text", "json"])
+def test_no_control_character_of_a_row_reaches_the_terminal(arguments: list[str]) -> None:
+    migrate()
+    with apsw.Connection("hourbell.db") as connection:
+        connection.execute(BROKEN_JOB.format("hourbell_"))
+        connection.execute("update hourbell_jobs set error = ?", ("\x1b]0;owned\x07\x9b31m\x7f\u202e\nx",))
+    output = run(*arguments).output
+
+    assert "nightly-report" in output
+    assert [character for character in output if not character.isprintable() and character != "\n"] == []

@@ -139,6 +139,7 @@ def test_what_is_no_length_is_refused_with_a_way_out(text: str) -> None:
 def test_a_time_is_shown_as_the_clock_on_the_wall_reads() -> None:
     assert shown(NOW, "UTC") == "2026-03-08 03:00:00"
     assert shown(NOW, "America/New_York") == "2026-03-07 22:00:00 -05:00"
+    assert shown(NOW, "../../Of/A/Hostile/Server") == "2026-03-08 03:00:00 +00:00"
     assert shown(None, "UTC") == ""
     assert told(NOW, "UTC") == "2026-03-08T03:00:00Z"
     assert told(NOW, "Asia/Kolkata") == "2026-03-08T03:00:00Z (2026-03-08 08:30:00 +05:30 in Asia/Kolkata)"

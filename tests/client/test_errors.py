@@ -1,5 +1,6 @@
 """What the server refuses is an exception that says what, where and why."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 from hourbell.client import (
     ApiError,
     AsyncClient,
+    ClientError,
     Invalid,
     Job,
     NotAllowed,
@@ -20,6 +22,7 @@ from hourbell.client import (
     TooManyRequests,
     UnexpectedAnswer,
 )
+from hourbell.client.batches import line_batches
 from hourbell.client.reading import read
 from hourbell.client.server_address import find_server
 from hourbell.core.roles import Role
@@ -137,6 +140,36 @@ async def test_what_is_no_hourbell_server_is_told_so(response: Response) -> None
             [job async for job in client.jobs.list()]
         with pytest.raises(UnexpectedAnswer, match="no Hourbell server"):
             await client.ready()
+
+
+@pytest.mark.parametrize("status", [200, 422, 500])
+async def test_an_answer_that_is_nested_without_end_is_told_so(status: int) -> None:
+    response = Response(b"[" * 200_000 + b"\n", status, media_type="application/json")
+    async with serve(Answers(response)) as url, AsyncClient(url, retries=Retries(tries=1)) as client:
+        with pytest.raises(ClientError):
+            await client.jobs.get("report")
+        with pytest.raises(ClientError):
+            await client.ready()
+        with pytest.raises(ClientError):
+            [result async for result in client.jobs.import_jobs([{"name": "a"}])]
+
+
+@pytest.mark.parametrize("status", [200, 500])
+async def test_no_more_of_an_answer_is_read_than_a_server_gives(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hourbell.client.http_session.MAX_ANSWER_BYTES", 1_000_000)
+    response = Response(b" " * 64_000_000, status)
+    async with serve(Answers(response)) as url, AsyncClient(url, retries=Retries(tries=1)) as client:
+        with pytest.raises(UnexpectedAnswer, match="more than 1,000,000 bytes"):
+            await client.whoami()
+
+
+async def test_a_line_without_an_end_is_not_read_for_ever() -> None:
+    async def parts() -> AsyncIterator[bytes]:
+        for _ in range(100):
+            yield b"x" * 100_000
+
+    with pytest.raises(UnexpectedAnswer, match="a line of more than"):
+        [batch async for batch in line_batches(parts())]
 
 
 @pytest.mark.parametrize("status", [401, 403, 413, 429, 500, 502, 520])

@@ -17,7 +17,7 @@ from hourbell.store.audit_chain import PAGE_BYTES, AuditChainStore, Extended, Ve
 from hourbell.store.base import Node
 from hourbell.store.control import ControlStore
 from hourbell.store.doctor import DoctorStore, Expectations, examine
-from hourbell.store.lists import ListStore
+from hourbell.store.list_reader import ListStore
 from hourbell.store.migrations import load_migrations
 from hourbell.store.postgres.doctor import PostgresDoctorStore
 from hourbell.store.sqlite.doctor import SqliteDoctorStore

@@ -11,7 +11,7 @@ from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
 from hourbell.store.errors import Conflict
-from hourbell.store.lists import ListStore
+from hourbell.store.list_reader import ListStore
 from tests.contract.steps import (
     BY,
     DAY,

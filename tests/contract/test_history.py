@@ -13,7 +13,8 @@ from hourbell.core.states import RunState, SkipReason
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
-from hourbell.store.lists import EndedRun, ListStore, SkipView
+from hourbell.store.list_reader import ListStore
+from hourbell.store.lists import EndedRun, SkipView
 from tests.contract.steps import (
     BY,
     DAY,

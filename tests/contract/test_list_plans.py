@@ -12,8 +12,8 @@ import pytest
 
 from hourbell.core.states import RunState
 from hourbell.store.list_pages import numbered
-from hourbell.store.list_reader import Wanted
-from hourbell.store.lists import ChangeMark, JobQuery, JobSort, JobState, ListStore, Place, RunList, RunQuery
+from hourbell.store.list_reader import ListStore, Wanted
+from hourbell.store.lists import ChangeMark, JobQuery, JobSort, JobState, Place, RunList, RunQuery
 from hourbell.store.postgres.lists import PostgresListStore
 from hourbell.store.rows import Row
 from hourbell.store.sqlite.lists import SqliteListStore

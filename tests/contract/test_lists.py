@@ -14,7 +14,8 @@ from hourbell.core.settle import Failed
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
-from hourbell.store.lists import JobQuery, JobSort, JobState, JobView, ListStore, Place
+from hourbell.store.list_reader import ListStore
+from hourbell.store.lists import JobQuery, JobSort, JobState, JobView, Place
 from tests.contract.steps import (
     BY,
     DAY,

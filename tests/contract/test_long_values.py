@@ -10,7 +10,8 @@ from hourbell.core.settle import Succeeded
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
-from hourbell.store.lists import MAX_LISTED_BYTES, JobQuery, JobSort, ListStore, RunList, RunQuery, RunView
+from hourbell.store.list_reader import ListStore
+from hourbell.store.lists import MAX_LISTED_BYTES, JobQuery, JobSort, RunList, RunQuery, RunView
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, a_waiting_job, add_job, changed, claim, finish
 
 pytestmark = pytest.mark.anyio

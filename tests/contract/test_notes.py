@@ -10,7 +10,8 @@ from hourbell.core.settle import Failed
 from hourbell.core.states import RunState
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
-from hourbell.store.lists import ChangedRun, ListStore, Progress, RunList, RunQuery
+from hourbell.store.list_reader import ListStore
+from hourbell.store.lists import ChangedRun, Progress, RunList, RunQuery
 from tests.contract.steps import DAY, HOUR, MINUTE, SECOND, T0, a_waiting_job, claim, finish, lose
 from tests.database import Database
 

@@ -10,7 +10,8 @@ from hourbell.core.plan import plan
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
-from hourbell.store.lists import JobQuery, ListStore
+from hourbell.store.list_reader import ListStore
+from hourbell.store.lists import JobQuery
 from tests.contract.steps import BY, MINUTE, PASS, T0, a_job, add_job
 from tests.database import Database, PostgresDatabase
 from tests.sqlite_database import SqliteDatabase

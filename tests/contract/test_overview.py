@@ -10,7 +10,8 @@ from hourbell.store.actor import Actor, Request
 from hourbell.store.base import EngineStore
 from hourbell.store.bundles import JobEntry
 from hourbell.store.control import ControlStore
-from hourbell.store.lists import ChangedJob, ChangedRun, ChangeMark, Changes, ListStore, Overview
+from hourbell.store.list_reader import ListStore
+from hourbell.store.lists import ChangedJob, ChangedRun, ChangeMark, Changes, Overview
 from tests.contract.steps import (
     BY,
     DAY,

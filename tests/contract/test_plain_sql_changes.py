@@ -13,7 +13,8 @@ from hourbell.core.policies import Overlap
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
-from hourbell.store.lists import ListStore, RunList, RunQuery
+from hourbell.store.list_reader import ListStore
+from hourbell.store.lists import RunList, RunQuery
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, PASS, SECOND, T0, add_backlog, add_job, plan_all
 from tests.database import Database, PostgresDatabase, Row
 

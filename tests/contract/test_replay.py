@@ -11,7 +11,8 @@ from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
 from hourbell.store.errors import Conflict
-from hourbell.store.lists import ListStore, Place, RunList, RunQuery
+from hourbell.store.list_reader import ListStore
+from hourbell.store.lists import Place, RunList, RunQuery
 from tests.contract.steps import BY, HOUR, MINUTE, T0, a_waiting_job, add_job, claim, finish, refusal, run_and_finish
 from tests.database import Database
 

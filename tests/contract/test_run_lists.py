@@ -14,7 +14,8 @@ from hourbell.core.states import ENDS, WAITING, RunState
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
-from hourbell.store.lists import ListStore, Place, RunList, RunQuery, RunView
+from hourbell.store.list_reader import ListStore
+from hourbell.store.lists import Place, RunList, RunQuery, RunView
 from tests.contract.steps import (
     BY,
     HOUR,

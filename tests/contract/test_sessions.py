@@ -15,18 +15,24 @@ from tests.sqlite_database import SqliteDatabase
 
 pytestmark = pytest.mark.anyio
 SHARED = [
-    name for file in ("access.sql", "control.sql", "secrets.sql") for name in load_queries("hourbell.store", file)
+    name
+    for file in ("access.sql", "audit_chain.sql", "control.sql", "secrets.sql")
+    for name in load_queries("hourbell.store", file)
 ]
 # What only one of the databases does: PostgreSQL locks all jobs of a bundle in one order, and spares the name's index.
-OWN = {"lock_jobs_of_bundle", "update_job_under_its_name", "owned_jobs"}
+OWN = {"lock_jobs_of_bundle", "update_job_under_its_name", "owned_jobs", "is_extended"}
 
 
-def test_a_statement_is_written_once_or_once_for_each_database() -> None:
-    own = [set(load_queries(f"hourbell.store.{backend}", "control.sql")) for backend in ("sqlite", "postgres")]
+@pytest.mark.parametrize(
+    ("file", "shared", "of_one"),
+    [("control.sql", SHARED, OWN), ("lists.sql", list(load_queries("hourbell.store", "lists.sql")), set())],
+)
+def test_a_statement_is_written_once_or_once_for_each_database(file: str, shared: list[str], of_one: set[str]) -> None:
+    own = [set(load_queries(f"hourbell.store.{backend}", file)) for backend in ("sqlite", "postgres")]
 
-    assert len(SHARED) == len(set(SHARED))
-    assert own[0] ^ own[1] == OWN
-    assert (own[0] | own[1]) & set(SHARED) == set()
+    assert len(shared) == len(set(shared))
+    assert own[0] ^ own[1] == of_one
+    assert (own[0] | own[1]) & set(shared) == set()
 
 
 def test_the_same_values_are_bound_on_both_databases() -> None:

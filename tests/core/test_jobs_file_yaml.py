@@ -107,3 +107,9 @@ def test_a_few_lines_that_would_be_billions_of_values_are_refused() -> None:
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
 
     assert fault_of("\n".join(lines)).startswith("line 6: with its aliases written out this is too large")
+
+
+def test_a_long_text_that_is_named_again_and_again_is_refused() -> None:
+    lines = [f"defaults: &text '{'x' * 1_000_000}'", "job:", *["- *text"] * 1_000]
+
+    assert "with its aliases written out this is too large" in fault_of("\n".join(lines))

@@ -1,5 +1,8 @@
 """Targets as people write them: what each says, the lane it shares, and everything that is wrong with it at once."""
 
+import json
+import time
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -125,3 +128,17 @@ def test_a_target_that_is_nested_too_deep_is_told_so_and_not_walked_into() -> No
 
 def test_at_most_ten_faults_are_told() -> None:
     assert len(faults_of(HTTP | {"body": ["{{x}}"] * 1_000})) == 10
+
+
+@pytest.mark.parametrize("value", [0, "xy"])
+def test_reading_a_large_body_takes_not_much_longer_than_parsing_its_json(value: object) -> None:
+    text = json.dumps({"type": "http", "url": "https://example.com/", "body": [value] * 200_000})
+
+    def seconds(call: Callable[[], object]) -> float:
+        began = time.process_time()
+        call()
+        return time.process_time() - began
+
+    target = json.loads(text)
+    parsing = min(seconds(lambda: json.loads(text)) for _ in range(3))
+    assert min(seconds(lambda: parse_target(target)) for _ in range(3)) < 5 * parsing

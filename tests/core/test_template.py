@@ -1,12 +1,13 @@
 """Placeholders are paths into what a run knows; nothing in a body is executed."""
 
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.template import TemplateError, faults_of, fill_json, fill_text
+from hourbell.core.template import MAX_FILLED_CHARS, TemplateError, faults_of, fill_json, fill_text
 
 VALUES = {"payload": {"name": 'A "b"', "n": 3, "list": [1, {"x": None}], "ok": True}, "run": {"id": "r"}, "job": {}}
 
@@ -66,3 +67,27 @@ def test_any_value_survives_a_json_text(value: str) -> None:
 def test_a_text_of_braces_and_spaces_is_read_in_one_go() -> None:
     hostile = "{{" + " " * 100_000
     assert (fill_text(hostile, VALUES), faults_of(hostile)) == (hostile, [])
+
+
+@pytest.mark.parametrize("body", [["{{payload}}"] * 100, ["-{{payload}}"] * 100, "{{payload}}" * 100])
+@pytest.mark.parametrize("payload", ["x" * 100_000, ["x"] * 30_000])
+def test_a_large_value_that_is_named_often_is_not_written_out(body: object, payload: object) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(TemplateError, match="more than 1048576 characters"):
+            fill_json(body, {"payload": payload})
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * MAX_FILLED_CHARS
+
+
+def test_a_value_as_large_as_a_body_may_be_is_filled() -> None:
+    payload = ["x"] * (MAX_FILLED_CHARS // 4 - 1)
+
+    assert fill_json("{{payload}}", {"payload": payload}) == payload
+
+
+def test_an_index_of_many_digits_leads_nowhere() -> None:
+    with pytest.raises(TemplateError, match="there is no"):
+        fill_text("{{payload.list." + "1" * 5_000 + "}}", VALUES)

@@ -22,6 +22,7 @@ from hourbell import clock
 from hourbell.api.cross_site import (
     has_foreign_origin,
     is_from_another_site,
+    is_navigation,
     is_safe,
     is_surely_ours,
     names_this_machine,
@@ -41,9 +42,8 @@ from hourbell.api.middleware import shown_path
 from hourbell.api.problems import Problem
 from hourbell.api.session_cookie import COOKIE, Session, SessionCookies
 from hourbell.control.access import Access, Refusal, TooManyUnknown
+from hourbell.control.values import StoreUnavailable, Token
 from hourbell.core.roles import Role
-from hourbell.store.access import AccessStore, Token
-from hourbell.store.errors import StoreUnavailable
 
 log = logging.getLogger("hourbell.api")
 
@@ -56,7 +56,6 @@ class Door:
     """What decides who comes in. One for each app, in `app.state.door`."""
 
     access: Access
-    store: AccessStore
     cookies: SessionCookies
     limits: Limits
     logins: LoginLimits
@@ -121,19 +120,26 @@ async def caller(request: Request) -> Caller:
     if known is not None:
         return known
     door = door_of(request)
-    try:
-        found = await _identify(request, door)
-    except TooManyUnknown as error:
-        raise too_many(error.wait) from None
+    found = await _identify_within_limits(request, door)
     wait = door.limits.take(found.limited_as if found is not None else place_of(ip_of(request)))
     if wait:
         raise too_many(wait)
     if found is None:
-        log_refusal(request, _refusal(request, door))
-        has_tokens = not (door.is_local and await door.access.is_open())
-        raise not_authenticated(has_tokens=has_tokens)
+        raise await _refuse(request, door)
     request.state.caller = found
     return found
+
+
+async def check_again(request: Request) -> None:
+    """Raise a Problem if a caller who was let in would not be by now, because a token or session ended meanwhile.
+
+    A body may be minutes on its way, and an import days: what arrives after the end of a token must do nothing.
+    """
+    if getattr(request.state, "caller", None) is None:
+        return  # a login, which nobody is let in for
+    door = door_of(request)
+    if await _identify_within_limits(request, door) is None:
+        raise await _refuse(request, door)
 
 
 async def is_let_in(request: Request) -> bool:
@@ -196,6 +202,18 @@ def not_authenticated(*, has_tokens: bool = True) -> Problem:
 def session_of(request: Request) -> Session | None:
     """The session of the request's cookie, whose token may be valid or not."""
     return door_of(request).cookies.read(request.cookies.get(COOKIE, ""))
+
+
+async def _identify_within_limits(request: Request, door: Door) -> Caller | None:
+    try:
+        return await _identify(request, door)
+    except TooManyUnknown as error:
+        raise too_many(error.wait) from None
+
+
+async def _refuse(request: Request, door: Door) -> Problem:
+    log_refusal(request, _refusal(request, door))
+    return not_authenticated(has_tokens=not (door.is_local and await door.access.is_open()))
 
 
 async def _identify(request: Request, door: Door) -> Caller | None:
@@ -290,5 +308,5 @@ def _check_local(request: Request) -> None:
         )
     if has_foreign_origin(request):
         raise Problem(403, "foreign_origin", "Without a token the server answers no page of another site.")
-    if not is_safe(request) and is_from_another_site(request):
-        raise Problem(403, "cross_site", "Without a token the server takes no change from a page of another site.")
+    if is_from_another_site(request) and not is_navigation(request):
+        raise Problem(403, "cross_site", "Without a token the server takes no request from a page of another site.")

@@ -16,7 +16,7 @@ from hourbell.api.render import answer
 from hourbell.api.users import ControlDep, Editor, JsonBody, read
 from hourbell.control.applying import JOBS_A_TURN, PlannedJob, PlanRefused, Wish
 from hourbell.control.control import Control
-from hourbell.control.history import next_instants
+from hourbell.control.history import instants_to_come
 from hourbell.core.job import Definition
 from hourbell.core.schedule import ScheduleWarning
 
@@ -51,11 +51,11 @@ async def apply_jobs(control: ControlDep, user: Editor, body: JsonBody, dry_run:
     warnings = iter(await control.history.warnings_of(changed))
     jobs = []
     for place, job in enumerate(plan.jobs):
-        jobs.append(_planned(control, job, [] if job.action == "none" else next(warnings), dry_run=dry_run))
+        jobs.append(await _planned(control, job, [] if job.action == "none" else next(warnings), dry_run=dry_run))
         if place % JOBS_A_TURN == 0:
             await asyncio.sleep(0)
     deleted = [
-        answer(DeletedJob, job, name=job.definition.name, before=_instants(control, job.definition))
+        answer(DeletedJob, job, name=job.definition.name, before=await _instants(control, job.definition))
         for job in plan.deleted
     ]
     tells_secret = any(job.generated_secret is not None for job in plan.jobs)
@@ -64,7 +64,7 @@ async def apply_jobs(control: ControlDep, user: Editor, body: JsonBody, dry_run:
     )
 
 
-def _planned(control: Control, job: PlannedJob, warnings: list[ScheduleWarning], *, dry_run: bool) -> render.Json:
+async def _planned(control: Control, job: PlannedJob, warnings: list[ScheduleWarning], *, dry_run: bool) -> render.Json:
     result, before = job.applied.result, job.applied.before
     is_there = before is not None or not dry_run
     is_kept = job.action == "none"
@@ -75,12 +75,12 @@ def _planned(control: Control, job: PlannedJob, warnings: list[ScheduleWarning],
         name=result.name,
         id=str(result.job_id) if is_there else None,
         version=result.version if is_there else None,
-        before=[] if before is None or is_kept else _instants(control, before.definition),
-        after=[] if is_kept else _instants(control, job.definition),
+        before=[] if before is None or is_kept else await _instants(control, before.definition),
+        after=[] if is_kept else await _instants(control, job.definition),
         warnings=render.warnings(warnings),
         generated_secret=None if secret is None else secret.reveal(),
     )
 
 
-def _instants(control: Control, definition: Definition) -> list[render.Json]:
-    return [each.as_json() for each in next_instants(definition, control.now(), _SHOWN)]
+async def _instants(control: Control, definition: Definition) -> list[render.Json]:
+    return [each.as_json() for each in await instants_to_come(definition, control.now(), _SHOWN)]

@@ -67,6 +67,11 @@ def is_from_another_site(request: Request) -> bool:
     return has_foreign_origin(request) or site not in ("same-origin", "none")
 
 
+def is_navigation(request: Request) -> bool:
+    """Whether the browser says that somebody follows a link, and no page can read the answer."""
+    return is_safe(request) and request.headers.get("sec-fetch-mode") == "navigate"
+
+
 def is_surely_ours(request: Request) -> bool:
     """Whether the browser says that a page of ours sends it."""
     site = request.headers.get("sec-fetch-site")

@@ -24,9 +24,9 @@ from starlette.responses import JSONResponse, Response
 from hourbell.api.access import Caller, Door, caller, door_of
 from hourbell.api.json_body import read_body
 from hourbell.api.problems import Problem, already_done
+from hourbell.control.values import AlreadyAsked, StoreUnavailable
+from hourbell.control.values import Request as ActorRequest
 from hourbell.core.ids import time_of_key
-from hourbell.store.actor import Request as StoreRequest
-from hourbell.store.errors import AlreadyAsked, StoreUnavailable
 
 Handle = Callable[[Request], Awaitable[Response]]
 
@@ -38,11 +38,11 @@ _WAIT_SECONDS, _POLL_SECONDS = 2.0, 0.1
 _KEPT_HEADERS = ("content-type", "etag", "location")
 
 
-async def asked(request: Request) -> StoreRequest:
+async def asked(request: Request) -> ActorRequest:
     """A dependency: the call behind a change, for the store. It has a key if the caller sent one."""
     found = await caller(request)
     key, fingerprint, milliseconds, is_known = getattr(request.state, "idempotency", (None, b"", None, False))
-    return StoreRequest(
+    return ActorRequest(
         id=found.request_id or None,
         token_id=found.token_id,
         ip=found.ip or None,
@@ -80,7 +80,7 @@ async def _answer_once(request: Request, handle: Handle) -> Response:
     door = door_of(request)
     key = _scoped(await caller(request), request, given[0])
     fingerprint = await _fingerprint(request)
-    for is_known in (await door.store.kept(key) is not None, True):
+    for is_known in (await door.access.kept(key) is not None, True):
         if is_known and (again := await _answer_again(door, key, fingerprint)) is not None:
             return again
         request.state.idempotency = (key, fingerprint, time_of_key(given[0]), is_known)
@@ -92,7 +92,7 @@ async def _answer_once(request: Request, handle: Handle) -> Response:
                 raise already_done() from None
     if 200 <= response.status_code < 300:
         with contextlib.suppress(StoreUnavailable):  # it has acted, and the caller shall know
-            await door.store.keep_answer(key, _kept_of(response))
+            await door.access.keep_answer(key, _kept_of(response))
     return response
 
 
@@ -100,7 +100,7 @@ async def _answer_again(door: Door, key: str, fingerprint: bytes) -> Response | 
     """The answer that the first call with the key was given; None if it does not come."""
     waited = 0.0
     while True:
-        known = await door.store.kept(key)
+        known = await door.access.kept(key)
         if known is not None and known.fingerprint != fingerprint:
             raise Problem(
                 422,

@@ -14,15 +14,14 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from hourbell.api import render, shapes
-from hourbell.api.access import door_of
+from hourbell.api.access import check_again, door_of
 from hourbell.api.documented import responses
 from hourbell.api.jobs import DropSecrets, DryRun, TakeOver
 from hourbell.api.json_body import announced_bytes
 from hourbell.api.problems import Problem
 from hourbell.api.users import ControlDep, Editor
 from hourbell.control.imports import LONGEST_LINE, LineResult, Owner
-from hourbell.store.bundles import Imported
-from hourbell.store.errors import StoreUnavailable
+from hourbell.control.values import Imported, StoreUnavailable
 
 router = APIRouter()
 
@@ -111,10 +110,11 @@ async def _lines(request: Request, most_bytes: int) -> AsyncIterator[tuple[int, 
 
     One that is too long is cut, and so refused as JSON that ends too early.
 
-    Raises _TooLarge after so many bytes or MAX_LINES.
+    Raises _TooLarge after so many bytes or MAX_LINES, and a Problem if the caller's access ends before the body does.
     """
     rest, size, before = b"", 0, 0  # the rest of a line, and the bytes and lines before it
     async for part in request.stream():
+        await check_again(request)
         size += len(part)
         if size > most_bytes:
             raise _TooLarge.of_bytes(most_bytes)
@@ -145,6 +145,11 @@ async def _spool(results: AsyncIterator[list[LineResult]], spool: IO[bytes]) -> 
             raise error.problem() from None
         message = f"{error}; what has a result is stored"
         spool.write(_line(LineResult(None, None, Imported.REFUSED, code=_TOO_LARGE, message=message)))
+    except Problem as problem:
+        if not spool.tell():
+            raise
+        message = "your access ended before the import did; what has a result is stored"
+        spool.write(_line(LineResult(None, None, Imported.REFUSED, code=problem.code, message=message)))
 
 
 async def _parts(spool: IO[bytes]) -> AsyncIterator[bytes]:

@@ -28,11 +28,11 @@ from hourbell.api.users import (
 )
 from hourbell.api.values import Cursor, Instant, JobRef, Limit, VersionNumber
 from hourbell.control.control import Control
-from hourbell.control.history import next_instants
+from hourbell.control.history import instants_to_come
 from hourbell.control.jobs import Defined, EditOptions, Intended
 from hourbell.control.runs import RunFilter
+from hourbell.control.values import JobQuery, JobSort, JobState
 from hourbell.core.states import RunState
-from hourbell.store.lists import JobQuery, JobSort, JobState
 
 router = APIRouter(route_class=IdempotentRoute)
 
@@ -375,9 +375,10 @@ async def _defined(control: Control, defined: Defined) -> Response:
 async def _show(control: Control, intended: Intended) -> Response:
     """What a change would do: the next ten instants before and after, and what may surprise."""
     now = control.now()
-    before = [] if intended.before is None else next_instants(intended.before, now, _SHOWN)
+    before = [] if intended.before is None else await instants_to_come(intended.before, now, _SHOWN)
+    after = await instants_to_come(intended.after, now, _SHOWN)
     warned = render.warnings(await control.history.warnings(intended.after))
-    return JSONResponse(render.intention(intended, before, next_instants(intended.after, now, _SHOWN), warned))
+    return JSONResponse(render.intention(intended, before, after, warned))
 
 
 def _etag(version: int) -> dict[str, str]:

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from starlette.requests import Request
 
+from hourbell.api.access import check_again
 from hourbell.api.problems import Problem
 from hourbell.core.strict_json import parse_json
 
@@ -39,7 +40,10 @@ async def optional_json_body(request: Request) -> object:
 
 
 async def read_body(request: Request, *, most: int | None = None) -> bytes:
-    """The bytes of a body, however often they are asked for, counted while they come."""
+    """The bytes of a body, however often they are asked for, counted while they come.
+
+    Whoever sends it must still be let in when it is whole.
+    """
     if not hasattr(request, "_body"):
         most = most or MOST_BYTES_OF.get(request.url.path, MOST_BYTES)
         announced = announced_bytes(request)
@@ -50,6 +54,7 @@ async def read_body(request: Request, *, most: int | None = None) -> bytes:
             body += part
             if len(body) > most:
                 raise _too_large(most, announced)
+        await check_again(request)
         request._body = bytes(body)  # where Starlette looks for a body that was read
     return await request.body()
 

@@ -114,7 +114,7 @@ def main() -> None:
     from hourbell.metrics import Metrics
 
     nothing: Any = None
-    door = Door(nothing, nothing, nothing, nothing, nothing, is_local=True)
+    door = Door(nothing, nothing, nothing, nothing, is_local=True)
     app = build_app(nothing, door, nothing, Metrics(), version=version("hourbell"))
     print(written(describe(app)), end="")
 

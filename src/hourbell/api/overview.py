@@ -16,6 +16,7 @@ from hourbell.api.pages import page_response
 from hourbell.api.render import answer
 from hourbell.api.users import Admin, ControlDep, JsonBody, Viewer, read
 from hourbell.api.values import AuditId, Bucket, Cursor, Instant, Limit
+from hourbell.control.calculations import calculate
 from hourbell.core.job_body import BodyError, Fault
 from hourbell.core.preview import preview
 from hourbell.core.schedule import Schedule, ScheduleError
@@ -49,7 +50,8 @@ async def preview_schedule(control: ControlDep, user: Viewer, body: JsonBody) ->
                 for fault in error.faults
             ]
         ) from None
-    return JSONResponse(preview(schedule, given.after or control.now(), given.count))
+    shown = await calculate(given.schedule, preview, schedule, given.after or control.now(), given.count)
+    return JSONResponse(shown)
 
 
 @router.get("/explain", summary="What became of an instant", responses=responses(shapes.ExplainAnswer, 404))

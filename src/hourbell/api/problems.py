@@ -17,9 +17,9 @@ from starlette.responses import JSONResponse, Response
 
 from hourbell.api.faults import faults_of
 from hourbell.control.user import NotAllowed
+from hourbell.control.values import AlreadyAsked, Conflict, StoreLost, StoreReadOnly, StoreUnavailable, StoreUnwritable
 from hourbell.core.body_reader import BodyError, Fault, RequestError
 from hourbell.core.strict_json import NotJson
-from hourbell.store.errors import AlreadyAsked, Conflict, StoreLost, StoreReadOnly, StoreUnavailable, StoreUnwritable
 
 MEDIA_TYPE = "application/problem+json"
 _FRESH = {"Cache-Control": "no-store"}

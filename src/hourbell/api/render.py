@@ -17,6 +17,16 @@ from hourbell.api.pages import mark_omitted
 from hourbell.control.history import late_success
 from hourbell.control.jobs import Intended
 from hourbell.control.stats import Summary
+from hourbell.control.values import (
+    AttemptView,
+    AuditRow,
+    JobTotals,
+    JobView,
+    NodeView,
+    RunView,
+    SecretRow,
+    VersionView,
+)
 from hourbell.core.job import Definition
 from hourbell.core.job_body import job_to_body
 from hourbell.core.preview import Upcoming, rfc3339
@@ -24,8 +34,6 @@ from hourbell.core.run import trigger_of
 from hourbell.core.same import same_definition
 from hourbell.core.schedule import ScheduleError, ScheduleWarning
 from hourbell.core.states import Kind
-from hourbell.store.lists import AttemptView, AuditRow, JobTotals, JobView, NodeView, RunView, VersionView
-from hourbell.store.secrets import SecretRow
 
 Json = dict[str, Any]
 API = "/api/v1"

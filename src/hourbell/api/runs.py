@@ -20,8 +20,8 @@ from hourbell.control.control import Control
 from hourbell.control.pages import Page
 from hourbell.control.runs import BulkAction, BulkResult, RunFilter
 from hourbell.control.user import User
+from hourbell.control.values import RunView
 from hourbell.core.states import RunState
-from hourbell.store.lists import RunView
 
 router = APIRouter(route_class=IdempotentRoute)
 

@@ -19,7 +19,7 @@ from hourbell.api.problems import Problem
 from hourbell.api.render import answer, time
 from hourbell.api.session_cookie import COOKIE, LASTS
 from hourbell.api.shapes import schema
-from hourbell.store.actor import Request as StoreRequest
+from hourbell.control.values import Request as ActorRequest
 
 login = APIRouter(tags=["session"])
 router = APIRouter(tags=["session"])
@@ -75,7 +75,7 @@ async def get_session(request: Request, caller: CallerDep) -> Response:
     responses=responses(None, status=204),
 )
 async def delete_session(
-    request: Request, caller: CallerDep, call: Annotated[StoreRequest, Depends(asked)]
+    request: Request, caller: CallerDep, call: Annotated[ActorRequest, Depends(asked)]
 ) -> Response:
     """End the session at once, wherever its cookie was copied to. To end every session of a token, revoke it."""
     session = session_of(request) if caller.is_session else None

@@ -17,9 +17,9 @@ from hourbell.api.limits import too_many
 from hourbell.api.problems import Problem, invalid_parameter
 from hourbell.control.control import Control
 from hourbell.control.user import User
+from hourbell.control.values import Request as ActorRequest
 from hourbell.core.body_reader import RequestError
 from hourbell.core.roles import Role
-from hourbell.store.actor import Request as StoreRequest
 
 Model = TypeVar("Model", bound=BaseModel)
 MAX_PARAMETERS = 100
@@ -33,7 +33,7 @@ async def control_of(request: Request) -> Control:
 
 def _user(role: Role) -> Callable[..., Awaitable[User]]:
     async def user(
-        found: Annotated[Caller, Depends(needs(role))], request: Annotated[StoreRequest, Depends(asked)]
+        found: Annotated[Caller, Depends(needs(role))], request: Annotated[ActorRequest, Depends(asked)]
     ) -> User:
         return User(found.actor, found.role, request)
 

@@ -1,6 +1,5 @@
 """`hourbell doctor`: what is wrong in a database, how much of it, and how to repair it."""
 
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +7,7 @@ import click
 
 from hourbell.cli.command import ExampleCommand
 from hourbell.cli.database import FAILED, ask, database_option, json_option, settings_for
+from hourbell.cli.output import json_text, plain, plain_lines
 from hourbell.settings import Settings
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def command(production: bool, database_url: str | None, as_json: bool) -> None:
     findings = list(examined.findings)
     is_healthy = not any(finding.is_error or production for finding in findings)
     if as_json:
-        click.echo(json.dumps(_body(examined, findings, is_healthy=is_healthy), indent=2, ensure_ascii=False))
+        click.echo(json_text(_body(examined, findings, is_healthy=is_healthy)))
     else:
         for finding in findings:
             _show(finding)
@@ -57,12 +57,13 @@ def _show(finding: "Finding") -> None:
     label = click.style(check.severity, fg=_COLOURS[check.severity])
     click.echo(f"{label} {check.name} ({finding.count:,}): {check.message}")
     for row in finding.rows:
-        click.echo(f"  {row}")
+        click.echo(f"  {plain(row)}")
     if finding.count > len(finding.rows):
         click.echo("  …")
     click.echo(f"  {click.style('repair', bold=True)}: {check.repair}")
     for statement in finding.sql:
-        click.echo(f"    {statement};")
+        for line in plain_lines(f"{statement};"):
+            click.echo(f"    {line}")
     click.echo()
 
 

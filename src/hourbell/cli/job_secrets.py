@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hourbell.cli.command import ExampleCommand
-from hourbell.cli.output import json_text, note
+from hourbell.cli.output import json_text, note, plain
 from hourbell.cli.parameters import JOB, source_text, zone_option
 from hourbell.cli.remote import server_options
 from hourbell.cli.times import shown
@@ -45,7 +45,7 @@ def given_secret(text: str) -> str:
 def rotate_secret(client: "Client", job: str, keep_old: str | None, as_json: bool, zone: str) -> None:
     """Sign webhooks with a new secret, or with a first one, which is printed this once."""
     made = client.jobs.rotate_secret(job, keep_old=keep_old)
-    click.echo(json_text(made.raw) if as_json else made.secret)
+    click.echo(json_text(made.raw) if as_json else plain(made.secret))
     if made.old_valid_until is not None:
         note(f"the old one is valid until {shown(made.old_valid_until, zone)} ({zone})")
     else:

@@ -1,6 +1,7 @@
 """Parameters that several commands take: jobs by name, zones, times, durations, JSON."""
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -11,6 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from hourbell import clock
+from hourbell.cli.output import plain
 from hourbell.cli.run_ids import RunPart, read_part
 from hourbell.cli.times import Direction, parse_length, parse_time
 from hourbell.core.schedule import Schedule, ScheduleError, zone_names
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 Function = Callable[..., None]
 _COMPLETED = 50
+_NAME = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 
 class JobName(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
@@ -37,7 +40,8 @@ class JobName(click.ParamType):  # type: ignore[type-arg]  # older versions of c
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
         def ask(client: "Client") -> list[CompletionItem]:
             jobs = client.jobs.list(q=incomplete or None).page(limit=_COMPLETED)
-            return [CompletionItem(job.name, help=job.words or "") for job in jobs]
+            # A shell puts what is completed on its command line as it is, and would run what stands there.
+            return [CompletionItem(job.name, help=plain(job.words)) for job in jobs if _NAME.fullmatch(job.name)]
 
         return _offered(ctx, ask)
 
@@ -56,7 +60,9 @@ class RunId(click.ParamType):  # type: ignore[type-arg]  # older versions of cli
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
         def ask(client: "Client") -> list[CompletionItem]:
             runs = [run for run in client.runs.list().page(limit=_COMPLETED) if str(run.id).startswith(incomplete)]
-            return [CompletionItem(str(run.id), help=f"{run.job_name or '(deleted)'}, {run.state}") for run in runs]
+            return [
+                CompletionItem(str(run.id), help=plain(f"{run.job_name or '(deleted)'}, {run.state}")) for run in runs
+            ]
 
         return _offered(ctx, ask)
 

@@ -37,7 +37,7 @@ def done_lines(plan: "Plan") -> Iterator[str]:
     """What was done, and the secrets that were made."""
     for job in plan.jobs:
         if job.generated_secret:
-            yield f"secret of {plain(job.name)}: {job.generated_secret}  (it is not shown again)"
+            yield f"secret of {plain(job.name)}: {plain(job.generated_secret)}  (it is not shown again)"
     yield _counts(plan, "created", "changed", "deleted")
 
 
@@ -52,7 +52,7 @@ def _counts(plan: "Plan", created: str, changed: str, deleted: str) -> str:
 
 
 def _job_lines(job: "PlannedJob", definition: "Definition | None") -> Iterator[str]:
-    words, colour = _HEADS.get(job.action, (job.action, ""))
+    words, colour = _HEADS.get(job.action, (plain(job.action), ""))
     yield click.style(f"{words} {plain(job.name)}", fg=colour or None)
     if job.action == "change":
         for change in job.fields:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hourbell.cli.bulk import Chosen
+from hourbell.cli.output import plain
 from hourbell.cli.parameters import JOB
 from hourbell.cli.remote import confirm
 
@@ -42,7 +43,7 @@ class Selection:
             click.echo(f"there is no job to {verb}", err=True)
             return ()
         which = f" tagged {self.tag}" if self.tag else ""
-        few = ", ".join(job.name for job in found[:5])
+        few = ", ".join(plain(job.name) for job in found[:5])
         more = ", …" if len(found) > 5 else ""
         count = "1 job" if len(found) == 1 else f"{len(found):,} jobs"
         click.echo(f"{count}{which}: {few}{more}", err=True)

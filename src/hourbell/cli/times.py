@@ -12,7 +12,7 @@ from hourbell.core.preview import format_offset, rfc3339
 from hourbell.core.schedule import Schedule, ScheduleError
 from hourbell.core.schedule.calendar import FIRST_YEAR, LAST_YEAR
 from hourbell.core.schedule.forms import parse_duration
-from hourbell.core.schedule.zones import local_time_at
+from hourbell.core.schedule.zones import local_time_at, zone_names
 
 Direction = Literal["ago", "ahead"]
 
@@ -65,12 +65,12 @@ def parse_length(text: str) -> timedelta:
 
 
 def shown(instant: datetime | None, timezone: str) -> str:
-    """What the clock on the wall of the zone reads; the zone is named beside it."""
+    """What the clock on the wall of the zone reads; the zone is named beside it. One that is not known here is UTC."""
     if instant is None:
         return ""
     if timezone == "UTC":
         return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
-    reading, offset, _ = local_time_at(timezone, instant)
+    reading, offset, _ = local_time_at(timezone if timezone in zone_names() else "UTC", instant)
     return f"{reading:%Y-%m-%d %H:%M:%S} {format_offset(offset)}"
 
 

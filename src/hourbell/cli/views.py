@@ -73,15 +73,6 @@ def run_view(zone: str) -> View:
     )
 
 
-def replay_view() -> View:
-    return View(
-        ("NEW RUN", "REPLAY OF"),
-        lambda made: (made.run_id, made.replay_of),
-        lambda made: made.run_id,
-        lambda made: made.run_id,
-    )
-
-
 def job_lines(job: "Job", zone: str) -> list[str]:
     """A job with all that is not as usual."""
     paused, totals = job.paused, job.totals

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from uuid import UUID
 
 from hourbell.answers.base import Json
-from hourbell.client.errors import NOT_OURS, ClientError, NotFound, UnexpectedAnswer, error_of
+from hourbell.client.errors import NOT_OURS, ClientError, NotFound, UnexpectedAnswer, error_of, parse_json
 from hourbell.client.http_session import HttpSession, Reply, Request
 from hourbell.client.retries import Retries
 
@@ -170,7 +170,7 @@ def _if_match(version: int | None) -> dict[str, str]:
 
 def _value(reply: Reply) -> Any:
     try:
-        return json.loads(reply.body)
+        return parse_json(reply.body)
     except ValueError:
         raise UnexpectedAnswer(f"{NOT_OURS}.") from None
 

@@ -4,7 +4,10 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Generic, TypeVar
 
+from hourbell.client.errors import UnexpectedAnswer
+
 T = TypeVar("T")
+MAX_LINE_BYTES = 4 * 1024 * 1024
 
 
 class Batches(AsyncIterator[T], Generic[T]):
@@ -34,10 +37,14 @@ class Batches(AsyncIterator[T], Generic[T]):
 async def line_batches(parts: AsyncIterator[bytes]) -> AsyncGenerator[Sequence[bytes], None]:
     """Lines, however the parts were cut; each without its end. A last one without an end is not whole, and left out."""
     rest: list[bytes] = []
+    size = 0  # of the rest
     async for part in parts:
         first, *more = part.split(b"\n")
         rest.append(first)
+        size += len(first)
+        if size > MAX_LINE_BYTES:
+            raise UnexpectedAnswer(f"The server sends a line of more than {MAX_LINE_BYTES:,} bytes.")
         if more:
             *whole, last = [b"".join(rest), *more]
-            rest = [last]
+            rest, size = [last], len(last)
             yield [line.removesuffix(b"\r") for line in whole]

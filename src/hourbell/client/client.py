@@ -1,6 +1,5 @@
 """The async client: one connection pool to one server, with the names that control has."""
 
-import json
 import ssl
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
@@ -23,7 +22,7 @@ from hourbell.answers.server import (
 )
 from hourbell.client import events
 from hourbell.client.api_client import API, ApiClient
-from hourbell.client.errors import error_of
+from hourbell.client.errors import error_of, parse_json
 from hourbell.client.http_session import HttpSession, Request
 from hourbell.client.jobs import Jobs
 from hourbell.client.pages import Page, Pages
@@ -143,7 +142,7 @@ class AsyncClient:
 
 def _readiness(body: bytes) -> Json | None:
     try:
-        found = json.loads(body)
+        found = parse_json(body)
     except ValueError:
         return None
     is_readiness = isinstance(found, dict) and found.get("status") in ("ready", "not_ready", "stopping")

@@ -119,6 +119,14 @@ _KINDS: Mapping[int, type[ApiError]] = {
 }
 
 
+def parse_json(text: str | bytes) -> Any:
+    """Parse what a server sent; a ValueError if it is no JSON, or nested too deep to be read."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
 def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ClientError:
     """The exception for an answer that is not a success, whoever wrote it: Hourbell, a proxy before it, or neither."""
     kind = _KINDS.get(status, ApiError)
@@ -161,7 +169,7 @@ def _of_another(status: int, headers: Mapping[str, str], body: bytes) -> tuple[s
 
 def _object(body: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(body)
+        found = parse_json(body)
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}

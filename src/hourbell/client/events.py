@@ -1,13 +1,12 @@
 """Changes as they happen: server-sent events, taken up again where they broke off."""
 
-import json
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 from hourbell.answers.server import Change
 from hourbell.client.api_client import API, ApiClient
-from hourbell.client.batches import Batches, line_batches
-from hourbell.client.errors import ClientError, UnexpectedAnswer
+from hourbell.client.batches import MAX_LINE_BYTES, Batches, line_batches
+from hourbell.client.errors import ClientError, UnexpectedAnswer, parse_json
 from hourbell.client.http_session import Request
 from hourbell.client.reading import read
 
@@ -57,7 +56,11 @@ async def listen(api: ApiClient) -> AsyncIterator[Change]:
 async def _events(parts: AsyncIterator[bytes]) -> AsyncIterator[_Event]:
     """Events by the rules of server-sent events; what is unknown is passed over."""
     fields: dict[str, list[str]] = {}
+    size = 0
     async for line in Batches(line_batches(parts)):
+        size = size + len(line) if line else 0
+        if size > MAX_LINE_BYTES:
+            raise UnexpectedAnswer(f"The server tells an event of more than {MAX_LINE_BYTES:,} bytes.")
         name, _, value = line.decode("utf-8", "replace").partition(":")
         if line and name:
             fields.setdefault(name, []).append(value.removeprefix(" "))
@@ -73,7 +76,7 @@ async def _events(parts: AsyncIterator[bytes]) -> AsyncIterator[_Event]:
 
 def _change(event: _Event) -> Change:
     try:
-        body = json.loads(event.data)
+        body = parse_json(event.data)
     except ValueError:
         raise UnexpectedAnswer("The server tells an event that is no JSON.") from None
     if event.name == "reset":

@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
-from hourbell.client.errors import ServerOutOfReach, error_of
+from hourbell.client.errors import NOT_OURS, ServerOutOfReach, UnexpectedAnswer, error_of
 from hourbell.client.server_address import ServerAddress
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _CONNECT_SECONDS = 10.0
 _IDLE_SECONDS = 4.0  # less than the server's, which would hang up on the next request
 _MAX_CONNECTIONS = 100
+MAX_ANSWER_BYTES = 256 * 1024 * 1024  # a plan tells every long payload that it changes
 # What OpenSSL calls bytes that are no TLS, by its version and by what they are.
 _WITHOUT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST")
 _START = "start it with `hourbell serve`, or set HOURBELL_URL to where it is"
@@ -73,7 +74,7 @@ class HttpSession:
             with self._reporting():
                 async with asyncio.timeout_at(deadline):
                     head = await self._ask(connection, request, headers)
-                    body = b"".join([part async for part in connection.body()])
+                    body = await _read_body(connection)
         return Reply(head.status, head.headers, body)
 
     @asynccontextmanager
@@ -84,7 +85,7 @@ class HttpSession:
             with self._reporting():
                 head = await self._ask(connection, request, headers)
                 if head.status != HTTPStatus.OK:
-                    body = b"".join([part async for part in connection.body(quiet)])
+                    body = await _read_body(connection, quiet)
                     raise error_of(head.status, head.headers, body)
             yield self._parts(connection, quiet)
 
@@ -208,6 +209,16 @@ class HttpSession:
         number = getattr(error, "errno", None) or 0
         why = os.strerror(number) if number > 0 else getattr(error, "strerror", None) or error or "the time was up"
         return f"Hourbell cannot be reached at {self.address.url} ({why}); {_START}."
+
+
+async def _read_body(connection: "HttpConnection", quiet_seconds: float | None = None) -> bytes:
+    """The body; UnexpectedAnswer if it is longer than any of Hourbell's, before all of it is in memory."""
+    body = bytearray()
+    async for part in connection.body(quiet_seconds):
+        body += part
+        if len(body) > MAX_ANSWER_BYTES:
+            raise UnexpectedAnswer(f"{NOT_OURS}. The answer has more than {MAX_ANSWER_BYTES:,} bytes.")
+    return bytes(body)
 
 
 def _of_tls(error: ssl.SSLError) -> str:

@@ -1,14 +1,13 @@
 """Import: jobs go out line by line as they come, and a result comes back for each."""
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hourbell.answers.jobs import ImportResult
 from hourbell.client.api_client import API, ApiClient, encoded, text_of
 from hourbell.client.batches import line_batches
-from hourbell.client.errors import ClientError, UnexpectedAnswer
+from hourbell.client.errors import ClientError, UnexpectedAnswer, parse_json
 from hourbell.client.http_session import Request
 from hourbell.client.reading import read
 
@@ -93,6 +92,6 @@ def _written(line: Line) -> bytes:
 
 def _result(line: bytes) -> ImportResult:
     try:
-        return read(ImportResult, json.loads(line))
+        return read(ImportResult, parse_json(line))
     except ValueError:
         raise UnexpectedAnswer("The server answers the import with a line that is no JSON.") from None

@@ -55,6 +55,8 @@ def _reader(hint: Any) -> Reader:
         return UUID
     if isinstance(hint, type) and issubclass(hint, Answer):
         return partial(read, hint)
+    if hint in (str, int):
+        return partial(_of_type, hint)
     return _as_it_is
 
 
@@ -64,6 +66,12 @@ def _instant(text: str) -> datetime:
     if found.tzinfo is None:
         raise ValueError(f"{text} has no offset")
     return found.astimezone(UTC)
+
+
+def _of_type(kind: type, value: Any) -> Any:
+    if type(value) is not kind:
+        raise TypeError(f"a {type(value).__name__} is where a {kind.__name__} belongs")
+    return value
 
 
 def _as_it_is(value: Any) -> Any:

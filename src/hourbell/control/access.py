@@ -7,7 +7,7 @@ everywhere within them.
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Generic, Literal, TypeVar
@@ -17,7 +17,7 @@ from hourbell.core.roles import Role
 from hourbell.core.token_text import RANDOM_BYTES, digest_of, is_token_text, token_text
 from hourbell.sealing import Plain
 from hourbell.settings import Address
-from hourbell.store.access import AccessStore, EndedSession, Token
+from hourbell.store.access import AccessStore, EndedSession, Kept, Token
 from hourbell.store.actor import NO_REQUEST, Actor, Request
 from hourbell.store.errors import Conflict, StoreUnavailable
 
@@ -178,6 +178,14 @@ class Access:
             tokens = "a token is" if valid == 1 else f"{valid} tokens are"
             raise Conflict("tokens_valid", f"{tokens} still valid; revoke them first, see hourbell token list")
         self._open.forget()
+
+    async def kept(self, key: str) -> Kept | None:
+        """What was asked for under the key of a request, and what was answered."""
+        return await self._store.kept(key)
+
+    async def keep_answer(self, key: str, answer: Mapping[str, object]) -> None:
+        """Keep the answer of a change that was made under that key; the first one stays."""
+        await self._store.keep_answer(key, answer)
 
     async def flush(self) -> None:
         """Note when tokens were last used: each at most once a minute."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from hourbell.control.calculations import calculate_much
 from hourbell.control.jobs import Jobs
 from hourbell.control.user import User
 from hourbell.core.body_reader import Fault, RequestError
@@ -15,7 +16,8 @@ from hourbell.core.roles import Role
 from hourbell.core.schedule import Occurrence, ScheduleError
 from hourbell.store.control import ControlStore
 from hourbell.store.errors import AlreadyAsked, Conflict
-from hourbell.store.lists import JobView, ListStore
+from hourbell.store.list_reader import ListStore
+from hourbell.store.lists import JobView
 
 MOST = 10_000
 _MICROSECOND = timedelta(microseconds=1)
@@ -59,7 +61,7 @@ class Backfills:
             raise Conflict("job_in_error", f"the job is in error: {job.error}")
         if job.cursor_at is None:
             raise Conflict("not_adopted", "the job is not adopted yet; try again in a second")
-        occurrences = _occurrences(job.definition, start, min(end, job.cursor_at))
+        occurrences = await calculate_much(_occurrences, job.definition, start, min(end, job.cursor_at))
         empty = set(await self._lists.without_run(job.id, [each.at for each in occurrences]))
         missing = [each for each in occurrences if each.at in empty]
         if not include_pruned:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from hourbell.store.errors import StoreUnavailable
-from hourbell.store.lists import ChangedJob, ChangedRun, ChangeMark, Changes, ListStore
+from hourbell.store.list_reader import ListStore
+from hourbell.store.lists import ChangedJob, ChangedRun, ChangeMark, Changes
 
 _SECONDS = 1.0
 _SILENCE_SECONDS = 15.0

@@ -1,11 +1,12 @@
 """What became of a job's instants and what will: lists of jobs, the next instants, skips, versions, explanations."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from uuid import UUID
 
+from hourbell.control.calculations import calculate, calculate_much
 from hourbell.control.explain import Explanation, explain
 from hourbell.control.jobs import Jobs
 from hourbell.control.pages import Page, cursor_of, number_of, page_of, parts_of, place_of
@@ -21,6 +22,7 @@ from hourbell.core.target import HttpCall, TargetError, parse_target
 from hourbell.core.url import Url
 from hourbell.store.base import LIVE_FOR
 from hourbell.store.errors import Conflict
+from hourbell.store.list_reader import ListStore
 from hourbell.store.lists import (
     AttemptView,
     AuditRow,
@@ -28,7 +30,6 @@ from hourbell.store.lists import (
     JobSort,
     JobView,
     Late,
-    ListStore,
     NodeView,
     Overview,
     RunView,
@@ -132,7 +133,7 @@ class History:
 
     async def upcoming(self, ref: str, count: int, after: datetime | None = None) -> list[Upcoming]:
         """The next instants of a job, none while it is paused or in error."""
-        return next_instants((await self._jobs.get(ref)).job.definition, after or self._now(), count)
+        return await instants_to_come((await self._jobs.get(ref)).job.definition, after or self._now(), count)
 
     async def explain(self, ref: str, at: datetime) -> Explanation:
         """What became of one instant of a job, also of one that was deleted if it is named by its id."""
@@ -142,7 +143,9 @@ class History:
         if facts.run is not None and facts.run.state is RunState.FAILED:
             attempts = await self._lists.attempts(facts.run.id)
             facts = replace(facts, late_success=late_success(facts.run, attempts))
-        return explain(facts, at, self._now())
+        versions = () if facts.version is None else (facts.version.definition.schedule,)
+        schedules = " ".join([facts.job.job.definition.schedule, *versions])
+        return await calculate(schedules, explain, facts, at, self._now())
 
     async def stats(self, ref: str, since: datetime) -> tuple[JobView, Summary, bool]:
         """How the newest runs of a job ended, and whether there were more than are looked at."""
@@ -157,7 +160,7 @@ class History:
         """How many runs each span of time to come will plan, if no job is changed."""
         groups, left_out = await self._lists.schedules(MOST_SCHEDULES)
         pairs = [(group.definition, group.jobs) for group in groups]
-        counts = await asyncio.to_thread(forecast, pairs, start, bucket, buckets, now=self._now())
+        counts = await calculate_much(partial(forecast, pairs, start, bucket, buckets, now=self._now()))
         return Forecast(start, bucket, counts, left_out)
 
     async def late(self, limit: int, cursor: str | None = None) -> Page[RunView]:
@@ -205,7 +208,11 @@ class History:
         nodes = await self._lists.nodes(now - self._live_for)
         served = {lane: is_served(lane, nodes) for lane in {job.lane for job in definitions}}
         hosts = await self._host_warnings(definitions)
-        return [[*_warnings(job, now, is_served=served[job.lane]), *hosts.get(job.lane, ())] for job in definitions]
+        found = []
+        for job in definitions:
+            warnings = await calculate(job.schedule, _warnings, job, now, served[job.lane])
+            found.append([*warnings, *hosts.get(job.lane, ())])
+        return found
 
     async def _host_warnings(self, definitions: Iterable[Definition]) -> dict[str, list[ScheduleWarning]]:
         """Warnings about the hosts of webhooks, by their lane, which is the origin."""
@@ -236,7 +243,7 @@ def _lateness(run: RunView) -> timedelta:
     return run.started_at - run.scheduled_at
 
 
-def _warnings(job: Definition, now: datetime, *, is_served: bool) -> list[ScheduleWarning]:
+def _warnings(job: Definition, now: datetime, is_served: bool) -> list[ScheduleWarning]:
     found = list(job.parsed().warnings(now))
     if job.enabled and not next_instants(job, now, 1) and not any(each.code == "never_fires" for each in found):
         found.insert(0, ScheduleWarning("never_fires", "never fires: its time is over already"))
@@ -253,6 +260,11 @@ def _url_of(job: Definition) -> Url | None:
 
 def _unserved(lane: str) -> ScheduleWarning:
     return ScheduleWarning("lane_unserved", f"{nobody_serves(lane)}; its runs will wait until one does")
+
+
+async def instants_to_come(definition: Definition, after: datetime, count: int) -> list[Upcoming]:
+    """The next instants of a definition, as `next_instants` finds them, without holding up the event loop."""
+    return await calculate(definition.schedule, next_instants, definition, after, count)
 
 
 def next_instants(definition: Definition, after: datetime, count: int) -> list[Upcoming]:

@@ -29,7 +29,8 @@ from hourbell.store.bundles import NewSecret
 from hourbell.store.changes import refuse_origin, runs_still_running
 from hourbell.store.control import ControlStore
 from hourbell.store.errors import Conflict, NoSuchJob
-from hourbell.store.lists import JobView, ListStore, RunList, RunQuery
+from hourbell.store.list_reader import ListStore
+from hourbell.store.lists import JobView, RunList, RunQuery
 
 OWN = "api"
 _KEYS = UUID("0f6c0a5e-8a57-5c39-9a1e-5d1c7f6b2a40")  # the namespace of ids that come from a caller's key

@@ -17,9 +17,9 @@ from hourbell.store.actor import Actor
 from hourbell.store.base import LIVE_FOR
 from hourbell.store.control import ControlStore
 from hourbell.store.errors import Conflict
-from hourbell.store.lists import AttemptView, ListStore, Place, RunList, RunQuery, RunView
+from hourbell.store.list_reader import ListStore
+from hourbell.store.lists import AttemptView, Place, RunList, RunQuery, RunView
 
-MOST_AT_ONCE = 1_000
 _KIND = "runs"
 
 

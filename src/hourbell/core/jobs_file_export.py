@@ -3,7 +3,6 @@
 What `export_jobs` writes, `read_jobs_file` reads as the same definitions.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +13,7 @@ from hourbell.core.jobs_file import LITERAL, REFERENCES
 from hourbell.core.jobs_file_text import Format
 from hourbell.core.jobs_file_writing import (
     can_be_toml,
+    json_text,
     toml_json,
     toml_key,
     toml_text,
@@ -55,7 +55,7 @@ def export_jobs(
             jobs = [_comments(notes.get(body["name"], ()), "  ") + _yaml_job(body) for body in bodies]
             return head + ("job:\n" + "".join(jobs) if jobs else "job: []\n")
         case "json":
-            return json.dumps({**said, "job": bodies}, indent=2, ensure_ascii=False) + "\n"
+            return json_text({**said, "job": bodies}) + "\n"
 
 
 def _body(definition: Definition) -> dict[str, Any]:

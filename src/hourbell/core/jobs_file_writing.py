@@ -1,4 +1,4 @@
-"""Values as TOML and as YAML: small writers, of which every output reads as the value it came from."""
+"""Values as TOML, YAML and JSON: small writers, of which every output reads as the value it came from."""
 
 import json
 import re
@@ -59,6 +59,12 @@ def _on_one_line(value: object) -> str:
     return _quoted(value) if isinstance(value, str) else toml_value(value)
 
 
+def json_text(value: object) -> str:
+    """JSON on several lines; what is not printable is escaped, so that a terminal obeys none of it."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    return "".join(each if each.isprintable() or each == "\n" else _escaped_in_json(each) for each in text)
+
+
 def yaml_text(text: str) -> str:
     return _quoted(text)
 
@@ -93,6 +99,10 @@ def _can_be_block(text: str) -> bool:
 
 def _quoted(text: str) -> str:
     return '"' + "".join(map(_escaped, text)) + '"'
+
+
+def _escaped_in_json(character: str) -> str:
+    return "\\u007f" if character == "\x7f" else json.dumps(character)[1:-1]
 
 
 def _escaped(character: str) -> str:

@@ -12,6 +12,7 @@ from hourbell.core.schedule.errors import echo
 
 _DEEPEST = 40
 _MOST_VALUES = 1_000_000  # with every alias written out
+_VALUE_CHARACTERS = 64  # of a text that counts as one value
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,308})", re.ASCII)
 _FLOAT = re.compile(r"-?(?:0|[1-9][0-9]{0,308})\.[0-9]{1,308}(?:[eE][-+]?[0-9]{1,4})?", re.ASCII)
 _LIKE_A_NUMBER = re.compile(r"[-+.]?[0-9][0-9_.]*(?:[eE][-+]?[0-9]+)?|0[xob][0-9a-fA-F_]+", re.ASCII)
@@ -72,7 +73,7 @@ def _check_events(yaml: Any, text: str, no: Callable[[str, Any], Exception]) -> 
 
 
 def _check_size(yaml: Any, root: Any, no: Callable[[str, Any], Exception]) -> None:
-    """Count values and depth with every alias written out, without writing them out."""
+    """Count values and depth with every alias written out, without writing them out. Long texts count as several."""
     sizes: dict[int, tuple[int, int]] = {}
 
     def measure(node: Any, above: frozenset[int]) -> tuple[int, int]:
@@ -80,6 +81,8 @@ def _check_size(yaml: Any, root: Any, no: Callable[[str, Any], Exception]) -> No
             raise no("an alias holds itself", node.start_mark)
         if id(node) not in sizes:
             size, depth = 1, 0
+            if isinstance(node, yaml.ScalarNode):
+                size += len(node.value) // _VALUE_CHARACTERS
             for each in _inner(yaml, node):
                 inner_size, inner_depth = measure(each, above | {id(node)})
                 size, depth = size + inner_size, max(depth, inner_depth + 1)

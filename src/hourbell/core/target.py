@@ -34,6 +34,7 @@ _OWN_HEADERS = frozenset(
 )  # fmt: skip
 _MOST_HEADERS, _LONGEST_VALUE = 50, 8_192
 _DEEPEST = 32
+_SCALARS = (str, int, float, type(None))  # whether something is one of these is quickly asked
 _MOST_FAULTS, _LONGEST_FAULT = 10, 300
 
 
@@ -129,7 +130,7 @@ def _is_deeper(value: object, depth: int) -> bool:
         level = [
             inner
             for each in level
-            if isinstance(each, (Mapping, list))
+            if not isinstance(each, _SCALARS) and isinstance(each, (Mapping, list))
             for inner in (each.values() if isinstance(each, Mapping) else each)
         ]
         if not level:

@@ -1,12 +1,14 @@
-"""What the audit chain asks of a store, and how a whole chain is verified: page by page, in bounded memory."""
+"""The audit chain in a store, and how a whole chain is verified: page by page, in bounded memory."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from hourbell.core.audit_chain import GENESIS, GRACE, AuditedChange, Break, ChainCheck, Link, SealKeys
+from hourbell.store.errors import ChainExtended
 from hourbell.store.rows import Row
+from hourbell.store.session import Session, Sessions
 
 PAGE_ROWS = 100
 PAGE_BYTES = 262_144  # of JSON; a page ends with the row that exceeds it
@@ -46,32 +48,73 @@ class Extended:
     has_more: bool = False  # more rows may be waiting
 
 
-class ChainReader(Protocol):
+class Fetch(Protocol):
+    """Runs one named statement that changes nothing."""
+
+    async def __call__(self, statement: str, /, **values: Any) -> Sequence[Row]: ...
+
+
+class ChainReader:
     """Reads the chain. Each verb is short and changes nothing."""
+
+    def __init__(self, fetch: Fetch) -> None:
+        self._fetch = fetch
 
     async def head(self) -> Link | None:
         """The newest link."""
+        return next(map(link_of, await self._fetch("chain_head")), None)
 
     async def page(self, after: int) -> list[ChainedRow]:
         """The next links after a position with their rows: at most PAGE_ROWS, and few if the rows are large."""
+        rows = await self._fetch("chain_page", after=after, max_rows=PAGE_ROWS, max_bytes=PAGE_BYTES)
+        return [chained_row(row) for row in rows]
 
     async def strays(self, after_id: int, limit: int) -> list[Stray]:
         """The first rows after an id that no loop will chain."""
+        rows = await self._fetch("strays", after_id=after_id, limit=limit)
+        return [Stray(row["audit_id"], row["at"]) for row in rows]
 
     async def waiting(self) -> Waiting:
         """How many rows wait for their link, and since when."""
+        [row] = await self._fetch("count_unchained")
+        return Waiting(row["total"], row["oldest_at"])
 
     async def highest_id(self) -> int:
         """The highest id of an audit row; 0 if there is none."""
+        [row] = await self._fetch("highest_audit_id")
+        return int(row["id"])
 
 
-class AuditChainStore(ChainReader, Protocol):
+class AuditChainStore(ChainReader):
+    def __init__(self, sessions: Sessions) -> None:
+        super().__init__(sessions.fetch)
+        self._sessions = sessions
+
     async def extend(self, decide: Extend) -> Extended:
         """Let `decide` link rows that wait to the newest link, and append what it answers in one transaction.
 
         A row waits from its commit until it has a link. Of two nodes that extend the chain at the same time one
         appends, and the other changes nothing. Nothing is written where `decide` has nothing to append.
         """
+
+        async def link_rows(session: Session) -> tuple[Link | None, bool, Sequence[Link]]:
+            head = next(map(link_of, await session.fetch("chain_head")), None)
+            rows = await session.fetch("unchained", max_rows=PAGE_ROWS, max_bytes=PAGE_BYTES)
+            return head, bool(rows), decide(head, [change_of(row) for row in rows])
+
+        async def append(session: Session) -> None:
+            await session.append_links(links)
+            audit_ids = [link.audit_id for link in links if link.audit_id is not None]
+            await session.execute("dequeue_links", audit_ids=audit_ids)
+
+        head, has_rows, links = await self._sessions.look(link_rows)  # SQLite's writer thread computes no hashes
+        if not links:
+            return Extended(head)
+        try:
+            await self._sessions.transact(append)
+        except ChainExtended:
+            return Extended(head, is_lost=True, has_more=True)
+        return Extended(head, links, has_more=has_rows)
 
 
 @dataclass(slots=True)

@@ -63,7 +63,7 @@ def _local(timezone: str, now: datetime) -> datetime:
     """What clocks on the wall show in a zone; in UTC where it is not known."""
     try:
         return local_time_at(timezone, now)[0]
-    except (KeyError, ValueError):
+    except ValueError:
         return now.astimezone(UTC).replace(tzinfo=None)
 
 

@@ -54,5 +54,9 @@ class NameTaken(Conflict):
         super().__init__("name_taken", "another job has this name")
 
 
+class ChainExtended(Exception):
+    """Another node has extended the audit chain since it was read."""
+
+
 class AlreadyAsked(Exception):
     """A change was asked for under a key that a committed change has: it acted, and does not act again."""

@@ -15,7 +15,10 @@ from hourbell.core.states import RunState
 from hourbell.store.lists import MAX_LISTED_BYTES, JobQuery, JobSort, JobState, Place, RunList, RunQuery
 
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")  # not the type in a cast, such as ::uuid
-_COLUMNS = ("job_columns", "run_columns", "run_definition", "definition_columns", "audit_columns")
+_PARTS = (
+    *("job_columns", "job_totals", "job_joins", "job_is_done"),  # totals tell if a job is done
+    *("run_columns", "run_definition", "definition_columns", "audit_columns"),
+)
 _LIMITS = {
     "max_bytes": str(MAX_LISTED_BYTES),
     "certain_bytes": str(8 * MAX_LISTED_BYTES),  # binary JSON takes at most a few times the bytes of its text
@@ -44,9 +47,9 @@ _OF_ONE_STATE = {"runs_pending", "runs_pending_of_job", "runs_retrying_of_job"}
 
 
 def with_columns(fragments: Mapping[str, str]) -> dict[str, str]:
-    """Fill the columns that lists share, and the limit on their values, into every statement that names them."""
-    columns = {name: fragments[name] for name in _COLUMNS}
-    return {name: _filled(_filled(text, columns), _LIMITS) for name, text in fragments.items()}
+    """Fill the parts that lists share, and the limit on values, into every statement that names them."""
+    parts = {name: fragments[name] for name in _PARTS}
+    return {name: _filled(_filled(text, parts), _LIMITS) for name, text in fragments.items()}
 
 
 def _filled(text: str, slots: Mapping[str, str]) -> str:

@@ -62,8 +62,8 @@ _FIRST_TO_EXPIRE = Place(datetime(1, 1, 2, tzinfo=UTC), UUID(int=0))  # before t
 Wanted = tuple[str, Mapping[str, Any]]
 
 
-class ListReader(ABC):
-    """A ListStore on statements with named parameters."""
+class ListStore(ABC):
+    """What people may look at, on statements with named parameters."""
 
     def __init__(self, statements: Mapping[str, str]) -> None:
         self._sql = statements
@@ -84,11 +84,13 @@ class ListReader(ABC):
         return rows
 
     async def job(self, ref: str | UUID, *, deleted: bool = False) -> JobView | None:
+        """A job by id or by name; by id also one that was deleted, if asked for."""
         name = "job_by_id" if isinstance(ref, UUID) else "job_by_name"
         rows = await self._rows(name, ref=ref)
         return next((job_view(row) for row in rows if deleted or row["deleted_at"] is None), None)
 
     async def jobs(self, query: JobQuery, limit: int, after: Place | None = None) -> list[JobView]:
+        """A page of jobs. A place holds the name, when the planner looks next (`plan_at`), or nothing but the id."""
         sources = await self._sources_to_walk(query)
         queries = [query] if sources is None else [replace(query, source=source) for source in sources]
         pages = [job_page(each, limit, after) for each in queries]
@@ -107,12 +109,15 @@ class ListReader(ABC):
         return None if len(rows) > _SOURCES else [row["source"] for row in rows]
 
     async def run(self, run_id: UUID) -> RunView | None:
+        """A run as it stands."""
         return next(map(run_view, await self._rows("run", run_id=run_id)), None)
 
     async def attempts(self, run_id: UUID) -> list[AttemptView]:
+        """The attempts of a run that have ended, in order."""
         return [attempt_view(row) for row in await self._rows("attempts", run_id=run_id)]
 
     async def runs(self, query: RunQuery, limit: int, after: Place | None = None) -> list[RunView]:
+        """A page of runs. A place holds the instant that its list is sorted by."""
         page = run_page(query, limit, after)
         [rows] = await self._answers([(page.statement(self._sql, "runs_page"), page.values)])
         return await self._listed_runs(rows)
@@ -133,6 +138,10 @@ class ListReader(ABC):
         limit: int,
         after: Late | None = None,
     ) -> list[RunView]:
+        """Ended runs that began later than their job's `late_after`, worst first, at most 5,000 looked at.
+
+        Those late by ten seconds or less are looked for among the last 5,000 runs to end.
+        """
         place = after or _LATEST
         values = {"window": LATE_WINDOW, "limit": limit, "after_lateness": place.lateness, "after_id": place.id}
         return await self._listed_runs(await self._rows("late_runs", **values))
@@ -140,26 +149,31 @@ class ListReader(ABC):
     async def stuck_runs(
         self, ready_before: datetime, limit: int, *, untried: bool = False, after: Place | None = None
     ) -> list[RunView]:
+        """Waiting runs, planned and ready since before then, by when they expire; only those never tried, if asked."""
         place = after or _FIRST_TO_EXPIRE
         values = {"ready_before": ready_before, "untried": untried, "after_key": place.key, "after_id": place.id}
         rows = await self._rows("stuck_runs", **values, limit=limit)
         return await self._listed_runs(rows)
 
     async def skips(self, job_id: UUID, limit: int, before: tuple[datetime, int] | None = None) -> list[SkipView]:
+        """A page of a job's skips by (last_at, id), newest first, before the one given."""
         if before is None:
             return [skip_view(row) for row in await self._rows("skips", job_id=job_id, limit=limit)]
         place = {"last_at": before[0], "id": _within(before[1], _BIGGEST)}
         return [skip_view(row) for row in await self._rows("skips_before", job_id=job_id, limit=limit, **place)]
 
     async def versions(self, job_id: UUID, limit: int, before: int | None = None) -> list[VersionView]:
+        """A page of a job's versions, newest first, before the one given."""
         below = _BIGGEST_VERSION if before is None else _within(before, _BIGGEST_VERSION)
         return [version_view(row) for row in await self._rows("versions", job_id=job_id, limit=limit, before=below)]
 
     async def version(self, job_id: UUID, version: int) -> VersionView | None:
+        """A version of a job as it was written."""
         number = _within(version, _BIGGEST_VERSION)
         return next(map(version_view, await self._rows("version", job_id=job_id, version=number)), None)
 
     async def instant(self, job_id: UUID, at: datetime) -> InstantFacts | None:
+        """What is known about one instant of a job; None if there is no such job."""
         values = {"job_id": job_id, "at": at}
         names = ("version_at", "change_at", "run_at", "replays_at", "skips_at")
         jobs, versions, changes, runs, replays, skips = await self._read(
@@ -171,44 +185,55 @@ class ListReader(ABC):
         return instant_facts(at, job_view(jobs[0]), version=version, runs=runs, replays=replays, skips=skips)
 
     async def ended(self, job_id: UUID, since: datetime, limit: int) -> list[EndedRun]:
+        """The newest runs of a job that ended, scheduled since then."""
         return [ended_run(row) for row in await self._rows("ended", job_id=job_id, since=since, limit=limit)]
 
     async def without_run(self, job_id: UUID, instants: Sequence[datetime]) -> list[datetime]:
+        """Those of the instants that have neither a scheduled nor a backfilled run."""
         rows = await self._rows("with_run", job_id=job_id, instants=list(instants))
         taken = {row["at"] for row in rows}
         return [instant for instant in instants if instant not in taken]
 
     async def without_skip(self, job_id: UUID, instants: Sequence[datetime]) -> list[datetime]:
+        """Those of the instants that are in no skip."""
         return [row["at"] for row in await self._rows("without_skip", job_id=job_id, instants=list(instants))]
 
     async def overview(self, since: datetime) -> Overview:
+        """How many there are of what; ended runs are counted since then, at most 100,000 of them."""
         [[counts], ended] = await self._read(
             [(self._sql["overview"], {}), (self._sql["ended_since"], {"since": since, "limit": COUNTED})]
         )
         return Overview(**counts, ended={RunState(row["state"]): row["count"] for row in ended})
 
     async def schedules(self, limit: int) -> tuple[list[ScheduleGroup], int]:
+        """Jobs that will fire, by the instants they name, the most common first; and how many jobs were left out."""
         rows = await self._rows("schedules", limit=limit)
         groups = [ScheduleGroup(shown_job_of(listed_job_row(row)).definition, row["jobs"]) for row in rows]
         total = int(rows[0]["all_jobs"]) if rows else 0
         return groups, total - sum(group.jobs for group in groups)
 
     async def nodes(self, beat_after: datetime) -> list[NodeView]:
+        """The nodes that were heard of since then, the youngest last."""
         return [node_view(row) for row in await self._rows("nodes", beat_after=beat_after)]
 
     async def conflicts(self, beat_after: datetime) -> list[JobConflict]:
+        """Jobs that the program of a node defines which was heard of since then, and that somebody else owns."""
         return [job_conflict(row) for row in await self._rows("job_conflicts", beat_after=beat_after)]
 
     async def audit(self, limit: int, before: int | None = None, subject: str | None = None) -> list[AuditRow]:
+        """Who changed what, newest first, before the row given."""
         values: dict[str, Any] = {"limit": limit, "before": _BIGGEST if before is None else _within(before, _BIGGEST)}
         if subject is None:
             return [audit_row(row) for row in await self._rows("audit", **values)]
         return [audit_row(row) for row in await self._rows("audit_of_subject", **values, subject=subject)]
 
     async def audit_entry(self, entry_id: int) -> AuditRow | None:
+        """One row of the audit."""
         return next(map(audit_row, await self._rows("audit_entry", id=_within(entry_id, _BIGGEST))), None)
 
     async def changes(self, since: ChangeMark | None, now: datetime, limit: int) -> Changes:
+        """Which jobs were changed, and which runs began, said something or ended, since the mark; without one, only
+        where to begin."""
         newest: Wanted = (self._sql["newest_audit"], {})
         if since is None:
             [[row]] = await self._read([newest])

@@ -12,10 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Protocol
 from uuid import UUID
 
-from hourbell.core.conflicts import JobConflict
 from hourbell.core.job import Definition, Job
 from hourbell.core.notes import LogLine
 from hourbell.core.states import Kind, RunState, SkipReason
@@ -306,76 +304,3 @@ class Changes:
     runs: Sequence[ChangedRun]
     is_whole: bool
     mark: ChangeMark
-
-
-class ListStore(Protocol):
-    """What people may look at."""
-
-    async def job(self, ref: str | UUID, *, deleted: bool = False) -> JobView | None:
-        """A job by id or by name; by id also one that was deleted, if asked for."""
-
-    async def jobs(self, query: JobQuery, limit: int, after: Place | None = None) -> list[JobView]:
-        """A page of jobs. A place holds the name, when the planner looks next (`plan_at`), or nothing but the id."""
-
-    async def run(self, run_id: UUID) -> RunView | None:
-        """A run as it stands."""
-
-    async def attempts(self, run_id: UUID) -> list[AttemptView]:
-        """The attempts of a run that have ended, in order."""
-
-    async def runs(self, query: RunQuery, limit: int, after: Place | None = None) -> list[RunView]:
-        """A page of runs. A place holds the instant that its list is sorted by."""
-
-    async def late_runs(self, now: datetime, limit: int, after: Late | None = None) -> list[RunView]:
-        """Ended runs that began later than their job's `late_after`, worst first, at most 5,000 looked at.
-
-        Those late by ten seconds or less are looked for among the last 5,000 runs to end.
-        """
-
-    async def stuck_runs(
-        self, ready_before: datetime, limit: int, *, untried: bool = False, after: Place | None = None
-    ) -> list[RunView]:
-        """Waiting runs, planned and ready since before then, by when they expire; only those never tried, if asked."""
-
-    async def skips(self, job_id: UUID, limit: int, before: tuple[datetime, int] | None = None) -> list[SkipView]:
-        """A page of a job's skips by (last_at, id), newest first, before the one given."""
-
-    async def versions(self, job_id: UUID, limit: int, before: int | None = None) -> list[VersionView]:
-        """A page of a job's versions, newest first, before the one given."""
-
-    async def version(self, job_id: UUID, version: int) -> VersionView | None:
-        """A version of a job as it was written."""
-
-    async def instant(self, job_id: UUID, at: datetime) -> InstantFacts | None:
-        """What is known about one instant of a job; None if there is no such job."""
-
-    async def ended(self, job_id: UUID, since: datetime, limit: int) -> list[EndedRun]:
-        """The newest runs of a job that ended, scheduled since then."""
-
-    async def without_run(self, job_id: UUID, instants: Sequence[datetime]) -> list[datetime]:
-        """Those of the instants that have neither a scheduled nor a backfilled run."""
-
-    async def without_skip(self, job_id: UUID, instants: Sequence[datetime]) -> list[datetime]:
-        """Those of the instants that are in no skip."""
-
-    async def overview(self, since: datetime) -> Overview:
-        """How many there are of what; ended runs are counted since then, at most 100,000 of them."""
-
-    async def schedules(self, limit: int) -> tuple[list[ScheduleGroup], int]:
-        """Jobs that will fire, by the instants they name, the most common first; and how many jobs were left out."""
-
-    async def nodes(self, beat_after: datetime) -> list[NodeView]:
-        """The nodes that were heard of since then, the youngest last."""
-
-    async def conflicts(self, beat_after: datetime) -> list[JobConflict]:
-        """Jobs that the program of a node defines which was heard of since then, and that somebody else owns."""
-
-    async def audit(self, limit: int, before: int | None = None, subject: str | None = None) -> list[AuditRow]:
-        """Who changed what, newest first, before the row given."""
-
-    async def audit_entry(self, entry_id: int) -> AuditRow | None:
-        """One row of the audit."""
-
-    async def changes(self, since: ChangeMark | None, now: datetime, limit: int) -> Changes:
-        """Which jobs were changed, and which runs began, said something or ended, since the mark; without one, only
-        where to begin."""

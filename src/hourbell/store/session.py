@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
+from hourbell.core.audit_chain import Link
 from hourbell.core.job import Definition
 from hourbell.store.base import Wake
 from hourbell.store.batch import Batch, RunRow
@@ -74,6 +75,9 @@ class Session(Protocol):
 
     async def delete_job(self, job_id: UUID) -> None:
         """Delete a job for good. What else there is of it goes with it, by the tables' own rules."""
+
+    async def append_links(self, links: Sequence[Link]) -> None:
+        """Append links to the audit chain. ChainExtended if another node was faster; then this must be rolled back."""
 
 
 Verb = Callable[[Session], Coroutine[Any, Any, T]]

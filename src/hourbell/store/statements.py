@@ -1,8 +1,8 @@
 """The statements of the control side, by name.
 
-Most are written once, in the `.sql` files of this package, in PostgreSQL's dialect and with named parameters. SQLite's
-text is made from it by the few rules below. A statement that really differs is in the `control.sql` of each backend,
-under one name.
+What both databases read alike is written once, in the `.sql` files of this package, in PostgreSQL's dialect and with
+named parameters. SQLite's text is made from it by the few rules below. A statement that really differs is in a file of
+each backend, under one name.
 """
 
 import re
@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 from hourbell.store.list_pages import numbered
 from hourbell.store.queries import load_queries
 
-_FILES = ("access.sql", "control.sql", "secrets.sql")
+_FILES = ("access.sql", "audit_chain.sql", "control.sql", "secrets.sql")
 _SQLITE_RULES = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
         (r"= any\((:\w+)::uuid\[\]\)", r"in (select unhex(value) from json_each(\1))"),  # a list is bound as JSON
         (r"= any\((:\w+)::\w+\[\]\)", r"in (select value from json_each(\1))"),
+        (r"replace\(([\w.]+)::text, '-', ''\)", r"case when \1 is not null then lower(hex(\1)) end"),  # an id
         (r"\s+for (no key )?update( of \w+)?", ""),  # whoever writes has the only lock there is
         (r' collate "C"', ""),  # SQLite compares bytes
         (r"::\w+", ""),
@@ -36,12 +37,16 @@ class Statement(NamedTuple):
         return [values[name] for name in self.names]
 
 
-def load_statements(package: str, mark: str, own: dict[str, str]) -> dict[str, Statement]:
+def load_shared(file: str, *, for_sqlite: bool) -> dict[str, str]:
+    """The statements of a file of this package, in the dialect of a backend."""
+    texts = load_queries("hourbell.store", file)
+    return {name: _for_sqlite(text) for name, text in texts.items()} if for_sqlite else texts
+
+
+def load_statements(own: Mapping[str, str], mark: str, *, for_sqlite: bool = False) -> dict[str, Statement]:
     """The statements for a backend whose parameters have that mark: the shared ones, and its own."""
-    shared = {name: text for file in _FILES for name, text in load_queries("hourbell.store", file).items()}
-    if package.endswith("sqlite"):
-        shared = {name: _for_sqlite(text) for name, text in shared.items()}
-    texts = shared | load_queries(package, "control.sql") | own
+    shared = [load_shared(file, for_sqlite=for_sqlite) for file in _FILES]
+    texts = {name: text for each in (*shared, own) for name, text in each.items()}
     return {name: Statement(*numbered(text, mark)) for name, text in texts.items()}
 
 

@@ -13,7 +13,7 @@ from hourbell.core.job import Definition, Job
 from hourbell.store.actor import Actor
 from hourbell.store.bundles import owner_text
 from hourbell.store.control import ControlStore
-from hourbell.store.lists import ListStore
+from hourbell.store.list_reader import ListStore
 from hourbell.testing.inline import answer_of
 
 BY = "rehearsal"

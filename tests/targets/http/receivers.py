@@ -217,13 +217,18 @@ PACKED = gzip.compress(bytes(1_048_576)) * 1_000  # a gibibyte when it is unpack
 GZIP_BOMB = answers(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(PACKED) + PACKED)
 BIG_BODY = repeats(b"HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n", BLOCK)
 ENDLESS_BODY = repeats(b"HTTP/1.0 200 OK\r\n\r\n", BLOCK)
-ENDLESS_CHUNKS = repeats(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 10_000)
+ENDLESS_CHUNKS = repeats(
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", (b"80\r\n" + b"x" * 128 + b"\r\n") * 1_000
+)
+ENDLESS_TINY_CHUNKS = repeats(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 10_000)
 ENDLESS_CHUNK_SIZE = repeats(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", BLOCK)
 ENDLESS_TRAILERS = repeats(
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"A: " + b"x" * 60_000 + b"\r\n"
 )
 ENDLESS_HEADER = repeats(b"HTTP/1.1 200 OK\r\nA: ", BLOCK)
-ENDLESS_HEADERS = repeats(b"HTTP/1.1 200 OK\r\n", b"A: b\r\n" * 10_000)
+ENDLESS_HEADERS = repeats(b"HTTP/1.1 200 OK\r\n", (b"A: " + b"b" * 1_000 + b"\r\n") * 100)
+ENDLESS_TINY_HEADERS = repeats(b"HTTP/1.1 200 OK\r\n", b"A: b\r\n" * 10_000)
+ENDLESS_TINY_TRAILERS = repeats(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"A: b\r\n" * 10_000)
 ENDLESS_STATUS = repeats(b"HTTP/1.1 200 ", BLOCK)
 ENDLESS_INTERIM = repeats(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1_000)
 ENDLESS_ANSWERS = repeats(b"", OK * 1_000)

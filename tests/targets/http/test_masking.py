@@ -2,6 +2,7 @@
 
 import base64
 import re
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from urllib.parse import quote, quote_plus
@@ -161,3 +162,18 @@ def test_the_work_does_not_grow_with_what_is_cut_off(text: str, secret: str) -> 
     searched = text[: MAX + 12 * len(secret)]
 
     assert mask_secrets(text, [secret], MAX) == mask_secrets(searched, [secret], MAX)
+
+
+@pytest.mark.parametrize("piece", ["a", "ab", "abc" * 500])
+def test_secrets_that_repeat_themselves_cost_no_more_than_others(piece: str) -> None:
+    repeating = [(piece * 8_192)[: 4_000 - number] for number in range(50)]
+    others = [f"{number:04}" * 1_000 for number in range(50)]
+    text = "%41\\u0041" + (piece * 100_000)[:65_536]
+
+    def seconds(secrets: list[str]) -> float:
+        began = time.process_time()
+        mask_secrets(text, secrets, 4_096)
+        return time.process_time() - began
+
+    assert mask_secrets(text, repeating, 4_096) in ("***", "%41\\u0041***")
+    assert min(seconds(repeating) for _ in range(3)) < 4 * min(seconds(others) for _ in range(3))

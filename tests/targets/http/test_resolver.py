@@ -332,3 +332,66 @@ async def test_a_look_up_in_threads_of_its_own_gives_the_same_answers(monkeypatc
     assert await look_up("name.example", 80, DaemonThreads()) == addresses("8.8.8.8")
     with pytest.raises(TransportError, match="try again"):
         await look_up("broken.example", 80, DaemonThreads())
+
+
+class SlowNames:
+    """The operating system's look-up, which answers at once or hangs."""
+
+    def __init__(self) -> None:
+        self.answer = "8.8.8.8"
+        self.hangs: asyncio.Event | None = None
+
+    async def getaddrinfo(self, *_: object, **__: object) -> list[Any]:
+        if self.hangs is not None:
+            await self.hangs.wait()
+        return [entry(self.answer)] if self.answer else []
+
+
+async def test_while_look_ups_hang_a_name_leads_where_it_led_before(system: Any) -> None:
+    names = SlowNames()
+    system(names.getaddrinfo)
+    resolver = SystemResolver(timeout=10, patience=0.01)
+    assert await resolver.resolve("name.example", 80) == addresses("8.8.8.8")
+
+    names.hangs, names.answer = asyncio.Event(), "9.9.9.9"
+    assert [await resolver.resolve("name.example", 80) for _ in range(2)] == [addresses("8.8.8.8")] * 2
+    names.hangs.set()
+    await asyncio.sleep(0.01)
+    names.hangs = asyncio.Event()
+    assert await resolver.resolve("name.example", 80) == addresses("9.9.9.9")  # it came after all
+
+
+async def test_an_answer_of_long_ago_is_not_used(system: Any) -> None:
+    names = SlowNames()
+    system(names.getaddrinfo)
+    resolver = SystemResolver(timeout=0.02, patience=0.01, kept_seconds=0)
+    await resolver.resolve("name.example", 80)
+    names.hangs = asyncio.Event()
+
+    with pytest.raises(TransportError, match="could not be looked up within"):
+        await resolver.resolve("name.example", 80)
+
+
+async def test_a_name_that_has_lost_its_addresses_leads_nowhere(system: Any) -> None:
+    names = SlowNames()
+    system(names.getaddrinfo)
+    resolver = SystemResolver(timeout=0.02, patience=0.01)
+    await resolver.resolve("name.example", 80)
+    names.answer = ""
+    assert await resolver.resolve("name.example", 80) == ()
+    names.hangs = asyncio.Event()
+
+    with pytest.raises(TransportError, match="could not be looked up within"):
+        await resolver.resolve("name.example", 80)
+
+
+async def test_an_older_answer_is_judged_as_any_other(system: Any) -> None:
+    names = SlowNames()
+    system(names.getaddrinfo)
+    resolver = SystemResolver(timeout=10, patience=0.01)
+    await resolver.resolve("name.example", 80)
+    names.hangs = asyncio.Event()
+    closed = gate(resolver, Guard(deny_networks=parse_networks("8.8.8.8")))
+
+    with pytest.raises(Refused):
+        await closed.addresses_of(parse_url("http://name.example/"))

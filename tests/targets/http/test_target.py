@@ -1,6 +1,9 @@
 """One request for each attempt: what it says, how it is signed, and what its end makes of the run."""
 
+import gc
+import json
 import os
+import tracemalloc
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
@@ -222,3 +225,31 @@ async def test_a_receiver_that_is_down_rests_and_one_that_answers_does_not() -> 
 async def test_what_is_kept_of_an_answer() -> None:
     outcome = await deliver(ScriptedTransport(answer(200, b"thanks", Server="x")))
     assert outcome == Succeeded(answer=Answer(200, "Server: x\n\nthanks", {"wait": 0.1}))
+
+
+@pytest.mark.parametrize("large", [{"body": "x" * 100_000}, {"headers": {f"X-{n}": "x" * 8_000 for n in range(12)}}])
+async def test_versions_with_large_requests_are_not_kept_in_memory(large: dict[str, object]) -> None:
+    transport = ScriptedTransport()
+    target = target_of(transport)
+    tracemalloc.start()
+    try:
+        for version in range(50):
+            text = json.loads(json.dumps(large))  # a copy, as each version from the database is
+            assert isinstance(await target.deliver(a_call(a_definition(**text), job_version=version)), Succeeded)
+            transport.requests.clear()
+        gc.collect()
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 10 * 100_000
+
+
+async def test_large_secret_headers_are_not_kept_in_memory() -> None:
+    transport = ScriptedTransport()
+    target = target_of(transport)
+    secrets = tuple(a_header("x" * 8_000, field=f"header:X-{n}") for n in range(12))
+    for job in range(50):
+        bound = tuple(KEYS.seal(KEYS.open(each), each.id, UUID(int=job), each.field, each.origin) for each in secrets)
+        assert isinstance(await target.deliver(a_call(job_id=UUID(int=job), secrets=bound)), Succeeded)
+
+    assert len(target._opened) == 0

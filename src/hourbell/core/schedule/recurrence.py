@@ -4,11 +4,13 @@ The rule is walked period by period (days, weeks, months or years, by INTERVAL) 
 eight years of it at most, so that a rule which never matches costs a bounded walk and not one to the end of time.
 """
 
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 
 from hourbell.core.schedule.calendar import DAY, END_OF_CALENDAR, day_number, weekday_of
@@ -65,31 +67,52 @@ class Rule:
         following, next_month = divmod(index + 1, 12)
         return range(day_number(year, month + 1, 1), day_number(following, next_month + 1, 1))
 
-    def matching_days(self, period: int) -> list[int]:
+    def matching_days(self, period: int) -> "array[int]":
         """The days of a period that the rule names."""
-        return [day for day in self.days_of(period) if self._matches(day)]
+        return array("i", (day for day in self.days_of(period) if self._matches(day)))
 
-    def instances(self, period: int, *, is_falling: bool = False) -> Iterator[int]:
-        """The rule's local seconds in a period, in order, within DTSTART and UNTIL."""
-        days = self.matching_days(period)
+    def instances(
+        self,
+        days: Sequence[int],
+        earliest: int = 0,
+        latest: int = END_OF_CALENDAR,
+        *,
+        removed_days: Collection[int] = (),
+        is_falling: bool = False,
+    ) -> Iterator[int]:
+        """The rule's local seconds on a period's days, in order, from `earliest` to `latest`, DTSTART and UNTIL.
+
+        Days and times outside are passed over together: a year may have half a million of them.
+        """
+        earliest = earliest if self.start is None else max(earliest, self.start)
+        latest = latest if self.until is None else min(latest, self.until)
+        if self.positions:
+            chosen = (second for second in self._chosen(days) if earliest <= second <= latest)
+            seconds = [second for second in chosen if second // DAY not in removed_days]
+            yield from reversed(seconds) if is_falling else seconds
+            return
+        within = days[bisect_left(days, earliest // DAY) : bisect_right(days, latest // DAY)]
+        for day in reversed(within) if is_falling else within:
+            if day not in removed_days:
+                first, end = bisect_left(self.times, earliest - day * DAY), bisect_right(self.times, latest - day * DAY)
+                times = self.times[first:end]
+                for time in reversed(times) if is_falling else times:
+                    yield day * DAY + time
+
+    def _chosen(self, days: Sequence[int]) -> list[int]:
+        """The seconds of a period that BYSETPOS names, rising."""
         size, width = len(days) * len(self.times), len(self.times)
-        places: Sequence[int] = range(size)
-        if self.positions:
-            counted = {at - 1 if at > 0 else size + at for at in self.positions}
-            places = sorted(place for place in counted if 0 <= place < size)
-        for place in reversed(places) if is_falling else places:
-            second = days[place // width] * DAY + self.times[place % width]
-            if (self.start is None or second >= self.start) and (self.until is None or second <= self.until):
-                yield second
+        places = {at - 1 if at > 0 else size + at for at in self.positions}
+        return [days[at // width] * DAY + self.times[at % width] for at in sorted(places) if 0 <= at < size]
 
-    def count_in(self, period: int, first: int, end: int) -> int:
-        """How many seconds of the rule in a period lie in [first, end)."""
+    def count_in(self, days: Sequence[int], first: int, end: int) -> int:
+        """How many seconds of the rule on a period's days lie in [first, end)."""
         if self.positions:
-            return sum(first <= second < end for second in self.instances(period))
+            return sum(1 for _ in self.instances(days, first, end - 1))
         first = first if self.start is None else max(first, self.start)
         end = end if self.until is None else min(end, self.until + 1)
         total = 0
-        for day in self.matching_days(period):
+        for day in days[bisect_left(days, first // DAY) : bisect_right(days, end // DAY)]:
             since, until = first - day * DAY, end - day * DAY
             total += max(0, bisect_left(self.times, until) - bisect_left(self.times, since))
         return total
@@ -174,15 +197,14 @@ class RecurrencePattern:
     def _count_by_rule(self, first: int, end: int) -> int:
         if first >= end:
             return 0
-        if self.rule.count is not None:
-            return bisect_left(self._counted, end) - bisect_left(self._counted, first)
+        rule = self._ending
         total = 0
-        reach = max(first, self.rule.start or 0) + REACH  # beyond it, `next` finds nothing either
+        reach = max(first, rule.start or 0) + REACH  # beyond it, `next` finds nothing either
         for period in self._periods_from(first // DAY):
-            begins = self.rule.days_of(period)[0] * DAY
-            if begins >= min(end, reach):
+            begins = rule.days_of(period)[0] * DAY
+            if begins >= (end if self._has_count else min(end, reach)):
                 break
-            found = self.rule.count_in(period, first, end)
+            found = rule.count_in(self._days_of(period), first, end)
             total += found
             if found:
                 reach = begins + REACH
@@ -198,42 +220,53 @@ class RecurrencePattern:
         return islice(self.added, bisect_left(self.added, earliest), None)
 
     def _rising(self, earliest: int, end: int) -> Iterator[int]:
-        """The rule's seconds in [earliest, end)."""
-        if self.rule.count is not None:
-            counted = self._counted
-            yield from (second for second in counted[bisect_left(counted, earliest) :] if second < end)
-            return
+        """The rule's seconds in [earliest, end), without the days that were removed."""
         for period in self._periods_from(earliest // DAY):
-            if self.rule.days_of(period)[0] * DAY >= end:
+            if self._ending.days_of(period)[0] * DAY >= end:
                 return
-            for second in self.rule.instances(period):
-                if second >= end:
-                    return
-                if second >= earliest:
-                    yield second
+            if days := self._days_of(period):
+                yield from self._ending.instances(days, earliest, end - 1, removed_days=self.removed_days)
 
     def _falling(self, latest: int) -> Iterator[int]:
-        """The rule's seconds up to `latest`, newest first, as far back as the walk reaches."""
-        if self.rule.count is not None:
-            yield from reversed(self._counted[: bisect_left(self._counted, latest + 1)])
-            return
-        if self.rule.until is not None:
-            latest = min(latest, self.rule.until)
-        oldest = max(latest - REACH, self.rule.start or 0, 0) // DAY
-        for period in range(self.rule.period_of(latest // DAY), self.rule.period_of(oldest) - 1, -1):
-            falling = self.rule.instances(period, is_falling=True)
-            yield from (second for second in falling if 0 <= second <= latest)
+        """The rule's seconds up to `latest`, newest first, as far back as the walk reaches, without removed days."""
+        rule = self._ending
+        if rule.until is not None:
+            latest = min(latest, rule.until)
+        reach = rule.start or 0 if self._has_count else latest - REACH
+        oldest = max(reach, rule.start or 0, 0) // DAY
+        for period in range(rule.period_of(latest // DAY), rule.period_of(oldest) - 1, -1):
+            days = self._days_of(period)
+            yield from rule.instances(days, latest=latest, removed_days=self.removed_days, is_falling=True)
 
     def _periods_from(self, day: int) -> range:
-        first = self.rule.period_of(max(day, (self.rule.start or 0) // DAY))
-        last = _LAST_DAY if self.rule.until is None else min(_LAST_DAY, self.rule.until // DAY)
-        return range(first, self.rule.period_of(last) + 1)
+        return _periods_from(self._ending, day)
 
     @cached_property
-    def _counted(self) -> list[int]:
-        """All seconds of a rule with COUNT, which counts from DTSTART."""
-        every = (second for period in self._periods_from(0) for second in self.rule.instances(period))
-        return list(islice(every, self.rule.count))
+    def _days_of(self) -> "Callable[[int], array[int]]":
+        """The matching days of a period, kept for the periods that were asked for last."""
+        return lru_cache(maxsize=2)(self._ending.matching_days)
+
+    @property
+    def _has_count(self) -> bool:
+        return self.rule.count is not None
+
+    @cached_property
+    def _ending(self) -> Rule:
+        """The rule, with the last of its seconds as UNTIL in place of COUNT, which counts from DTSTART."""
+        rule = self.rule
+        if rule.count is None:
+            return rule
+        periods = _periods_from(rule, 0)
+        every = (second for period in periods for second in rule.instances(rule.matching_days(period)))
+        last = deque(islice(every, rule.count), maxlen=1)
+        return replace(rule, count=None, until=last[0] if last else -1)
+
+
+def _periods_from(rule: Rule, day: int) -> range:
+    """The periods of a rule from the one that holds this day to its last."""
+    first = rule.period_of(max(day, (rule.start or 0) // DAY))
+    last = _LAST_DAY if rule.until is None else min(_LAST_DAY, rule.until // DAY)
+    return range(first, rule.period_of(last) + 1)
 
 
 def _length_of_month(on: date) -> int:

@@ -10,6 +10,7 @@ from pkgutil import get_data
 import tzdata
 
 from hourbell.core.schedule.calendar import DAY, END_OF_CALENDAR
+from hourbell.core.schedule.errors import echo
 from hourbell.core.schedule.tzif import read_changes
 
 _FAR = 1 << 60
@@ -65,7 +66,9 @@ def zone_names() -> frozenset[str]:
 
 @cache
 def load_zone(name: str) -> Zone:
-    """The zone of this name, which must be one of `zone_names()`."""
+    """The zone of this name; a ValueError if it is none of `zone_names()`, before any file is opened."""
+    if name not in zone_names():
+        raise ValueError(f"unknown time zone {echo(name)!r}")
     before, changes = read_changes(_read(f"zoneinfo/{name}"))
     periods = [before._replace(at=-_FAR)]
     for change in changes:

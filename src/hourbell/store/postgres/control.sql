@@ -91,3 +91,11 @@ with ended as (
 insert into hourbell.job_stats (job_id, cancelled) select job_id, 1 from ended
 on conflict (job_id) do update set cancelled = hourbell.job_stats.cancelled + 1
 returning job_id
+
+-- name: append_links
+insert into hourbell.audit_chain (position, audit_id, chained_at, hash, key_id, seal)
+select *
+from unnest(:position::bigint[], :audit_id::bigint[], :chained_at::timestamptz[], :hash::text[], :key_id::text[],
+            :seal::text[])
+on conflict do nothing
+returning position

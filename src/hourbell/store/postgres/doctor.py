@@ -13,14 +13,15 @@ from hourbell.core.doctor.facts import Cluster, HeldRun, JobFacts, LaneFacts, No
 from hourbell.core.doctor.repairs import Dialect
 from hourbell.core.target import OWN_DATABASE
 from hourbell.store.access import ACCESS_OPEN
+from hourbell.store.audit_chain import ChainReader
 from hourbell.store.doctor import JOBS_AT_ONCE, LOOK_BACK, RUNS_AT_ONCE, groups_of, job_facts
 from hourbell.store.list_pages import numbered
-from hourbell.store.postgres.audit_chain import PostgresChainReader
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.hosts import why_read_only
 from hourbell.store.postgres.lists import SQL as LISTS
-from hourbell.store.postgres.session import STATEMENTS
+from hourbell.store.postgres.session import STATEMENTS, PostgresSession
 from hourbell.store.queries import load_queries
+from hourbell.store.rows import Row
 from hourbell.store.views import job_conflict
 
 SQL = load_queries("hourbell.store.postgres", "doctor.sql")
@@ -32,7 +33,7 @@ class PostgresDoctorStore:
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
-        self.audit_chain = PostgresChainReader(self._reading)
+        self.audit_chain = ChainReader(self._fetch)
 
     async def sample_time(self) -> datetime:
         async with self._reading() as connection:
@@ -120,6 +121,10 @@ class PostgresDoctorStore:
                 own_function_jobs=await connection.fetchval(SQL["jobs_of_lane"], f"sql:{OWN_DATABASE}"),
                 superuser=await connection.fetchval(SQL["superuser"]),
             )
+
+    async def _fetch(self, statement: str, /, **values: Any) -> Sequence[Row]:
+        async with self._reading() as connection:
+            return await PostgresSession(connection).fetch(statement, **values)
 
     async def close(self) -> None:
         await self._connections.close()

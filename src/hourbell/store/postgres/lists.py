@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 
 from hourbell.store.list_pages import numbered, with_columns
-from hourbell.store.list_reader import ListReader, Wanted
+from hourbell.store.list_reader import ListStore, Wanted
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.queries import load_queries
 from hourbell.store.rows import Row
+from hourbell.store.statements import load_shared
 
-SQL = with_columns(load_queries("hourbell.store.postgres", "lists.sql"))
+SQL = with_columns(load_shared("lists.sql", for_sqlite=False) | load_queries("hourbell.store.postgres", "lists.sql"))
 
 
-class PostgresListStore(ListReader):
+class PostgresListStore(ListStore):
     def __init__(self, connections: Connections) -> None:
         super().__init__(SQL)
         self._connections = connections

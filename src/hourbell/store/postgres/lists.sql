@@ -1,8 +1,5 @@
--- The statements behind what people may look at. Parameters are named, and numbered when a statement is made. Those of
--- pages are put together: a frame, a walk (where rows come from, in which order, past which place) and conditions. The
--- columns that lists share are fragments too; they leave values of over `max_bytes` in the database.
--- A condition that repeats the predicate of a partial index is there so that the index can be used. A subquery with
--- `offset 0` stays one: rows of the page lead to others by key, and whole tables are never joined. The planner guesses
+-- The fragments of lists that PostgreSQL reads in a way of its own. A subquery with `offset 0` stays one: rows of the
+-- page lead to others by key, and whole tables are never joined. The planner guesses
 -- that hardly any value is null; `job_is_not_deleted` and `job_is_active` are written so that it expects most. And it takes
 -- every result for a common one; `job_result` is a range so that only the index by result has its order. Runs that wait
 -- are those "neither running nor ended": only what is asked by expiry compares that, so that no other index will do.
@@ -55,19 +52,8 @@ select v.job_id, v.version, {definition_columns}
 from unnest(:job_ids::uuid[], :versions::integer[]) as wanted (job_id, version)
 join hourbell.job_versions v on v.job_id = wanted.job_id and v.version = wanted.version
 
--- name: jobs_page
-with page as materialized (
-    select {job_columns} from {from} where {where} order by {order} limit :limit
-)
-select j.*, coalesce(u.id, s.last_run_id) as last_run_id,
-       coalesce(u.started_at, l.started_at, s.last_run_at) as last_run_at,
-       coalesce(u.state, l.state, s.last_state) as last_state,
-       s.last_error, s.last_success_at, s.succeeded, s.failed, s.cancelled, s.pruned_until,
-       j.enabled and j.error is null and j.next_at is null and j.plan_at is null and j.cursor_at is not null
-       and not (exists (select 1 from hourbell.runs r where r.job_id = j.id and r.state = 'running' offset 0)
-                or exists (select 1 from hourbell.runs r where r.job_id = j.id
-                           and r.state not in ('running', 'succeeded', 'failed', 'cancelled') offset 0)) as is_done
-from page j
+-- name: job_joins
+-- What a job's totals stand on: its statistics, its last run, and the one that is running.
 left join lateral (select * from hourbell.job_stats s where s.job_id = j.id offset 0) s on true
 left join lateral (select r.started_at, r.state from hourbell.runs r where r.id = s.last_run_id offset 0) l on true
 left join lateral (
@@ -75,43 +61,9 @@ left join lateral (
     where r.job_id = j.id and r.state = 'running' and r.started_at >= coalesce(l.started_at, '-infinity')
     order by r.started_at desc limit 1
 ) u on true
-order by {sort}
-
--- name: jobs_by_name
-hourbell.jobs j
-
--- name: jobs_by_name_order
-j.name collate "C"
-
--- name: jobs_by_name_after
-j.name collate "C" > :after_key
 
 -- name: jobs_by_tag
 hourbell.job_tags t cross join lateral (select * from hourbell.jobs j where j.id = t.job_id offset 0) j
-
--- name: jobs_by_tag_order
-t.name
-
--- name: jobs_by_tag_after
-t.name > :after_key
-
--- name: jobs_by_next
-hourbell.jobs j
-
--- name: jobs_by_next_order
-j.plan_at, j.id
-
--- name: jobs_by_next_after
-(j.plan_at, j.id) > (:after_key, :after_id)
-
--- name: jobs_by_id
-hourbell.jobs j
-
--- name: jobs_by_id_order
-j.id
-
--- name: jobs_by_id_after
-j.id > :after_id
 
 -- name: jobs_by_result
 hourbell.job_stats l cross join lateral (select * from hourbell.jobs j where j.id = l.job_id offset 0) j
@@ -122,23 +74,8 @@ l.last_state, l.job_id
 -- name: jobs_by_result_after
 (l.last_state, l.job_id) > (:last_result, :after_id)
 
--- name: job_is_there
-j.deleted_at is null
-
 -- name: job_is_not_deleted
 case when j.deleted_at is null then 1 else 0 end <> 0
-
--- name: job_prefix
-j.name collate "C" >= :prefix and j.name collate "C" < :prefix_end
-
--- name: job_tag_prefix
-t.name >= :prefix and t.name < :prefix_end
-
--- name: job_tag
-t.tag = :tag
-
--- name: job_has_tag
-exists (select 1 from hourbell.job_tags t where t.tag = :tag and t.name = j.name and t.job_id = j.id)
 
 -- name: job_is_active
 j.enabled and case when j.error is null then 1 else 0 end <> 0
@@ -153,38 +90,14 @@ j.enabled and j.error is null and j.next_at is null and j.plan_at is null and j.
          or exists (select 1 from hourbell.runs r where r.job_id = j.id
                     and r.state not in ('running', 'succeeded', 'failed', 'cancelled') offset 0))
 
--- name: job_is_paused
-not j.enabled
-
--- name: job_is_in_error
-j.error is not null
-
 -- name: job_is_http
 j.target ->> 'type' = :target
 
 -- name: job_target
 j.target ->> 'type' = :target and j.target ->> 'type' <> 'http'
 
--- name: job_is_of_api
-j.managed_by = :managed_by
-
--- name: job_managed_by
-j.managed_by = :managed_by and j.managed_by <> 'api'
-
--- name: job_source
-j.source = :source
-
 -- name: job_result
 l.last_state >= :last_result and l.last_state <= :last_result
-
--- name: job_has_result
-exists (select 1 from hourbell.job_stats l where l.job_id = j.id and l.last_state = :last_result)
-
--- name: job_will_fire
-j.plan_at is not null and j.enabled and j.error is null and j.next_at is not null
-
--- name: job_next_before
-j.next_at < :next_before and j.plan_at <= :plan_before
 
 -- name: sources
 with recursive found as (
@@ -199,44 +112,6 @@ with recursive found as (
     from found f where f.source is not null
 )
 select source from found where source is not null limit :limit
-
--- name: job_by_id
-select j.*, coalesce(u.id, s.last_run_id) as last_run_id,
-       coalesce(u.started_at, l.started_at, s.last_run_at) as last_run_at,
-       coalesce(u.state, l.state, s.last_state) as last_state,
-       s.last_error, s.last_success_at, s.succeeded, s.failed, s.cancelled, s.pruned_until,
-       j.enabled and j.error is null and j.next_at is null and j.plan_at is null and j.cursor_at is not null
-       and not (exists (select 1 from hourbell.runs r where r.job_id = j.id and r.state = 'running' offset 0)
-                or exists (select 1 from hourbell.runs r where r.job_id = j.id
-                           and r.state not in ('running', 'succeeded', 'failed', 'cancelled') offset 0)) as is_done
-from hourbell.jobs j
-left join lateral (select * from hourbell.job_stats s where s.job_id = j.id offset 0) s on true
-left join lateral (select r.started_at, r.state from hourbell.runs r where r.id = s.last_run_id offset 0) l on true
-left join lateral (
-    select r.id, r.started_at, r.state from hourbell.runs r
-    where r.job_id = j.id and r.state = 'running' and r.started_at >= coalesce(l.started_at, '-infinity')
-    order by r.started_at desc limit 1
-) u on true
-where j.id = :ref
-
--- name: job_by_name
-select j.*, coalesce(u.id, s.last_run_id) as last_run_id,
-       coalesce(u.started_at, l.started_at, s.last_run_at) as last_run_at,
-       coalesce(u.state, l.state, s.last_state) as last_state,
-       s.last_error, s.last_success_at, s.succeeded, s.failed, s.cancelled, s.pruned_until,
-       j.enabled and j.error is null and j.next_at is null and j.plan_at is null and j.cursor_at is not null
-       and not (exists (select 1 from hourbell.runs r where r.job_id = j.id and r.state = 'running' offset 0)
-                or exists (select 1 from hourbell.runs r where r.job_id = j.id
-                           and r.state not in ('running', 'succeeded', 'failed', 'cancelled') offset 0)) as is_done
-from hourbell.jobs j
-left join lateral (select * from hourbell.job_stats s where s.job_id = j.id offset 0) s on true
-left join lateral (select r.started_at, r.state from hourbell.runs r where r.id = s.last_run_id offset 0) l on true
-left join lateral (
-    select r.id, r.started_at, r.state from hourbell.runs r
-    where r.job_id = j.id and r.state = 'running' and r.started_at >= coalesce(l.started_at, '-infinity')
-    order by r.started_at desc limit 1
-) u on true
-where j.name collate "C" = :ref and j.deleted_at is null
 
 -- name: runs_page
 with page as materialized (
@@ -257,44 +132,11 @@ from page r
 left join hourbell.run_notes n on r.state = 'running' and n.run_id = r.id and n.attempt = r.attempt
 order by {sort}
 
--- name: runs_by_schedule
-hourbell.runs r
-
--- name: runs_by_schedule_order
-r.scheduled_at, r.id
-
--- name: runs_by_schedule_after
-(r.scheduled_at, r.id) > (:after_key, :after_id)
-
--- name: runs_by_expiry
-hourbell.runs r
-
 -- name: runs_by_expiry_order
 r.expires_at, r.id
 
 -- name: runs_by_expiry_after
 (r.expires_at, r.id) > (:after_key, :after_id)
-
--- name: runs_by_end
-hourbell.runs r
-
--- name: runs_by_end_order
-r.finished_at desc, r.id desc
-
--- name: runs_by_end_after
-(r.finished_at, r.id) < (:after_key, :after_id)
-
--- name: runs_of_job
-hourbell.runs r
-
--- name: runs_of_job_order
-r.scheduled_at desc, r.id desc
-
--- name: runs_of_job_after
-(r.scheduled_at, r.id) < (:after_key, :after_id)
-
--- name: runs_running
-r.state = 'running'
 
 -- name: runs_waiting
 r.state not in ('running', 'succeeded', 'failed', 'cancelled') and r.expires_at > '-infinity'
@@ -308,47 +150,8 @@ r.state not in ('retrying', 'running', 'succeeded', 'failed', 'cancelled')
 -- name: runs_retrying_of_job
 r.state not in ('pending', 'running', 'succeeded', 'failed', 'cancelled')
 
--- name: runs_retrying
-r.state = 'retrying'
-
--- name: runs_ended
-r.finished_at is not null
-
--- name: runs_failed
-r.state = 'failed' and r.cleared_at is null
-
--- name: runs_cancelled
-r.state = 'cancelled'
-
--- name: runs_unsuccessful
-r.state in ('failed', 'cancelled')
-
 -- name: runs_all
 true
-
--- name: run_job
-r.job_id = :job_id
-
--- name: run_state
-r.state = :state
-
--- name: run_ended_since
-r.finished_at >= :since
-
--- name: run_ended_until
-r.finished_at < :until
-
--- name: run_scheduled_since
-r.scheduled_at >= :since
-
--- name: run_scheduled_until
-r.scheduled_at < :until
-
--- name: run_of_job_since
-coalesce(r.finished_at, r.scheduled_at) >= :since
-
--- name: run_of_job_until
-coalesce(r.finished_at, r.scheduled_at) < :until
 
 -- name: run
 select r.*,
@@ -367,14 +170,6 @@ select r.*,
 from hourbell.runs r
 left join hourbell.run_notes n on r.state = 'running' and n.run_id = r.id and n.attempt = r.attempt
 where r.id = :run_id
-
--- name: attempts
-select a.number, a.node, a.started_at, a.finished_at, a.outcome, a.status_code, a.error, a.excerpt, a.phases,
-       a.late_outcome, n.log
-from hourbell.attempts a
-left join hourbell.run_notes n on n.run_id = a.run_id and n.attempt = a.number
-where a.run_id = :run_id
-order by a.number
 
 -- name: late_runs
 -- Backfills and replays repeat the past on purpose and are never late. The index holds what began more than ten seconds
@@ -441,79 +236,6 @@ select r.*,
 from page r
 order by r.expires_at, r.id
 
--- name: skips
-select id, first_at, last_at, count, reason
-from hourbell.skips
-where job_id = :job_id
-order by last_at desc, id desc
-limit :limit
-
--- name: skips_before
-select id, first_at, last_at, count, reason
-from hourbell.skips
-where job_id = :job_id and last_at <= :last_at and (last_at, id) < (:last_at, :id)
-order by last_at desc, id desc
-limit :limit
-
--- name: versions
-select v.version, v.changed_at, v.changed_by, {definition_columns}
-from hourbell.job_versions v
-where v.job_id = :job_id and v.version < :before
-order by v.version desc
-limit :limit
-
--- name: version
-select version, definition, changed_at, changed_by
-from hourbell.job_versions
-where job_id = :job_id and version = :version
-
--- name: version_at
-select version, definition, changed_at, changed_by
-from hourbell.job_versions
-where job_id = :job_id and changed_at < :at  -- what is due at the moment of a change is the old version's
-order by version desc
-limit 1
-
--- name: change_at
--- The version that was valid then, if plain SQL replaced it and it is not planned up to there yet.
-select *
-from hourbell.job_changes
-where job_id = :job_id and changed_at >= :at and updated_at < :at
-order by id
-limit 1
-
--- name: run_at
-select r.*,
-       (select coalesce(j.deleted_name, j.name) from hourbell.jobs j where j.id = r.job_id) as job_name,
-       (select v.definition from hourbell.job_versions v
-        where v.job_id = r.job_id and v.version = r.job_version) as definition,
-       (select a.error from hourbell.attempts a where a.run_id = r.id and a.number = r.attempt) as error,
-       exists (select 1 from hourbell.cancels c where c.run_id = r.id) as is_cancel_requested,
-       n.fraction as progress_fraction, n.message as progress_message, n.updated_at as progress_at
-from hourbell.runs r
-left join hourbell.run_notes n on r.state = 'running' and n.run_id = r.id and n.attempt = r.attempt
-where r.job_id = :job_id and r.scheduled_at = :at and r.kind in ('scheduled', 'backfill')
-
--- name: replays_at
-select id, replay_of
-from hourbell.runs
-where job_id = :job_id and scheduled_at = :at and kind = 'replay'
-order by planned_at, id
-
--- name: skips_at
-select id, first_at, last_at, count, reason
-from hourbell.skips
-where job_id = :job_id and last_at >= :at and first_at <= :at
-order by last_at, id
-
--- name: ended
-select state, case when kind in ('scheduled', 'manual') then scheduled_at else ready_at end as due_at, started_at,
-       finished_at
-from hourbell.runs
-where job_id = :job_id and scheduled_at >= :since and finished_at is not null
-order by scheduled_at desc, id desc
-limit :limit
-
 -- name: with_run
 select wanted.at
 from unnest(:instants::timestamptz[]) as wanted(at)
@@ -525,22 +247,6 @@ select wanted.at
 from unnest(:instants::timestamptz[]) as wanted(at)
 where not exists (select 1 from hourbell.skips s
                   where s.job_id = :job_id and s.last_at >= wanted.at and s.first_at <= wanted.at offset 0)
-
--- name: overview
-select (select count(*) from hourbell.jobs where deleted_at is null) as jobs,
-       (select count(*) from hourbell.jobs where not enabled and deleted_at is null) as paused,
-       (select count(*) from hourbell.jobs where error is not null and deleted_at is null) as in_error,
-       (select count(*) from hourbell.runs where state in ('pending', 'retrying')) as waiting,
-       (select count(*) from hourbell.runs where state = 'running') as running,
-       (select count(*) from hourbell.runs where state = 'failed' and cleared_at is null) as dead_letters
-
--- name: ended_since
-select state, count(*) as count
-from (select state from hourbell.runs
-      where finished_at is not null and finished_at >= :since
-      order by finished_at desc, id desc
-      limit :limit) as ended
-group by state
 
 -- name: schedules
 with groups as materialized (
@@ -555,14 +261,6 @@ select {job_columns}, g.jobs, g.all_jobs
 from groups g
 join hourbell.jobs j on j.name collate "C" = g.name and j.deleted_at is null
 order by g.jobs desc, g.name
-
--- name: nodes
-select n.id, n.host, n.started_at, n.beat_at, n.lanes, n.tzdata, coalesce(h.running, 0) as running
-from hourbell.nodes n
-left join (select lease_owner, count(*) as running from hourbell.runs where state = 'running' group by lease_owner) as h
-    on h.lease_owner = n.id
-where n.beat_at >= :beat_after
-order by n.started_at, n.id
 
 -- name: job_conflicts
 -- Jobs that the program of a live node defines and somebody else owns.
@@ -582,53 +280,3 @@ case when pg_column_size(before) <= {certain_bytes} and octet_length(before::tex
 before is not null as has_before,
 case when pg_column_size(after) <= {certain_bytes} and octet_length(after::text) <= {max_bytes} then after end as after,
 after is not null as has_after
-
--- name: audit
-select {audit_columns}
-from hourbell.audit a
-where id < :before
-order by id desc
-limit :limit
-
--- name: audit_of_subject
-select {audit_columns}
-from hourbell.audit a
-where subject = :subject and id < :before
-order by id desc
-limit :limit
-
--- name: audit_entry
-select id, at, actor, action, subject, before, after, token_id, ip, request_id,
-       (select c.position from hourbell.audit_chain c where c.audit_id = a.id) as chain_position,
-       (select c.hash from hourbell.audit_chain c where c.audit_id = a.id) as chain_hash
-from hourbell.audit a
-where id = :id
-
--- name: newest_audit
-select coalesce(max(id), 0) as newest from hourbell.audit
-
--- name: changed_jobs
-select job_id, version from hourbell.job_versions where changed_at > :since order by changed_at limit :limit
-
--- name: deletions
-select action, subject from hourbell.audit
-where id > :audit_id and action in ('job.delete', 'job.prune')
-order by id
-limit :limit
-
--- name: begun_runs
-select id, job_id, state from hourbell.runs where state = 'running' and started_at > :since limit :limit
-
--- name: noted_runs
-select r.id, r.job_id, r.state, n.updated_at as noted_at
-from hourbell.run_notes n
-join hourbell.runs r on r.id = n.run_id
-where n.updated_at > :since and r.state = 'running'
-order by n.updated_at
-limit :limit
-
--- name: ended_runs
-select id, job_id, state from hourbell.runs
-where finished_at is not null and finished_at > :since
-order by finished_at, id
-limit :limit

@@ -7,21 +7,24 @@ from uuid import UUID
 
 import asyncpg
 
+from hourbell.core.audit_chain import Link
 from hourbell.core.job import Definition
 from hourbell.store.base import Wake
 from hourbell.store.batch import Batch, RunRow
 from hourbell.store.bundles import Bundle
 from hourbell.store.changes import ChangedJob, NewJob
-from hourbell.store.errors import NameTaken
+from hourbell.store.errors import ChainExtended, NameTaken
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.lists import SQL as LISTS
 from hourbell.store.postgres.planning import SQL as ENGINE
 from hourbell.store.postgres.planning import insert_runs, progress_of, write_batch
+from hourbell.store.queries import load_queries
 from hourbell.store.rows import Progress, Row, columns
 from hourbell.store.session import T, Verb
 from hourbell.store.statements import load_statements
 
-STATEMENTS = load_statements("hourbell.store.postgres", "$", {"job_view": LISTS["job_by_id"]})
+_OWN = load_queries("hourbell.store.postgres", "control.sql") | {"job_view": LISTS["job_by_id"]}
+STATEMENTS = load_statements(_OWN, "$")
 _JOB_COLUMNS = 27
 _TAGS = 20  # their place among the columns
 _RUNS_AT_ONCE = 1_000  # in one statement
@@ -106,6 +109,11 @@ class PostgresSession:
     async def delete_job(self, job_id: UUID) -> None:
         await self._connection.execute("set local hourbell.prunes = 'on'")
         await self.execute("delete_job", id=job_id)
+
+    async def append_links(self, links: Sequence[Link]) -> None:
+        arrays = dict(zip(Link._fields, columns(links, len(Link._fields)), strict=True))
+        if len(await self.fetch("append_links", **arrays)) < len(links):
+            raise ChainExtended
 
 
 class PostgresSessions:

@@ -74,3 +74,10 @@ on conflict do nothing
 update hourbell_runs set state = 'cancelled', finished_at = :now
 where id = :id and state in ('pending', 'retrying')
 returning job_id
+
+-- name: is_extended
+select 1 from hourbell_audit_chain where position >= :position
+
+-- name: append_links
+insert into hourbell_audit_chain (position, audit_id, chained_at, hash, key_id, seal)
+values (:position, :audit_id, :chained_at, :hash, :key_id, :seal)

@@ -19,11 +19,12 @@ from hourbell.core.doctor.deployment import AccessFacts
 from hourbell.core.doctor.facts import Cluster, HeldRun, JobFacts, LaneFacts, NodeFacts, RunFacts, Schema
 from hourbell.core.doctor.repairs import Dialect
 from hourbell.store.access import ACCESS_OPEN
+from hourbell.store.audit_chain import ChainReader
 from hourbell.store.doctor import JOBS_AT_ONCE, LOOK_BACK, RUNS_AT_ONCE, groups_of, job_facts
 from hourbell.store.list_pages import numbered
 from hourbell.store.queries import load_queries
-from hourbell.store.sqlite.audit_chain import SqliteChainReader
-from hourbell.store.sqlite.connection import Operation, Patience, Session, T, reachable
+from hourbell.store.rows import Row
+from hourbell.store.sqlite.connection import Patience, Session, reachable
 from hourbell.store.sqlite.file_trouble import why_unwritable
 from hourbell.store.sqlite.lists import SQL as LISTS
 from hourbell.store.sqlite.session import STATEMENTS
@@ -42,7 +43,7 @@ class SqliteDoctorStore:
     def __init__(self, path: str) -> None:
         self._path = path
         self._connection: apsw.Connection | None = None
-        self.audit_chain = SqliteChainReader(self)
+        self.audit_chain = ChainReader(self._fetch)
 
     async def sample_time(self) -> datetime:
         with self._reading() as connection:
@@ -115,9 +116,10 @@ class SqliteDoctorStore:
                 return
             after = weights[-1][0]
 
-    async def read(self, operation: Operation[T]) -> T:
+    async def _fetch(self, statement: str, /, **values: Any) -> Sequence[Row]:
+        found = STATEMENTS[statement]
         with self._reading() as connection:
-            return operation(Session(connection))
+            return Session(connection).fetch(found.text, *found.bind(values))
 
     async def access(self, now: datetime) -> AccessFacts:
         with self._reading() as connection:

@@ -3,16 +3,17 @@
 from collections.abc import Sequence
 
 from hourbell.store.list_pages import numbered, with_columns
-from hourbell.store.list_reader import ListReader, Wanted
+from hourbell.store.list_reader import ListStore, Wanted
 from hourbell.store.queries import load_queries
 from hourbell.store.rows import Row
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.writer import Runner
+from hourbell.store.statements import load_shared
 
-SQL = with_columns(load_queries("hourbell.store.sqlite", "lists.sql"))
+SQL = with_columns(load_shared("lists.sql", for_sqlite=True) | load_queries("hourbell.store.sqlite", "lists.sql"))
 
 
-class SqliteListStore(ListReader):
+class SqliteListStore(ListStore):
     def __init__(self, runner: Runner) -> None:
         super().__init__(SQL)
         self._runner = runner

@@ -1,7 +1,4 @@
--- The statements behind what people may look at. Parameters are named, and numbered when a statement is made. Those of
--- pages are put together: a frame, a walk (where rows come from, in which order, past which place) and conditions. The
--- columns that lists share are fragments too; they leave values of over `max_bytes` in the database.
--- A condition that repeats the predicate of a partial index is there so that the index can be used.
+-- The fragments of lists that SQLite reads in a way of its own.
 
 -- name: job_columns
 -- What lists read of a job: of a long target only its short members, and no long payload.
@@ -43,61 +40,17 @@ select v.job_id, v.version, {definition_columns}
 from json_each(:job_ids) as wanted
 join hourbell_job_versions v on v.job_id = unhex(wanted.value) and v.version = :versions ->> wanted.key
 
--- name: jobs_page
-with page as materialized (
-    select {job_columns} from {from} where {where} order by {order} limit :limit
-)
-select j.*, coalesce(u.id, s.last_run_id) as last_run_id,
-       coalesce(u.started_at, l.started_at, s.last_run_at) as last_run_at,
-       coalesce(u.state, l.state, s.last_state) as last_state,
-       s.last_error, s.last_success_at, s.succeeded, s.failed, s.cancelled, s.pruned_until,
-       j.enabled and j.error is null and j.next_at is null and j.plan_at is null and j.cursor_at is not null
-       and not (exists (select 1 from hourbell_runs r where r.job_id = j.id and r.state = 'running')
-                or exists (select 1 from hourbell_runs r where r.job_id = j.id and r.state in ('pending', 'retrying'))) as is_done
-from page j
+-- name: job_joins
+-- What a job's totals stand on: its statistics, its last run, and the one that is running.
 left join hourbell_job_stats s on s.job_id = j.id
 left join hourbell_runs l on l.id = s.last_run_id
 left join hourbell_runs u on u.rowid = (
     select r.rowid from hourbell_runs r indexed by hourbell_runs_running
     where r.job_id = j.id and r.state = 'running' and r.started_at >= coalesce(l.started_at, r.started_at)
     order by r.started_at desc limit 1)
-order by {sort}
-
--- name: jobs_by_name
-hourbell_jobs j
-
--- name: jobs_by_name_order
-j.name
-
--- name: jobs_by_name_after
-j.name > :after_key
 
 -- name: jobs_by_tag
 hourbell_job_tags t join hourbell_jobs j on j.id = t.job_id
-
--- name: jobs_by_tag_order
-t.name
-
--- name: jobs_by_tag_after
-t.name > :after_key
-
--- name: jobs_by_next
-hourbell_jobs j
-
--- name: jobs_by_next_order
-j.plan_at, j.id
-
--- name: jobs_by_next_after
-(j.plan_at, j.id) > (:after_key, :after_id)
-
--- name: jobs_by_id
-hourbell_jobs j
-
--- name: jobs_by_id_order
-j.id
-
--- name: jobs_by_id_after
-j.id > :after_id
 
 -- name: jobs_by_result
 hourbell_job_stats l join hourbell_jobs j on j.id = l.job_id
@@ -108,23 +61,8 @@ l.job_id
 -- name: jobs_by_result_after
 l.job_id > :after_id
 
--- name: job_is_there
-j.deleted_at is null
-
 -- name: job_is_not_deleted
 j.deleted_at is null
-
--- name: job_prefix
-j.name >= :prefix and j.name < :prefix_end
-
--- name: job_tag_prefix
-t.name >= :prefix and t.name < :prefix_end
-
--- name: job_tag
-t.tag = :tag
-
--- name: job_has_tag
-exists (select 1 from hourbell_job_tags t where t.tag = :tag and t.name = j.name and t.job_id = j.id)
 
 -- name: job_is_active
 j.enabled and j.error is null
@@ -137,38 +75,14 @@ j.enabled and j.error is null and j.next_at is null and j.plan_at is null and j.
     and not (exists (select 1 from hourbell_runs r where r.job_id = j.id and r.state = 'running')
          or exists (select 1 from hourbell_runs r where r.job_id = j.id and r.state in ('pending', 'retrying')))
 
--- name: job_is_paused
-not j.enabled
-
--- name: job_is_in_error
-j.error is not null
-
 -- name: job_is_http
 json_extract(j.target, '$.type') = :target
 
 -- name: job_target
 json_extract(j.target, '$.type') = :target and json_extract(j.target, '$.type') <> 'http'
 
--- name: job_is_of_api
-j.managed_by = :managed_by
-
--- name: job_managed_by
-j.managed_by = :managed_by and j.managed_by <> 'api'
-
--- name: job_source
-j.source = :source
-
 -- name: job_result
 l.last_state = :last_result
-
--- name: job_has_result
-exists (select 1 from hourbell_job_stats l where l.job_id = j.id and l.last_state = :last_result)
-
--- name: job_will_fire
-j.plan_at is not null and j.enabled and j.error is null and j.next_at is not null
-
--- name: job_next_before
-j.next_at < :next_before and j.plan_at <= :plan_before
 
 -- name: sources
 with recursive found as (
@@ -182,40 +96,6 @@ with recursive found as (
     from found f where f.source is not null
 )
 select source from found where source is not null limit :limit
-
--- name: job_by_id
-select j.*, coalesce(u.id, s.last_run_id) as last_run_id,
-       coalesce(u.started_at, l.started_at, s.last_run_at) as last_run_at,
-       coalesce(u.state, l.state, s.last_state) as last_state,
-       s.last_error, s.last_success_at, s.succeeded, s.failed, s.cancelled, s.pruned_until,
-       j.enabled and j.error is null and j.next_at is null and j.plan_at is null and j.cursor_at is not null
-       and not (exists (select 1 from hourbell_runs r where r.job_id = j.id and r.state = 'running')
-                or exists (select 1 from hourbell_runs r where r.job_id = j.id and r.state in ('pending', 'retrying'))) as is_done
-from hourbell_jobs j
-left join hourbell_job_stats s on s.job_id = j.id
-left join hourbell_runs l on l.id = s.last_run_id
-left join hourbell_runs u on u.rowid = (
-    select r.rowid from hourbell_runs r indexed by hourbell_runs_running
-    where r.job_id = j.id and r.state = 'running' and r.started_at >= coalesce(l.started_at, r.started_at)
-    order by r.started_at desc limit 1)
-where j.id = :ref
-
--- name: job_by_name
-select j.*, coalesce(u.id, s.last_run_id) as last_run_id,
-       coalesce(u.started_at, l.started_at, s.last_run_at) as last_run_at,
-       coalesce(u.state, l.state, s.last_state) as last_state,
-       s.last_error, s.last_success_at, s.succeeded, s.failed, s.cancelled, s.pruned_until,
-       j.enabled and j.error is null and j.next_at is null and j.plan_at is null and j.cursor_at is not null
-       and not (exists (select 1 from hourbell_runs r where r.job_id = j.id and r.state = 'running')
-                or exists (select 1 from hourbell_runs r where r.job_id = j.id and r.state in ('pending', 'retrying'))) as is_done
-from hourbell_jobs j
-left join hourbell_job_stats s on s.job_id = j.id
-left join hourbell_runs l on l.id = s.last_run_id
-left join hourbell_runs u on u.rowid = (
-    select r.rowid from hourbell_runs r indexed by hourbell_runs_running
-    where r.job_id = j.id and r.state = 'running' and r.started_at >= coalesce(l.started_at, r.started_at)
-    order by r.started_at desc limit 1)
-where j.name = :ref and j.deleted_at is null
 
 -- name: runs_page
 with page as materialized (
@@ -236,18 +116,6 @@ from page r
 left join hourbell_run_notes n on r.state = 'running' and n.run_id = r.id and n.attempt = r.attempt
 order by {sort}
 
--- name: runs_by_schedule
-hourbell_runs r
-
--- name: runs_by_schedule_order
-r.scheduled_at, r.id
-
--- name: runs_by_schedule_after
-(r.scheduled_at, r.id) > (:after_key, :after_id)
-
--- name: runs_by_expiry
-hourbell_runs r
-
 -- name: runs_by_expiry_order
 r.expires_at, place
 
@@ -256,27 +124,6 @@ r.expires_at, place
 -- meanwhile, those of its instant come once more.
 (r.expires_at, r.rowid)
     > (:after_key, coalesce((select last.rowid from hourbell_runs last where last.id = :after_id), 0) collate binary)
-
--- name: runs_by_end
-hourbell_runs r
-
--- name: runs_by_end_order
-r.finished_at desc, r.id desc
-
--- name: runs_by_end_after
-(r.finished_at, r.id) < (:after_key, :after_id)
-
--- name: runs_of_job
-hourbell_runs r
-
--- name: runs_of_job_order
-r.scheduled_at desc, r.id desc
-
--- name: runs_of_job_after
-(r.scheduled_at, r.id) < (:after_key, :after_id)
-
--- name: runs_running
-r.state = 'running'
 
 -- name: runs_waiting
 r.state in ('pending', 'retrying')
@@ -290,47 +137,8 @@ r.state in ('pending', 'retrying') and r.state = 'pending'
 -- name: runs_retrying_of_job
 r.state in ('pending', 'retrying') and r.state = 'retrying'
 
--- name: runs_retrying
-r.state = 'retrying'
-
--- name: runs_ended
-r.finished_at is not null
-
--- name: runs_failed
-r.state = 'failed' and r.cleared_at is null
-
--- name: runs_cancelled
-r.state = 'cancelled'
-
--- name: runs_unsuccessful
-r.state in ('failed', 'cancelled')
-
 -- name: runs_all
 1
-
--- name: run_job
-r.job_id = :job_id
-
--- name: run_state
-r.state = :state
-
--- name: run_ended_since
-r.finished_at >= :since
-
--- name: run_ended_until
-r.finished_at < :until
-
--- name: run_scheduled_since
-r.scheduled_at >= :since
-
--- name: run_scheduled_until
-r.scheduled_at < :until
-
--- name: run_of_job_since
-coalesce(r.finished_at, r.scheduled_at) >= :since
-
--- name: run_of_job_until
-coalesce(r.finished_at, r.scheduled_at) < :until
 
 -- name: run
 select r.*,
@@ -349,14 +157,6 @@ select r.*,
 from hourbell_runs r
 left join hourbell_run_notes n on r.state = 'running' and n.run_id = r.id and n.attempt = r.attempt
 where r.id = :run_id
-
--- name: attempts
-select a.number, a.node, a.started_at, a.finished_at, a.outcome, a.status_code, a.error, a.excerpt, a.phases,
-       a.late_outcome, n.log
-from hourbell_attempts a
-left join hourbell_run_notes n on n.run_id = a.run_id and n.attempt = a.number
-where a.run_id = :run_id
-order by a.number
 
 -- name: late_runs
 -- Backfills and replays repeat the past on purpose and are never late. The index holds what began more than ten seconds
@@ -419,79 +219,6 @@ select r.*,
 from page r
 order by r.expires_at, r.place
 
--- name: skips
-select id, first_at, last_at, count, reason
-from hourbell_skips
-where job_id = :job_id
-order by last_at desc, id desc
-limit :limit
-
--- name: skips_before
-select id, first_at, last_at, count, reason
-from hourbell_skips
-where job_id = :job_id and last_at <= :last_at and (last_at, id) < (:last_at, :id)
-order by last_at desc, id desc
-limit :limit
-
--- name: versions
-select v.version, v.changed_at, v.changed_by, {definition_columns}
-from hourbell_job_versions v
-where v.job_id = :job_id and v.version < :before
-order by v.version desc
-limit :limit
-
--- name: version
-select version, definition, changed_at, changed_by
-from hourbell_job_versions
-where job_id = :job_id and version = :version
-
--- name: version_at
-select version, definition, changed_at, changed_by
-from hourbell_job_versions
-where job_id = :job_id and changed_at < :at  -- what is due at the moment of a change is the old version's
-order by version desc
-limit 1
-
--- name: change_at
--- The version that was valid then, if plain SQL replaced it and it is not planned up to there yet.
-select *
-from hourbell_job_changes
-where job_id = :job_id and changed_at >= :at and updated_at < :at
-order by id
-limit 1
-
--- name: run_at
-select r.*,
-       (select coalesce(j.deleted_name, j.name) from hourbell_jobs j where j.id = r.job_id) as job_name,
-       (select v.definition from hourbell_job_versions v
-        where v.job_id = r.job_id and v.version = r.job_version) as definition,
-       (select a.error from hourbell_attempts a where a.run_id = r.id and a.number = r.attempt) as error,
-       exists (select 1 from hourbell_cancels c where c.run_id = r.id) as is_cancel_requested,
-       n.fraction as progress_fraction, n.message as progress_message, n.updated_at as progress_at
-from hourbell_runs r
-left join hourbell_run_notes n on r.state = 'running' and n.run_id = r.id and n.attempt = r.attempt
-where r.job_id = :job_id and r.scheduled_at = :at and r.kind in ('scheduled', 'backfill')
-
--- name: replays_at
-select id, replay_of
-from hourbell_runs
-where job_id = :job_id and scheduled_at = :at and kind = 'replay'
-order by planned_at, id
-
--- name: skips_at
-select id, first_at, last_at, count, reason
-from hourbell_skips
-where job_id = :job_id and last_at >= :at and first_at <= :at
-order by last_at, id
-
--- name: ended
-select state, case when kind in ('scheduled', 'manual') then scheduled_at else ready_at end as due_at, started_at,
-       finished_at
-from hourbell_runs
-where job_id = :job_id and scheduled_at >= :since and finished_at is not null
-order by scheduled_at desc, id desc
-limit :limit
-
 -- name: with_run
 select r.scheduled_at as at
 from json_each(:instants) as wanted
@@ -502,22 +229,6 @@ select wanted.value as at
 from json_each(:instants) as wanted
 where not exists (select 1 from hourbell_skips s
                   where s.job_id = :job_id and s.last_at >= wanted.value and s.first_at <= wanted.value)
-
--- name: overview
-select (select count(*) from hourbell_jobs where deleted_at is null) as jobs,
-       (select count(*) from hourbell_jobs where not enabled and deleted_at is null) as paused,
-       (select count(*) from hourbell_jobs where error is not null and deleted_at is null) as in_error,
-       (select count(*) from hourbell_runs where state in ('pending', 'retrying')) as waiting,
-       (select count(*) from hourbell_runs where state = 'running') as running,
-       (select count(*) from hourbell_runs where state = 'failed' and cleared_at is null) as dead_letters
-
--- name: ended_since
-select state, count(*) as count
-from (select state from hourbell_runs
-      where finished_at is not null and finished_at >= :since
-      order by finished_at desc, id desc
-      limit :limit) as ended
-group by state
 
 -- name: schedules
 with groups as materialized (
@@ -532,14 +243,6 @@ select {job_columns}, g.jobs, g.all_jobs
 from groups g
 join hourbell_jobs j on j.name = g.name and j.deleted_at is null
 order by g.jobs desc, g.name
-
--- name: nodes
-select n.id, n.host, n.started_at, n.beat_at, n.lanes, n.tzdata, coalesce(h.running, 0) as running
-from hourbell_nodes n
-left join (select lease_owner, count(*) as running from hourbell_runs where state = 'running' group by lease_owner) as h
-    on h.lease_owner = n.id
-where n.beat_at >= :beat_after
-order by n.started_at, n.id
 
 -- name: job_conflicts
 -- Jobs that the program of a live node defines and somebody else owns.
@@ -557,53 +260,3 @@ id, at, actor, action, subject, token_id, ip, request_id,
 (select c.hash from hourbell_audit_chain c where c.audit_id = a.id) as chain_hash,
 case when octet_length(before) <= {max_bytes} then before end as before, before is not null as has_before,
 case when octet_length(after) <= {max_bytes} then after end as after, after is not null as has_after
-
--- name: audit
-select {audit_columns}
-from hourbell_audit a
-where id < :before
-order by id desc
-limit :limit
-
--- name: audit_of_subject
-select {audit_columns}
-from hourbell_audit a
-where subject = :subject and id < :before
-order by id desc
-limit :limit
-
--- name: audit_entry
-select id, at, actor, action, subject, before, after, token_id, ip, request_id,
-       (select c.position from hourbell_audit_chain c where c.audit_id = a.id) as chain_position,
-       (select c.hash from hourbell_audit_chain c where c.audit_id = a.id) as chain_hash
-from hourbell_audit a
-where id = :id
-
--- name: newest_audit
-select coalesce(max(id), 0) as newest from hourbell_audit
-
--- name: changed_jobs
-select job_id, version from hourbell_job_versions where changed_at > :since order by changed_at limit :limit
-
--- name: deletions
-select action, subject from hourbell_audit
-where id > :audit_id and action in ('job.delete', 'job.prune')
-order by id
-limit :limit
-
--- name: begun_runs
-select id, job_id, state from hourbell_runs where state = 'running' and started_at > :since limit :limit
-
--- name: noted_runs
-select r.id, r.job_id, r.state, n.updated_at as noted_at
-from hourbell_run_notes n
-join hourbell_runs r on r.id = n.run_id
-where n.updated_at > :since and r.state = 'running'
-order by n.updated_at
-limit :limit
-
--- name: ended_runs
-select id, job_id, state from hourbell_runs
-where finished_at is not null and finished_at > :since
-order by finished_at, id
-limit :limit

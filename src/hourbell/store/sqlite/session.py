@@ -8,12 +8,14 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from hourbell.core.audit_chain import Link
 from hourbell.core.job import Definition
 from hourbell.store.base import Wake
 from hourbell.store.batch import Batch, RunRow
 from hourbell.store.bundles import Bundle
 from hourbell.store.changes import ChangedJob, NewJob
-from hourbell.store.errors import NameTaken
+from hourbell.store.errors import ChainExtended, NameTaken
+from hourbell.store.queries import load_queries
 from hourbell.store.rows import Progress, Row
 from hourbell.store.session import T, Verb
 from hourbell.store.sqlite.connection import Session
@@ -25,7 +27,8 @@ from hourbell.store.sqlite.settling import count_cancelled
 from hourbell.store.sqlite.writer import Runner
 from hourbell.store.statements import load_statements
 
-STATEMENTS = load_statements("hourbell.store.sqlite", "?", {"job_view": LISTS["job_by_id"]})
+_OWN = load_queries("hourbell.store.sqlite", "control.sql") | {"job_view": LISTS["job_by_id"]}
+STATEMENTS = load_statements(_OWN, "?", for_sqlite=True)
 
 
 class SqliteSession:
@@ -105,6 +108,11 @@ class SqliteSession:
         self._session.execute(ENGINE["begin_pruning"])
         await self.execute("delete_job", id=job_id)
         self._session.execute(ENGINE["end_pruning"])
+
+    async def append_links(self, links: Sequence[Link]) -> None:
+        if await self.fetch("is_extended", position=links[0].position):
+            raise ChainExtended
+        await self.execute_many("append_links", [link._asdict() for link in links])
 
 
 class SqliteSessions:

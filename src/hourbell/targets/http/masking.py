@@ -38,6 +38,15 @@ class View(NamedTuple):
         return Span(start, end) if self.starts is None else Span(self.starts[start], self.starts[end])
 
 
+class Form(NamedTuple):
+    """A way to write a secret. As many characters `before` and `after` it show some of its bits besides others."""
+
+    text: bytes
+    is_base64: bool = False  # any other is found in upper and lower case
+    before: int = 0
+    after: int = 0
+
+
 def mask_secrets(text: str, secrets: Iterable[str], max_chars: int) -> str:
     """Return the first characters of a text, with a mask in place of each part that shows a secret."""
     parts = {part for secret in secrets for part in _parts(secret)}
@@ -45,8 +54,9 @@ def mask_secrets(text: str, secrets: Iterable[str], max_chars: int) -> str:
         return text[:max_chars]
     longest = 2 * max(map(len, parts))  # in hexadecimal, of which every character may be escaped
     searched = text[: max_chars + _MAX_ESCAPE_BYTES * longest].encode("utf-8", "replace")
-    spans = sorted(span for view in _views(searched) for part in parts for span in _find(view, part))
     kept = text[:max_chars].encode("utf-8", "replace")
+    forms = {form for part in parts for form in _forms(part)}
+    spans = sorted(span for view in _views(searched) for span in _find(view, forms, len(kept)))
     return _masked(kept, spans).decode("utf-8", "replace")
 
 
@@ -94,19 +104,23 @@ def _unescape(text: bytes, escapes: re.Pattern[bytes]) -> View:
     return View(bytes(plain), starts)
 
 
-def _find(view: View, part: bytes) -> Iterator[Span]:
-    """Yield where a secret shows in a view."""
-    lowered = view.text.lower()
-    forms = {part.lower(), part.lower().replace(b" ", b"+")}
+def _forms(part: bytes) -> Iterator[Form]:
+    """Yield the forms in which a secret is looked for."""
+    yield Form(part.lower())
+    yield Form(part.lower().replace(b" ", b"+"))
     if len(part) >= MIN_ENCODED_BYTES:
-        forms.add(part.hex().encode())
-        standard = view.text.translate(_TO_STANDARD)
+        yield Form(part.hex().encode())
         for core, before, after in _base64_cores(part):
-            for start, end in _occurrences(standard, core):
-                yield view.span(max(start - before, 0), min(end + after, len(standard)))
+            yield Form(core, True, before, after)
+
+
+def _find(view: View, forms: Iterable[Form], limit: int) -> Iterator[Span]:
+    """Yield where secrets show in a view and begin within the first bytes, as many as may be kept."""
+    lowered, standard = view.text.lower(), view.text.translate(_TO_STANDARD)
     for form in forms:
-        for start, end in _occurrences(lowered, form):
-            yield view.span(start, end)
+        searched = standard if form.is_base64 else lowered
+        for start, end in _occurrences(searched, form.text, limit + form.before):
+            yield view.span(max(start - form.before, 0), min(end + form.after, len(searched)))
 
 
 def _base64_cores(secret: bytes) -> Iterator[tuple[bytes, int, int]]:
@@ -120,29 +134,30 @@ def _base64_cores(secret: bytes) -> Iterator[tuple[bytes, int, int]]:
         yield encoded[first : bits // 6], int(offset > 0), int(bits % 6 > 0)
 
 
-def _occurrences(text: bytes, form: bytes) -> Iterator[Span]:
-    """Yield where a form is; one span where it overlaps itself again and again."""
-    start = text.find(form)
-    if start < 0:
-        return
-    tail = form[-_period(form) :]
+def _occurrences(text: bytes, form: bytes, limit: int) -> Iterator[Span]:
+    """Yield where a form is and begins within the first bytes; one span where it overlaps itself again and again."""
+    last = limit + len(form)  # an occurrence that begins within the limit ends before it
+    start = text.find(form, 0, last)
     while start >= 0:
         end = start + len(form)
-        while text.startswith(tail, end):
-            end += len(tail)
+        following = text.find(form, start + 1, last)
+        if start < following < end:
+            end = _end_of_repeats(text, form[start - following :], end)
+            following = text.find(form, end - len(form) + 1, last)
         yield Span(start, end)
-        start = text.find(form, end - len(form) + 1)
+        start = following
 
 
-def _period(form: bytes) -> int:
-    """Return the smallest shift by which a form can overlap itself."""
-    borders = [0]  # of each prefix: how long the longest end is that is also its beginning
-    for byte in form[1:]:
-        border = borders[-1]
-        while border and form[border] != byte:
-            border = borders[border - 1]
-        borders.append(border + (form[border] == byte))
-    return len(form) - borders[-1]
+def _end_of_repeats(text: bytes, tail: bytes, end: int) -> int:
+    """Return where a text stops to repeat the tail that ends there; in leaps, because it may do so very often."""
+    leaps = [tail]
+    while text.startswith(leaps[-1], end):
+        end += len(leaps[-1])
+        leaps.append(2 * leaps[-1])
+    for leap in reversed(leaps):
+        if text.startswith(leap, end):
+            end += len(leap)
+    return end
 
 
 def _masked(text: bytes, spans: Iterable[Span]) -> bytes:

@@ -1,11 +1,12 @@
 """From a URL to the addresses its connection may use: the look-up, and the gate that asks the address guard about it.
 
 One forbidden address among a name's answers closes the whole name, and what the gate gives holds for one attempt only:
-the next one looks the name up again, so an answer that changes is judged again.
+the next one looks the name up again, so an answer that changes is judged again, and so is one that was given before.
 """
 
 import asyncio
 import socket
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future
 from functools import lru_cache, partial
@@ -17,9 +18,13 @@ from hourbell.core.url import Url
 from hourbell.targets.http.addresses import Address, Guard, Prohibition, Server, plain
 from hourbell.targets.http.transport import Refused, TransportError
 
+PATIENCE_SECONDS = 0.5  # for a newer answer, where there is an older one
+KEPT_SECONDS = 600.0  # for which an answer is used while there is no newer one
+_MAX_KEPT = 10_000
 _MINUTE = 60.0
 _SOON = 5.0  # seconds until a look-up that failed is tried again
 _NO_SUCH_NAME = {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)}
+_Name = tuple[str, int]  # and the port
 
 
 class Resolver(Protocol):
@@ -34,28 +39,46 @@ class SystemResolver:
     """Asks the operating system.
 
     Its look-ups take threads, of which there are few, and cannot be stopped. So there is one at a time for a name and
-    port: who asks meanwhile shares its answer, and a slow name holds up no more than one thread.
+    port: who asks meanwhile shares its answer, and a slow name holds up no more than one thread. Many slow names hold
+    up all of them. Then a name leads where it led a while ago, and whoever asks for it waits for `patience` only.
     """
 
-    def __init__(self, *, timeout: float) -> None:
+    def __init__(
+        self, *, timeout: float, patience: float = PATIENCE_SECONDS, kept_seconds: float = KEPT_SECONDS
+    ) -> None:
         self._timeout = timeout
-        self._open: dict[tuple[str, int], asyncio.Task[tuple[Address, ...]]] = {}
+        self._patience = patience
+        self._kept_seconds = kept_seconds
+        self._open: dict[_Name, asyncio.Task[tuple[Address, ...]]] = {}
+        self._kept: OrderedDict[_Name, tuple[float, tuple[Address, ...]]] = OrderedDict()
 
     async def resolve(self, host: str, port: int) -> tuple[Address, ...]:
-        task = self._open.get((host, port))
+        name = (host, port)
+        task = self._open.get(name)
         if task is None:
-            task = self._open[host, port] = asyncio.ensure_future(look_up(host, port))
-            task.add_done_callback(lambda done: self._forget((host, port), done))
+            task = self._open[name] = asyncio.ensure_future(look_up(host, port))
+            task.add_done_callback(partial(self._finish, name))
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self._patience if self._older(name) else self._timeout):
                 return await asyncio.shield(task)
         except TimeoutError:
+            if older := self._older(name):
+                return older
             raise TransportError(f"{host} could not be looked up within {self._timeout:g} s", begun=False) from None
 
-    def _forget(self, name: tuple[str, int], done: asyncio.Task[tuple[Address, ...]]) -> None:
+    def _older(self, name: _Name) -> tuple[Address, ...]:
+        """The addresses of an answer that is not too old; none if there is no such answer."""
+        kept_at, addresses = self._kept.get(name, (0.0, ()))
+        return addresses if addresses and asyncio.get_running_loop().time() - kept_at < self._kept_seconds else ()
+
+    def _finish(self, name: _Name, task: "asyncio.Task[tuple[Address, ...]]") -> None:
         del self._open[name]
-        if not done.cancelled():
-            done.exception()  # nobody may be waiting any more, and asyncio would complain
+        if task.cancelled() or task.exception() is not None:  # asked for, so that asyncio does not complain
+            return
+        self._kept[name] = task.get_loop().time(), task.result()
+        self._kept.move_to_end(name)
+        if len(self._kept) > _MAX_KEPT:
+            self._kept.popitem(last=False)
 
 
 async def look_up(host: str, port: int, threads: Executor | None = None) -> tuple[Address, ...]:

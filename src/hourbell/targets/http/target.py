@@ -29,6 +29,8 @@ from hourbell.targets.pool import Pool
 log = logging.getLogger("hourbell.targets")
 
 _MOST_KEPT = 10_000
+_MAX_KEPT_BYTES = 8_192  # of each, about: what is larger is read again for every attempt
+_VALUE_BYTES = 64  # that any value takes, about
 
 
 class HttpTarget:
@@ -98,9 +100,11 @@ class HttpTarget:
             parsed = parse_target(call.definition.target)
             if not isinstance(parsed, HttpCall):
                 raise TargetError(["the target is not of type http"])
-            if len(self._versions) >= _MOST_KEPT:
-                self._versions.clear()
-            version = self._versions[key] = _Version(parsed, self._headers_of(parsed))
+            version = _Version(parsed, self._headers_of(parsed))
+            if _is_small([parsed.body, version.headers]):
+                if len(self._versions) >= _MOST_KEPT:
+                    self._versions.clear()
+                self._versions[key] = version
         return version
 
     def _headers_of(self, http: HttpCall) -> dict[str, str]:
@@ -117,10 +121,12 @@ class HttpTarget:
         kept = self._opened.get(key)
         if kept is not None and kept[0] == call.secrets:
             return kept[1]
-        if len(self._opened) >= _MOST_KEPT:
-            self._opened.clear()
+        self._opened.pop(key, None)
         opened = self._open(call.secrets, origin)
-        self._opened[key] = (call.secrets, opened)
+        if _is_small(opened.headers):
+            if len(self._opened) >= _MOST_KEPT:
+                self._opened.clear()
+            self._opened[key] = (call.secrets, opened)
         return opened
 
     def _open(self, sealed: tuple[Sealed, ...], origin: str) -> "_Secrets":
@@ -173,6 +179,22 @@ def _request(version: _Version, call: Call, secrets: _Secrets) -> Request:
     if secrets.signing:
         headers["webhook-signature"] = signature(secrets.signing, texts.id, timestamp, body)
     return Request(http.method, http.url, headers, body, http.timeout.total_seconds())
+
+
+def _is_small(value: object) -> bool:
+    """Whether JSON takes little memory. It is not looked at further than that."""
+    left, values = _MAX_KEPT_BYTES, [value]
+    while values and left > 0:
+        each = values.pop()
+        left -= _VALUE_BYTES
+        if isinstance(each, str):
+            left -= len(each)
+        elif isinstance(each, Mapping):
+            left -= sum(map(len, each))
+            values += each.values()
+        elif isinstance(each, list):
+            values += each
+    return left > 0
 
 
 def _joined(weaker: Mapping[str, str], stronger: Mapping[str, str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from hourbell.core.url import Url
 
 MOST_READ = 65_536  # bytes of an answer's body; the rest is not read
 MOST_HEADERS = 65_536  # bytes of an answer's status line and headers
+MAX_HEADERS = 256  # of an answer, trailers and those of interim answers included
 MAX_BODY_SECONDS = 5.0  # to read an answer's body, counted from its last header; the rest is not read
 
 

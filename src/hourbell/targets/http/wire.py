@@ -2,8 +2,9 @@
 
 A wire carries one exchange at a time: a request, and one answer to it. Interim answers are dropped; what comes beyond
 the answer, or unasked, spoils the wire for reuse. It takes no more than MOST_HEADERS bytes until an answer's headers
-are complete, MOST_TAKEN in all and little more than MOST_READ of the body, so that no receiver can fill the memory, and
-an answer whose headers have come stays an answer whatever is wrong with its body.
+are complete, MOST_TAKEN in all and little more than MOST_READ of the body, so that no receiver can fill the memory; and
+no more than MAX_HEADERS headers, nor many chunks of a few bytes, each of which takes as long as a large one. An answer
+whose headers have come stays an answer whatever is wrong with its body.
 
 The parser is lenient, which does no harm to one answer. A wire is used again only if a strict reader would see the end
 of the answer in the same place.
@@ -20,9 +21,11 @@ from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrad
 
 from hourbell.targets.http import failures
 from hourbell.targets.http.addresses import Address
-from hourbell.targets.http.transport import MOST_HEADERS, MOST_READ
+from hourbell.targets.http.transport import MAX_HEADERS, MOST_HEADERS, MOST_READ
 
-MOST_TAKEN = 8 * MOST_READ  # bytes of an answer as they come; a body in chunks of one byte takes six for each
+MOST_TAKEN = 8 * MOST_READ  # bytes of an answer as they come, with what chunks have besides the body
+_FREE_CHUNKS, _MIN_CHUNK_BYTES = 100, 64  # of more chunks, so many bytes for each on average
+_PIECE_BYTES = 8_192  # parsed at once: what goes beyond a limit is left after them
 _BLANKS = (b" ", b"\t", b"")
 _HEAD_END = re.compile(rb"\n\r?\n")
 _MAX_LINE_END_BYTES = 4  # of an answer's last two lines
@@ -46,6 +49,8 @@ class Exchange:
     tail: bytes = b""  # the last bytes of what came before the headers were complete
     taken: int = 0  # bytes, as those below
     header_size: int = 0
+    header_count: int = 0
+    chunk_count: int = 0
     body_size: int = 0
 
     @property
@@ -164,7 +169,10 @@ class Wire(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         exchange = self._exchange
-        if not exchange.has_headers:  # else it is a trailer
+        exchange.header_count += 1
+        if exchange.header_count > MAX_HEADERS:
+            self._break_off(exchange, failures.TOO_MANY)
+        elif not exchange.has_headers:  # else it is a trailer
             exchange.is_odd |= name[-1:] in _BLANKS  # before the colon
             exchange.headers.append((name, value.strip(b" \t")))
             exchange.header_size += len(name) + len(value) + len(b": \r\n")
@@ -183,6 +191,12 @@ class Wire(asyncio.Protocol):
         elif exchange.status >= 200:
             exchange.has_headers = True
             self._wake()
+
+    def on_chunk_header(self) -> None:
+        exchange = self._exchange
+        exchange.chunk_count += 1
+        if exchange.chunk_count > _FREE_CHUNKS + exchange.body_size // _MIN_CHUNK_BYTES:
+            self._break_off(exchange, failures.TOO_LONG)
 
     def on_body(self, data: bytes) -> None:
         exchange = self._exchange
@@ -205,7 +219,11 @@ class Wire(asyncio.Protocol):
         assert self._parser is not None  # as long as an exchange is not over
         end = _end_of_text(data)
         try:
-            self._parser.feed_data(data[:end] if end < len(data) else data)
+            for start in range(0, end, _PIECE_BYTES):
+                if exchange.is_over:
+                    self._is_spoilt = True
+                    return
+                self._parser.feed_data(data[start : min(end, start + _PIECE_BYTES)])
             for byte in data[end:]:  # the parser skips line ends after an answer: they must not pass unnoticed
                 if exchange.is_over:
                     self._is_spoilt = True

@@ -1,0 +1,46 @@
+"""The values and errors that control takes and gives: all that whoever asks it knows of the store."""
+
+from hourbell.store.access import Token
+from hourbell.store.actor import Request
+from hourbell.store.bundles import Imported
+from hourbell.store.errors import AlreadyAsked, Conflict, StoreLost, StoreReadOnly, StoreUnavailable, StoreUnwritable
+from hourbell.store.lists import (
+    AttemptView,
+    AuditRow,
+    JobQuery,
+    JobSort,
+    JobState,
+    JobTotals,
+    JobView,
+    NodeView,
+    Progress,
+    RunView,
+    SkipView,
+    VersionView,
+)
+from hourbell.store.secrets import SecretRow
+
+__all__ = [
+    "AlreadyAsked",
+    "AttemptView",
+    "AuditRow",
+    "Conflict",
+    "Imported",
+    "JobQuery",
+    "JobSort",
+    "JobState",
+    "JobTotals",
+    "JobView",
+    "NodeView",
+    "Progress",
+    "Request",
+    "RunView",
+    "SecretRow",
+    "SkipView",
+    "StoreLost",
+    "StoreReadOnly",
+    "StoreUnavailable",
+    "StoreUnwritable",
+    "Token",
+    "VersionView",
+]
