@@ -6,10 +6,11 @@ otherwise wait for us while we wait for them.
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from tempfile import SpooledTemporaryFile
 from typing import IO, Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from hourbell.api import render, shapes
@@ -44,17 +45,27 @@ _ANSWER: dict[int | str, dict[str, Any]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class ImportParameters:
+    """Whose jobs an import brings, and what becomes of others."""
+
+    managed_by: Annotated[Literal["api", "file"], Query(description="Who owns the jobs.")] = "api"
+    source: Annotated[str, Query(max_length=200, description="Which of the owner's places they come from.")] = ""
+    prune: Annotated[bool, Query(description="Delete jobs of this owner and source that are not imported.")] = False
+    take_over: TakeOver = False
+    drop_secrets: DropSecrets = False
+    dry_run: DryRun = False
+
+    def owner(self) -> Owner:
+        return Owner(self.managed_by, self.source, self.prune, self.take_over, self.drop_secrets)
+
+
 @router.post("/import", summary="Import jobs", responses={**responses(None, 413, 415), **_ANSWER}, openapi_extra=_BODY)
 async def import_jobs(
     request: Request,
     control: ControlDep,
     user: Editor,
-    managed_by: Annotated[Literal["api", "file"], Query(description="Who owns the jobs.")] = "api",
-    source: Annotated[str, Query(max_length=200, description="Which of the owner's places they come from.")] = "",
-    prune: Annotated[bool, Query(description="Delete jobs of this owner and source that are not imported.")] = False,
-    take_over: TakeOver = False,
-    drop_secrets: DropSecrets = False,
-    dry_run: DryRun = False,
+    given: Annotated[ImportParameters, Depends()],
 ) -> Response:
     """Create what is new and change what differs, by name; made for 1,000,000 jobs.
 
@@ -65,15 +76,14 @@ async def import_jobs(
         raise Problem(
             415, "unsupported_media_type", f"Send a job on each line, with the header Content-Type: {NDJSON}."
         )
-    if prune and managed_by == "api" and not source:
+    if given.prune and given.managed_by == "api" and not given.source:
         raise Problem(
             400, "prune_needs_source", "Pruning needs a source, so that it deletes only jobs that came from it."
         )
-    owner = Owner(managed_by, source, prune, take_over, drop_secrets)
     most = door_of(request).import_bytes
     if (announced := announced_bytes(request)) is not None and announced > most:
         raise _TooLarge.of_bytes(most).problem()
-    results = control.imports.run(_lines(request, most), owner, user, dry_run=dry_run)
+    results = control.imports.run(_lines(request, most), given.owner(), user, dry_run=given.dry_run)
     spool = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - it is read and closed while the answer goes out
     try:
         await _spool(results, spool)

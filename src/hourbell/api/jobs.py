@@ -1,5 +1,6 @@
 """The routes of jobs. Each parses, asks control, and renders."""
 
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -49,29 +50,60 @@ _CHANGED: dict[int | str, dict[str, Any]] = {
 _INTENDED: dict[int | str, dict[str, Any]] = {200: {"model": shapes.Intention, "description": "Of a dry run."}}
 
 
+@dataclass(frozen=True, slots=True)
+class JobParameters:
+    """Which jobs are listed, and in which order."""
+
+    q: Annotated[str | None, Query(max_length=100, description="How the name begins.")] = None
+    tag: Annotated[str | None, Query(max_length=100)] = None
+    state: JobState | None = None
+    target: Annotated[Literal["http", "sql", "task", "queue"] | None, Query(description="The target's type.")] = None
+    managed_by: Literal["api", "code", "sql", "file"] | None = None
+    source: Annotated[str | None, Query(max_length=200)] = None
+    last_result: Annotated[RunState | None, Query(description="How the last run ended; listed by id.")] = None
+    next_before: Annotated[Instant | None, Query(description="Jobs that fire before then, the next first.")] = None
+    sort: JobSort | None = None
+    secrets: Annotated[bool, Query(description="Tell which secrets each job has.")] = False
+
+    def query(self) -> JobQuery:
+        default = JobSort.ID if self.last_result else JobSort.NEXT if self.next_before else JobSort.NAME
+        filters = {name: value for name, value in asdict(self).items() if name not in ("q", "sort", "secrets")}
+        return JobQuery(self.sort or default, self.q, **filters)
+
+
+@dataclass(frozen=True, slots=True)
+class JobRunParameters:
+    """Which runs of a job are listed."""
+
+    state: RunState | None = None
+    since: Instant | None = None
+    until: Instant | None = None
+
+
+def _edit_options(
+    version: Version,
+    take_over: TakeOver = False,
+    drop_backlog: DropBacklog = False,
+    drop_secrets: DropSecrets = False,
+) -> EditOptions:
+    return EditOptions(version, drop_backlog, drop_secrets, take_over)
+
+
+Edit = Annotated[EditOptions, Depends(_edit_options)]
+
+
 @router.get("", summary="List jobs", responses=responses(shapes.JobList, 409))
 async def list_jobs(
     control: ControlDep,
     user: Viewer,
+    wanted: Annotated[JobParameters, Depends()],
     limit: Limit = 50,
     cursor: Cursor = None,
-    q: Annotated[str | None, Query(max_length=100, description="How the name begins.")] = None,
-    tag: Annotated[str | None, Query(max_length=100)] = None,
-    state: JobState | None = None,
-    target: Annotated[Literal["http", "sql", "task", "queue"] | None, Query(description="The target's type.")] = None,
-    managed_by: Literal["api", "code", "sql", "file"] | None = None,
-    source: Annotated[str | None, Query(max_length=200)] = None,
-    last_result: Annotated[RunState | None, Query(description="How the last run ended; listed by id.")] = None,
-    next_before: Annotated[Instant | None, Query(description="Jobs that fire before then, the next first.")] = None,
-    sort: JobSort | None = None,
-    secrets: Annotated[bool, Query(description="Tell which secrets each job has.")] = False,
 ) -> Response:
     """Jobs by name, or by when they fire next (`sort=next_at`, and always with `next_before`)."""
     del user
-    order = sort or (JobSort.ID if last_result else JobSort.NEXT if next_before else JobSort.NAME)
-    query = JobQuery(order, q, tag, state, target, managed_by, source, last_result, next_before)
-    found = await control.history.jobs(query, limit, cursor)
-    if not secrets:
+    found = await control.history.jobs(wanted.query(), limit, cursor)
+    if not wanted.secrets:
         return page_response(found, render.listed_job)
     ids = [view.job.id for view in found.items]
     rows = await control.secrets.list_by_job(ids, control.now())
@@ -119,21 +151,12 @@ async def get_job(control: ControlDep, user: Viewer, job: JobRef) -> Response:
     openapi_extra=takes(bodies.JobBody),
 )
 async def replace_job(
-    control: ControlDep,
-    user: Editor,
-    job: JobRef,
-    body: JsonBody,
-    version: Version,
-    dry_run: DryRun = False,
-    take_over: TakeOver = False,
-    drop_backlog: DropBacklog = False,
-    drop_secrets: DropSecrets = False,
+    control: ControlDep, user: Editor, job: JobRef, body: JsonBody, options: Edit, dry_run: DryRun = False
 ) -> Response:
     """Put a definition in the place of the job's, or make a job of that name. What is absent is the default.
 
     What is due until now belongs to the old definition and is planned first.
     """
-    options = EditOptions(version, drop_backlog, drop_secrets, take_over)
     if dry_run:
         return await _show(control, await control.jobs.intend(job, body, user, options))
     return await _defined(control, await control.jobs.replace(job, body, user, options))
@@ -146,18 +169,9 @@ async def replace_job(
     openapi_extra=takes(bodies.PatchBody, "application/merge-patch+json", "application/json"),
 )
 async def patch_job(
-    control: ControlDep,
-    user: Editor,
-    job: JobRef,
-    body: JsonBody,
-    version: Version,
-    dry_run: DryRun = False,
-    take_over: TakeOver = False,
-    drop_backlog: DropBacklog = False,
-    drop_secrets: DropSecrets = False,
+    control: ControlDep, user: Editor, job: JobRef, body: JsonBody, options: Edit, dry_run: DryRun = False
 ) -> Response:
     """Change what a JSON merge patch says; what is absent stays as it is, and null means the default."""
-    options = EditOptions(version, drop_backlog, drop_secrets, take_over)
     if dry_run:
         return await _show(control, await control.jobs.intend(job, body, user, options, is_patch=True))
     return await _defined(control, await control.jobs.patch(job, body, user, options))
@@ -293,16 +307,14 @@ async def list_runs_of_job(
     control: ControlDep,
     user: Viewer,
     job: JobRef,
+    wanted: Annotated[JobRunParameters, Depends()],
     limit: Limit = 50,
     cursor: Cursor = None,
-    state: RunState | None = None,
-    since: Instant | None = None,
-    until: Instant | None = None,
 ) -> Response:
     """Runs of a job by the instant they are for, newest first."""
     del user
-    wanted = RunFilter(state, (await control.jobs.get(job, deleted=True)).job.id, since, until)
-    page = await control.runs.page(wanted, limit, cursor)
+    job_id = (await control.jobs.get(job, deleted=True)).job.id
+    page = await control.runs.page(RunFilter(wanted.state, job_id, wanted.since, wanted.until), limit, cursor)
     waits_for = await control.runs.waits_for(page.items)
     return page_response(page, lambda view: render.listed_run(view, waits_for.get(view.id)))
 

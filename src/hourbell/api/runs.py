@@ -1,5 +1,6 @@
 """The routes of runs: what runs, waits and ended, and what may be done about it, one by one or all that match."""
 
+from dataclasses import dataclass
 from typing import Annotated
 from uuid import UUID
 
@@ -27,24 +28,30 @@ router = APIRouter(route_class=IdempotentRoute)
 DryRun = Annotated[bool, Query(description="Answer with how many match, and do nothing.")]
 
 
+@dataclass(frozen=True, slots=True)
+class RunParameters:
+    """Which runs are listed."""
+
+    state: RunState | None = None
+    job: Annotated[str | None, Query(min_length=1, max_length=100, description="The name or the id of a job.")] = None
+    since: Annotated[Instant | None, Query(description="Ended, or if not then scheduled, at or after this.")] = None
+    until: Annotated[Instant | None, Query(description="Ended, or if not then scheduled, before this.")] = None
+
+
 @router.get("", summary="List runs", responses=responses(shapes.RunList, 404))
 async def list_runs(
     control: ControlDep,
     user: Viewer,
+    wanted: Annotated[RunParameters, Depends()],
     limit: Limit = 50,
     cursor: Cursor = None,
-    state: RunState | None = None,
-    job: Annotated[str | None, Query(min_length=1, max_length=100, description="The name or the id of a job.")] = None,
-    since: Annotated[Instant | None, Query(description="Ended, or if not then scheduled, at or after this.")] = None,
-    until: Annotated[Instant | None, Query(description="Ended, or if not then scheduled, before this.")] = None,
 ) -> Response:
     """What runs, then what waits, then what ended last; of one job by instant, newest first.
 
     With `state=failed` these are the dead letters that nobody has replayed or discarded.
     """
     del user
-    wanted = await _filter(control, state, job, since, until)
-    return await _page(control, await control.runs.page(wanted, limit, cursor))
+    return await _page(control, await control.runs.page(await _filter(control, wanted), limit, cursor))
 
 
 @router.get("/late", summary="Runs that began late", responses=responses(shapes.RunList))
@@ -147,9 +154,9 @@ async def _page(control: Control, found: Page[RunView]) -> Response:
     return page_response(found, lambda view: render.listed_run(view, waits_for.get(view.id)))
 
 
-async def _filter(control: Control, state: RunState | None, job: str | None, since: object, until: object) -> RunFilter:
-    job_id = None if job is None else (await control.jobs.get(job, deleted=True)).job.id
-    return RunFilter(state, job_id, since, until)  # type: ignore[arg-type]
+async def _filter(control: Control, wanted: RunParameters | bodies.RunFilterBody) -> RunFilter:
+    job_id = None if wanted.job is None else (await control.jobs.get(wanted.job, deleted=True)).job.id
+    return RunFilter(wanted.state, job_id, wanted.since, wanted.until)
 
 
 async def _all(
@@ -161,7 +168,7 @@ async def _all(
     dry_run: bool,
     per_minute: int = 60_000,
 ) -> Response:
-    wanted = await _filter(control, given.state, given.job, given.since, given.until)
+    wanted = await _filter(control, given)
     if dry_run:
         found, has_more = await control.runs.matching(action, wanted, given.limit)
         return JSONResponse(_bulk(BulkResult((), (), has_more), len(found), dry_run=True))

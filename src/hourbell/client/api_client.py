@@ -22,12 +22,10 @@ from hourbell.client.retries import Retries
 
 API = "/api/v1"
 _JSON = {"Content-Type": "application/json"}
-
-
 DRY_RUN: Mapping[str, object] = {"dry_run": True}
 
 
-class Change(NamedTuple):
+class Edit(NamedTuple):
     """A PUT or PATCH."""
 
     method: str
@@ -54,21 +52,19 @@ class ApiClient:
         *,
         key: str | None = None,
         expect_version: int | None = None,
-        may_repeat: bool = True,
     ) -> Any:
         """None if the answer is empty."""
         headers = {"Idempotency-Key": key or self.retries.new_key(), **_if_match(expect_version)}
         sent = None
         if body is not None:
             headers, sent = {**headers, **_JSON}, encoded(body)
-        reply = await self.send(Request("POST", path, text_of(query), headers, sent, may_repeat=may_repeat))
+        reply = await self.send(Request("POST", path, text_of(query), headers, sent, may_repeat=True))
         return _value(reply) if reply.body else None
 
-    async def change(self, change: Change, *, may_repeat: bool) -> Any:
-        """PUT or PATCH."""
-        headers = {**_JSON, **_if_match(change.expect_version)}
-        query, body = text_of(change.query), encoded(change.body)
-        return _value(await self.send(Request(change.method, change.path, query, headers, body, may_repeat=may_repeat)))
+    async def edit(self, edit: Edit, *, may_repeat: bool) -> Any:
+        headers = {**_JSON, **_if_match(edit.expect_version)}
+        query, body = text_of(edit.query), encoded(edit.body)
+        return _value(await self.send(Request(edit.method, edit.path, query, headers, body, may_repeat=may_repeat)))
 
     async def delete(
         self,

@@ -21,7 +21,7 @@ from hourbell.answers.jobs import (
     Version,
 )
 from hourbell.answers.runs import Run, Triggered
-from hourbell.client.api_client import API, DRY_RUN, ApiClient, Change, is_id, segment, set_options
+from hourbell.client.api_client import API, DRY_RUN, ApiClient, Edit, is_id, segment, set_options
 from hourbell.client.batches import Batches
 from hourbell.client.importing import Source, import_batches
 from hourbell.client.pages import Page, Pages
@@ -98,12 +98,12 @@ class Jobs:
         """Put a definition in the place of the job's, or make a job of that name. What is absent is the default."""
         # A secret is made or taken only once: a second try would be refused, and could not tell it either.
         has_secret = "secret" in (definition.get("target") or {})
-        change = Change("PUT", _path(job), definition, set_options(options), expect_version)
-        return read(Job, await self._api.change(change, may_repeat=not has_secret))
+        edit = Edit("PUT", _path(job), definition, set_options(options), expect_version)
+        return read(Job, await self._api.edit(edit, may_repeat=not has_secret))
 
     async def preview_replace(self, job: Ref, definition: Definition, **options: Unpack[EditOptions]) -> Intention:
-        change = Change("PUT", _path(job), definition, {**set_options(options), **DRY_RUN})
-        return read(Intention, await self._api.change(change, may_repeat=True))
+        edit = Edit("PUT", _path(job), definition, {**set_options(options), **DRY_RUN})
+        return read(Intention, await self._api.edit(edit, may_repeat=True))
 
     async def patch(
         self,
@@ -114,12 +114,12 @@ class Jobs:
         **options: Unpack[EditOptions],
     ) -> Job:
         """Change what a JSON merge patch says; what is absent stays as it is, and None means the default."""
-        change = Change("PATCH", _path(job), changes, set_options(options), expect_version)
-        return read(Job, await self._api.change(change, may_repeat=expect_version is not None))
+        edit = Edit("PATCH", _path(job), changes, set_options(options), expect_version)
+        return read(Job, await self._api.edit(edit, may_repeat=expect_version is not None))
 
     async def preview_patch(self, job: Ref, changes: Definition, **options: Unpack[EditOptions]) -> Intention:
-        change = Change("PATCH", _path(job), changes, {**set_options(options), **DRY_RUN})
-        return read(Intention, await self._api.change(change, may_repeat=True))
+        edit = Edit("PATCH", _path(job), changes, {**set_options(options), **DRY_RUN})
+        return read(Intention, await self._api.edit(edit, may_repeat=True))
 
     async def delete(
         self, job: Ref, *, expect_version: int | None = None, take_over: bool = False, purge: bool = False
