@@ -104,6 +104,13 @@ async def test_the_first_token_closes_the_server_to_bodies_under_way(api: Whole)
     assert answer.status_code == 401
 
 
+async def test_a_body_in_one_part_that_comes_late_does_nothing(api: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hourbell.api.access._AT_ONCE_SECONDS", 0.0)
+    answer = await send(api, "POST", "/api/v1/runs/cancel", [b'{"all": true}'], lambda: api.token(Role.ADMIN), JSON)
+
+    assert answer.status_code == 401
+
+
 def lines(first: int, count: int) -> bytes:
     return b"".join(json.dumps(a_job(f"job-{number}")).encode() + b"\n" for number in range(first, first + count))
 

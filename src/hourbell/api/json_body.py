@@ -49,12 +49,13 @@ async def read_body(request: Request, *, most: int | None = None) -> bytes:
         announced = announced_bytes(request)
         if announced is not None and announced > most:
             raise _too_large(most, announced)
-        body = bytearray()
+        body, parts = bytearray(), 0
         async for part in request.stream():
             body += part
+            parts += bool(part)
             if len(body) > most:
                 raise _too_large(most, announced)
-        await check_again(request)
+        await check_again(request, came_at_once=parts <= 1)
         request._body = bytes(body)  # where Starlette looks for a body that was read
     return await request.body()
 
