@@ -25,8 +25,9 @@ from hourbell.core.policies import CatchUp, RetryPolicy
 from hourbell.receiver import Verifier
 from hourbell.sealing import Plain
 from hourbell.settings import Settings, SettingsError, load_settings
-from hourbell.store.base import Conflict, StoreUnavailable
+from hourbell.store.actor import Actor
 from hourbell.store.control import ControlStore
+from hourbell.store.errors import Conflict, StoreUnavailable
 from hourbell.wiring import open_secrets, open_stores
 
 SOURCE = "birthdays"  # marks the jobs of this program
@@ -115,22 +116,22 @@ async def load(
     sign_again: bool = False,
 ) -> Loaded:
     """Bring the jobs into the database, and remove those of the names that are `there` and wanted no more."""
-    loaded = Loaded()
+    loaded, actor = Loaded(), Actor(BY, now)
     for definition in jobs:
-        job = await _bring(control, definition, now, loaded)
+        job = await _bring(control, definition, actor, loaded)
         is_signed = any(row.field == SIGNING for row in await secrets.list(definition.name, now))
         if sign_again or not is_signed:
-            await secrets.put(definition.name, SIGNING, Plain(secret), now, BY)
+            await secrets.put(definition.name, SIGNING, Plain(secret), actor)
         if not is_signed:
-            await control.resume_job(job.id, now, BY, catch_up=True)
+            await control.resume_job(job.id, actor, catch_up=True)
     for name in set(there) - {definition.name for definition in jobs}:
         if (unwanted := await control.get_job(name)) is not None:
-            await control.delete_job(unwanted.id, now, BY)
+            await control.delete_job(unwanted.id, actor)
             loaded.removed += 1
     return loaded
 
 
-async def _bring(control: ControlStore, wanted: Definition, now: datetime, loaded: Loaded) -> Job:
+async def _bring(control: ControlStore, wanted: Definition, actor: Actor, loaded: Loaded) -> Job:
     """Create a job, switched off until it has its secret, or change it to what is wanted."""
 
     def as_wanted(found: Definition) -> Definition:
@@ -139,10 +140,10 @@ async def _bring(control: ControlStore, wanted: Definition, now: datetime, loade
     job = await control.get_job(wanted.name)
     if job is None:
         loaded.added += 1
-        return await control.create_job(replace(wanted, enabled=False), uuid4(), now, BY)
+        return (await control.create_job(replace(wanted, enabled=False), uuid4(), actor)).job
     if job.definition != as_wanted(job.definition):
         loaded.changed += 1
-        return await control.edit_job(job.id, lambda found: as_wanted(found.definition), now, BY)
+        return (await control.edit_job(job.id, lambda found: as_wanted(found.definition), actor)).job
     return job
 
 

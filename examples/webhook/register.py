@@ -8,7 +8,8 @@ from uuid import uuid4
 from hourbell.core.definition_json import retry_from_json
 from hourbell.core.job import Definition
 from hourbell.settings import Settings, SettingsError, load_settings
-from hourbell.store.base import Conflict, StoreUnavailable
+from hourbell.store.actor import Actor
+from hourbell.store.errors import Conflict, StoreUnavailable
 from hourbell.wiring import open_stores
 
 BY = "register.py"
@@ -31,13 +32,12 @@ async def register(settings: Settings, definition: Definition) -> str:
     stores = open_stores(settings)
     try:
         await stores.migrate()
-        now = await stores.engine.sample_time()
-        job = await stores.control.get_job(definition.name)
-        if job is None:
-            job = await stores.control.create_job(definition, uuid4(), now, BY)
+        actor = Actor(BY, await stores.engine.sample_time())
+        if await stores.control.get_job(definition.name) is None:
+            view = await stores.control.create_job(definition, uuid4(), actor)
         else:
-            job = await stores.control.edit_job(job.id, lambda _: definition, now, BY)
-        return f"{definition.name} fires next at {job.next_at}"
+            view = await stores.control.edit_job(definition.name, lambda _: definition, actor)
+        return f"{definition.name} fires next at {view.job.next_at}"
     finally:
         await stores.close()
 

@@ -242,7 +242,7 @@ async def _tidy(started: _Started, stores: Stores) -> None:
         with contextlib.suppress(StoreUnavailable):
             await started.access.flush()
             now = started.node.engine.clock.now()
-            await stores.access.forget_kept(now - _KEYS_LAST, _FORGOTTEN_AT_ONCE)
+            await stores.access.forget_keys(now - _KEYS_LAST, _FORGOTTEN_AT_ONCE)
             await stores.access.forget_sessions(now, _FORGOTTEN_AT_ONCE)
 
 

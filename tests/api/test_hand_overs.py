@@ -68,6 +68,15 @@ async def test_so_does_one_by_a_token_that_is_not_known_here_yet(api: Whole, han
     assert len(hand_overs) <= MAX_HAND_OVERS
 
 
+async def test_a_secret_header_needs_two_more(api: Whole, hand_overs: list[str]) -> None:
+    job = await api.job()
+    hand_overs.clear()
+
+    answer = await api.client.patch(f"/api/v1/jobs/{job['id']}", json={"secret_headers": {"X-Key": "canary"}})
+    assert answer.status_code == 200
+    assert len(hand_overs) <= MAX_HAND_OVERS + 2
+
+
 async def test_so_does_one_that_changes_nothing(api: Whole, hand_overs: list[str]) -> None:
     job = await api.job(description="the same")
     hand_overs.clear()

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from hourbell.core.roles import Role
-from hourbell.store.access import AccessStore, Kept
+from hourbell.store.access import AccessStore, IdempotencyRecord
 from hourbell.store.errors import StoreUnavailable
 from tests.api.house import House, open_house
 
@@ -160,9 +160,9 @@ class Overtaken(AccessStore):
 
     too_early = 0
 
-    async def kept(self, key: str) -> Kept | None:
+    async def idempotency_record(self, key: str) -> IdempotencyRecord | None:
         self.too_early -= 1
-        return None if self.too_early >= 0 else await super().kept(key)
+        return None if self.too_early >= 0 else await super().idempotency_record(key)
 
 
 async def test_a_call_that_is_overtaken_waits_for_the_answer_of_the_quicker_one() -> None:

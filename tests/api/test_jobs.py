@@ -380,7 +380,7 @@ async def test_a_key_whose_record_is_forgotten_still_makes_one_run(api: Whole) -
     key = {"Idempotency-Key": "019cadc6-9a80-7000-8000-000000000000"}
     await api.job()
     made = await api.client.post(f"{JOBS}/report/trigger", headers=key)
-    await api.database.access().forget_kept(api.time.now() + DAY, 10)
+    await api.database.access().forget_keys(api.time.now() + DAY, 10)
 
     again = await api.client.post(f"{JOBS}/report/trigger", headers=key)
 

@@ -167,10 +167,10 @@ async def test_a_key_adds_and_revokes_once(access: AccessStore, database: Databa
 async def test_an_answer_is_kept_under_the_key_of_its_change(access: AccessStore, control: ControlStore) -> None:
     request = Request(key="key", fingerprint=b"\x00print")
     await control.create_job(a_job(), uuid4(), Actor(BY, T0, request))
-    before = await access.kept("key")
+    before = await access.idempotency_record("key")
     await access.keep_answer("key", {"status": 201, "body": {"name": "é"}})
 
-    after = await access.kept("key")
+    after = await access.idempotency_record("key")
     assert before is not None
     assert after is not None
     assert (before.fingerprint, before.answer) == (b"\x00print", None)
@@ -180,7 +180,7 @@ async def test_an_answer_is_kept_under_the_key_of_its_change(access: AccessStore
 async def test_an_answer_without_a_change_is_not_kept(access: AccessStore) -> None:
     await access.keep_answer("key", {"status": 201})
 
-    assert await access.kept("key") is None
+    assert await access.idempotency_record("key") is None
 
 
 async def test_old_keys_are_forgotten_in_batches(access: AccessStore) -> None:
@@ -188,10 +188,10 @@ async def test_old_keys_are_forgotten_in_batches(access: AccessStore) -> None:
         made = a_token(created_at=T0 + number * HOUR)
         await access.add_token(made, bytes([number]), Actor(BY, made.created_at, Request(key=f"key-{number}")))
 
-    counts = [await access.forget_kept(T0 + 3 * HOUR, 2) for _ in range(3)]
+    counts = [await access.forget_keys(T0 + 3 * HOUR, 2) for _ in range(3)]
     assert counts == [2, 1, 0]
-    assert await access.kept("key-3") is not None
-    assert await access.kept("key-2") is None
+    assert await access.idempotency_record("key-3") is not None
+    assert await access.idempotency_record("key-2") is None
 
 
 async def test_the_first_key_of_sessions_stays(access: AccessStore, database: Database) -> None:

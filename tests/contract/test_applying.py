@@ -10,7 +10,7 @@ import pytest
 from hourbell.core.job import Definition
 from hourbell.sealing import Sealed
 from hourbell.store.actor import Actor
-from hourbell.store.bundles import Applied, Bundle, JobEntry, NewSecret
+from hourbell.store.bundles import Applied, Bundle, JobEntry, NewSecret, Rights
 from hourbell.store.control import ControlStore
 from hourbell.store.errors import Conflict
 from tests.contract.steps import BY, HOUR, T0, a_job, add_job
@@ -201,7 +201,7 @@ async def test_what_may_not_be_deleted_keeps_out_all(database: Database) -> None
     await bring(control, a_file_job("old"), now=T0)
 
     with pytest.raises(Conflict) as caught:
-        await bring(control, a_file_job("new"), prune=True, may_change=lambda job: job.name != "old")
+        await bring(control, a_file_job("new"), prune=True, rights=Rights(lambda job: job.name != "old"))
 
     assert caught.value.code == "not_allowed"
     assert await names(control, ["old", "new"]) == ["old"]

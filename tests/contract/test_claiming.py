@@ -46,6 +46,7 @@ async def test_a_claimed_run_is_running_under_a_lease(
 
     [row] = await database.rows("runs")
     assert (run.state, run.attempt, run.started_at) == (RunState.RUNNING, 1, None)
+    assert (run.begun, run.payload, run.has_payload) == (False, None, False)
     assert (row["state"], row["attempt"], row["lease_owner"]) == ("running", 1, NODE)
     assert row["started_at"] == T0 + HOUR
     assert row["lease_until"] == T0 + HOUR + MINUTE
@@ -236,7 +237,7 @@ async def test_a_payload_of_its_own_travels_with_the_run(store: EngineStore, con
     await control.trigger_job(job.id, UUID(int=7), Actor(BY, T0), {"days": 30, "name": "é"})
 
     [run] = await claim(store)
-    assert run.payload == {"days": 30, "name": "é"}
+    assert (run.payload, run.has_payload) == ({"days": 30, "name": "é"}, True)
 
 
 def numbered(run: Run) -> int:

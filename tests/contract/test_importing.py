@@ -12,7 +12,7 @@ from hourbell.core.policies import CatchUp
 from hourbell.core.target import lane_of
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
-from hourbell.store.bundles import Imported, ImportResult, JobEntry
+from hourbell.store.bundles import Imported, ImportResult, JobEntry, Rights
 from hourbell.store.control import ControlStore
 from hourbell.store.errors import Conflict
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, a_job, add_job, plan_all
@@ -248,7 +248,7 @@ async def test_imports_that_nobody_ended_are_forgotten_after_a_day(control: Cont
 async def test_what_may_not_be_changed_is_neither_changed_nor_pruned(control: ControlStore) -> None:
     await bring(control, a_file_job("a"), a_file_job("b"), now=T0)
 
-    results = await bring(control, a_file_job("a", description="new"), may_change=lambda _: False, import_id=IMPORT)
+    results = await bring(control, a_file_job("a", description="new"), rights=Rights(lambda _: False), import_id=IMPORT)
     with pytest.raises(Conflict) as refused:
         await prune(control, may_change=lambda definition: definition.name != "b")
 

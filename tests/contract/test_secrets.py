@@ -12,7 +12,7 @@ from hourbell.core.secret_headers import OriginChange
 from hourbell.sealing import Sealed
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
-from hourbell.store.bundles import Bundle, JobEntry, NewSecret
+from hourbell.store.bundles import Bundle, JobEntry, NewSecret, Rights
 from hourbell.store.control import ControlStore
 from hourbell.store.errors import Conflict
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, add_job
@@ -151,12 +151,12 @@ async def test_resealing_goes_in_batches_until_none_is_left(
 
 async def test_the_canary_is_kept(database: Database) -> None:
     assert await database.secrets().canary() is None
-    await database.secrets().set_canary("one")
-    await database.secrets().set_canary("two")
+    kept = [await database.secrets().set_canary(text) for text in ("one", "two")]
     first = await database.secrets().canary()
-    await database.secrets().set_canary("three", replace=True)
+    kept.append(await database.secrets().set_canary("three", replace=True))
 
     assert (first, await database.secrets().canary()) == ("one", "three")
+    assert kept == ["one", "one", "three"]
 
 
 async def test_a_job_whose_receiver_is_gone_is_paused_with_a_note(
@@ -287,6 +287,6 @@ class TestOrigins:
     async def test_a_bundle_is_refused(self, control: ControlStore, database: Database) -> None:
         job = await self.job_with_header(control, database)
         bundle = Bundle([JobEntry(self.hook(job), uuid4())], "api", "")
-        applied = await control.apply_jobs(bundle, Actor(BY, T0), moving=OriginChange(is_admin=True))
+        applied = await control.apply_jobs(bundle, Actor(BY, T0), rights=Rights(moving=OriginChange(is_admin=True)))
 
         assert [each.code for each in applied.refused.values()] == ["secrets_bound"]

@@ -238,16 +238,26 @@ async def test_what_came_too_late_is_kept_with_its_attempt(
     assert (stats["succeeded"], stats["failed"]) == (0, 1)
 
 
+@pytest.mark.parametrize("node", [NODE, OTHER_NODE], ids=["same-node", "other-node"])
+@pytest.mark.parametrize(("outcome", "kept"), [(Succeeded(), "succeeded"), (Failed("no"), "failed")])
+@pytest.mark.parametrize(("late", "kept_late"), [(Succeeded(), "succeeded"), (Failed("late"), "failed")])
 async def test_both_attempts_of_a_run_may_arrive_together(
-    store: EngineStore, control: ControlStore, database: Database
+    store: EngineStore,
+    control: ControlStore,
+    database: Database,
+    late: Outcome,
+    kept_late: str,
+    outcome: Outcome,
+    kept: str,
+    node: UUID,
 ) -> None:
     first, second = await superseded(store, control)
 
-    answers = await store.settle([settled(first, Failed("late")), settled(second, node=OTHER_NODE)])
+    answers = await store.settle([settled(first, late), settled(second, outcome, node=node)])
 
     assert answers == [Saved.SUPERSEDED, Saved.SAVED]
     attempts = await database.rows("attempts", "number")
-    assert [(row["outcome"], row["late_outcome"]) for row in attempts] == [("lost", "failed"), ("succeeded", None)]
+    assert [(row["outcome"], row["late_outcome"]) for row in attempts] == [("lost", kept_late), (kept, None)]
 
 
 async def test_a_run_that_is_gone_is_superseded(store: EngineStore, control: ControlStore) -> None:
@@ -280,6 +290,43 @@ async def test_the_error_of_a_run_that_is_retried_is_the_last_of_its_job(
     [stats] = await database.rows("job_stats")
     assert (stats["last_error"], stats["last_state"]) == ("HTTP 500", "succeeded")
     assert (stats["succeeded"], stats["failed"], stats["cancelled"]) == (1, 0, 0)
+
+
+GONE, LATER, CANCELLED = Failed("HTTP 404", retryable=False), Failed("HTTP 500"), Cancelled()
+BATCHES: list[tuple[list[tuple[Outcome, int]], tuple[object, ...], tuple[int, int, int]]] = [
+    ([(GONE, 1), (Succeeded(), 2), (Succeeded(), 3)], (2, 3, "succeeded", "HTTP 404", 3), (2, 1, 0)),
+    ([(Succeeded(), 3), (Succeeded(), 2), (GONE, 1)], (0, 3, "succeeded", "HTTP 404", 3), (2, 1, 0)),
+    ([(Succeeded(), 2), (Succeeded(), 1)], (0, 2, "succeeded", None, 2), (2, 0, 0)),
+    ([(Succeeded(), 1), (CANCELLED, 2)], (1, 2, "cancelled", None, 1), (1, 0, 1)),
+    ([(LATER, 1), (CANCELLED, 2)], (1, 2, "cancelled", "HTTP 500", None), (0, 0, 1)),
+    ([(LATER, 2), (CANCELLED, 1)], (0, 2, "cancelled", "HTTP 500", None), (0, 0, 1)),
+    ([(CANCELLED, 1), (LATER, 2)], (1, 2, "cancelled", "HTTP 500", None), (0, 0, 1)),
+    ([(LATER, 1), (LATER, 2)], (1, 2, None, "HTTP 500", None), (0, 0, 0)),
+    ([(LATER, 2), (LATER, 1)], (0, 2, None, "HTTP 500", None), (0, 0, 0)),
+    ([(Interrupted(), 2), (Succeeded(), 1)], (1, 1, "succeeded", None, 1), (1, 0, 0)),
+]
+
+
+@pytest.mark.parametrize(("batch", "last", "counts"), BATCHES)
+async def test_the_statistics_of_outcomes_that_are_written_together_follow_their_times(
+    store: EngineStore,
+    control: ControlStore,
+    database: Database,
+    batch: list[tuple[Outcome, int]],
+    last: tuple[object, ...],
+    counts: tuple[int, int, int],
+) -> None:
+    runs = await claimed(store, control, count=len(batch))
+    hour = T0 + HOUR
+    ended = [settled(run, each, hour + minutes * MINUTE) for run, (each, minutes) in zip(runs, batch, strict=True)]
+    await store.settle(ended)
+
+    [stats] = await database.rows("job_stats")
+    place, run_minutes, state, error, success_minutes = last
+    assert (stats["succeeded"], stats["failed"], stats["cancelled"]) == counts
+    assert ([run.id for run in runs].index(stats["last_run_id"]), stats["last_state"]) == (place, state)
+    assert (stats["last_run_at"] - hour, stats["last_error"]) == (run_minutes * MINUTE, error)
+    assert stats["last_success_at"] == (None if success_minutes is None else hour + success_minutes * MINUTE)
 
 
 async def test_an_effect_begins_once_for_an_attempt(store: EngineStore, control: ControlStore) -> None:

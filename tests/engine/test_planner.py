@@ -88,6 +88,18 @@ class Planning:
         self.store.limits.clear()
 
 
+@virtually
+async def test_a_planner_asks_once_for_an_instant_and_does_so_on_time(cluster: Cluster) -> None:
+    await cluster.add_job()
+    node = await cluster.start()
+    await cluster.advance_to(START + MINUTE - SECOND)
+    before = node.counted("plan_due")
+    await cluster.advance(30 * SECOND)
+
+    assert node.counted("plan_due") - before <= 3
+    assert cluster.calls[0].lateness < SECOND / 100
+
+
 @anyio
 async def test_after_a_step_of_the_clock_nothing_is_planned_until_a_second_sample_confirms_it() -> None:
     planning = Planning(ScriptedStore([planned()]))
@@ -226,15 +238,3 @@ async def test_a_pass_that_fails_is_raised_when_the_others_beside_it_have_ended(
         await planning.tick()
 
     assert ended == [2, 3]
-
-
-@virtually
-async def test_a_planner_asks_once_for_an_instant_and_does_so_on_time(cluster: Cluster) -> None:
-    await cluster.add_job()
-    node = await cluster.start()
-    await cluster.advance_to(START + MINUTE - SECOND)
-    before = node.counted("plan_due")
-    await cluster.advance(30 * SECOND)
-
-    assert node.counted("plan_due") - before <= 3
-    assert cluster.calls[0].lateness < SECOND / 100

@@ -43,6 +43,20 @@ _LEAST_CPU_SECONDS = 10
 _LEAST_TIMEOUT_SECONDS = 60.0  # for a mutant that waits without end
 # The quick tests that concern each file. Those of other files may notice more, but not within seconds.
 _CONTRACT = "tests/contract"
+_VERBS = (
+    f"{_CONTRACT}/test_claiming.py",
+    f"{_CONTRACT}/test_settling.py",
+    f"{_CONTRACT}/test_reaping.py",
+    f"{_CONTRACT}/test_nodes.py",
+    f"{_CONTRACT}/test_retention.py",
+    f"{_CONTRACT}/test_last_success.py",
+    f"{_CONTRACT}/test_tzdata.py",
+    f"{_CONTRACT}/test_secrets.py",
+    f"{_CONTRACT}/test_cancelling.py",
+    f"{_CONTRACT}/test_plain_sql.py",
+    f"{_CONTRACT}/test_plain_sql_changes.py",
+    f"{_CONTRACT}/test_planning.py",
+)
 TESTS: dict[str, tuple[str, ...]] = {
     "core/plan.py": ("tests/core/test_plan.py", "tests/core/test_plan_laws.py", "tests/core/test_scenarios.py"),
     "core/settle.py": ("tests/core/test_settle.py", "tests/core/test_scenarios.py"),
@@ -71,29 +85,37 @@ TESTS: dict[str, tuple[str, ...]] = {
     "engine/settler.py": ("tests/engine/test_settler.py", "tests/engine/test_outage.py"),
     "engine/time.py": ("tests/engine/test_time.py",),
     "store/sqlite/claiming.py": (f"{_CONTRACT}/test_claiming.py",),
-    "store/sqlite/planning.py": (f"{_CONTRACT}/test_planning.py", f"{_CONTRACT}/test_planning_errors.py"),
-    "store/sqlite/planning_ahead.py": (f"{_CONTRACT}/test_sqlite_planning_ahead.py",),
-    "store/sqlite/settling.py": (f"{_CONTRACT}/test_settling.py",),
-    "store/postgres/planning.py": (f"{_CONTRACT}/test_planning.py", f"{_CONTRACT}/test_planning_errors.py"),
+    "store/sqlite/planning.py": (
+        f"{_CONTRACT}/test_planning.py",
+        f"{_CONTRACT}/test_planning_errors.py",
+        f"{_CONTRACT}/test_tzdata.py",
+        f"{_CONTRACT}/test_plain_sql.py",
+        f"{_CONTRACT}/test_plain_sql_changes.py",
+        f"{_CONTRACT}/test_changes.py",
+        f"{_CONTRACT}/test_sqlite_planning_ahead.py",
+    ),
+    "store/sqlite/planning_ahead.py": (
+        f"{_CONTRACT}/test_planning_errors.py",
+        f"{_CONTRACT}/test_planning.py",
+        f"{_CONTRACT}/test_plain_sql_changes.py",
+        f"{_CONTRACT}/test_sqlite_planning_ahead.py",
+    ),
+    "store/sqlite/settling.py": (
+        f"{_CONTRACT}/test_settling.py",
+        f"{_CONTRACT}/test_reaping.py",
+        f"{_CONTRACT}/test_cancelling.py",
+    ),
+    "store/postgres/planning.py": (
+        f"{_CONTRACT}/test_planning.py",
+        f"{_CONTRACT}/test_planning_errors.py",
+        f"{_CONTRACT}/test_tzdata.py",
+        f"{_CONTRACT}/test_plain_sql.py",
+        f"{_CONTRACT}/test_plain_sql_changes.py",
+        f"{_CONTRACT}/test_changes.py",
+    ),
     "store/postgres/settling.py": (f"{_CONTRACT}/test_settling.py",),
-    "store/sqlite/engine.sql": (
-        f"{_CONTRACT}/test_claiming.py",
-        f"{_CONTRACT}/test_settling.py",
-        f"{_CONTRACT}/test_planning.py",
-        f"{_CONTRACT}/test_reaping.py",
-        f"{_CONTRACT}/test_nodes.py",
-        f"{_CONTRACT}/test_retention.py",
-        f"{_CONTRACT}/test_last_success.py",
-    ),
-    "store/postgres/engine.sql": (
-        f"{_CONTRACT}/test_claiming.py",
-        f"{_CONTRACT}/test_settling.py",
-        f"{_CONTRACT}/test_planning.py",
-        f"{_CONTRACT}/test_reaping.py",
-        f"{_CONTRACT}/test_nodes.py",
-        f"{_CONTRACT}/test_retention.py",
-        f"{_CONTRACT}/test_last_success.py",
-    ),
+    "store/sqlite/engine.sql": (*_VERBS, f"{_CONTRACT}/test_sqlite_planning_ahead.py"),
+    "store/postgres/engine.sql": _VERBS,
 }
 
 

@@ -80,7 +80,7 @@ async def _answer_once(request: Request, handle: Handle) -> Response:
     door = door_of(request)
     key = _scoped(await caller(request), request, given[0])
     fingerprint = await _fingerprint(request)
-    for is_known in (await door.access.kept(key) is not None, True):
+    for is_known in (await door.access.idempotency_record(key) is not None, True):
         if is_known and (again := await _answer_again(door, key, fingerprint)) is not None:
             return again
         request.state.idempotency = (key, fingerprint, time_of_key(given[0]), is_known)
@@ -100,7 +100,7 @@ async def _answer_again(door: Door, key: str, fingerprint: bytes) -> Response | 
     """The answer that the first call with the key was given; None if it does not come."""
     waited = 0.0
     while True:
-        known = await door.access.kept(key)
+        known = await door.access.idempotency_record(key)
         if known is not None and known.fingerprint != fingerprint:
             raise Problem(
                 422,

@@ -17,7 +17,7 @@ from hourbell.core.roles import Role
 from hourbell.core.token_text import RANDOM_BYTES, digest_of, is_token_text, token_text
 from hourbell.sealing import Plain
 from hourbell.settings import Address
-from hourbell.store.access import AccessStore, EndedSession, Kept, Token
+from hourbell.store.access import AccessStore, EndedSession, IdempotencyRecord, Token
 from hourbell.store.actor import NO_REQUEST, Actor, Request
 from hourbell.store.errors import Conflict, StoreUnavailable
 
@@ -179,9 +179,9 @@ class Access:
             raise Conflict("tokens_valid", f"{tokens} still valid; revoke them first, see hourbell token list")
         self._open.forget()
 
-    async def kept(self, key: str) -> Kept | None:
-        """What was asked for under the key of a request, and what was answered."""
-        return await self._store.kept(key)
+    async def idempotency_record(self, key: str) -> IdempotencyRecord | None:
+        """The record of a change that was made under that idempotency key."""
+        return await self._store.idempotency_record(key)
 
     async def keep_answer(self, key: str, answer: Mapping[str, object]) -> None:
         """Keep the answer of a change that was made under that key; the first one stays."""

@@ -18,9 +18,9 @@ from hourbell.core.job import Definition, Job
 from hourbell.core.job_body import GENERATE, BodyError, Fault, pointer_to
 from hourbell.core.preview import rfc3339
 from hourbell.core.roles import Role
-from hourbell.core.secret_headers import HEADER, SIGNING, OriginChange, header_name, origin_of
+from hourbell.core.secret_headers import HEADER, SIGNING, header_name, origin_of
 from hourbell.sealing import Plain, Sealed
-from hourbell.store.bundles import Applied, AppliedJob, Bundle, ImportResult, JobEntry, NewSecret
+from hourbell.store.bundles import Applied, AppliedJob, Bundle, ImportResult, JobEntry, NewSecret, Rights
 from hourbell.store.control import ControlStore
 
 FILE = "file"
@@ -113,17 +113,15 @@ class Applying:
         user.must_be(Role.EDITOR, "to apply jobs")
         wanted = await self._read(wish, user)
         entries = [JobEntry(each.definition, self._new_id(), frozenset(each.secrets)) for each in wanted]
-        moving = OriginChange(user.role.may(Role.ADMIN), wish.drop_secrets)
+        rights = user.rights(drop_secrets=wish.drop_secrets)
         bundle = Bundle(entries, FILE, wish.source, wish.prune, wish.take_over)
         now = self._now()
-        planned = await self._store.apply_jobs(
-            bundle, user.actor(now), expect=wish.expect, may_change=user.may_change, moving=moving, dry_run=True
-        )
+        planned = await self._store.apply_jobs(bundle, user.actor(now), expect=wish.expect, rights=rights, dry_run=True)
         if planned.refused:
             raise PlanRefused(planned.refused)
         compares = not dry_run or user.role.may(Role.ADMIN)  # who only guesses a secret learns nothing
         work = await self._secret_work(wanted, planned, now, compares=compares)
-        generated = {} if dry_run else await self._write(bundle, planned, work, now, user, moving)
+        generated = {} if dry_run else await self._write(bundle, planned, work, now, user, rights)
         jobs = tuple(
             _planned(job, each, of_job, generated.get(job.result.job_id))
             for job, each, of_job in zip(planned.jobs, wanted, work, strict=True)
@@ -137,7 +135,7 @@ class Applying:
         work: Sequence[_SecretWork],
         now: datetime,
         user: User,
-        moving: OriginChange,
+        rights: Rights,
     ) -> dict[UUID | None, Plain]:
         """Do what is planned, on the state it was planned on; the secrets that were made, by job."""
         secrets: list[NewSecret] = []
@@ -158,8 +156,7 @@ class Applying:
                 user.actor(now),
                 secrets=secrets,
                 expect=planned.state,
-                may_change=user.may_change,
-                moving=moving,
+                rights=rights,
             )
         return generated
 

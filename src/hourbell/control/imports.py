@@ -14,7 +14,6 @@ from hourbell.control.secret_headers import without_secret_headers
 from hourbell.control.user import NotAllowed, User
 from hourbell.core.job_body import BodyError, Fault, parse_job
 from hourbell.core.roles import Role
-from hourbell.core.secret_headers import OriginChange
 from hourbell.core.strict_json import NotJson, parse_json
 from hourbell.store.bundles import Imported, ImportResult, JobEntry
 from hourbell.store.control import ControlStore
@@ -166,8 +165,7 @@ class Imports:
         written = await self._store.import_jobs(
             entries,
             user.actor(self._now()).without_key(),
-            may_change=user.may_change,
-            moving=OriginChange(user.role.may(Role.ADMIN), owner.drop_secrets),
+            rights=user.rights(drop_secrets=owner.drop_secrets),
             take_over=owner.take_over,
             import_id=import_id,
             dry_run=dry_run,

@@ -64,7 +64,7 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True)
 class EditOptions:
-    """What an edit of a job expects and may do.
+    """Options of an edit: the version it expects, and what it may do.
 
     `drop_backlog` skips what is due and not planned yet, `drop_secrets` gives up secret headers that were set for
     another origin, and `take_over` owns a job that somebody else owns.

@@ -17,7 +17,7 @@ from hourbell.core.job import Definition, Job
 from hourbell.core.secret_headers import OriginChange
 from hourbell.store.actor import Actor
 from hourbell.store.base import LIVE_FOR
-from hourbell.store.bundles import AppliedJob, Bundle, Imported, ImportResult, JobEntry, owner_text
+from hourbell.store.bundles import AppliedJob, Bundle, Imported, ImportResult, JobEntry, Rights, owner_text
 from hourbell.store.control import ControlStore
 from hourbell.store.errors import Conflict, StoreUnavailable
 from hourbell.targets.task import Task
@@ -108,7 +108,7 @@ class Programs:
             entries = [JobEntry(definition, self._new_id()) for definition in left.values()]
             bundle = Bundle(entries, CODE, program.source, heard_since=heard_since)
             applied = await self._store.apply_jobs(
-                bundle, Actor(_name(program), now), moving=OriginChange(is_admin=True)
+                bundle, Actor(_name(program), now), rights=Rights(moving=OriginChange(is_admin=True))
             )
             if not applied.refused:
                 for job in applied.jobs:

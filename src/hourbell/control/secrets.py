@@ -159,8 +159,7 @@ class Secrets:
 
     async def _seal(self, plain: Plain, job_id: UUID, field: str, origin: str | None) -> Sealed:
         keys = self._ring
-        await self._secrets.set_canary(_canary(keys))  # unless there is one, which then decides
-        await check_keys(self._secrets, keys)
+        _open_canary(await self._secrets.set_canary(_canary(keys)), keys)  # if there is another one, that decides
         return keys.seal(plain, self._new_id(), job_id, field, origin)
 
     @property
@@ -183,7 +182,10 @@ def _origin_for(field: str, definition: Definition) -> str | None:
 
 async def check_keys(secrets: SecretStore, keys: KeyRing | None) -> None:
     """Raise WrongKeys if the database has secrets that this process could not open."""
-    canary = await secrets.canary()
+    _open_canary(await secrets.canary(), keys)
+
+
+def _open_canary(canary: str | None, keys: KeyRing | None) -> None:
     if canary is None:
         return
     if keys is None:

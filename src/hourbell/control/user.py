@@ -7,8 +7,10 @@ from datetime import datetime
 
 from hourbell.core.job import Definition
 from hourbell.core.roles import Role
+from hourbell.core.secret_headers import OriginChange
 from hourbell.core.target import HttpCall, TargetCall, TargetError, parse_target
 from hourbell.store.actor import Actor, Request
+from hourbell.store.bundles import Rights
 from hourbell.store.errors import AlreadyAsked
 
 
@@ -29,6 +31,10 @@ class User:
     def actor(self, now: datetime) -> Actor:
         """The user as the actor of a change at that time."""
         return Actor(self.name, now, self.request)
+
+    def rights(self, *, drop_secrets: bool) -> Rights:
+        """The user's rights over existing jobs."""
+        return Rights(self.may_change, OriginChange(self.role.may(Role.ADMIN), drop_secrets))
 
     @contextmanager
     def acting_once(self) -> Iterator[None]:

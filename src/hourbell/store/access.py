@@ -1,4 +1,4 @@
-"""Those who call: their tokens, their sessions of the page, and what they asked for under a key."""
+"""Callers: their tokens, their sessions of the page, and their idempotency keys."""
 
 import json
 from collections.abc import Mapping
@@ -42,8 +42,8 @@ class EndedSession:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What was asked for under a key, and what was answered; None if the answer was not kept."""
+class IdempotencyRecord:
+    """The request that was made under an idempotency key, and its answer; None if that was not kept."""
 
     fingerprint: bytes
     answer: Mapping[str, object] | None
@@ -79,7 +79,7 @@ class AccessStore:
         return [_token_of(row) for row in await self._sessions.fetch("tokens")]
 
     async def is_open(self) -> bool:
-        """Whether callers need no token: none was ever made, or `open_access` came after the last change of one."""
+        """Tell if callers need no token: none was ever made, or `open_access` came after the last change of one."""
         [row] = await self._sessions.fetch("is_open", key=ACCESS_OPEN)
         return bool(row["is_open"])
 
@@ -125,7 +125,7 @@ class AccessStore:
         await act(self._sessions, actor, end)
 
     async def is_session_ended(self, session_id: UUID) -> bool:
-        """Whether a session was ended, as far as that is not forgotten."""
+        """Tell if a session was ended, as far as that is not forgotten."""
         return bool(await self._sessions.fetch("ended_session", id=session_id))
 
     async def forget_sessions(self, now: datetime, limit: int) -> int:
@@ -138,18 +138,18 @@ class AccessStore:
         rows = [{"id": token_id, "at": at} for token_id, at in sorted(used.items())]
         await self._sessions.transact(lambda session: session.execute_many("touch_token", rows))
 
-    async def kept(self, key: str) -> Kept | None:
-        """What was asked for under a key."""
-        rows = await self._sessions.fetch("kept", key=key)
-        return next((Kept(bytes(row["fingerprint"]), _answer_of(row["answer"])) for row in rows), None)
+    async def idempotency_record(self, key: str) -> IdempotencyRecord | None:
+        """The record of a change that was made under that key."""
+        rows = await self._sessions.fetch("idempotency_record", key=key)
+        return next((IdempotencyRecord(bytes(row["fingerprint"]), _answer_of(row["answer"])) for row in rows), None)
 
     async def keep_answer(self, key: str, answer: Mapping[str, object]) -> None:
         """Keep the answer of a change that was made under that key; the first one stays."""
         await self._sessions.write("keep_answer", key=key, answer=json.dumps(dict(answer)))
 
-    async def forget_kept(self, before: datetime, limit: int) -> int:
+    async def forget_keys(self, before: datetime, limit: int) -> int:
         """Forget keys older than that; how many."""
-        return len(await self._sessions.write("forget_kept", before=before, limit=limit))
+        return len(await self._sessions.write("forget_keys", before=before, limit=limit))
 
     async def session_key(self, fresh: bytes) -> bytes:
         """The key of this database that signs sessions: the one kept, or else this one from now on."""
@@ -168,7 +168,7 @@ def _token_of(row: Row) -> Token:
 
 
 def _audited(token: Token) -> dict[str, object]:
-    """What the audit keeps of a token: nothing that could be used in its place."""
+    """The values of a token for the audit: nothing that could be used in its place."""
     expires = None if token.expires_at is None else token.expires_at.isoformat()
     return {"name": token.name, "role": token.role.value, "expires": expires}
 

@@ -56,13 +56,13 @@ insert into hourbell.idempotency (key, fingerprint, created_at) values (:key, :f
 on conflict do nothing
 returning key
 
--- name: kept
+-- name: idempotency_record
 select fingerprint, answer from hourbell.idempotency where key = :key
 
 -- name: keep_answer
 update hourbell.idempotency set answer = :answer where key = :key and answer is null
 
--- name: forget_kept
+-- name: forget_keys
 delete from hourbell.idempotency
 where key in (select key from hourbell.idempotency where created_at < :before order by created_at limit :limit)
 returning key

@@ -1,4 +1,4 @@
-"""Who makes a change, when, and by which request."""
+"""The actor of a change: a name, a time and a request."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -19,7 +19,7 @@ class Request:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it has a key that nobody has used of late."""
+        """Tell if it has a key that nobody has used of late."""
         return self.key is not None and not self.is_known
 
 
@@ -28,12 +28,12 @@ NO_REQUEST = Request()
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who makes a change, at which time, and by which request. A request with a key acts once."""
+    """The one who makes a change, when, and by which request. A request with a key acts once."""
 
     by: str
     at: datetime
     request: Request = NO_REQUEST
 
     def without_key(self) -> "Actor":
-        """The same actor for one of many changes, none of which has the key of the request for itself."""
+        """Return the actor of one of many changes, none of which takes the key of the request for itself."""
         return replace(self, request=replace(self.request, key=None))

@@ -1,4 +1,4 @@
-"""What bringing in a bundle does, decided alike for both databases: all of it, or nothing if one job is refused."""
+"""Decide what applying a bundle writes: all of it, or nothing if one job is refused."""
 
 import hashlib
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -11,7 +11,6 @@ from hourbell.core.job import Definition, Job
 from hourbell.core.secret_headers import OriginChange
 from hourbell.store.bundles import Applied, AppliedJob, Bundle, ImportResult, NewSecret
 from hourbell.store.changes import ChangedJob, NewJob
-from hourbell.store.errors import Conflict
 from hourbell.store.importing import Step, Wanted, compared, decided, refuse_to_prune, result_of
 from hourbell.store.rows import Progress, Row, job_of
 from hourbell.store.secrets import HeadersByJob
@@ -29,7 +28,7 @@ class Comparison:
 
 
 class AuditEntry(NamedTuple):
-    """What the audit keeps of one change."""
+    """One change for the audit."""
 
     action: str
     job_id: UUID
@@ -39,7 +38,7 @@ class AuditEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is to be written, and the answer if it is."""
+    """The rows to write, and the answer if they are written."""
 
     new: Sequence[NewJob]
     changed: Sequence[ChangedJob]
@@ -77,16 +76,12 @@ def of_other_programs(bundle: Bundle, rows: Iterable[Row]) -> list[UUID]:
 def compare(
     bundle: Bundle,
     rows: Sequence[Row],
-    secrets: Iterable[UUID],
-    expect: str | None,
+    state: str,
     allowed: Callable[[Definition], Definition],
     may_change: Callable[[Definition], bool],
     abandoned: Container[UUID] = (),
 ) -> Comparison:
     """`rows` are the jobs of the bundle's names, and if it prunes all of its owner."""
-    state = _state_of(rows, secrets)
-    if expect not in (None, state):
-        raise Conflict("plan_outdated", "somebody has changed these jobs since the plan was made; make another one")
     names = set(bundle.names)
     gone = [row for row in rows if row["name"] not in names]
     refuse_to_prune(gone, may_change)
@@ -101,7 +96,7 @@ def decide(
     moving: OriginChange,
     now: datetime,
 ) -> Decision:
-    """What is to be written; nothing if a job is refused."""
+    """Decide what to write; nothing if a job is refused."""
     bundle = comparison.bundle
     found = decided(comparison.entries, progress, headers, moving, now)
     steps = [_by_owner(step, bundle.owner) for step in found]
@@ -120,7 +115,7 @@ def decide(
 
 
 def _by_owner(step: Step, owner: str) -> Step:
-    """The same step, in which a pause that the new definition makes is its owner's."""
+    """Return the step with the owner as the one who paused the job, if the new definition pauses it."""
     if isinstance(step, ChangedJob) and step.job.definition.enabled and not step.change.definition.enabled:
         return replace(step, paused_by=owner)
     return step
@@ -142,7 +137,7 @@ def _edit_action(step: ChangedJob) -> str:
     return "job.edit" if (old.managed_by, old.source) == (new.managed_by, new.source) else "job.take_over"
 
 
-def _state_of(rows: Iterable[Row], secrets: Iterable[UUID]) -> str:
+def state_of(rows: Iterable[Row], secrets: Iterable[UUID]) -> str:
     """A text for jobs in their versions, and for secrets: another if any of them is."""
     jobs = sorted(f"{row['id']}:{row['version']}" for row in rows)
     return hashlib.sha256("\n".join([*jobs, "", *sorted(map(str, secrets))]).encode()).hexdigest()[:32]

@@ -40,7 +40,7 @@ class Waiting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Extended:
-    """What became of one attempt to extend the chain."""
+    """The result of one attempt to extend the chain."""
 
     head: Link | None  # the newest link before
     links: Sequence[Link] = ()  # appended
@@ -75,7 +75,7 @@ class ChainReader:
         return [Stray(row["audit_id"], row["at"]) for row in rows]
 
     async def waiting(self) -> Waiting:
-        """How many rows wait for their link, and since when."""
+        """Count the rows that wait for their link, and tell since when."""
         [row] = await self._fetch("count_unchained")
         return Waiting(row["total"], row["oldest_at"])
 
@@ -119,7 +119,7 @@ class AuditChainStore(ChainReader):
 
 @dataclass(slots=True)
 class Verdict:
-    """What verifying found: the first breaks, and figures."""
+    """The result of verifying: the first breaks, and figures."""
 
     breaks: list[Break] = field(default_factory=list)
     break_count: int = 0

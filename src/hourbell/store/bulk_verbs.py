@@ -5,11 +5,19 @@ from datetime import timedelta
 from uuid import UUID
 
 from hourbell.core.job import Definition
-from hourbell.core.secret_headers import OriginChange
 from hourbell.store.actor import Actor
-from hourbell.store.applying import Decision, compare, decide, of_other_programs
+from hourbell.store.applying import Decision, compare, decide, of_other_programs, state_of
 from hourbell.store.auditing import audit
-from hourbell.store.bundles import STAY, Applied, Bundle, ImportResult, JobEntry, NewSecret, any_job
+from hourbell.store.bundles import (
+    MAY_CHANGE_ALL,
+    Applied,
+    Bundle,
+    ImportResult,
+    JobEntry,
+    NewSecret,
+    Rights,
+    any_job,
+)
 from hourbell.store.changes import ChangedJob, NewJob
 from hourbell.store.changing import delete_jobs, insert_jobs, write_changes
 from hourbell.store.errors import Conflict
@@ -27,8 +35,7 @@ class BulkVerbs(Verbs):
         entries: Sequence[JobEntry],
         actor: Actor,
         *,
-        may_change: Callable[[Definition], bool] = any_job,
-        moving: OriginChange = STAY,
+        rights: Rights = MAY_CHANGE_ALL,
         take_over: bool = False,
         import_id: UUID | None = None,
         dry_run: bool = False,
@@ -42,13 +49,13 @@ class BulkVerbs(Verbs):
         import, also those it could not change. A dry run changes no job, and notes those that are there.
         """
 
-        async def bring_in(session: Session) -> list[ImportResult]:
+        async def import_entries(session: Session) -> list[ImportResult]:
             rows = await session.fetch("lock_jobs_by_name", names=[entry.definition.name for entry in entries])
-            found = compared(entries, rows, self._sessions.check_target, may_change, take_over=take_over)
+            found = compared(entries, rows, self._sessions.check_target, rights.may_change, take_over=take_over)
             to_change = rows_to_change(found)
             progress = await session.progress_of(to_change)
             headers = await current_headers(session, [row["id"] for row in to_change])
-            steps = decided(found, progress, headers, moving, actor.at)
+            steps = decided(found, progress, headers, rights.moving, actor.at)
             new = [each for each in steps if isinstance(each, NewJob)]
             changed = [each for each in steps if isinstance(each, ChangedJob)]
             made = frozenset(job.job_id for job in new)
@@ -64,7 +71,7 @@ class BulkVerbs(Verbs):
                 await audit(session, actor, "job.import", import_id or "jobs", after=count_results(results))
             return results
 
-        return await self._act_by_name(bring_in, actor.without_key() if dry_run else actor)
+        return await self._act_by_name(import_entries, actor.without_key() if dry_run else actor)
 
     async def prune_jobs(
         self,
@@ -106,8 +113,7 @@ class BulkVerbs(Verbs):
         *,
         secrets: Sequence[NewSecret] = (),
         expect: str | None = None,
-        may_change: Callable[[Definition], bool] = any_job,
-        moving: OriginChange = STAY,
+        rights: Rights = MAY_CHANGE_ALL,
         dry_run: bool = False,
     ) -> Applied:
         """Make the jobs of an owner those of the bundle, in one transaction, with a row in the audit for each change.
@@ -119,24 +125,27 @@ class BulkVerbs(Verbs):
         deleted. In a dry run nothing is changed.
         """
 
-        async def bring_in(session: Session) -> Applied:
+        async def apply_bundle(session: Session) -> Applied:
             rows = await session.lock_jobs_of_bundle(bundle)
-            ids = await secret_ids(session, [row["id"] for row in rows], actor.at)
+            state = state_of(rows, await secret_ids(session, [row["id"] for row in rows], actor.at))
+            if expect not in (None, state):
+                raise Conflict(
+                    "plan_outdated", "somebody has changed these jobs since the plan was made; make another one"
+                )
             abandoned: set[UUID] = set()
             if others := of_other_programs(bundle, rows):
                 found = await session.fetch("abandoned_jobs", ids=others, heard_since=bundle.heard_since)
                 abandoned = {row["id"] for row in found}
-            check_target = self._sessions.check_target
-            comparison = compare(bundle, rows, ids, expect, check_target, may_change, abandoned)
+            comparison = compare(bundle, rows, state, self._sessions.check_target, rights.may_change, abandoned)
             to_change = rows_to_change(comparison.entries)
             progress = await session.progress_of(to_change)
             headers = await current_headers(session, [row["id"] for row in to_change])
-            decision = decide(comparison, progress, headers, moving, actor.at)
+            decision = decide(comparison, progress, headers, rights.moving, actor.at)
             if not dry_run and not decision.applied.refused and (secrets or not decision.is_empty):
                 await _write(session, decision, bundle, secrets, actor)
             return decision.applied
 
-        return await (self._sessions.look(bring_in) if dry_run else self._act_by_name(bring_in, actor))
+        return await (self._sessions.look(apply_bundle) if dry_run else self._act_by_name(apply_bundle, actor))
 
 
 async def _write(

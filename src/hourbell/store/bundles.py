@@ -3,7 +3,7 @@
 An import takes each job by itself; a bundle has all jobs of one owner, and is brought in as a whole or not at all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -17,9 +17,20 @@ STAY = OriginChange()  # a job with secret headers keeps its origin
 
 
 def any_job(definition: Definition) -> bool:
-    """Nothing is asked of a job: whoever asks may change all of them."""
+    """Allow to change every job."""
     del definition
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """Rights of a user over existing jobs: which to change, and whether secret headers may be left behind."""
+
+    may_change: Callable[[Definition], bool] = any_job
+    moving: OriginChange = STAY
+
+
+MAY_CHANGE_ALL = Rights()
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,7 @@ def backfill_runs(
 
 
 def backfill_audited(runs: Sequence[NewRun]) -> dict[str, object]:
-    """What the audit keeps of a backfill."""
+    """The values of a backfill for the audit."""
     instants = [run.scheduled_at for run in runs]
     return {"runs": len(runs), "first": min(instants).isoformat(), "last": max(instants).isoformat()}
 

@@ -1,4 +1,4 @@
-"""What every change of jobs is made of, inside the transaction that somebody else opened.
+"""Steps that changes of jobs share, inside the transaction that somebody else opened.
 
 Jobs are locked before their runs, always, and several jobs in the order of their names.
 """
@@ -34,7 +34,7 @@ async def lock_job(session: Session, ref: UUID | str, expect_version: int | None
 
 
 async def _lock_row(session: Session, ref: UUID | str) -> Row | None:
-    """A text that is an id names the job of that id, or else the one that has it as its name."""
+    """Lock the job of that id, or else the one that has the text as its name."""
     job_id = ref if isinstance(ref, UUID) else parse_id(ref)
     row = None if job_id is None else await session.fetch_one("lock_job", id=job_id)
     if row is None and isinstance(ref, str) and is_storable(ref):
@@ -43,7 +43,7 @@ async def _lock_row(session: Session, ref: UUID | str) -> Row | None:
 
 
 async def view_of(session: Session, job_id: UUID) -> JobView:
-    """A job as it stands now, for whoever changed it."""
+    """Read the view of a job that was changed in this transaction."""
     [row] = await session.fetch("job_view", ref=job_id)
     return job_view(row)
 

@@ -1,4 +1,4 @@
-"""What users may change: each change is one transaction with an audit row, and acts once by its key."""
+"""The control side of the store: changes that users make."""
 
 from datetime import datetime
 from uuid import UUID
@@ -13,7 +13,7 @@ from hourbell.store.session import Session
 
 
 class ControlStore(JobVerbs, RunVerbs, BulkVerbs, ProgramVerbs):
-    """What users may change. Each change is one transaction, with one row in the audit.
+    """Changes that users make. Each is one transaction, with one row in the audit.
 
     A request with a key acts once: where a committed change has the key already, AlreadyAsked is raised and nothing
     is changed. Two at the same time are one after the other. A verb returns what it wrote, as it stands then.

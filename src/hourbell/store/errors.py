@@ -1,4 +1,4 @@
-"""What a store raises: the database is out of reach, or a change was refused. Losing a race is no error."""
+"""Errors of a store: the database is out of reach, or a change was refused. Losing a race is no error."""
 
 
 class StoreUnavailable(Exception):
@@ -27,7 +27,7 @@ class StoreLost(StoreUnwritable):
 
 
 class FunctionsOutOfReach(StoreUnavailable):
-    """The same of the login that functions have for themselves."""
+    """The database cannot be reached by the login that functions have for themselves."""
 
 
 class FunctionLoginRefused(Exception):

@@ -1,5 +1,7 @@
-"""What an import does with each job, decided alike for both databases: the first of a name counts, an owner's jobs are
-its own, a pause stays, and what is the same is left alone."""
+"""Decide what an import does with each job.
+
+The first of a name counts, an owner's jobs are its own, a pause stays, and what is the same is left alone.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -49,24 +51,21 @@ def compared(
     """
     found = {row["name"]: row for row in rows}
     seen: set[str] = set()
-    return [
-        _compared(
-            entry,
-            found.get(entry.definition.name),
-            seen,
-            allowed,
-            may_change,
-            take_over=take_over,
-            abandoned=abandoned,
-        )
-        for entry in entries
-    ]
+    results: list[ImportResult | Wanted] = []
+    for entry in entries:
+        name = entry.definition.name
+        if name in seen:
+            results.append(_refused(name, "duplicate_name", "the import has another job of this name before this one"))
+            continue
+        seen.add(name)
+        row = found.get(name)
+        results.append(_compared(entry, row, allowed, may_change, take_over=take_over, abandoned=abandoned))
+    return results
 
 
 def _compared(
     entry: JobEntry,
     row: Row | None,
-    seen: set[str],
     allowed: Callable[[Definition], Definition],
     may_change: Callable[[Definition], bool],
     *,
@@ -75,9 +74,6 @@ def _compared(
 ) -> ImportResult | Wanted:
     name = entry.definition.name
     owner = owner_text(entry.definition.managed_by, entry.definition.source)
-    if name in seen:
-        return _refused(name, "duplicate_name", "the import has another job of this name before this one")
-    seen.add(name)
     theirs = owner if row is None else owner_text(row["managed_by"], row["source"])
     is_abandoned = row is not None and row["id"] in abandoned
     if theirs != owner and not take_over and not is_abandoned:
@@ -112,7 +108,7 @@ def decided(
     moving: OriginChange,
     now: datetime,
 ) -> list[Step]:
-    """What becomes of what is wanted: new jobs and edits of others, or a refusal."""
+    """Decide what becomes of the wanted definitions: new jobs and edits of others, or a refusal."""
     return [
         each if isinstance(each, ImportResult) else _decided(each, progress, headers, moving, now)
         for each in compared_entries
@@ -137,7 +133,7 @@ def _decided(
 
 
 def result_of(step: Step, made: frozenset[UUID]) -> ImportResult:
-    """What is answered for a step, when the jobs in `made` are those that are new."""
+    """The result of a step, if the jobs in `made` are those that are new."""
     if isinstance(step, ImportResult):
         return step
     if isinstance(step, ChangedJob):
@@ -156,7 +152,7 @@ def refuse_to_prune(rows: Iterable[Row], may_change: Callable[[Definition], bool
 
 
 def count_results(results: Iterable[ImportResult]) -> dict[str, int]:
-    """How many jobs of each result, for the audit."""
+    """Count the jobs of each result, for the audit."""
     return Counter(result.result.value for result in results)
 
 

@@ -1,5 +1,7 @@
-"""What people may look at, on whatever database runs named statements: which ones each question needs, and what their
-rows mean. What must be seen together is read at one moment."""
+"""Lists and single objects for people: the statements that each question needs, and the views of their rows.
+
+What must be seen together is read at one moment.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -63,7 +65,7 @@ Wanted = tuple[str, Mapping[str, Any]]
 
 
 class ListStore(ABC):
-    """What people may look at, on statements with named parameters."""
+    """Lists and single objects for people, read by statements with named parameters."""
 
     def __init__(self, statements: Mapping[str, str]) -> None:
         self._sql = statements
@@ -173,7 +175,7 @@ class ListStore(ABC):
         return next(map(version_view, await self._rows("version", job_id=job_id, version=number)), None)
 
     async def instant(self, job_id: UUID, at: datetime) -> InstantFacts | None:
-        """What is known about one instant of a job; None if there is no such job."""
+        """The facts about one instant of a job; None if there is no such job."""
         values = {"job_id": job_id, "at": at}
         names = ("version_at", "change_at", "run_at", "replays_at", "skips_at")
         jobs, versions, changes, runs, replays, skips = await self._read(
@@ -189,17 +191,17 @@ class ListStore(ABC):
         return [ended_run(row) for row in await self._rows("ended", job_id=job_id, since=since, limit=limit)]
 
     async def without_run(self, job_id: UUID, instants: Sequence[datetime]) -> list[datetime]:
-        """Those of the instants that have neither a scheduled nor a backfilled run."""
+        """The instants that have neither a scheduled nor a backfilled run."""
         rows = await self._rows("with_run", job_id=job_id, instants=list(instants))
         taken = {row["at"] for row in rows}
         return [instant for instant in instants if instant not in taken]
 
     async def without_skip(self, job_id: UUID, instants: Sequence[datetime]) -> list[datetime]:
-        """Those of the instants that are in no skip."""
+        """The instants that are in no skip."""
         return [row["at"] for row in await self._rows("without_skip", job_id=job_id, instants=list(instants))]
 
     async def overview(self, since: datetime) -> Overview:
-        """How many there are of what; ended runs are counted since then, at most 100,000 of them."""
+        """Count jobs and runs; ended runs are counted since then, at most 100,000 of them."""
         [[counts], ended] = await self._read(
             [(self._sql["overview"], {}), (self._sql["ended_since"], {"since": since, "limit": COUNTED})]
         )
@@ -221,7 +223,7 @@ class ListStore(ABC):
         return [job_conflict(row) for row in await self._rows("job_conflicts", beat_after=beat_after)]
 
     async def audit(self, limit: int, before: int | None = None, subject: str | None = None) -> list[AuditRow]:
-        """Who changed what, newest first, before the row given."""
+        """A page of the audit, newest first, before the row given."""
         values: dict[str, Any] = {"limit": limit, "before": _BIGGEST if before is None else _within(before, _BIGGEST)}
         if subject is None:
             return [audit_row(row) for row in await self._rows("audit", **values)]
@@ -232,8 +234,8 @@ class ListStore(ABC):
         return next(map(audit_row, await self._rows("audit_entry", id=_within(entry_id, _BIGGEST))), None)
 
     async def changes(self, since: ChangeMark | None, now: datetime, limit: int) -> Changes:
-        """Which jobs were changed, and which runs began, said something or ended, since the mark; without one, only
-        where to begin."""
+        """The jobs that were changed, and the runs that began, said something or ended, since the mark; without one,
+        only where to begin."""
         newest: Wanted = (self._sql["newest_audit"], {})
         if since is None:
             [[row]] = await self._read([newest])

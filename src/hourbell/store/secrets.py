@@ -99,7 +99,7 @@ class SecretStore:
         return await act(self._sessions, actor, remove)
 
     async def list_secrets(self, job_ids: Sequence[UUID], now: datetime) -> list[SecretRow]:
-        """Which secrets of jobs are valid, by job, the newest of each field first."""
+        """The valid secrets of jobs as they may be shown, by job, the newest of each field first."""
         rows = await self._sessions.fetch("list_secrets", job_ids=list(job_ids), now=now)
         return [SecretRow(**row) for row in rows]
 
@@ -122,12 +122,21 @@ class SecretStore:
         return await act(self._sessions, actor, reseal)
 
     async def canary(self) -> str | None:
-        """What was sealed once, to tell whether a process has the right keys."""
+        """The text that was sealed once, to tell whether a process has the right keys."""
         return next((row["value"] for row in await self._sessions.fetch("meta", key=_CANARY)), None)
 
-    async def set_canary(self, text: str, *, replace: bool = False) -> None:
-        """Keep the canary, if there is none yet or it is to be replaced. It goes with the last secret."""
-        await self._sessions.write("set_meta" if replace else "set_meta_once", key=_CANARY, value=text)
+    async def set_canary(self, text: str, *, replace: bool = False) -> str:
+        """Keep the canary, if there is none yet or it is to be replaced; the one that is there then.
+
+        It goes with the last secret.
+        """
+
+        async def set_it(session: Session) -> str:
+            await session.execute("set_meta" if replace else "set_meta_once", key=_CANARY, value=text)
+            [row] = await session.fetch("meta", key=_CANARY)
+            return str(row["value"])
+
+        return await self._sessions.transact(set_it)
 
 
 async def insert_secrets(session: Session, secrets: Iterable[Sealed], now: datetime) -> None:

@@ -47,7 +47,7 @@ class Session(Protocol):
         """Lock the jobs of the bundle's names, and if it prunes those of its owner."""
 
     async def progress_of(self, rows: Sequence[Row]) -> Mapping[UUID, Progress]:
-        """What the runs and skips of these jobs say about them."""
+        """Read how far the runs and skips of these jobs have got."""
 
     async def insert_jobs(self, jobs: Sequence[NewJob], now: datetime) -> frozenset[UUID]:
         """Insert jobs without their versions; those whose id is new."""

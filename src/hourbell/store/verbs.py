@@ -1,4 +1,4 @@
-"""What the verbs of the control side stand on: sessions, and changes that act once."""
+"""The base of the control side's verbs: sessions, and changes that act once."""
 
 from hourbell.store.actor import Actor
 from hourbell.store.auditing import act
@@ -15,8 +15,8 @@ class Verbs:
         return await act(self._sessions, actor, verb)
 
     async def _act_by_name(self, verb: Verb[T], actor: Actor) -> T:
-        """The same for a verb that tells jobs apart by their names."""
+        """Run a verb that tells jobs apart by their names, once more if a name was taken meanwhile."""
         try:
             return await self._act(verb, actor)
-        except NameTaken:  # by another transaction, after this one had looked; its job is there now
+        except NameTaken:  # by another transaction, after this one had read; its job is there now
             return await self._act(verb, actor)

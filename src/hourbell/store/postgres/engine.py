@@ -196,18 +196,9 @@ class PostgresEngineStore:
             await connection.execute(SQL["write_notes"], *columns([note_values(each, now) for each in notes], 6))
 
     async def settle(self, settled: Sequence[Settled]) -> list[Saved]:
-        successes: dict[UUID, list[Success]] = {}
-        others: list[Settled] = []
-        node: UUID | None = None
-        for each in settled:
-            success = success_of(each)
-            if success is None or each.node is None:
-                others.append(each)
-                continue
-            if each.node is not node:  # nearly all are of one node, which need not be looked up for each
-                node = each.node
-                of_node = successes.setdefault(node, [])
-            of_node.append(success)
+        successes, others = _split(settled)
+        if others and successes:  # the statistics of a job are written at once, in the order of its outcomes
+            successes, others = _split(settled, {each.settlement.run.job_id for each in others})
         unwritten: set[Held] = set()
         async with self._connections.connection() as connection:
             try:
@@ -353,3 +344,22 @@ def _offer(heard: asyncio.Queue[Wake | None], wake: Wake | None) -> None:
     if heard.full():
         heard.get_nowait()
     heard.put_nowait(wake)
+
+
+def _split(
+    settled: Sequence[Settled], together: Collection[UUID] = ()
+) -> tuple[dict[UUID, list[Success]], list[Settled]]:
+    """Successes by node, which have a statement of their own, and all else; with it what is of the jobs `together`."""
+    successes: dict[UUID, list[Success]] = {}
+    others: list[Settled] = []
+    node: UUID | None = None
+    for each in settled:
+        success = success_of(each)
+        if success is None or each.node is None or (together and each.settlement.run.job_id in together):
+            others.append(each)
+            continue
+        if each.node is not node:  # nearly all are of one node, which need not be looked up for each
+            node = each.node
+            of_node = successes.setdefault(node, [])
+        of_node.append(success)
+    return successes, others

@@ -383,7 +383,10 @@ with given as materialized (
         failed = hourbell.job_stats.failed + excluded.failed,
         cancelled = hourbell.job_stats.cancelled + excluded.cancelled
 )
-select case when count(*) < cardinality($1) then array_agg(id) end as written from changed having count(*) > 0
+select case when count(*) < cardinality($1) then array_agg(id) end as runs,
+       case when count(*) < cardinality($1) then array_agg(attempt) end as attempts
+from changed
+having count(*) > 0
 
 -- name: settle_succeeded
 -- The same for runs that succeeded, as nearly all do: what they have in common crosses once, and an attempt that is
@@ -420,7 +423,10 @@ with given as materialized (
         last_success_at = excluded.last_success_at,
         succeeded = s.succeeded + excluded.succeeded
 )
-select case when count(*) < cardinality($1) then array_agg(id) end as written from changed having count(*) > 0
+select case when count(*) < cardinality($1) then array_agg(id) end as runs,
+       case when count(*) < cardinality($1) then array_agg(attempt) end as attempts
+from changed
+having count(*) > 0
 
 -- name: late_outcomes
 with given as (

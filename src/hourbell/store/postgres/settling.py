@@ -38,12 +38,11 @@ async def note_late(connection: Any, left: Sequence[Settled]) -> set[Held]:
 
 async def _unwritten(connection: Any, statement: str, arrays: Sequence[Any], *values: Any) -> set[Held]:
     told = await connection.fetch(SQL[statement], *arrays, *values)
-    ids = told[0]["written"] if told else []
-    if ids is None:
+    if told and told[0]["runs"] is None:
         return set()  # all were written
-    written = set(ids)
+    written = set(map(Held, told[0]["runs"], told[0]["attempts"])) if told else set()
     runs, attempts, *_ = arrays
-    return {Held(run_id, attempt) for run_id, attempt in zip(runs, attempts, strict=True) if run_id not in written}
+    return set(map(Held, runs, attempts)) - written
 
 
 def _by_run(row: Sequence[Any]) -> bytes:
