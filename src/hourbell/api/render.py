@@ -129,10 +129,13 @@ def _words(definition: Definition) -> str | None:
         return None
 
 
+_render_totals = _renderer(jobs.Totals, ("success_rate_percent",))  # looked up once, because each job has them
+
+
 def totals(found: JobTotals) -> Json:
     ended = found.succeeded + found.failed
     rate = round(100 * found.succeeded / ended, 1) if ended else None
-    return answer(jobs.Totals, found, success_rate_percent=rate)
+    return _render_totals(found, {"success_rate_percent": rate})
 
 
 def job_with_secrets(view: JobView, rows: Iterable[SecretRow]) -> Json:
