@@ -9,7 +9,7 @@ import pytest
 
 from hourbell.core.job import Job
 from hourbell.core.plan import Plan, Skip, plan
-from hourbell.core.policies import Overlap
+from hourbell.core.policies import CatchUp, Overlap
 from hourbell.core.run import scheduled_run_id
 from hourbell.core.states import SkipReason
 from hourbell.store.actor import Actor
@@ -67,6 +67,30 @@ async def test_planning_tells_when_the_next_job_is_due(store: EngineStore, contr
     planned = await store.plan_due(T0 + MINUTE, PASS, plan)
 
     assert planned.next_plan_at == T0 + 2 * MINUTE
+
+
+async def test_after_a_full_pass_there_may_be_more_at_once(store: EngineStore, control: ControlStore) -> None:
+    for number in range(3):
+        await add_job(control, f"job-{number}", now=T0 - number * SECOND)
+
+    passes = [await store.plan_due(T0 + MINUTE + SECOND, 2, plan) for _ in range(2)]
+    assert [(each.jobs, each.next_plan_at) for each in passes] == [(2, T0 + MINUTE + SECOND), (1, T0 + 2 * MINUTE)]
+
+
+@pytest.mark.parametrize("limit", [2, PASS])
+async def test_a_deleted_job_has_no_turn_whatever_its_row_says(
+    store: EngineStore, control: ControlStore, database: Database, limit: int
+) -> None:
+    await add_job(control, "gone")
+    await add_job(control, "hourly", schedule="0 * * * *")
+    await database.sql("update hourbell.jobs set deleted_at = created_at where name = 'gone'")
+    await database.sql("update hourbell.jobs set plan_at = created_at where name = 'gone'")
+
+    planned = [await store.plan_due(T0 + minutes * MINUTE, limit, plan) for minutes in (1, 60)]
+    assert [(each.jobs, each.runs, each.next_plan_at) for each in planned] == [
+        (0, 0, T0 + HOUR),
+        (1, 1, T0 + 2 * HOUR),
+    ]
 
 
 async def test_the_longest_due_come_first(store: EngineStore, control: ControlStore) -> None:
@@ -261,3 +285,43 @@ async def test_a_pause_that_is_over_ends_by_itself(
     assert (row["enabled"], row["version"], row["paused_until"], row["paused_by"]) == (True, 3, None, None)
     assert (skip["reason"], skip["count"]) == ("paused", 60)
     assert (await store.definitions([(job.id, 3)]))[job.id, 3].enabled
+
+
+@pytest.mark.parametrize("catch_up", [CatchUp.LATEST, CatchUp.NONE], ids=["a run", "a skip"])
+@pytest.mark.parametrize("behind", [True, False], ids=["clock went back", "clock goes on"])
+async def test_a_job_that_lost_its_cursor_begins_now_and_never_before_what_is_on_record(
+    store: EngineStore, control: ControlStore, database: Database, catch_up: CatchUp, behind: bool
+) -> None:
+    job = await add_job(control, catch_up=catch_up, late_after=timedelta(0))
+    await plan_all(store, T0 + 10 * MINUTE + SECOND)
+    await control.trigger_job(job.id, UUID(int=7), T0 + HOUR, None, BY)  # no time of its schedule
+    await database.sql("update hourbell.jobs set cursor_at = null, plan_at = created_at")
+    now = T0 + (5 if behind else 20) * MINUTE
+    begins_at = T0 + 10 * MINUTE if behind else now
+
+    await store.plan_due(now, PASS, plan)
+    [row] = await database.rows("jobs")
+    assert (row["cursor_at"], row["next_at"]) == (begins_at, begins_at + MINUTE)
+
+    await database.sql("update hourbell.jobs set cursor_at = null")
+    await control.edit_job(job.id, lambda found: replace(found.definition, schedule="30 * * * *"), now, BY)
+    [row] = await database.rows("jobs")
+    assert (row["cursor_at"], row["next_at"]) == (begins_at, T0 + 30 * MINUTE)
+
+
+async def test_runs_that_no_schedule_made_do_not_give_way(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_job(control, overlap=Overlap.CANCEL_RUNNING)
+    await store.plan_due(T0 + MINUTE, PASS, plan)
+    await control.trigger_job(job.id, UUID(int=7), T0 + MINUTE, None, BY)
+    await store.plan_due(T0 + 2 * MINUTE, PASS, plan)
+
+    runs = await database.rows("runs", "scheduled_at")
+    by_kind = [(run["kind"], run["scheduled_at"] - T0, run["state"]) for run in runs]
+    assert sorted(by_kind) == [
+        ("manual", MINUTE, "pending"),
+        ("scheduled", MINUTE, "cancelled"),
+        ("scheduled", 2 * MINUTE, "pending"),
+    ]
+    assert await database.rows("cancels") == []  # of those that are running

@@ -1,16 +1,20 @@
 """plan_due: one job that cannot be planned spares the others."""
 
+import json
 from datetime import datetime
+from uuid import UUID
 
 import pytest
 
-from hourbell.core.job import Job
+from hourbell.core.job import Definition, Job
 from hourbell.core.plan import Plan, Skip, plan
 from hourbell.core.states import SkipReason
+from hourbell.core.target import TargetError
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
-from tests.contract.steps import MINUTE, PASS, T0, add_job, plan_all
+from tests.contract.steps import BY, MINUTE, PASS, T0, add_job, plan_all
 from tests.database import Database
+from tests.sqlite_database import SqliteDatabase
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +46,7 @@ async def test_a_job_in_error_among_many_spares_the_others(
 
     runs, errors = await runs_and_errors(database)
     assert (runs, list(errors), planned.runs) == (600, ["odd"], 600)
-    assert [name for name, _ in again.errors] == ["odd"]
+    assert ([name for name, _ in again.errors], again.jobs) == (["odd"], 1)
     assert "minute" in errors["odd"]
 
 
@@ -121,7 +125,7 @@ async def test_a_statement_that_fails_for_one_job_bisects_the_batch(
 
     runs, errors = await runs_and_errors(database)
     assert (runs, list(errors)) == (99, ["odd"])
-    assert (planned.runs, [name for name, _ in planned.errors]) == (99, ["odd"])
+    assert (planned.jobs, planned.runs, [name for name, _ in planned.errors]) == (100, 99, ["odd"])
 
 
 async def test_a_job_set_aside_by_a_failing_statement_keeps_its_cursor(
@@ -153,3 +157,20 @@ async def test_a_row_nested_deep_gets_its_error_and_blocks_nobody(
     jobs = {row["name"]: row for row in await database.rows("jobs")}
     assert jobs["good"]["cursor_at"] is not None
     assert column == "payload" or "nested" in jobs["deep"]["error"]
+
+
+async def test_a_function_of_the_database_itself_is_refused_on_sqlite_and_spares_the_others() -> None:
+    target = {"type": "sql", "function": "refresh"}
+    async with SqliteDatabase.in_memory() as database:
+        control, store = database.control(), database.engine()
+        await add_many(control, 3)
+        await database.sql(
+            f"update hourbell.jobs set target = '{json.dumps(target)}', version = version + 1 where name = 'odd'"
+        )
+        await plan_all(store, T0 + MINUTE)
+
+        runs, errors = await runs_and_errors(database)
+        assert (runs, list(errors)) == (3, ["odd"])
+        assert "SQLite has no functions to call" in errors["odd"]
+        with pytest.raises(TargetError):
+            await control.create_job(Definition("own", "* * * * *", target), UUID(int=1), T0, BY)

@@ -16,6 +16,7 @@ from hourbell.core.plan import Plan, plan
 from hourbell.store.actor import Actor
 from hourbell.store.sqlite.engine import SqliteEngineStore
 from tests.contract.steps import BY, HOUR, MINUTE, PASS, T0, add_backlog, add_job
+from tests.engine.virtual import VirtualTime, run_virtually
 from tests.sqlite_database import SqliteDatabase
 
 pytestmark = pytest.mark.anyio
@@ -60,14 +61,38 @@ async def planned_runs(database: SqliteDatabase) -> list[tuple[UUID, datetime, i
     return [(run["job_id"], run["scheduled_at"], run["job_version"]) for run in runs]
 
 
+async def test_before_anything_is_due_it_tells_when_something_will_be(
+    database: SqliteDatabase, store: SqliteEngineStore
+) -> None:
+    nothing = await store.plan_due(T0, PASS, plan)
+    await add_job(database.control())
+    soon = await store.plan_due(T0, PASS, plan)
+
+    assert [(each.jobs, each.runs, each.next_plan_at) for each in (nothing, soon)] == [
+        (0, 0, None),
+        (0, 0, T0 + MINUTE),
+    ]
+
+
+def test_a_batch_waits_for_nobody() -> None:
+    async def main(time: VirtualTime) -> tuple[int, float]:
+        async with SqliteDatabase.in_memory() as database:
+            await add_job(database.control())
+            planned = await database.engine().plan_due(T0 + MINUTE, PASS, plan)
+            return planned.runs, time.elapsed()
+
+    assert run_virtually(main) == (1, pytest.approx(0.0, abs=0.01))
+
+
 @pytest.mark.parametrize(
     "change",
     [
         "update hourbell_jobs set deleted_at = 1, plan_at = null where name = 'changed'",
+        "update hourbell_jobs set deleted_at = 1 where name = 'changed'",
         "update hourbell_jobs set enabled = 0 where name = 'changed'",
         "update hourbell_jobs set schedule = '0 0 1 1 *', version = version + 1 where name = 'changed'",
     ],
-    ids=["deleted", "paused", "another schedule"],
+    ids=["deleted", "deleted on its turn", "paused", "another schedule"],
 )
 async def test_a_job_that_changes_meanwhile_is_planned_as_it_is_then(
     database: SqliteDatabase, store: SqliteEngineStore, change: str

@@ -53,6 +53,7 @@ _VERBS = (
     f"{_CONTRACT}/test_tzdata.py",
     f"{_CONTRACT}/test_secrets.py",
     f"{_CONTRACT}/test_cancelling.py",
+    f"{_CONTRACT}/test_auditing.py",
     f"{_CONTRACT}/test_plain_sql.py",
     f"{_CONTRACT}/test_plain_sql_changes.py",
     f"{_CONTRACT}/test_planning.py",
