@@ -145,6 +145,19 @@ async def test_an_outcome_that_came_late_was_no_death(store: EngineStore, contro
         assert await store.settle([settled(run, now=now)]) == [Saved.SUPERSEDED]
 
 
+async def test_an_attempt_that_ended_was_no_death(store: EngineStore, control: ControlStore) -> None:
+    await a_waiting_job(store, control)
+    [run] = await claim(store, now=STARTED)
+    await finish(store, [run], Failed("HTTP 500"), STARTED)
+    now, charged = STARTED + HOUR, []
+    for _ in range(2):
+        await claim(store, now=now)
+        now += 2 * MINUTE
+        charged += [settlement.crashes for settlement in await lose(store, now)]
+
+    assert charged == [1, 2]
+
+
 async def test_at_most_so_many_are_reaped_the_longest_lost_first(store: EngineStore, control: ControlStore) -> None:
     await a_waiting_job(store, control, count=3)
     claimed = [(await claim(store, now=STARTED + second * SECOND))[0].id for second in range(3)]
@@ -178,7 +191,7 @@ async def test_a_run_never_attempted_expires_while_nobody_serves_its_lane(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     await a_waiting_job(store, control)
-    await store.heartbeat(a_node("task:other"), OLD, OLD, [])
+    await store.heartbeat(a_node("task:other", "http:*"), OLD, OLD, [])
 
     [expired] = await store.expire(OLD, 10)
 

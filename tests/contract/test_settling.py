@@ -238,6 +238,41 @@ async def test_what_came_too_late_is_kept_with_its_attempt(
     assert (stats["succeeded"], stats["failed"]) == (0, 1)
 
 
+async def test_what_came_too_late_is_kept_with_no_other_attempt(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    _, second = await superseded(store, control)
+    await lose(store, T0 + 4 * HOUR)
+
+    await store.settle([settled(second, Succeeded(), node=OTHER_NODE)])
+
+    attempts = await database.rows("attempts", "number")
+    assert [(row["outcome"], row["late_outcome"]) for row in attempts] == [("lost", None), ("lost", "succeeded")]
+
+
+def handed_back(run: Run) -> Settled:
+    return Settled(settle(run, Unstarted(), T0 + HOUR, a_job().retry))
+
+
+async def test_handing_a_run_back_twice_is_known_while_nobody_has_claimed_it(
+    store: EngineStore, control: ControlStore
+) -> None:
+    [run] = await claimed(store, control)
+
+    assert [await store.settle([handed_back(run)]) for _ in range(2)] == [[Saved.SAVED], [Saved.REPEATED]]
+    [again] = await claim(store, node=OTHER_NODE)
+    assert await store.settle([handed_back(run)]) == [Saved.SUPERSEDED]
+    await finish(store, [again])
+    assert await store.settle([handed_back(run)]) == [Saved.SUPERSEDED]
+
+
+async def test_handing_back_a_run_that_was_lost_is_too_late(store: EngineStore, control: ControlStore) -> None:
+    [run] = await claimed(store, control)
+    await lose(store, T0 + 2 * HOUR)
+
+    assert await store.settle([handed_back(run)]) == [Saved.SUPERSEDED]
+
+
 @pytest.mark.parametrize("node", [NODE, OTHER_NODE], ids=["same-node", "other-node"])
 @pytest.mark.parametrize(("outcome", "kept"), [(Succeeded(), "succeeded"), (Failed("no"), "failed")])
 @pytest.mark.parametrize(("late", "kept_late"), [(Succeeded(), "succeeded"), (Failed("late"), "failed")])
@@ -266,6 +301,18 @@ async def test_a_run_that_is_gone_is_superseded(store: EngineStore, control: Con
     await store.prune(T0 + 2 * HOUR, timedelta(0), keep=0, limit=10)
 
     assert await store.settle([settled(run)]) == [Saved.SUPERSEDED]
+
+
+@pytest.mark.parametrize("outcome", [Succeeded(), Failed("no")], ids=["succeeded", "failed"])
+async def test_of_a_run_that_is_gone_nothing_is_written_beside_others(
+    store: EngineStore, control: ControlStore, database: Database, outcome: Outcome
+) -> None:
+    gone, kept = await claimed(store, control, count=2)
+    await finish(store, [gone])
+    await store.prune(T0 + 2 * HOUR, timedelta(0), keep=0, limit=10)
+
+    assert await store.settle([settled(gone, outcome), settled(kept, outcome)]) == [Saved.SUPERSEDED, Saved.SAVED]
+    assert [attempt["run_id"] for attempt in await database.rows("attempts")] == [kept.id]
 
 
 async def test_the_statistics_of_the_job_follow(store: EngineStore, control: ControlStore, database: Database) -> None:
@@ -338,6 +385,13 @@ async def test_an_effect_begins_once_for_an_attempt(store: EngineStore, control:
     assert await store.begin(Held(run.id, 1)) is False
 
 
+async def test_an_effect_does_not_begin_after_the_run_has_ended(store: EngineStore, control: ControlStore) -> None:
+    [run] = await claimed(store, control)
+    await finish(store, [run])
+
+    assert not await store.begin(Held(run.id, run.attempt))
+
+
 async def test_an_effect_does_not_begin_for_who_lost_the_run(store: EngineStore, control: ControlStore) -> None:
     first, second = await superseded(store, control)
 
@@ -352,6 +406,7 @@ async def test_a_run_finds_the_definition_it_was_planned_with(store: EngineStore
     found = await store.definitions([(job.id, 1), (job.id, 2), (UUID(int=9), 1)])
 
     assert found == {(job.id, 1): job.definition, (job.id, 2): a_job(description="new")}
+    assert set(await store.definitions([(job.id, 1)])) == {(job.id, 1)}
 
 
 async def test_no_definitions_are_found_for_nothing(store: EngineStore) -> None:
