@@ -232,6 +232,46 @@ async def test_asking_for_suspects_takes_no_others(store: EngineStore, control: 
     assert await claim_suspect(store) == []
 
 
+async def test_a_suspect_is_not_claimed_before_it_is_ready_nor_while_it_is_held(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_job(control)
+    await put_runs(store, job, [new_run(job, ready_at=T0 + HOUR)])
+    await database.sql("update hourbell.runs set crashes = 2")
+
+    assert await claim_suspect(store, now=T0 + HOUR - SECOND) == []
+    assert len(await claim_suspect(store, now=T0 + HOUR)) == 1
+    assert await claim_suspect(store, node=OTHER_NODE, now=T0 + HOUR) == []
+
+
+async def test_suspects_of_a_job_that_forbids_overlap_run_one_at_a_time_oldest_first(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await a_waiting_job(store, control, count=4, overlap=Overlap.QUEUE_ALL)
+    [ended] = await claim(store)
+    await finish(store, [ended])
+    await database.sql("update hourbell.runs set crashes = 2 where state = 'pending'")
+
+    [first] = await claim_suspect(store)
+    assert await claim_suspect(store) == []
+    await finish(store, [first])
+    [second] = await claim_suspect(store)
+    await finish(store, [second])
+    assert [numbered(run) for run in (first, second)] == [1, 2]
+
+
+async def test_a_suspect_waits_for_an_older_run_of_its_job_that_is_none(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_job(control, overlap=Overlap.QUEUE_ALL)
+    await put_runs(store, job, [new_run(job, 0, ready_at=T0 + 2 * HOUR), new_run(job, 1)])
+    await database.sql("update hourbell.runs set crashes = 2 where ready_at = scheduled_at")
+
+    assert await claim_suspect(store, now=T0 + HOUR) == []
+    await finish(store, await claim(store, now=T0 + 2 * HOUR))
+    assert [numbered(run) for run in await claim_suspect(store, now=T0 + 2 * HOUR)] == [1]
+
+
 async def test_a_payload_of_its_own_travels_with_the_run(store: EngineStore, control: ControlStore) -> None:
     job = await add_job(control)
     await control.trigger_job(job.id, UUID(int=7), Actor(BY, T0), {"days": 30, "name": "é"})

@@ -109,6 +109,20 @@ async def test_an_earlier_attempt_of_the_same_node_is_lost(store: EngineStore, c
     assert (await store.heartbeat(a_node(), NOW, NOW + HOUR, [first, second])).lost == (first,)
 
 
+async def test_a_later_attempt_is_not_renewed_by_the_name_of_an_earlier_one(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await a_waiting_job(store, control)
+    [first] = await claim(store, now=T0 + HOUR)
+    await lose(store, T0 + 2 * HOUR)
+    await claim(store, now=T0 + 2 * HOUR)
+
+    await store.heartbeat(a_node(), T0 + 2 * HOUR, T0 + 3 * HOUR, [Held(first.id, first.attempt)])
+
+    [row] = await database.rows("runs")
+    assert (row["attempt"], row["lease_until"]) == (2, T0 + 2 * HOUR + MINUTE)
+
+
 async def test_a_lease_that_ran_out_but_was_not_reaped_is_renewed(store: EngineStore, control: ControlStore) -> None:
     runs = await held(store, control)
 

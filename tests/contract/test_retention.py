@@ -145,6 +145,29 @@ async def test_a_one_shot_job_with_another_run_waiting_stays(
     assert len(await database.rows("jobs")) == 1
 
 
+NOT_OVER = {"in error": "error = 'x'", "not adopted": "cursor_at = null"} | {
+    "its turn is to come": "plan_at = created_at",
+    "its time is to come": "next_at = created_at",
+}
+
+
+@pytest.mark.parametrize("why", ["paused", *NOT_OVER])
+async def test_a_one_shot_job_that_is_not_over_stays_with_its_last_runs(
+    why: str, store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    job = await add_job(control, schedule=ONCE)
+    await plan_all(store, T0 + HOUR)
+    await run_and_finish(store)
+    if why == "paused":
+        await control.pause_job(job.id, T0 + HOUR, "me", note="", until=None, cancel_waiting=False)
+    else:
+        await database.sql(f"update hourbell.jobs set {NOT_OVER[why]}")
+
+    assert await prune_all(store, keep=1) == 0
+    assert await prune_all(store, keep=0) == 1
+    assert len(await database.rows("jobs")) == 1
+
+
 @pytest.mark.parametrize("ended", [{"ends_at": T0 + 3 * MINUTE}, {"schedule": "0 0 30 2 *"}], ids=["ended", "never"])
 async def test_any_other_job_that_fires_no_more_stays_with_its_last_runs(
     ended: dict[str, Any], store: EngineStore, control: ControlStore, database: Database
@@ -182,6 +205,20 @@ async def test_a_deleted_job_goes_with_its_last_run(
     assert len(await database.rows("runs")) == 5
     assert await prune_all(store, keep=20) == 5
     assert await database.rows("jobs") == []
+
+
+async def test_how_far_history_goes_back_is_told_by_times_of_the_schedule(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    await recurring(store, control, minutes=5)
+    job = await control.get_job("job")
+    assert job is not None
+    await control.trigger_job(job.id, UUID(int=7), T0 + HOUR, None, BY)
+    await run_and_finish(store, now=T0 + HOUR)
+
+    assert await prune_all(store) == 6
+    [stats] = await database.rows("job_stats")
+    assert stats["pruned_until"] == T0 + 5 * MINUTE
 
 
 async def test_nodes_that_fell_silent_long_ago_are_forgotten(store: EngineStore, database: Database) -> None:
