@@ -54,3 +54,25 @@ async def test_lines_that_break_off_leave_nothing_under_way() -> None:
         [first] = await database.rows("jobs", "name limit 1")
 
     assert first["name"] == "job-1"
+
+
+async def test_large_lines_leave_turns_to_others() -> None:
+    turns = 0
+
+    async def large_lines() -> AsyncIterator[tuple[int, bytes]]:
+        async for number, line in lines(20):
+            yield number, line[:-1] + b', "payload": [%s]}' % b",".join([b"1"] * 10_000)
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with SqliteDatabase.in_memory() as database:
+        counting = asyncio.create_task(count_turns())
+        batches = [each async for each in imports_on(database).run(large_lines(), Owner(), ADMIN, dry_run=True)]
+        counting.cancel()
+
+    assert {each.result for batch in batches for each in batch} == {"created"}
+    assert turns > 20

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.strict_json import NotJson, fault_of, parse_json
+from hourbell.core.strict_json import MAX_VALUES, NotJson, fault_of, parse_json
 from tests.core.schedule.strategies import examples
 
 MEBIBYTE = 1_048_576
@@ -146,3 +146,32 @@ def test_a_value_from_elsewhere_may_be_as_deep_as_a_text() -> None:
 
     assert fault_of(deep) is None
     assert fault_of([deep]) == "the JSON is nested more than 32 deep"
+
+
+@pytest.mark.parametrize("form", [b"[%s]", b'{"a": [%s]}', b'[{"b": {}}, [%s], "[,,,"]'])
+def test_a_value_that_holds_too_many_others_is_refused(form: bytes) -> None:
+    fits, too_many = form % b",".join([b"1"] * (MAX_VALUES - 8)), form % b",".join([b"1"] * (MAX_VALUES + 1))
+
+    assert fault_of(parse_json(fits, max_values=MAX_VALUES)) is None
+    with pytest.raises(NotJson, match=f"more than {MAX_VALUES:,} values"):
+        parse_json(too_many, max_values=MAX_VALUES)
+    assert f"more than {MAX_VALUES:,} values" in (fault_of(json.loads(too_many)) or "")
+
+
+def test_what_looks_like_values_inside_texts_is_not_counted() -> None:
+    text = json.dumps(["[,{" * MAX_VALUES, '\\",\\"' * MAX_VALUES])
+
+    assert parse_json(text.encode(), max_values=10) == json.loads(text)
+
+
+def test_too_many_values_are_found_before_they_are_made() -> None:
+    text = b"[" + b",".join([b"1.5"] * 1_000_000) + b"]"
+    tracemalloc.start()
+    try:
+        with pytest.raises(NotJson):
+            parse_json(text, max_values=MAX_VALUES)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 3 * len(text)

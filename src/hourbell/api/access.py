@@ -67,6 +67,7 @@ class Door:
     streams: StreamLimits = field(default_factory=lambda: StreamLimits(MAX_STREAMS, MAX_STREAMS))
     import_bytes: int = 1024**3
     refusals: Repeats = field(default_factory=lambda: Repeats(elapsed=clock.elapsed))
+    large_body: asyncio.Lock = field(default_factory=asyncio.Lock)  # held by the one that is handled
 
     def guard(self, app: Starlette) -> None:
         """Make this the door of an app."""

@@ -1,13 +1,16 @@
 """JSON bodies: of one media type, at most 1 MiB, and read in one way only. What is too large is not read to its end."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, nullcontext
+from functools import partial
 
 from starlette.requests import Request
 
-from hourbell.api.access import check_again
+from hourbell.api.access import check_again, door_of
 from hourbell.api.problems import Problem
-from hourbell.core.strict_json import parse_json
+from hourbell.core.strict_json import MAX_VALUES, parse_json
 
 MOST_BYTES = 1024 * 1024
 MOST_BYTES_OF = {  # by path
@@ -15,8 +18,12 @@ MOST_BYTES_OF = {  # by path
     "/api/v1/schedules/apply": 8 * MOST_BYTES,
     "/api/v1/session": 4 * 1024,
 }
+MAX_VALUES_OF = {  # by path; each job among them has a limit of its own
+    "/api/v1/jobs/apply": 10 * MAX_VALUES,
+    "/api/v1/schedules/apply": 10 * MAX_VALUES,
+}
 _LONGEST_LENGTH = 19
-_PARSED_AT_ONCE_BYTES = 32 * 1024
+_LARGE_BYTES = 8 * 1024
 _large_bodies = ThreadPoolExecutor(1, "large-bodies")  # they wait for each other, and nobody else for them
 _MEDIA_TYPES = ("application/json", "application/merge-patch+json")
 
@@ -25,9 +32,10 @@ async def json_body(request: Request) -> object:
     """The value a request brings; a Problem if it brings none."""
     body = await read_body(request)
     _check_media_type(request)
-    if len(body) <= _PARSED_AT_ONCE_BYTES:
-        return parse_json(body)
-    return await asyncio.get_running_loop().run_in_executor(_large_bodies, parse_json, body)
+    parse = partial(parse_json, body, max_values=MAX_VALUES_OF.get(request.url.path, MAX_VALUES))
+    if len(body) <= _LARGE_BYTES:
+        return parse()
+    return await asyncio.get_running_loop().run_in_executor(_large_bodies, parse)
 
 
 async def optional_json_body(request: Request) -> object:
@@ -37,6 +45,29 @@ async def optional_json_body(request: Request) -> object:
     if "content-type" in request.headers:
         _check_media_type(request)
     return {}
+
+
+async def json_body_in_turn(request: Request) -> AsyncIterator[object]:
+    """As `json_body`, for a dependency that ends before the answer is sent: large bodies are handled one at a time."""
+    async with _turn(request):
+        yield await json_body(request)
+
+
+async def optional_json_body_in_turn(request: Request) -> AsyncIterator[object]:
+    """As `optional_json_body`, with the turns of `json_body_in_turn`."""
+    async with _turn(request):
+        yield await optional_json_body(request)
+
+
+@asynccontextmanager
+async def _turn(request: Request) -> AsyncIterator[None]:
+    """Wait for the large bodies that came before, once this one is whole.
+
+    Whatever is done with a large body takes long, in whichever thread: many at once would delay runs by seconds.
+    """
+    is_large = len(await read_body(request)) > _LARGE_BYTES
+    async with door_of(request).large_body if is_large else nullcontext():
+        yield
 
 
 async def read_body(request: Request, *, most: int | None = None) -> bytes:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from hourbell.api.access import Caller, caller, door_of, needs
 from hourbell.api.field_errors import field_errors
 from hourbell.api.idempotency import asked
-from hourbell.api.json_body import json_body, optional_json_body
+from hourbell.api.json_body import json_body_in_turn, optional_json_body_in_turn
 from hourbell.api.limits import too_many
 from hourbell.api.problems import Problem, invalid_parameter
 from hourbell.control.control import Control
@@ -45,8 +45,8 @@ Viewer = Annotated[User, Depends(_user(Role.VIEWER))]
 Operator = Annotated[User, Depends(_user(Role.OPERATOR))]
 Editor = Annotated[User, Depends(_user(Role.EDITOR))]
 Admin = Annotated[User, Depends(_user(Role.ADMIN))]
-JsonBody = Annotated[object, Depends(json_body)]
-OptionalBody = Annotated[object, Depends(optional_json_body)]
+JsonBody = Annotated[object, Depends(json_body_in_turn, scope="function")]
+OptionalBody = Annotated[object, Depends(optional_json_body_in_turn, scope="function")]
 
 
 def read(model: type[Model], body: object) -> Model:

@@ -9,21 +9,23 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
+from hourbell.control.calculations import calculate_much
 from hourbell.control.rules import Rules
 from hourbell.control.secret_headers import without_secret_headers
 from hourbell.control.user import NotAllowed, User
 from hourbell.core.field_errors import BodyError, FieldError
 from hourbell.core.job_body import parse_job
 from hourbell.core.roles import Role
-from hourbell.core.strict_json import NotJson, parse_json
+from hourbell.core.strict_json import MAX_VALUES, NotJson, parse_json
 from hourbell.store.bundles import Imported, ImportResult, JobEntry
 from hourbell.store.control import ControlStore
 from hourbell.store.errors import Conflict
 
 AT_ONCE = 1_000
-MOST_BYTES_AT_ONCE = 8 * 1024 * 1024
+_MAX_LARGE_BYTES_AT_ONCE = 256 * 1024  # of large lines: the engine waits for a batch that is being written
 LONGEST_LINE = 1_048_576
 _LINES_A_TURN = 50  # then others may have theirs: a few milliseconds
+_LARGE_BYTES = 8 * 1024  # a line that takes as long as many
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +98,13 @@ class Imports:
         async for number, line in lines:
             if len(batch) % _LINES_A_TURN == 0:
                 await asyncio.sleep(0)
-            batch.append((number, self._read(number, line, owner, user)))
-            size += len(line)
-            if len(batch) == AT_ONCE or size >= MOST_BYTES_AT_ONCE:
+            if len(line) <= _LARGE_BYTES:
+                read = self._read(number, line, owner, user)
+            else:
+                read = await calculate_much(self._read, number, line, owner, user)
+                size += len(line)
+            batch.append((number, read))
+            if len(batch) == AT_ONCE or size >= _MAX_LARGE_BYTES_AT_ONCE:
                 yield batch
                 batch, size = [], 0
         if batch:
@@ -176,7 +182,7 @@ class Imports:
 
     def _read(self, number: int, line: bytes, owner: Owner, user: User) -> JobEntry | LineResult:
         try:
-            body, headers = without_secret_headers(parse_json(line))
+            body, headers = without_secret_headers(parse_json(line, max_values=MAX_VALUES))
             parsed = parse_job(body)
             user.may_define(parsed.call)
             faults = self._rules.check(parsed.call)

@@ -8,6 +8,7 @@ from hourbell.core.job import Definition
 from hourbell.core.job_fields import JOB_FIELDS
 
 _JSON = ("json", "target")
+_SCALARS = (str, int, float, type(None))
 _json = attrgetter(*(field.name for field in JOB_FIELDS if field.kind.name in _JSON))
 _plain = attrgetter(*(field.name for field in JOB_FIELDS if field.kind.name not in _JSON))
 
@@ -18,6 +19,8 @@ def same_definition(one: Definition, other: Definition) -> bool:
 
 def same_json(one: object, other: object) -> bool:
     """Whether values are the same JSON: to Python true is 1, and PostgreSQL writes 1e23 as an integer."""
+    if type(one) is type(other) and isinstance(one, _SCALARS):  # asked first, of the many
+        return one == other
     match one, other:
         case (bool(), _) | (_, bool()):
             return one is other

@@ -12,9 +12,11 @@ from typing import Any, NoReturn
 from hourbell.core.schedule.errors import echo
 
 DEEPEST = 32
+MAX_VALUES = 50_000  # in a target or payload: each costs time whenever the job is changed, shown or run
 _LONGEST_NUMBER = 309  # characters; no float is longer than that before its point
 _BOM = b"\xef\xbb\xbf"
 _STRING_OR_BRACKET = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z|\\\Z)|[\[\]{}]', re.DOTALL)
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z|\\\Z)', re.DOTALL)
 _SUSPECT_ESCAPE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 
 
@@ -22,9 +24,15 @@ class NotJson(ValueError):
     """The text cannot be taken as JSON. The message is one sentence, with the place where it is known."""
 
 
-def parse_json(data: bytes, *, deepest: int = DEEPEST) -> object:
+def parse_json(data: bytes, *, deepest: int = DEEPEST, max_values: int | None = None) -> object:
     """The value, or a NotJson that says what is wrong. Every object has each key once."""
     text = _decode(data)
+    if (
+        max_values is not None
+        and _count_values(text) > max_values
+        and _count_values(_STRING.sub("", text)) > max_values
+    ):
+        raise NotJson(_too_many(max_values))
     if text.count("[") + text.count("{") > deepest:
         _check_depth(text, deepest)
     try:
@@ -33,17 +41,20 @@ def parse_json(data: bytes, *, deepest: int = DEEPEST) -> object:
         what = error.msg[:1].lower() + error.msg[1:].removesuffix(" at").removesuffix(" starting")
         raise NotJson(f"this is not JSON: {what}, at {_place(text, error.pos)}") from None
     if _SUSPECT_ESCAPE.search(text):
-        fault = fault_of(value, deepest=deepest)
+        fault = fault_of(value, deepest=deepest, max_values=None)  # they are counted
         if fault is not None:
             raise NotJson(fault)
     return value
 
 
-def fault_of(value: object, *, deepest: int = DEEPEST) -> str | None:
+def fault_of(value: object, *, deepest: int = DEEPEST, max_values: int | None = MAX_VALUES) -> str | None:
     """Why a value that did not come through `parse_json` cannot be kept as JSON, or None if it can."""
     level: list[object] = [value]
-    depth = 0
+    depth = count = 0
     while level:
+        count += len(level)
+        if max_values is not None and count > max_values:
+            return _too_many(max_values)
         inner: list[object] = []
         for each in level:
             if isinstance(each, str):
@@ -54,6 +65,7 @@ def fault_of(value: object, *, deepest: int = DEEPEST) -> str | None:
                 for key in each:
                     if not isinstance(key, str):
                         return "the keys of a JSON object are texts"
+                count -= len(each)  # names are no values
                 inner += each
                 inner += each.values()
             elif isinstance(each, list):
@@ -112,6 +124,15 @@ def _check_depth(text: str, deepest: int) -> None:
                 raise NotJson(f"{_too_deep(deepest)}, at {_place(text, found.start())}")
         elif character in "]}":
             depth -= 1
+
+
+def _count_values(text: str) -> int:
+    """The number of values in JSON without strings, but for one or two; of JSON with strings, the most there may be."""
+    return text.count(",") + text.count("[") + text.count("{")
+
+
+def _too_many(max_values: int) -> str:
+    return f"the JSON has more than {max_values:,} values; write fewer, or one text that holds them"
 
 
 def _too_deep(deepest: int) -> str:
