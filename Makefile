@@ -47,7 +47,7 @@ simulate: $(READY) ## the engine under virtual time and random trouble: make sim
 mutants: $(READY) ## take out each safeguard in a copy, and see which tests notice
 	@$(BIN)/python -m tests.mutants
 
-mutation-sweep: $(READY) ## change one place at a time, and list what no test notices: make mutation-sweep ONLY=core/settle.py
+mutation-sweep: $(READY) ## change one place at a time, and list what no test notices: make mutation-sweep ONLY=core/run/settle.py
 	@$(BIN)/python -m tests.mutants.sweep --only "$(ONLY)"
 
 bench: $(BENCH_READY) $(APART_READY) ## speed beside the peers; one alone, smaller: make bench ONLY=drain:runs=2000

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from hourbell.cli.db import command as db
-from hourbell.cli.doctor import command
-from hourbell.cli.token import command as token
+from hourbell.cli.local.db import command as db
+from hourbell.cli.local.doctor import command
+from hourbell.cli.local.token import command as token
 from hourbell.deployment import describe_deployment
 from hourbell.settings import load_settings
 from tests.database import PostgresDatabase

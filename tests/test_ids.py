@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from uuid import RFC_4122
 
-from hourbell.core.ids import timed_id
+from hourbell.core.values.ids import timed_id
 from hourbell.ids import new_id
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from hourbell.core.plan import plan
-from hourbell.core.run import manual_run_id
+from hourbell.core.run.plan import plan
+from hourbell.core.run.run import manual_run_id
 from tests.contract.steps import MINUTE, PASS, add_job, claim, finish
 from tests.database import BACKENDS, Database, PostgresDatabase
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from hourbell.core.run import manual_run_id
+from hourbell.core.run.run import manual_run_id
 from hourbell.sql import insert_job, trigger_job
 from tests.contract.steps import add_job
 from tests.database import PostgresDatabase

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from hourbell.core.job_body import parse_job
-from hourbell.core.plan import plan
+from hourbell.core.job.body import parse_job
+from hourbell.core.run.plan import plan
 from hourbell.sql import Statement, insert_job
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore

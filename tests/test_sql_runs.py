@@ -6,9 +6,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from hourbell.core.plan import plan
-from hourbell.core.policies import Delivery, Overlap, Priority
-from hourbell.core.run import manual_run_id
+from hourbell.core.run.plan import plan
+from hourbell.core.run.policies import Delivery, Overlap, Priority
+from hourbell.core.run.run import manual_run_id
 from hourbell.sql import Statement, trigger_job
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, Wake

@@ -16,8 +16,8 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from hourbell.cli.access import command as access_command
-from hourbell.cli.token import command as token_command
+from hourbell.cli.local.access import command as access_command
+from hourbell.cli.local.token import command as token_command
 from hourbell.control.access import refuse_to_listen
 from hourbell.settings import load_settings
 from hourbell.targets.http.addresses import own_addresses

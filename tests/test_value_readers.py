@@ -16,17 +16,17 @@ from pydantic import TypeAdapter, ValidationError
 from hourbell import Scheduler
 from hourbell.api import bodies, values
 from hourbell.api.field_errors import field_error
-from hourbell.cli.definition import definition_of as body_by_flags
-from hourbell.cli.parameters import LENGTH, ZONE
-from hourbell.cli.times import parse_time
-from hourbell.core.field_errors import BodyError, FieldError
-from hourbell.core.job_body import parse_job
-from hourbell.core.jobs_file import Format, JobsFileError, read_jobs_file
-from hourbell.core.jobs_file_writing import toml_value, yaml_value
-from hourbell.core.policies import RetryPolicy
+from hourbell.cli.job.definition import definition_of as body_by_flags
+from hourbell.cli.shared.parameters import LENGTH, ZONE
+from hourbell.cli.shared.times import parse_time
+from hourbell.core.formats.jobs_file import Format, JobsFileError, read_jobs_file
+from hourbell.core.formats.jobs_file_writing import toml_value, yaml_value
+from hourbell.core.job.body import parse_job
+from hourbell.core.job.target import TargetError, TaskCall, parse_target
+from hourbell.core.run.policies import RetryPolicy
 from hourbell.core.schedule import zone_names
-from hourbell.core.target import TargetError, TaskCall, parse_target
-from hourbell.core.values import SECOND, InvalidValue, read_duration, read_instant, read_retry, read_zone
+from hourbell.core.values.field_errors import BodyError, FieldError
+from hourbell.core.values.readers import SECOND, InvalidValue, read_duration, read_instant, read_retry, read_zone
 from hourbell.settings import SettingsError, load_settings
 from hourbell.sql import insert_job
 from hourbell.store.rows import definition_of as definition_in_row

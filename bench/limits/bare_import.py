@@ -18,8 +18,8 @@ import apsw
 import asyncpg
 import uvloop
 
+from hourbell.core.job.target import parse_target
 from hourbell.core.schedule import Schedule
-from hourbell.core.target import parse_target
 from hourbell.store.queries import load_queries
 
 _AT_ONCE = 1_000

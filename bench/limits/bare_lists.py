@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from hourbell.core.states import RunState
+from hourbell.core.run.states import RunState
 from hourbell.store.list_reader import ListStore
 from hourbell.store.lists import JobQuery, JobSort, JobState, Place, RunList, RunQuery
 

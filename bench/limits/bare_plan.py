@@ -17,7 +17,7 @@ import asyncpg
 import uvloop
 
 from bench.limits.plans import AT, DAY, FIRST, NOW, next_limit
-from hourbell.core.run import scheduled_run_id
+from hourbell.core.run.run import scheduled_run_id
 from hourbell.store.sqlite.values import microseconds
 
 _LANE = "task:bench.noop.0"

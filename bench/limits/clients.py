@@ -19,12 +19,12 @@ import aiohttp
 import uvloop
 
 from hourbell import clock
-from hourbell.core.job import Definition
-from hourbell.core.networks import LOOPBACK
-from hourbell.core.run import Run
-from hourbell.core.secret_headers import SIGNING
-from hourbell.core.signing import new_secret
-from hourbell.core.states import Kind, RunState
+from hourbell.core.access.signing import new_secret
+from hourbell.core.job.definition import Definition
+from hourbell.core.job.secret_headers import SIGNING
+from hourbell.core.run.run import Run
+from hourbell.core.run.states import Kind, RunState
+from hourbell.core.values.networks import LOOPBACK
 from hourbell.sealing import KeyRing, Plain
 from hourbell.targets.base import Call
 from hourbell.targets.http.addresses import Guard, kept_for_a_minute, own_addresses

@@ -23,12 +23,12 @@ import apsw
 import asyncpg
 
 from bench.limits.processes import cpu_of_family
-from hourbell.core.definition_json import definition_to_json
-from hourbell.core.job import Definition
+from hourbell.core.access.signing import SECRET_BYTES, new_secret
+from hourbell.core.job.definition import Definition
+from hourbell.core.job.secret_headers import SIGNING
+from hourbell.core.job.target import lane_of
+from hourbell.core.job.version_json import definition_to_json
 from hourbell.core.schedule import TZDATA_VERSION
-from hourbell.core.secret_headers import SIGNING
-from hourbell.core.signing import SECRET_BYTES, new_secret
-from hourbell.core.target import lane_of
 from hourbell.sealing import KeyRing, Plain, Sealed
 
 _SCHEDULE = "0 3 1 1 *"

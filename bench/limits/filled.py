@@ -7,8 +7,8 @@ import json
 from datetime import datetime
 
 from bench.limits.bare_lists import BUSY_JOB, T0
-from hourbell.core.definition_json import definition_to_json
-from hourbell.core.job import Definition
+from hourbell.core.job.definition import Definition
+from hourbell.core.job.version_json import definition_to_json
 from hourbell.store.sqlite.values import microseconds
 
 _JOBS = """insert into {t}jobs (id, name, schedule, target, tags, lane, managed_by, source, enabled, error,

@@ -14,9 +14,9 @@ from uuid import uuid4
 
 import uvloop
 
-from hourbell.core.policies import RETRY_PRESETS
-from hourbell.core.run import Run
-from hourbell.core.settle import Succeeded, settle
+from hourbell.core.run.policies import RETRY_PRESETS
+from hourbell.core.run.run import Run
+from hourbell.core.run.settle import Succeeded, settle
 from hourbell.settings import load_settings
 from hourbell.store.base import Settled, Want
 from hourbell.wiring import open_stores

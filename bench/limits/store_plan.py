@@ -13,7 +13,7 @@ import uvloop
 
 from bench.limits.plans import BEFORE, FIRST, NOW
 from hourbell.clock import elapsed
-from hourbell.core.plan import plan
+from hourbell.core.run.plan import plan
 from hourbell.core.schedule import TZDATA_VERSION
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.planner import Planner

@@ -8,8 +8,8 @@ import json
 from datetime import UTC, datetime, timedelta
 
 from bench.limits.databases import TIMED_ID, Database
-from hourbell.core.definition_json import definition_to_json
-from hourbell.core.job import Definition
+from hourbell.core.job.definition import Definition
+from hourbell.core.job.version_json import definition_to_json
 from hourbell.core.schedule import TZDATA_VERSION
 from hourbell.store.sqlite.values import microseconds
 

@@ -20,8 +20,8 @@ import apsw
 import asyncpg
 
 from hourbell.control.secrets import SIGNING, Secrets, WrongKeys
-from hourbell.core.job import Definition, Job
-from hourbell.core.policies import CatchUp, RetryPolicy
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.run.policies import CatchUp, RetryPolicy
 from hourbell.receiver import Verifier
 from hourbell.sealing import Plain
 from hourbell.settings import Settings, SettingsError, load_settings

@@ -5,8 +5,8 @@ import asyncio
 import sys
 from uuid import uuid4
 
-from hourbell.core.definition_json import retry_from_json
-from hourbell.core.job import Definition
+from hourbell.core.job.definition import Definition
+from hourbell.core.job.version_json import retry_from_json
 from hourbell.settings import Settings, SettingsError, load_settings
 from hourbell.store.actor import Actor
 from hourbell.store.errors import Conflict, StoreUnavailable

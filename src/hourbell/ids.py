@@ -4,7 +4,7 @@ import os
 from uuid import UUID
 
 from hourbell import clock
-from hourbell.core.ids import timed_id
+from hourbell.core.values.ids import timed_id
 
 
 def new_id() -> UUID:

@@ -26,7 +26,7 @@ from hourbell.api.shared_answer import SharedAnswer
 from hourbell.control.access import Access, refuse_to_listen
 from hourbell.control.changes import Watch
 from hourbell.control.programs import Program
-from hourbell.core.networks import LOOPBACK
+from hourbell.core.values.networks import LOOPBACK
 from hourbell.descriptors import raise_descriptor_limit
 from hourbell.engine.engine import Engine
 from hourbell.metrics import Metrics

@@ -16,9 +16,9 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
-from hourbell.core.networks import Network, parse_networks, parse_ports
-from hourbell.core.values import InvalidValue, read_duration
-from hourbell.core.variable_names import PREFIX, UnknownVariable, nearly, unknown_variables
+from hourbell.core.access.variable_names import PREFIX, UnknownVariable, nearly, unknown_variables
+from hourbell.core.values.networks import Network, parse_networks, parse_ports
+from hourbell.core.values.readers import InvalidValue, read_duration
 from hourbell.private_files import exposure, read_with_mode
 from hourbell.sealing import parse_keys
 

@@ -25,7 +25,7 @@ from hourbell.control.jobs import Jobs
 from hourbell.control.rules import Rules
 from hourbell.control.runs import Runs
 from hourbell.control.secrets import Secrets, WrongKeys, check_keys
-from hourbell.core.audit_chain import SealKeys
+from hourbell.core.access.audit_chain import SealKeys
 from hourbell.core.doctor.deployment import check_deployment
 from hourbell.core.schedule import TZDATA_VERSION
 from hourbell.deployment import describe_deployment

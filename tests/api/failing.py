@@ -3,7 +3,7 @@
 from datetime import timedelta
 from uuid import UUID
 
-from hourbell.core.settle import Failed
+from hourbell.core.run.settle import Failed
 from hourbell.store.base import Want
 from tests.api.whole import Whole
 from tests.contract.steps import NODE, finish

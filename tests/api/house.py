@@ -20,8 +20,8 @@ from hourbell.api.middleware import Edge
 from hourbell.api.problems import add_handlers
 from hourbell.api.session_cookie import COOKIE, SessionCookies
 from hourbell.control.access import Access
-from hourbell.core.networks import Network
-from hourbell.core.roles import Role
+from hourbell.core.access.roles import Role
+from hourbell.core.values.networks import Network
 from hourbell.store.access import AccessStore
 from hourbell.store.actor import Request
 from hourbell.store.sqlite.session import SqliteSessions

@@ -7,9 +7,9 @@ import pytest
 from starlette.requests import Request
 
 from hourbell.api.cross_site import sign_of_proxy
-from hourbell.core.networks import parse_networks
-from hourbell.core.roles import Role
-from hourbell.core.token_text import token_text
+from hourbell.core.access.roles import Role
+from hourbell.core.access.token_text import token_text
+from hourbell.core.values.networks import parse_networks
 from hourbell.store.actor import Actor
 from tests.api.house import SAME, House, open_house
 

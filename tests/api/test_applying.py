@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hourbell.core.roles import Role
+from hourbell.core.access.roles import Role
 from tests.api.whole import HOOK, Whole, a_job, whole_api
 from tests.database import Database
 

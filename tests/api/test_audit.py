@@ -9,7 +9,7 @@ from uuid import UUID
 import httpx
 import pytest
 
-from hourbell.core.roles import Role
+from hourbell.core.access.roles import Role
 from tests.api.document import CHANGES, distinct_operations
 from tests.api.failing import fail_waiting_runs
 from tests.api.whole import Whole, a_job, whole_api

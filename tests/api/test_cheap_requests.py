@@ -12,8 +12,8 @@ import pytest
 from hourbell.api.access import Door
 from hourbell.api.imports import MAX_LINES
 from hourbell.api.limits import Limits, StreamLimits
-from hourbell.core.roles import Role
-from hourbell.core.token_text import token_text
+from hourbell.core.access.roles import Role
+from hourbell.core.access.token_text import token_text
 from tests.api.house import House
 from tests.api.test_events import Place, place  # noqa: F401 - a fixture
 from tests.api.whole import Whole, a_job, whole_api

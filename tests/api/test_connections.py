@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from hourbell.api.connections import ConnectionLimits, ConnectionShare, share_of_descriptors
-from hourbell.core.networks import parse_networks
+from hourbell.core.values.networks import parse_networks
 from tests.api.house import Time
 
 

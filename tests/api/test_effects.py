@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from hourbell.core.roles import Role
-from hourbell.core.secret_headers import SIGNING
+from hourbell.core.access.roles import Role
+from hourbell.core.job.secret_headers import SIGNING
 from tests.api.whole import HOOK, Whole, a_job, whole_api
 from tests.sqlite_database import SqliteDatabase
 

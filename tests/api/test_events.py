@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from hourbell.core.roles import Role
+from hourbell.core.access.roles import Role
 from hourbell.service import _listen, _server
 from tests.api.whole import Whole, whole_api
 from tests.faults.process import Server

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hourbell.core.roles import Role
+from hourbell.core.access.roles import Role
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.sqlite.writer import Inline, Threaded
 from tests.api.whole import Whole, whole_api

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hourbell.core.url import Url
+from hourbell.core.values.url import Url
 from tests.api.whole import Whole, a_job, whole_api
 from tests.sqlite_database import SqliteDatabase
 

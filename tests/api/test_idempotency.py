@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import httpx
 import pytest
 
-from hourbell.core.roles import Role
+from hourbell.core.access.roles import Role
 from hourbell.store.access import AccessStore, IdempotencyRecord
 from hourbell.store.errors import StoreUnavailable
 from tests.api.house import House, open_house

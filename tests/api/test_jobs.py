@@ -7,9 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.core.policies import RETRY_PRESETS
-from hourbell.core.roles import Role
-from hourbell.core.settle import Failed, Succeeded, settle, settle_lost
+from hourbell.core.access.roles import Role
+from hourbell.core.run.policies import RETRY_PRESETS
+from hourbell.core.run.settle import Failed, Succeeded, settle, settle_lost
 from hourbell.store.base import Held, Node, Settled, Want
 from tests.api.whole import HOOK, T0, Whole, a_job, whole_api
 from tests.contract.steps import a_job as a_definition

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from hourbell.core.plan import plan
+from hourbell.core.run.plan import plan
 from tests.api.whole import T0, Whole, whole_api
 from tests.backends import ONE
 from tests.database import BACKENDS

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from hourbell.core.strict_json import MAX_VALUES
+from hourbell.core.values.strict_json import MAX_VALUES
 from tests.api.whole import HOOK, Whole, a_job, whole_api
 from tests.database import BACKENDS
 

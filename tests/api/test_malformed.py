@@ -10,7 +10,7 @@ import jsonschema_rs
 import pytest
 
 from hourbell.api.json_body import MOST_BYTES, MOST_BYTES_OF
-from hourbell.core.roles import Role
+from hourbell.core.access.roles import Role
 from tests.api.document import Operation, distinct_operations, document
 from tests.api.whole import HOOK, Whole, a_job, whole_api
 from tests.backends import ONE

@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from hourbell.api.middleware import Edge
 from hourbell.api.problems import add_handlers
-from hourbell.core.networks import parse_networks
+from hourbell.core.values.networks import parse_networks
 from tests.api.house import House
 
 pytestmark = pytest.mark.anyio

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from hourbell.core.field_errors import BodyError
-from hourbell.core.job_body import FIELDS, parse_job
+from hourbell.core.job.body import FIELDS, parse_job
+from hourbell.core.values.field_errors import BodyError
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "openapi.json"
 JOB = {"name": "report", "schedule": "0 9 * * *", "target": {"type": "http", "url": "https://example.com/hook"}}

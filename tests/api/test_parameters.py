@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from hourbell.api import users
-from hourbell.core import field_errors
-from hourbell.core.roles import Role
+from hourbell.core.access.roles import Role
+from hourbell.core.values import field_errors
 from tests.api.document import distinct_operations
 from tests.api.whole import Whole, a_job, whole_api
 from tests.database import BACKENDS

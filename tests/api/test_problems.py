@@ -13,9 +13,9 @@ from hourbell.api.middleware import Edge
 from hourbell.api.problems import Problem, add_handlers
 from hourbell.api.users import read
 from hourbell.control.user import NotAllowed
-from hourbell.core.job_body import parse_job
-from hourbell.core.roles import Role
-from hourbell.core.strict_json import parse_json
+from hourbell.core.access.roles import Role
+from hourbell.core.job.body import parse_job
+from hourbell.core.values.strict_json import parse_json
 from hourbell.store.errors import AlreadyAsked, Conflict, StoreUnavailable
 
 pytestmark = pytest.mark.anyio

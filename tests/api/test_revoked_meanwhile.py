@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from hourbell.api.session_cookie import COOKIE
-from hourbell.core.roles import Role
+from hourbell.core.access.roles import Role
 from tests.api.whole import Whole, a_job, whole_api
 from tests.database import BACKENDS
 

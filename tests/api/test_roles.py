@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hourbell.core.roles import Role
+from hourbell.core.access.roles import Role
 from tests.api.document import Operation, operations
 from tests.api.whole import HOOK, Whole, a_job, whole_api
 from tests.sqlite_database import SqliteDatabase

@@ -22,7 +22,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from hourbell.core.roles import Role
+from hourbell.core.access.roles import Role
 from tests.api.document import Operation, distinct_operations, document
 from tests.api.whole import Whole, a_job, whole_api
 from tests.sqlite_database import SqliteDatabase

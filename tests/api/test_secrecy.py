@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from hourbell.api.session_cookie import COOKIE
-from hourbell.core.roles import Role
+from hourbell.core.access.roles import Role
 from hourbell.sealing import Plain
 from hourbell.store.actor import Actor
 from tests.api.document import distinct_operations

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from hourbell.api.session_cookie import SessionCookies
-from hourbell.core.roles import Role
-from hourbell.core.token_text import token_text
+from hourbell.core.access.roles import Role
+from hourbell.core.access.token_text import token_text
 from tests.api.house import SAME, House
 
 pytestmark = pytest.mark.anyio

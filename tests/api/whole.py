@@ -28,7 +28,7 @@ from hourbell.control.jobs import Jobs
 from hourbell.control.rules import Rules
 from hourbell.control.runs import Runs
 from hourbell.control.secrets import Secrets
-from hourbell.core.roles import Role
+from hourbell.core.access.roles import Role
 from hourbell.metrics import Metrics
 from hourbell.sealing import KeyRing
 from tests.database import Database

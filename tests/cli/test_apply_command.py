@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hourbell.cli.file_plan import FilePlan, read
+from hourbell.cli.files.file_plan import FilePlan, read
 from hourbell.client import Client
-from hourbell.core.signing import new_secret
+from hourbell.core.access.signing import new_secret
 from tests.cli.live import Live
 
 NOWHERE = "http://127.0.0.1:9"  # nobody listens there

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hourbell.cli.references import LONGEST, resolver
+from hourbell.cli.shared.references import LONGEST, resolver
 
 
 def test_a_variable_or_a_file_beside_the_jobs_file_is_looked_up(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ import apsw
 import pytest
 from click.testing import CliRunner, Result
 
-from hourbell.cli.audit import command
-from hourbell.cli.db import command as db
-from hourbell.cli.token import command as token
-from hourbell.core.audit_chain import extend_chain
+from hourbell.cli.local.db import command as db
+from hourbell.cli.local.token import command as token
+from hourbell.cli.server.audit import command
+from hourbell.core.access.audit_chain import extend_chain
 from hourbell.settings import load_settings
 from hourbell.wiring import open_stores, seal_keys
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from hourbell.cli.db import command
+from hourbell.cli.local.db import command
 from hourbell.store.migrations import load_migrations
 from tests.database import PostgresDatabase
 

@@ -9,8 +9,8 @@ import apsw
 import pytest
 from click.testing import CliRunner, Result
 
-from hourbell.cli.db import command as db
-from hourbell.cli.doctor import command
+from hourbell.cli.local.db import command as db
+from hourbell.cli.local.doctor import command
 from hourbell.core.doctor.catalog import CHECKS
 from hourbell.store.migrations import load_migrations
 from tests.database import PostgresDatabase

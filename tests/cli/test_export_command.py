@@ -11,13 +11,13 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from hourbell.cli.export import Export
+from hourbell.cli.files.export import Export
 from hourbell.client import Job
 from hourbell.client.api_client import ApiClient
 from hourbell.client.reading import read
-from hourbell.core.job import Definition
-from hourbell.core.job_body import job_to_body
-from hourbell.core.jobs_file import FORMATS, Format, read_jobs_file
+from hourbell.core.formats.jobs_file import FORMATS, Format, read_jobs_file
+from hourbell.core.job.body import job_to_body
+from hourbell.core.job.definition import Definition
 from tests.api.whole import Whole, whole_api
 from tests.cli.live import Live, live
 from tests.core.schedule.strategies import examples

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from hourbell.cli.main import hourbell
-from hourbell.cli.parameters import JOB, RUN
+from hourbell.cli.shared.parameters import JOB, RUN
 
 EVIL = "\x1b]0;owned\x07\x9b31m\x7f\u202e\r\nx"
 ID = "0198c0de-7a11-7b0b-9d35-5f1e1d7a93a5"

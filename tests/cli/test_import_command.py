@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hourbell.cli.main import hourbell
-from hourbell.core.jobs_file import FORMATS, Format, read_jobs_file
+from hourbell.core.formats.jobs_file import FORMATS, Format, read_jobs_file
 
 COMMAND = str(Path(sys.executable).parent / "hourbell")
 CRONTABS = Path(__file__).parents[1] / "crontabs"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hourbell.cli.definition import definition_of, redefined
+from hourbell.cli.job.definition import definition_of, redefined
 from tests.cli.live import Live, live
 
 

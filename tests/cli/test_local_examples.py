@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
-from hourbell.cli.audit_verify import verify
+from hourbell.cli.local.audit_verify import verify
 from hourbell.cli.main import COMMANDS
 from tests.cli.live import on_terminal
 

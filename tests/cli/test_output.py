@@ -8,8 +8,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from hourbell.cli.output import Output, View, fitted, json_line, json_text, output_options, pairs, plain, table
-from hourbell.cli.remote import caret, exit_code
+from hourbell.cli.shared.output import Output, View, fitted, json_line, json_text, output_options, pairs, plain, table
+from hourbell.cli.shared.remote import caret, exit_code
 from hourbell.client.errors import ServerOutOfReach, error_of
 
 EVIL = "a\x1b[31mb\x07\x7f\x9b\u202ec\nd"

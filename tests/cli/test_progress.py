@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hourbell.cli.progress import Progress
+from hourbell.cli.shared.progress import Progress
 from tests.cli.live import Live, live
 
 ERASED = "\r\x1b[K"
@@ -23,7 +23,7 @@ class Terminal(io.StringIO):
 
 def test_a_total_is_drawn_as_a_bar_and_erased_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", screen := Terminal())
-    monkeypatch.setattr("hourbell.cli.progress._OFTEN", 0.0)
+    monkeypatch.setattr("hourbell.cli.shared.progress._OFTEN", 0.0)
     with Progress("importing", 200) as progress:
         progress.add(100)
 
@@ -33,7 +33,7 @@ def test_a_total_is_drawn_as_a_bar_and_erased_at_the_end(monkeypatch: pytest.Mon
 
 def test_without_a_total_what_is_done_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", screen := Terminal())
-    monkeypatch.setattr("hourbell.cli.progress._OFTEN", 0.0)
+    monkeypatch.setattr("hourbell.cli.shared.progress._OFTEN", 0.0)
     with Progress("removing old runs", unit="removed") as progress:
         progress.add(1_200)
 

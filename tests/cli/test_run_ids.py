@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.cli.run_ids import only_run, read_part
+from hourbell.cli.run.ids import only_run, read_part
 from hourbell.client import Run
 from hourbell.client.reading import read
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from hourbell.cli.views import run_lines
-from hourbell.cli.waiting import Story
+from hourbell.cli.run.waiting import Story
+from hourbell.cli.shared.views import run_lines
 from hourbell.client import Run
 from hourbell.client.reading import read
 

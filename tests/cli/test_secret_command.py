@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from hourbell.cli.db import command as db_command
-from hourbell.cli.secret import command
-from hourbell.core.signing import secret_bytes
+from hourbell.cli.local.db import command as db_command
+from hourbell.cli.local.secret import command
+from hourbell.core.access.signing import secret_bytes
 
 JOB = """insert into hourbell_jobs (name, schedule, target)
 values ('hook', '* * * * *', '{"type": "http", "url": "https://example.com"}'),

@@ -16,7 +16,7 @@ from threading import Thread
 
 import pytest
 
-from hourbell.cli.forecast import whole
+from hourbell.cli.server.forecast import whole
 from tests.cli.live import PATIENCE, Live
 
 

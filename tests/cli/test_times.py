@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hourbell.cli.times import Direction, parse_length, parse_time, shown, told
+from hourbell.cli.shared.times import Direction, parse_length, parse_time, shown, told
 
 NOW = datetime(2026, 3, 8, 3, 0, tzinfo=UTC)  # still 7 March in New York
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from hourbell.cli.access import command as access_command
-from hourbell.cli.db import command as db_command
-from hourbell.cli.token import command
-from hourbell.core.token_text import is_token_text
+from hourbell.cli.local.access import command as access_command
+from hourbell.cli.local.db import command as db_command
+from hourbell.cli.local.token import command
+from hourbell.core.access.token_text import is_token_text
 
 
 @pytest.fixture(autouse=True)

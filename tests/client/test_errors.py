@@ -25,7 +25,7 @@ from hourbell.client import (
 from hourbell.client.batches import line_batches
 from hourbell.client.reading import read
 from hourbell.client.server_address import find_server
-from hourbell.core.roles import Role
+from hourbell.core.access.roles import Role
 from tests.api.whole import a_job
 from tests.client.served import Served, serve, served
 from tests.sqlite_database import SqliteDatabase

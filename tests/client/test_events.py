@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from hourbell.client import AsyncClient, Change, NotAuthenticated, ServerOutOfReach
-from hourbell.core.roles import Role
+from hourbell.core.access.roles import Role
 from tests.api.whole import a_job
 from tests.client.served import Pauses, Served
 

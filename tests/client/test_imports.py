@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from hourbell.client import NotAuthenticated, ServerOutOfReach
-from hourbell.core.roles import Role
+from hourbell.core.access.roles import Role
 from tests.api.whole import a_job
 from tests.client.served import Served
 

@@ -8,13 +8,13 @@ from uuid import UUID, uuid4, uuid5
 
 import pytest
 
-from hourbell.core.job import Definition, Job
-from hourbell.core.plan import Plan, plan
-from hourbell.core.policies import CatchUp, Rank
-from hourbell.core.run import NewRun, Run
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.job.target import lane_of
+from hourbell.core.run.plan import Plan, plan
+from hourbell.core.run.policies import CatchUp, Rank
+from hourbell.core.run.run import NewRun, Run
+from hourbell.core.run.settle import Outcome, Settlement, Succeeded, settle, settle_lost
 from hourbell.core.schedule import Occurrence
-from hourbell.core.settle import Outcome, Settlement, Succeeded, settle, settle_lost
-from hourbell.core.target import lane_of
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, Node, Saved, Settled, Want
 from hourbell.store.control import ControlStore

@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from hourbell.core.roles import Role
+from hourbell.core.access.roles import Role
 from hourbell.store.access import AccessStore, EndedSession, Token
 from hourbell.store.actor import Actor, Request
 from hourbell.store.control import ControlStore

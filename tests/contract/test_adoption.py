@@ -2,7 +2,7 @@
 
 import pytest
 
-from hourbell.core.plan import plan
+from hourbell.core.run.plan import plan
 from hourbell.store.base import EngineStore
 from tests.contract.steps import PASS
 from tests.database import Database

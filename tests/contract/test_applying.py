@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from hourbell.core.job import Definition
+from hourbell.core.job.definition import Definition
 from hourbell.sealing import Sealed
 from hourbell.store.actor import Actor
 from hourbell.store.bundles import Applied, Bundle, JobEntry, NewSecret, Rights

@@ -10,7 +10,7 @@ import apsw
 import asyncpg
 import pytest
 
-from hourbell.core.audit_chain import GRACE, LATE, AuditedChange, Link, SealKeys, extend_chain
+from hourbell.core.access.audit_chain import GRACE, LATE, AuditedChange, Link, SealKeys, extend_chain
 from hourbell.core.schedule import TZDATA_VERSION
 from hourbell.store.actor import Actor, Request
 from hourbell.store.audit_chain import PAGE_BYTES, AuditChainStore, Extended, Verdict, verify_chain

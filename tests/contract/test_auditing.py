@@ -8,8 +8,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from hourbell.core.plan import plan
-from hourbell.core.settle import Failed
+from hourbell.core.run.plan import plan
+from hourbell.core.run.settle import Failed
 from hourbell.sealing import Sealed
 from hourbell.store.actor import Actor, Request
 from hourbell.store.base import EngineStore

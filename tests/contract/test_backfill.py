@@ -5,8 +5,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority, Rank
-from hourbell.core.run import scheduled_run_id
+from hourbell.core.run.policies import CatchUp, Delivery, Overlap, Priority, Rank
+from hourbell.core.run.run import scheduled_run_id
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore

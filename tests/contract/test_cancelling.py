@@ -4,7 +4,7 @@ from uuid import uuid4
 
 import pytest
 
-from hourbell.core.settle import Cancelled, Failed
+from hourbell.core.run.settle import Cancelled, Failed
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore

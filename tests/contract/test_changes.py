@@ -6,9 +6,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from hourbell.core.job import Definition, Job
-from hourbell.core.plan import plan
-from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority, RetryPolicy
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.run.plan import plan
+from hourbell.core.run.policies import CatchUp, Delivery, Overlap, Priority, RetryPolicy
 from hourbell.core.schedule import ScheduleError
 from hourbell.sealing import Sealed
 from hourbell.store.actor import Actor

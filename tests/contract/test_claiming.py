@@ -5,9 +5,9 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.core.policies import Overlap, Rank
-from hourbell.core.run import Run
-from hourbell.core.states import RunState
+from hourbell.core.run.policies import Overlap, Rank
+from hourbell.core.run.run import Run
+from hourbell.core.run.states import RunState
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, LaneWork, Want
 from hourbell.store.control import ControlStore

@@ -8,14 +8,14 @@ from uuid import uuid4
 import apsw
 import pytest
 
-from hourbell.core.conflicts import JobConflict
+from hourbell.core.access.roles import Role
 from hourbell.core.doctor.facts import RunMark
 from hourbell.core.doctor.findings import Finding
-from hourbell.core.policies import CatchUp, Overlap
-from hourbell.core.refresh import refresh
-from hourbell.core.roles import Role
+from hourbell.core.job.conflicts import JobConflict
+from hourbell.core.run.policies import CatchUp, Overlap
+from hourbell.core.run.refresh import refresh
+from hourbell.core.run.settle import Failed
 from hourbell.core.schedule import TZDATA_VERSION
-from hourbell.core.settle import Failed
 from hourbell.store.access import Token
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, Node, Want

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import pytest
 
-from hourbell.core.plan import plan
+from hourbell.core.run.plan import plan
 from hourbell.store.postgres.engine import PostgresEngineStore
 from hourbell.store.postgres.planning import SQL
 from tests.contract.crowd import BATCH, JOBS

@@ -5,11 +5,11 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from hourbell.core.job import Definition, Job
-from hourbell.core.plan import Plan, Skip
-from hourbell.core.policies import Rank
-from hourbell.core.run import NewRun
-from hourbell.core.states import RunState, SkipReason
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.run.plan import Plan, Skip
+from hourbell.core.run.policies import Rank
+from hourbell.core.run.run import NewRun
+from hourbell.core.run.states import RunState, SkipReason
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore

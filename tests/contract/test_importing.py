@@ -7,9 +7,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from hourbell.core.job import Definition, Job
-from hourbell.core.policies import CatchUp
-from hourbell.core.target import lane_of
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.job.target import lane_of
+from hourbell.core.run.policies import CatchUp
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.bundles import Imported, ImportResult, JobEntry, Rights

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.core.settle import Failed
+from hourbell.core.run.settle import Failed
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore

@@ -10,7 +10,7 @@ from uuid import UUID
 import apsw
 import pytest
 
-from hourbell.core.states import RunState
+from hourbell.core.run.states import RunState
 from hourbell.store.list_pages import numbered
 from hourbell.store.list_reader import ListStore, Wanted
 from hourbell.store.lists import ChangeMark, JobQuery, JobSort, JobState, Place, RunList, RunQuery

@@ -9,8 +9,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from hourbell.core.job import Job
-from hourbell.core.settle import Failed
+from hourbell.core.job.definition import Job
+from hourbell.core.run.settle import Failed
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore

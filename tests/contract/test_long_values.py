@@ -5,8 +5,8 @@ from uuid import uuid4
 
 import pytest
 
-from hourbell.core.job import Definition, Job
-from hourbell.core.settle import Succeeded
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.run.settle import Succeeded
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore

@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.core.policies import Delivery
-from hourbell.core.settle import Failed
+from hourbell.core.run.policies import Delivery
+from hourbell.core.run.settle import Failed
 from hourbell.store.actor import Actor
 from hourbell.store.base import Backlog, EngineStore, Held, Tzdata
 from hourbell.store.control import ControlStore

@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from hourbell.core.notes import LogLine, Notes
-from hourbell.core.run import Run
-from hourbell.core.settle import Failed
-from hourbell.core.states import RunState
+from hourbell.core.run.notes import LogLine, Notes
+from hourbell.core.run.run import Run
+from hourbell.core.run.settle import Failed
+from hourbell.core.run.states import RunState
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
 from hourbell.store.list_reader import ListStore

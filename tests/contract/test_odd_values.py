@@ -6,7 +6,7 @@ import apsw
 import asyncpg
 import pytest
 
-from hourbell.core.plan import plan
+from hourbell.core.run.plan import plan
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore

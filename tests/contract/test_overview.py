@@ -4,8 +4,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from hourbell.core.settle import Failed
-from hourbell.core.states import RunState
+from hourbell.core.run.settle import Failed
+from hourbell.core.run.states import RunState
 from hourbell.store.actor import Actor, Request
 from hourbell.store.base import EngineStore
 from hourbell.store.bundles import JobEntry

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from hourbell.core.plan import plan
-from hourbell.core.policies import Overlap
+from hourbell.core.run.plan import plan
+from hourbell.core.run.policies import Overlap
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, Planned
 from hourbell.store.control import ControlStore

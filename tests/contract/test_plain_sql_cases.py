@@ -16,8 +16,8 @@ from uuid import UUID
 import pytest
 
 from hourbell.control.explain import Verdict, explain
-from hourbell.core.job import Job
-from hourbell.core.policies import CatchUp
+from hourbell.core.job.definition import Job
+from hourbell.core.run.policies import CatchUp
 from hourbell.store.actor import Actor
 from hourbell.store.control import ControlStore
 from tests.contract.steps import BY, MINUTE, SECOND, plan_all

@@ -7,9 +7,9 @@ from datetime import datetime
 import pytest
 
 from hourbell.control.explain import Verdict, explain
-from hourbell.core.job import Job
-from hourbell.core.plan import Plan, plan
-from hourbell.core.policies import Overlap
+from hourbell.core.job.definition import Job
+from hourbell.core.run.plan import Plan, plan
+from hourbell.core.run.policies import Overlap
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore

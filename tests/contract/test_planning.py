@@ -7,11 +7,11 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.core.job import Job
-from hourbell.core.plan import Plan, Skip, plan
-from hourbell.core.policies import CatchUp, Overlap
-from hourbell.core.run import scheduled_run_id
-from hourbell.core.states import SkipReason
+from hourbell.core.job.definition import Job
+from hourbell.core.run.plan import Plan, Skip, plan
+from hourbell.core.run.policies import CatchUp, Overlap
+from hourbell.core.run.run import scheduled_run_id
+from hourbell.core.run.states import SkipReason
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore

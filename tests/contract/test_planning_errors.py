@@ -6,10 +6,10 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.core.job import Definition, Job
-from hourbell.core.plan import Plan, Skip, plan
-from hourbell.core.states import SkipReason
-from hourbell.core.target import TargetError
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.job.target import TargetError
+from hourbell.core.run.plan import Plan, Skip, plan
+from hourbell.core.run.states import SkipReason
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
 from tests.contract.steps import BY, MINUTE, PASS, T0, add_job, plan_all

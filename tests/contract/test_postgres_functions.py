@@ -5,10 +5,10 @@ from decimal import Decimal
 
 import pytest
 
-from hourbell.core.plan import plan
-from hourbell.core.policies import Overlap, Priority
+from hourbell.core.run.plan import plan
+from hourbell.core.run.policies import Overlap, Priority
+from hourbell.core.run.settle import Cancelled, Failed, Succeeded
 from hourbell.core.schedule.zones import local_time_at
-from hourbell.core.settle import Cancelled, Failed, Succeeded
 from hourbell.store.actor import Actor
 from tests.contract.steps import HOUR, MINUTE, PASS, T0, a_waiting_job, add_job, claim, finish
 from tests.database import PostgresDatabase

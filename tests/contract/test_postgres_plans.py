@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.core.plan import plan
+from hourbell.core.run.plan import plan
 from hourbell.store.postgres.engine import PostgresEngineStore
 from hourbell.store.postgres.planning import SQL as ENGINE_SQL
 from hourbell.store.postgres.session import STATEMENTS as CONTROL

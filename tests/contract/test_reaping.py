@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from hourbell.core.policies import Delivery, Overlap
-from hourbell.core.settle import Failed, Lost, Unstarted, settle, settle_lost
-from hourbell.core.states import Reason, RunState
+from hourbell.core.run.policies import Delivery, Overlap
+from hourbell.core.run.settle import Failed, Lost, Unstarted, settle, settle_lost
+from hourbell.core.run.states import Reason, RunState
 from hourbell.store.base import EngineStore, Held, Saved, Settled
 from hourbell.store.control import ControlStore
 from tests.contract.steps import (

@@ -5,8 +5,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from hourbell.core.settle import Failed
-from hourbell.core.states import Kind, RunState
+from hourbell.core.run.settle import Failed
+from hourbell.core.run.states import Kind, RunState
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore

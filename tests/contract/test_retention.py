@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.core.plan import plan
-from hourbell.core.policies import CatchUp
-from hourbell.core.settle import Failed
+from hourbell.core.run.plan import plan
+from hourbell.core.run.policies import CatchUp
+from hourbell.core.run.settle import Failed
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore

@@ -8,10 +8,10 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from hourbell.core.job import Job
-from hourbell.core.policies import Overlap
-from hourbell.core.settle import Failed, Outcome, Succeeded
-from hourbell.core.states import ENDS, WAITING, RunState
+from hourbell.core.job.definition import Job
+from hourbell.core.run.policies import Overlap
+from hourbell.core.run.settle import Failed, Outcome, Succeeded
+from hourbell.core.run.states import ENDS, WAITING, RunState
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore

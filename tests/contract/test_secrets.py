@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from hourbell.core.job import Definition, Job
-from hourbell.core.secret_headers import OriginChange
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.job.secret_headers import OriginChange
 from hourbell.sealing import Sealed
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore

@@ -5,9 +5,9 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.core.policies import Delivery
-from hourbell.core.run import Run
-from hourbell.core.settle import Answer, Cancelled, Failed, Interrupted, Outcome, Succeeded, Unstarted, settle
+from hourbell.core.run.policies import Delivery
+from hourbell.core.run.run import Run
+from hourbell.core.run.settle import Answer, Cancelled, Failed, Interrupted, Outcome, Succeeded, Unstarted, settle
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, Held, Saved, Settled
 from hourbell.store.control import ControlStore

@@ -8,7 +8,7 @@ from uuid import UUID
 import apsw
 import pytest
 
-from hourbell.core.run import scheduled_run_id
+from hourbell.core.run.run import scheduled_run_id
 from hourbell.store.base import Want
 from hourbell.store.lists import Place, RunList, RunQuery
 from hourbell.store.sqlite.engine import SqliteEngineStore

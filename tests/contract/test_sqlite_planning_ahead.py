@@ -11,8 +11,8 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.core.job import Job
-from hourbell.core.plan import Plan, plan
+from hourbell.core.job.definition import Job
+from hourbell.core.run.plan import Plan, plan
 from hourbell.store.actor import Actor
 from hourbell.store.sqlite.engine import SqliteEngineStore
 from tests.contract.steps import BY, HOUR, MINUTE, PASS, T0, add_backlog, add_job

@@ -8,7 +8,7 @@ from uuid import UUID
 import apsw
 import pytest
 
-from hourbell.core.plan import plan
+from hourbell.core.run.plan import plan
 from hourbell.store.sqlite.engine import SqliteEngineStore
 from hourbell.store.sqlite.plan_words import SQL
 from hourbell.store.sqlite.planning import FIRST

@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from hourbell import clock
-from hourbell.core.run import Run
+from hourbell.core.run.run import Run
 from hourbell.store.base import Held
 from hourbell.store.errors import StoreUnavailable
 from hourbell.store.sqlite.transactions import LONGEST, SqliteTransactionStore, TooLong

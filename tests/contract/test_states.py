@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.core.states import ENDS, MOVES, RunState
+from hourbell.core.run.states import ENDS, MOVES, RunState
 from hourbell.store.base import EngineStore, Held
 from hourbell.store.control import ControlStore
 from tests.contract.steps import HOUR, T0, a_node, a_waiting_job, claim, lose

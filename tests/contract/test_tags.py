@@ -2,8 +2,8 @@
 
 import pytest
 
-from hourbell.core.plan import plan
-from hourbell.core.policies import RETRY_PRESETS
+from hourbell.core.run.plan import plan
+from hourbell.core.run.policies import RETRY_PRESETS
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore

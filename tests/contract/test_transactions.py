@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hourbell import clock
-from hourbell.core.run import Run
+from hourbell.core.run.run import Run
 from hourbell.store.base import EngineStore, Held, Saved, TransactionStore
 from hourbell.store.control import ControlStore
 from hourbell.store.errors import StoreUnavailable

@@ -5,9 +5,9 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.core.job import Job
-from hourbell.core.plan import Plan, Skip, plan
-from hourbell.core.states import SkipReason
+from hourbell.core.job.definition import Job
+from hourbell.core.run.plan import Plan, Skip, plan
+from hourbell.core.run.states import SkipReason
 from hourbell.store.base import EngineStore, Tzdata
 from hourbell.store.control import ControlStore
 from tests.contract.steps import BY, HOUR, MINUTE, PASS, T0, add_job

@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import pytest
 
-from hourbell.core.plan import plan
-from hourbell.core.settle import settle_lost
+from hourbell.core.run.plan import plan
+from hourbell.core.run.settle import settle_lost
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, Wake
 from hourbell.store.control import ControlStore

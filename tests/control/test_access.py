@@ -8,8 +8,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from hourbell.control.access import Access, TooManyUnknown, refuse_to_listen
-from hourbell.core.roles import Role
-from hourbell.core.token_text import token_text
+from hourbell.core.access.roles import Role
+from hourbell.core.access.token_text import token_text
 from hourbell.settings import Address
 from hourbell.store.access import AccessStore, Token
 from hourbell.store.actor import Request

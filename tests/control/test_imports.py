@@ -11,7 +11,7 @@ import pytest
 from hourbell.control.imports import AT_ONCE, Imports, Owner
 from hourbell.control.rules import Rules
 from hourbell.control.user import User
-from hourbell.core.roles import Role
+from hourbell.core.access.roles import Role
 from tests.sqlite_database import SqliteDatabase
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from hourbell.control.programs import GONE_NOTE, Gone, Programs
-from hourbell.core.job import Definition
+from hourbell.core.job.definition import Definition
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, Node
 from hourbell.store.control import ControlStore

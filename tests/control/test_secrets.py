@@ -8,10 +8,10 @@ from uuid import uuid4
 import pytest
 
 from hourbell.control.secrets import Secrets, WrongKeys, check_keys
-from hourbell.core.job import Definition
-from hourbell.core.secret_headers import OriginChange
-from hourbell.core.settle import Failed, Outcome, Succeeded
-from hourbell.core.signing import secret_bytes
+from hourbell.core.access.signing import secret_bytes
+from hourbell.core.job.definition import Definition
+from hourbell.core.job.secret_headers import OriginChange
+from hourbell.core.run.settle import Failed, Outcome, Succeeded
 from hourbell.sealing import KeyRing, Plain
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore

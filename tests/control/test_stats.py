@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hourbell.control.stats import Summary, summarize
-from hourbell.core.states import ENDS, RunState
+from hourbell.core.run.states import ENDS, RunState
 from hourbell.store.lists import EndedRun
 from tests.core.schedule.strategies import examples
 from tests.core.values import HOUR, SECOND, T0

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import UUID
 
-from hourbell.core.change import Change
-from hourbell.core.job import Definition, Job
-from hourbell.core.plan import Plan, Skip, plan
-from hourbell.core.run import NewRun
+from hourbell.core.job.change import Change
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.run.plan import Plan, Skip, plan
+from hourbell.core.run.run import NewRun
 from tests.core.values import MICROSECOND
 
 Accounted = tuple[datetime, str]  # an instant, and what it became

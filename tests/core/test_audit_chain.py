@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hourbell.core.audit_chain import (
+from hourbell.core.access.audit_chain import (
     GENESIS,
     GRACE,
     LATE,

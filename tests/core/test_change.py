@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.change import Change, StillCatchingUp, created, edited, paused, resumed, retired
-from hourbell.core.job import Definition, Job
-from hourbell.core.plan import plan
-from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority
+from hourbell.core.job.change import Change, StillCatchingUp, created, edited, paused, resumed, retired
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.run.plan import plan
+from hourbell.core.run.policies import CatchUp, Delivery, Overlap, Priority
 from hourbell.core.schedule import ScheduleError
 from tests.core.ledger import Ledger
 from tests.core.schedule.strategies import examples

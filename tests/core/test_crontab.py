@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.crontab import Blank, Comment, Crontab, Entry, Problem, Variable, parse_crontab
-from hourbell.core.crontab_jobs import crontab_to_jobs, slug_of
-from hourbell.core.job_body import job_to_body, parse_job
-from hourbell.core.jobs_file import read_jobs_file
-from hourbell.core.jobs_file_export import export_jobs
+from hourbell.core.formats.crontab import Blank, Comment, Crontab, Entry, Problem, Variable, parse_crontab
+from hourbell.core.formats.crontab_jobs import crontab_to_jobs, slug_of
+from hourbell.core.formats.jobs_file import read_jobs_file
+from hourbell.core.formats.jobs_file_export import export_jobs
+from hourbell.core.job.body import job_to_body, parse_job
 from tests.core.schedule.strategies import examples
 
 FILES = sorted((Path(__file__).parents[1] / "crontabs").glob("*.cron"))

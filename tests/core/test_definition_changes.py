@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from hypothesis import given
 
-from hourbell.core.definition_changes import FieldChange, field_changes
-from hourbell.core.job import Definition
-from hourbell.core.same import same_json
+from hourbell.core.job.definition import Definition
+from hourbell.core.job.differences import FieldChange, field_changes
+from hourbell.core.job.same import same_json
 from tests.core.schedule.strategies import examples
 from tests.core.test_jobs_file import odd_definitions
 from tests.core.values import a_definition

@@ -24,7 +24,7 @@ from hourbell.core.doctor.surroundings import (
     knows_zones,
     objects_of,
 )
-from hourbell.core.run import scheduled_run_id
+from hourbell.core.run.run import scheduled_run_id
 from tests.core.values import DAY, HOUR, JOB, MINUTE, SECOND, T0, a_job
 
 SQL = Dialect.POSTGRESQL

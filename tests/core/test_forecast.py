@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.forecast import forecast
-from hourbell.core.job import Definition
+from hourbell.core.job.definition import Definition
+from hourbell.core.run.forecast import forecast
 from tests.core.schedule.strategies import TELLING_ZONES, examples
 from tests.core.values import BROKEN, DAY, HOUR, HOURLY, MICROSECOND, MINUTE, MINUTELY, T0, a_definition
 

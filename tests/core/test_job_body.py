@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.field_errors import BodyError, FieldError
-from hourbell.core.job import Definition
-from hourbell.core.job_body import FIELDS, READ_ONLY, job_to_body, merge_patch, parse_job
-from hourbell.core.policies import RETRY_PRESETS, CatchUp, Delivery, Overlap, Priority, RetryPolicy
-from hourbell.core.signing import new_secret
-from hourbell.core.target import lane_of
-from hourbell.core.values import read_duration, show_duration
+from hourbell.core.access.signing import new_secret
+from hourbell.core.job.body import FIELDS, READ_ONLY, job_to_body, merge_patch, parse_job
+from hourbell.core.job.definition import Definition
+from hourbell.core.job.target import lane_of
+from hourbell.core.run.policies import RETRY_PRESETS, CatchUp, Delivery, Overlap, Priority, RetryPolicy
+from hourbell.core.values.field_errors import BodyError, FieldError
+from hourbell.core.values.readers import read_duration, show_duration
 from tests.core.schedule.strategies import examples
 from tests.core.values import DAY, HOUR, MINUTE, SECOND
 

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.job import Definition
-from hourbell.core.job_body import FIELDS, READ_ONLY
-from hourbell.core.jobs_file import FORMATS, FileJob, Format, JobsFile, JobsFileError, read_jobs_file
-from hourbell.core.jobs_file_export import export_jobs
-from hourbell.core.jobs_file_format import format_of_name, format_of_text
-from hourbell.core.jobs_file_schema import jobs_file_schema
-from hourbell.core.jobs_file_text import read_text
-from hourbell.core.signing import new_secret
-from hourbell.core.target import lane_of
+from hourbell.core.access.signing import new_secret
+from hourbell.core.formats.jobs_file import FORMATS, FileJob, Format, JobsFile, JobsFileError, read_jobs_file
+from hourbell.core.formats.jobs_file_export import export_jobs
+from hourbell.core.formats.jobs_file_format import format_of_name, format_of_text
+from hourbell.core.formats.jobs_file_schema import jobs_file_schema
+from hourbell.core.formats.jobs_file_text import read_text
+from hourbell.core.job.body import FIELDS, READ_ONLY
+from hourbell.core.job.definition import Definition
+from hourbell.core.job.target import lane_of
 from tests.core.schedule.strategies import examples
 from tests.core.test_job_body import definitions as job_definitions
 from tests.core.test_job_body import texts, values

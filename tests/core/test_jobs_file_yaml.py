@@ -2,7 +2,7 @@
 
 import pytest
 
-from hourbell.core.jobs_file import FileJob, JobsFile, JobsFileError, read_jobs_file
+from hourbell.core.formats.jobs_file import FileJob, JobsFile, JobsFileError, read_jobs_file
 
 JOB = """
 defaults:

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.core.notes import LONGEST_TEXT, MOST_BYTES, MOST_LINES, Notebook
+from hourbell.core.run.notes import LONGEST_TEXT, MOST_BYTES, MOST_LINES, Notebook
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 RUN = UUID(int=1)

@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hourbell.core.job import Job
-from hourbell.core.plan import MOST_PER_PASS, MOST_WAITING, Plan, first_instant, plan, skip_range
-from hourbell.core.policies import CatchUp, Overlap, Priority, Rank
-from hourbell.core.run import jitter_of, scheduled_run_id
-from hourbell.core.states import SkipReason
+from hourbell.core.job.definition import Job
+from hourbell.core.run.plan import MOST_PER_PASS, MOST_WAITING, Plan, first_instant, plan, skip_range
+from hourbell.core.run.policies import CatchUp, Overlap, Priority, Rank
+from hourbell.core.run.run import jitter_of, scheduled_run_id
+from hourbell.core.run.states import SkipReason
 from tests.core.values import (
     BROKEN,
     DAY,

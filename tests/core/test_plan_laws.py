@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.job import Job
-from hourbell.core.plan import MOST_PER_PASS, MOST_WAITING, plan
-from hourbell.core.policies import CatchUp, Overlap
-from hourbell.core.run import scheduled_run_id
+from hourbell.core.job.definition import Job
+from hourbell.core.run.plan import MOST_PER_PASS, MOST_WAITING, plan
+from hourbell.core.run.policies import CatchUp, Overlap
+from hourbell.core.run.run import scheduled_run_id
 from tests.core.ledger import Ledger
 from tests.core.schedule.strategies import examples
 from tests.core.values import HOUR, MICROSECOND, MINUTE, SECOND, T0, a_job, place

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.job import default_catch_up
-from hourbell.core.policies import RETRY_PRESETS, CatchUp, Priority, Rank, RetryPolicy, rank_of
+from hourbell.core.job.definition import default_catch_up
+from hourbell.core.run.policies import RETRY_PRESETS, CatchUp, Priority, Rank, RetryPolicy, rank_of
 from hourbell.core.schedule import Schedule
 from tests.core.schedule.strategies import examples
 

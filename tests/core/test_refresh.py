@@ -7,9 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.core.job import Definition, Job
-from hourbell.core.refresh import refresh
-from hourbell.core.states import SkipReason
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.run.refresh import refresh
+from hourbell.core.run.states import SkipReason
 
 NINE = datetime(2026, 6, 1, 9, tzinfo=UTC)
 DAY = timedelta(days=1)

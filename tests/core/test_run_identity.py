@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.run import is_scheduled_run_id, jitter_of, manual_run_id, scheduled_run_id
+from hourbell.core.run.run import is_scheduled_run_id, jitter_of, manual_run_id, scheduled_run_id
 from tests.core.schedule.strategies import examples
 
 JOB = UUID("6f7c1f4e-2f0a-4d8e-9d6f-3f6a7b8c9d0e")

@@ -5,8 +5,8 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.core.run import Run, takeable_since, trigger_of, was_planned_late
-from hourbell.core.states import Kind, RunState
+from hourbell.core.run.run import Run, takeable_since, trigger_of, was_planned_late
+from hourbell.core.run.states import Kind, RunState
 from tests.core.values import DAY, HOUR, JOB, MICROSECOND, MINUTE, T0, a_definition
 
 LATE_AFTER = 5 * MINUTE

@@ -6,12 +6,12 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.core.job import Job
-from hourbell.core.plan import plan
-from hourbell.core.policies import RETRY_PRESETS, CatchUp, RetryPolicy
-from hourbell.core.run import NewRun, Run
-from hourbell.core.settle import Failed, Succeeded, settle, settle_lost
-from hourbell.core.states import MOVES, Kind, Reason, RunState
+from hourbell.core.job.definition import Job
+from hourbell.core.run.plan import plan
+from hourbell.core.run.policies import RETRY_PRESETS, CatchUp, RetryPolicy
+from hourbell.core.run.run import NewRun, Run
+from hourbell.core.run.settle import Failed, Succeeded, settle, settle_lost
+from hourbell.core.run.states import MOVES, Kind, Reason, RunState
 from tests.core.values import BROKEN, DAY, HOUR, MINUTE, SECOND, T0, a_job, fired, skipped
 
 DEFAULT, FIXED = RETRY_PRESETS["default"], RETRY_PRESETS["fixed"]

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hourbell.core.job import Definition
-from hourbell.core.secret_headers import WrongOrigin, header_name, headers_for, headers_left_behind, show_origin
+from hourbell.core.job.definition import Definition
+from hourbell.core.job.secret_headers import WrongOrigin, header_name, headers_for, headers_left_behind, show_origin
 
 GOOD, NEW = "https://good.example:443", "https://new.example:443"
 LATER = datetime(2026, 3, 3, tzinfo=UTC)

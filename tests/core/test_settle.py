@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.policies import RETRY_PRESETS, RetryPolicy
-from hourbell.core.run import Run
-from hourbell.core.settle import (
+from hourbell.core.run.policies import RETRY_PRESETS, RetryPolicy
+from hourbell.core.run.run import Run
+from hourbell.core.run.settle import (
     POISON_AFTER,
     Cancelled,
     Failed,
@@ -24,7 +24,7 @@ from hourbell.core.settle import (
     settle_lost,
     suspect_after,
 )
-from hourbell.core.states import ENDS, MOVES, WAITING, Kind, Reason, RunState
+from hourbell.core.run.states import ENDS, MOVES, WAITING, Kind, Reason, RunState
 from tests.core.schedule.strategies import examples
 from tests.core.values import DAY, HOUR, JOB, MINUTE, SECOND, T0
 

@@ -8,7 +8,7 @@ import standardwebhooks
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.signing import new_secret, secret_bytes, signature
+from hourbell.core.access.signing import new_secret, secret_bytes, signature
 
 OLD, NEW = new_secret(b"o" * 32), new_secret(b"n" * 32)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hourbell.core.states import ENDS, MOVES, UNFINISHED, WAITING, Reason, RunState, SkipReason
+from hourbell.core.run.states import ENDS, MOVES, UNFINISHED, WAITING, Reason, RunState, SkipReason
 
 PENDING, RUNNING, RETRYING = RunState.PENDING, RunState.RUNNING, RunState.RETRYING
 SUCCEEDED, FAILED, CANCELLED = RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.strict_json import MAX_VALUES, NotJson, fault_of, parse_json
+from hourbell.core.values.strict_json import MAX_VALUES, NotJson, fault_of, parse_json
 from tests.core.schedule.strategies import examples
 
 MEBIBYTE = 1_048_576

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hourbell.core.target import HttpCall, SqlCall, TargetError, TaskCall, lane_of, parse_target
+from hourbell.core.job.target import HttpCall, SqlCall, TargetError, TaskCall, lane_of, parse_target
 
 HTTP = {"type": "http", "url": "https://example.com/hook"}
 SQL = {"type": "sql", "function": "public.f"}

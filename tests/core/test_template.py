@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.template import MAX_FILLED_CHARS, TemplateError, faults_of, fill_json, fill_text
+from hourbell.core.job.template import MAX_FILLED_CHARS, TemplateError, faults_of, fill_json, fill_text
 
 VALUES = {"payload": {"name": 'A "b"', "n": 3, "list": [1, {"x": None}], "ok": True}, "run": {"id": "r"}, "job": {}}
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from hourbell.core.token_text import digest_of, is_token_text, token_text
+from hourbell.core.access.token_text import digest_of, is_token_text, token_text
 
 TOKEN = token_text(bytes(range(32)))
 

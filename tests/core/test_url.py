@@ -7,7 +7,7 @@ import yarl
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from hourbell.core.url import Url, parse_url
+from hourbell.core.values.url import Url, parse_url
 from tests.core.schedule.strategies import examples
 
 HOSTS = st.one_of(

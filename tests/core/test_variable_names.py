@@ -2,7 +2,7 @@
 
 import pytest
 
-from hourbell.core.variable_names import edit_distance, unknown_variables
+from hourbell.core.access.variable_names import edit_distance, unknown_variables
 from hourbell.settings import known_variables
 
 KNOWN = known_variables()

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from hourbell.core.change import Change
-from hourbell.core.job import Definition, Job
-from hourbell.core.plan import Plan
+from hourbell.core.job.change import Change
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.run.plan import Plan
 
 MICROSECOND, SECOND, MINUTE, HOUR, DAY = (
     timedelta(**{unit: 1}) for unit in ("microseconds", "seconds", "minutes", "hours", "days")

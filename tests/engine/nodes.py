@@ -19,10 +19,10 @@ from random import Random
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
-from hourbell.core.job import Definition, Job
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.job.target import lane_of
+from hourbell.core.run.settle import Failed, Outcome, Succeeded, Unstarted
 from hourbell.core.schedule import Schedule
-from hourbell.core.settle import Failed, Outcome, Succeeded, Unstarted
-from hourbell.core.target import lane_of
 from hourbell.engine.engine import Engine, EngineSettings
 from hourbell.metrics import Metrics
 from hourbell.store.actor import Actor

@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 from uuid import UUID
 
-from hourbell.core.job import Definition
-from hourbell.core.run import Run
-from hourbell.core.settle import Outcome, Succeeded, Unstarted
-from hourbell.core.states import Kind, RunState
+from hourbell.core.job.definition import Definition
+from hourbell.core.run.run import Run
+from hourbell.core.run.settle import Outcome, Succeeded, Unstarted
+from hourbell.core.run.states import Kind, RunState
 from hourbell.engine.attempts import Attempting, Attempts
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.leases import Leases

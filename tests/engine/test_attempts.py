@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from hourbell.core.policies import RETRY_PRESETS, Delivery, RetryPolicy
-from hourbell.core.settle import Cancelled, Failed, Outcome, Succeeded
+from hourbell.core.run.policies import RETRY_PRESETS, Delivery, RetryPolicy
+from hourbell.core.run.settle import Cancelled, Failed, Outcome, Succeeded
 from hourbell.targets.base import Call
 from hourbell.targets.task import Task, TaskTarget
 from hourbell.targets.task_run import Run

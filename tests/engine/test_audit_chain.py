@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hourbell.core.audit_chain import SealKeys
+from hourbell.core.access.audit_chain import SealKeys
 from hourbell.engine.audit_chain import INTERVAL_SECONDS, AuditChainer
 from hourbell.engine.loop import NotAsked
 from hourbell.engine.time import DatabaseClock

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from hourbell.core.policies import CatchUp
+from hourbell.core.run.policies import CatchUp
 from tests.engine.nodes import (
     DAY,
     HOUR,

@@ -8,8 +8,8 @@ from datetime import datetime
 
 import pytest
 
-from hourbell.core.policies import CatchUp
-from hourbell.core.settle import Outcome, Succeeded
+from hourbell.core.run.policies import CatchUp
+from hourbell.core.run.settle import Outcome, Succeeded
 from hourbell.store.base import Planned
 from tests.engine.nodes import DAY, MINUTE, SECOND, Cluster, virtually
 

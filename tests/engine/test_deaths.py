@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from hourbell.core.policies import Delivery
-from hourbell.core.settle import Outcome, Succeeded
+from hourbell.core.run.policies import Delivery
+from hourbell.core.run.settle import Outcome, Succeeded
 from hourbell.store.errors import StoreUnavailable
 from tests.engine.nodes import (
     HOUR,

@@ -22,9 +22,9 @@ from hourbell.control.jobs import EditOptions, Jobs
 from hourbell.control.rules import Rules
 from hourbell.control.secrets import Secrets
 from hourbell.control.user import User
-from hourbell.core.job import Job
-from hourbell.core.policies import CatchUp
-from hourbell.core.roles import Role
+from hourbell.core.access.roles import Role
+from hourbell.core.job.definition import Job
+from hourbell.core.run.policies import CatchUp
 from hourbell.core.schedule import Schedule
 from hourbell.store.errors import Conflict
 from hourbell.store.lists import JobView

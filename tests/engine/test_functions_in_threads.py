@@ -9,10 +9,10 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.core.job import Definition
-from hourbell.core.run import Run
-from hourbell.core.settle import Failed, Outcome, Succeeded, Unstarted
-from hourbell.core.states import Kind, RunState
+from hourbell.core.job.definition import Definition
+from hourbell.core.run.run import Run
+from hourbell.core.run.settle import Failed, Outcome, Succeeded, Unstarted
+from hourbell.core.run.states import Kind, RunState
 from hourbell.targets.base import Call
 from hourbell.targets.task import Task, TaskTarget
 from hourbell.targets.task_run import Run as TaskRun

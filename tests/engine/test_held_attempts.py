@@ -9,11 +9,11 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.core.job import Definition
-from hourbell.core.policies import Overlap
-from hourbell.core.run import Run
-from hourbell.core.settle import Cancelled, Failed, Interrupted, Outcome, Succeeded, Unstarted
-from hourbell.core.states import Reason, RunState
+from hourbell.core.job.definition import Definition
+from hourbell.core.run.policies import Overlap
+from hourbell.core.run.run import Run
+from hourbell.core.run.settle import Cancelled, Failed, Interrupted, Outcome, Succeeded, Unstarted
+from hourbell.core.run.states import Reason, RunState
 from hourbell.engine.attempts import Attempting
 from hourbell.store.base import Held, Settled
 from hourbell.store.errors import StoreUnavailable

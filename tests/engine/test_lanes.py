@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from hourbell.core.policies import CatchUp, Priority
-from hourbell.core.settle import Outcome, Succeeded
+from hourbell.core.run.policies import CatchUp, Priority
+from hourbell.core.run.settle import Outcome, Succeeded
 from hourbell.engine.shares import last_slots
 from hourbell.store.errors import StoreUnavailable
 from hourbell.targets.base import Call

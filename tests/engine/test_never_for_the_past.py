@@ -5,7 +5,7 @@ from datetime import datetime
 
 import pytest
 
-from hourbell.core.policies import CatchUp
+from hourbell.core.run.policies import CatchUp
 from hourbell.core.schedule import Schedule
 from tests.engine.nodes import HOUR, INSERT, MINUTE, SECOND, Cluster, Node, virtually
 from tests.engine.virtual import START

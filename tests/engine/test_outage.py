@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from hourbell.core.policies import CatchUp, Delivery
-from hourbell.core.settle import Outcome, Succeeded
+from hourbell.core.run.policies import CatchUp, Delivery
+from hourbell.core.run.settle import Outcome, Succeeded
 from hourbell.store.errors import StoreUnavailable
 from hourbell.targets.base import Call
 from hourbell.targets.task import Task, TaskTarget

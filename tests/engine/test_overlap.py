@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from hourbell.core.policies import CatchUp, Overlap
+from hourbell.core.run.policies import CatchUp, Overlap
 from tests.engine.nodes import MINUTE, SECOND, Called, Cluster, Fails, hang, takes, virtually
 from tests.engine.virtual import START
 

@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.core.job import Job
-from hourbell.core.plan import Plan
+from hourbell.core.job.definition import Job
+from hourbell.core.run.plan import Plan
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.loop import NotAsked
 from hourbell.engine.planner import MOST_JOBS, Planner

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from hourbell.api.health import PoolUse
-from hourbell.core.policies import RetryPolicy
+from hourbell.core.run.policies import RetryPolicy
 from hourbell.service import _readiness
 from hourbell.targets.base import Call
 from hourbell.wiring import Stores

@@ -8,10 +8,10 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.core.job import Definition
-from hourbell.core.run import Run
-from hourbell.core.settle import Settlement, settle_lost
-from hourbell.core.states import Kind, RunState
+from hourbell.core.job.definition import Definition
+from hourbell.core.run.run import Run
+from hourbell.core.run.settle import Settlement, settle_lost
+from hourbell.core.run.states import Kind, RunState
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.reaper import Reaper
 from hourbell.engine.time import DatabaseClock

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hourbell.core.policies import RETRY_PRESETS, CatchUp
+from hourbell.core.run.policies import RETRY_PRESETS, CatchUp
 from tests.engine.nodes import (
     DAY,
     HOUR,

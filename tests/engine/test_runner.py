@@ -5,8 +5,8 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.core.job import Definition
-from hourbell.core.settle import Failed
+from hourbell.core.job.definition import Definition
+from hourbell.core.run.settle import Failed
 from hourbell.engine.loop import NotAsked
 from hourbell.store.base import Want
 from hourbell.store.errors import StoreUnavailable

@@ -9,9 +9,9 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.core.run import Run
-from hourbell.core.settle import Answer, Cancelled, Failed, Outcome, Settlement, Succeeded
-from hourbell.core.states import Kind, RunState
+from hourbell.core.run.run import Run
+from hourbell.core.run.settle import Answer, Cancelled, Failed, Outcome, Settlement, Succeeded
+from hourbell.core.run.states import Kind, RunState
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.settler import BATCH, Settler
 from hourbell.metrics import Metrics

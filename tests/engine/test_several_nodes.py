@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.core.policies import CatchUp, Delivery, RetryPolicy
-from hourbell.core.settle import Outcome, Succeeded
+from hourbell.core.run.policies import CatchUp, Delivery, RetryPolicy
+from hourbell.core.run.settle import Outcome, Succeeded
 from hourbell.targets.base import Call
 from tests.engine.nodes import (
     DAY,

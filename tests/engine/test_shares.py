@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.settle import Outcome, Succeeded
+from hourbell.core.run.settle import Outcome, Succeeded
 from hourbell.engine.shares import (
     FEW_SLOTS,
     PROVEN_SECONDS,

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from hourbell.core.policies import CatchUp, Delivery
-from hourbell.core.settle import Outcome
+from hourbell.core.run.policies import CatchUp, Delivery
+from hourbell.core.run.settle import Outcome
 from hourbell.targets.base import Call
 from tests.engine.nodes import HOUR, LEASE, MINUTE, SECOND, Cluster, Node, hang, takes, virtually
 from tests.engine.virtual import START

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.core.policies import Delivery, RetryPolicy
+from hourbell.core.run.policies import Delivery, RetryPolicy
 from hourbell.store.actor import Actor
 from hourbell.targets.http.target import HttpTarget
 from hourbell.targets.http.transport import Request, Response, TransportError

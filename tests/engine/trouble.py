@@ -7,9 +7,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from random import Random
 
-from hourbell.core.job import Job
-from hourbell.core.policies import CatchUp, Delivery, Overlap, RetryPolicy
-from hourbell.core.settle import Failed, Outcome, Succeeded
+from hourbell.core.job.definition import Job
+from hourbell.core.run.policies import CatchUp, Delivery, Overlap, RetryPolicy
+from hourbell.core.run.settle import Failed, Outcome, Succeeded
 from tests.engine.nodes import ENDED, LEASE, SECOND, Cluster, Node
 
 ACTS = 30

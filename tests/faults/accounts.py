@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from hourbell.core.run import scheduled_run_id
+from hourbell.core.run.run import scheduled_run_id
+from hourbell.core.run.states import ENDS
 from hourbell.core.schedule import Schedule
-from hourbell.core.states import ENDS
 
 Row = Mapping[str, Any]
 

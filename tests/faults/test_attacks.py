@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from hourbell.core.token_text import token_text
+from hourbell.core.access.token_text import token_text
 from tests.faults.process import Server
 
 pytestmark = pytest.mark.full

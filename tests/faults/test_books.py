@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from hourbell.core.run import scheduled_run_id
+from hourbell.core.run.run import scheduled_run_id
 from tests.faults.books import SETTLING, Books, check_books, percentile
 from tests.faults.fleet import Cut, Life
 from tests.faults.history import History, Step

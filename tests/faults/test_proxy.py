@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from hourbell.clock import elapsed
-from hourbell.core.plan import plan
+from hourbell.core.run.plan import plan
 from hourbell.store.base import EngineStore, Saved
 from hourbell.store.errors import StoreUnavailable
 from hourbell.store.postgres.connections import Connections

@@ -7,9 +7,9 @@ import pytest
 
 from hourbell.answers.jobs import Job
 from hourbell.api.shapes import JobAnswer
-from hourbell.cli.definition import definition_options
-from hourbell.core.job import Definition
-from hourbell.core.job_fields import BODY_FIELDS, FIELDS, JOB_FIELDS, JobField, _checked
+from hourbell.cli.job.definition import definition_options
+from hourbell.core.job.definition import Definition
+from hourbell.core.job.fields import BODY_FIELDS, FIELDS, JOB_FIELDS, JobField, _checked
 from hourbell.library.declaring import JobOptions
 
 DOCS = Path(__file__).parents[2] / "docs"

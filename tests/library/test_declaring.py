@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hourbell import Scheduler
-from hourbell.core.policies import CatchUp, Overlap
+from hourbell.core.run.policies import CatchUp, Overlap
 
 
 async def greet(run: object, name: str = "you") -> str:

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 
 from hourbell.control.programs import Gone
-from hourbell.core.policies import RETRY_PRESETS, CatchUp, Delivery, Overlap, Priority
+from hourbell.core.run.policies import RETRY_PRESETS, CatchUp, Delivery, Overlap, Priority
 from hourbell.library import declaring
 from hourbell.library.scheduler import Scheduler
 

@@ -129,7 +129,7 @@ MUTANTS = (
             ),
             Change(f"{_STORE}/sqlite/engine.sql", "coalesce(max(j.cursor_at, ?2), j.cursor_at, ?2)", "?2"),
             Change(
-                "src/hourbell/core/plan.py",
+                "src/hourbell/core/run/plan.py",
                 "return _moved(job, schedule, job.cursor_at)\n    room",
                 "return _moved(job, schedule, now)\n    room",
             ),
@@ -241,7 +241,7 @@ MUTANTS = (
         "the id follows from job and instant",
         (
             Change(
-                "src/hourbell/core/run.py",
+                "src/hourbell/core/run/run.py",
                 "return timed_id(milliseconds, sha1(job_id.bytes + digits, usedforsecurity=False).digest(), version=8)",
                 "from uuid import uuid4\n    return uuid4()",
             ),

@@ -1,8 +1,8 @@
 """Mutate one place of the code at a time, and list the mutants that the tests of the file do not notice.
 
-python -m tests.mutants.sweep --only core/settle.py          # the mutants of the files whose path contains this
+python -m tests.mutants.sweep --only core/run/settle.py          # the mutants of the files whose path contains this
 python -m tests.mutants.sweep --only engine/ --list          # show them, run nothing
-python -m tests.mutants.sweep --only core/plan.py --at 'return old'  # those in lines that contain this
+python -m tests.mutants.sweep --only core/run/plan.py --at 'return old'  # those in lines that contain this
 
 A mutant that survives for a good reason is in `survivors.toml`, by file, line and change, with the reason. Exit code 1
 if another one survives, or if the list names one that is caught or that is not there any more.
@@ -59,13 +59,13 @@ _VERBS = (
     f"{_CONTRACT}/test_planning.py",
 )
 TESTS: dict[str, tuple[str, ...]] = {
-    "core/plan.py": ("tests/core/test_plan.py", "tests/core/test_plan_laws.py", "tests/core/test_scenarios.py"),
-    "core/settle.py": ("tests/core/test_settle.py", "tests/core/test_scenarios.py"),
-    "core/states.py": ("tests/core/test_states.py",),
-    "core/policies.py": ("tests/core/test_policies.py", "tests/core/test_settle.py", "tests/core/test_plan.py"),
-    "core/change.py": ("tests/core/test_change.py",),
-    "core/refresh.py": ("tests/core/test_refresh.py",),
-    "core/run.py": ("tests/core/test_run_identity.py", "tests/core/test_run_times.py", "tests/core/test_plan.py"),
+    "core/run/plan.py": ("tests/core/test_plan.py", "tests/core/test_plan_laws.py", "tests/core/test_scenarios.py"),
+    "core/run/settle.py": ("tests/core/test_settle.py", "tests/core/test_scenarios.py"),
+    "core/run/states.py": ("tests/core/test_states.py",),
+    "core/run/policies.py": ("tests/core/test_policies.py", "tests/core/test_settle.py", "tests/core/test_plan.py"),
+    "core/job/change.py": ("tests/core/test_change.py",),
+    "core/run/refresh.py": ("tests/core/test_refresh.py",),
+    "core/run/run.py": ("tests/core/test_run_identity.py", "tests/core/test_run_times.py", "tests/core/test_plan.py"),
     "engine/attempts.py": (
         "tests/engine/test_held_attempts.py",
         "tests/engine/test_attempts.py",

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hourbell.core.signing import secret_bytes, signature
+from hourbell.core.access.signing import secret_bytes, signature
 from hourbell.receiver import InvalidWebhook, Reason, Verifier
 from tests.receiver.signed import BODY, ID, OTHER_SECRET, SECRET, T0, just_now, oracle_accepts, signed
 

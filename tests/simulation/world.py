@@ -12,11 +12,11 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from hourbell.core.audit_chain import SealKeys
-from hourbell.core.job import Definition
-from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority, RetryPolicy
-from hourbell.core.settle import Failed, Outcome, Succeeded
-from hourbell.core.target import lane_of
+from hourbell.core.access.audit_chain import SealKeys
+from hourbell.core.job.definition import Definition
+from hourbell.core.job.target import lane_of
+from hourbell.core.run.policies import CatchUp, Delivery, Overlap, Priority, RetryPolicy
+from hourbell.core.run.settle import Failed, Outcome, Succeeded
 from hourbell.engine.engine import EngineSettings
 from hourbell.store.actor import Actor
 from hourbell.store.audit_chain import verify_chain

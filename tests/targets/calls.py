@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 
-from hourbell.core.job import Definition
-from hourbell.core.notes import Notes
-from hourbell.core.run import Run
+from hourbell.core.job.definition import Definition
+from hourbell.core.run.notes import Notes
+from hourbell.core.run.run import Run
 from hourbell.sealing import Sealed
 from hourbell.targets.base import Call, Transaction
 

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from hourbell.core.job import Definition
-from hourbell.core.settle import Succeeded
+from hourbell.core.job.definition import Definition
+from hourbell.core.run.settle import Succeeded
 from hourbell.settings import load_settings
 from hourbell.targets.base import Target, Transaction
 from hourbell.targets.pool import Pool

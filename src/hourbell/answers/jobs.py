@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from hourbell.answers.base import Answer, Doc
-from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority
-from hourbell.core.states import RunState, SkipReason
+from hourbell.core.run.policies import CatchUp, Delivery, Overlap, Priority
+from hourbell.core.run.states import RunState, SkipReason
 
 _ACTION = Doc(type=Literal["create", "change", "none"])
 _GENERATED = Doc("A secret that was made for this job. It is shown only here.")

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from hourbell.answers.base import Answer, Doc
 from hourbell.answers.jobs import OmittedValues
-from hourbell.core.states import ENDS, Kind, Reason, RunState
+from hourbell.core.run.states import ENDS, Kind, Reason, RunState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

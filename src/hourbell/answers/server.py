@@ -8,8 +8,8 @@ from uuid import UUID
 
 from hourbell.answers.base import Answer, Doc
 from hourbell.answers.jobs import LineError, OmittedValues, Upcoming, Warned
-from hourbell.core.roles import Role
-from hourbell.core.states import RunState
+from hourbell.core.access.roles import Role
+from hourbell.core.run.states import RunState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,7 +43,7 @@ from hourbell.api.problems import Problem
 from hourbell.api.session_cookie import COOKIE, Session, SessionCookies
 from hourbell.control.access import Access, Refusal, TooManyUnknown
 from hourbell.control.values import StoreUnavailable, Token
-from hourbell.core.roles import Role
+from hourbell.core.access.roles import Role
 
 log = logging.getLogger("hourbell.api")
 

@@ -17,7 +17,7 @@ from hourbell.api.users import ControlDep, Editor, JsonBody, read
 from hourbell.control.applying import JOBS_A_TURN, PlannedJob, PlanRefused, Wish
 from hourbell.control.control import Control
 from hourbell.control.history import instants_to_come
-from hourbell.core.job import Definition
+from hourbell.core.job.definition import Definition
 from hourbell.core.schedule import ScheduleWarning
 
 router = APIRouter(route_class=IdempotentRoute)

@@ -9,12 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field, SkipValidation, create_model,
 from pydantic.config import JsonDict
 
 from hourbell.api.values import Duration, Instant
-from hourbell.core.field_kinds import Kind
-from hourbell.core.job_fields import BODY_FIELDS, NAME_PATTERN, JobField
-from hourbell.core.policies import RETRY_PRESETS
-from hourbell.core.roles import Role
-from hourbell.core.states import RunState
-from hourbell.core.tags import MAX_TAG_LENGTH, MAX_TAGS
+from hourbell.core.access.roles import Role
+from hourbell.core.job.field_kinds import Kind
+from hourbell.core.job.fields import BODY_FIELDS, NAME_PATTERN, JobField
+from hourbell.core.job.tags import MAX_TAG_LENGTH, MAX_TAGS
+from hourbell.core.run.policies import RETRY_PRESETS
+from hourbell.core.run.states import RunState
 
 _EXAMPLE_JOB: JsonDict = {
     "name": "daily-report",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 
 from hourbell.api.limits import place_of
-from hourbell.core.networks import Network
+from hourbell.core.values.networks import Network
 
 log = logging.getLogger("hourbell.api")
 

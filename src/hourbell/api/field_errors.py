@@ -7,8 +7,8 @@ never repeated: it may be a secret.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from hourbell.core.field_errors import FieldError, pointer_to, unknown_fields
-from hourbell.core.job_fields import NAME_PATTERN
+from hourbell.core.job.fields import NAME_PATTERN
+from hourbell.core.values.field_errors import FieldError, pointer_to, unknown_fields
 
 Found = Mapping[str, Any]
 _Words = Callable[[str, Mapping[str, Any]], tuple[str, str | None]]

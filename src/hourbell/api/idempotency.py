@@ -26,7 +26,7 @@ from hourbell.api.json_body import read_body
 from hourbell.api.problems import Problem, already_done
 from hourbell.control.values import AlreadyAsked, StoreUnavailable
 from hourbell.control.values import Request as ActorRequest
-from hourbell.core.ids import time_of_key
+from hourbell.core.values.ids import time_of_key
 
 Handle = Callable[[Request], Awaitable[Response]]
 

@@ -32,7 +32,7 @@ from hourbell.control.history import instants_to_come
 from hourbell.control.jobs import Defined, EditOptions, Intended
 from hourbell.control.runs import RunFilter
 from hourbell.control.values import JobQuery, JobSort, JobState
-from hourbell.core.states import RunState
+from hourbell.core.run.states import RunState
 
 router = APIRouter(route_class=IdempotentRoute)
 

@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from hourbell.api.access import check_again, door_of
 from hourbell.api.problems import Problem
-from hourbell.core.strict_json import MAX_VALUES, parse_json
+from hourbell.core.values.strict_json import MAX_VALUES, parse_json
 
 MOST_BYTES = 1024 * 1024
 MOST_BYTES_OF = {  # by path

@@ -11,7 +11,7 @@ from ipaddress import IPv6Address, ip_address
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hourbell.core.networks import Network
+from hourbell.core.values.networks import Network
 
 log = logging.getLogger("hourbell.api")
 

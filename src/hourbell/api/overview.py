@@ -16,10 +16,10 @@ from hourbell.api.render import answer
 from hourbell.api.users import Admin, ControlDep, JsonBody, Viewer, read
 from hourbell.api.values import AuditId, Bucket, Cursor, Instant, Limit
 from hourbell.control.calculations import calculate
-from hourbell.core.field_errors import BodyError, FieldError
-from hourbell.core.preview import preview
 from hourbell.core.schedule import Schedule, ScheduleError
-from hourbell.core.values import schedule_errors
+from hourbell.core.schedule.preview import preview
+from hourbell.core.values.field_errors import BodyError, FieldError
+from hourbell.core.values.readers import schedule_errors
 
 router = APIRouter(route_class=IdempotentRoute)
 

@@ -18,8 +18,8 @@ from starlette.responses import JSONResponse, Response
 from hourbell.api.field_errors import field_errors
 from hourbell.control.user import NotAllowed
 from hourbell.control.values import AlreadyAsked, Conflict, StoreLost, StoreReadOnly, StoreUnavailable, StoreUnwritable
-from hourbell.core.field_errors import BodyError, FieldError, RequestError
-from hourbell.core.strict_json import NotJson
+from hourbell.core.values.field_errors import BodyError, FieldError, RequestError
+from hourbell.core.values.strict_json import NotJson
 
 MEDIA_TYPE = "application/problem+json"
 _FRESH = {"Cache-Control": "no-store"}

@@ -27,13 +27,13 @@ from hourbell.control.values import (
     SecretRow,
     VersionView,
 )
-from hourbell.core.job import Definition
-from hourbell.core.job_body import job_to_body
-from hourbell.core.preview import Upcoming, rfc3339
-from hourbell.core.run import trigger_of
-from hourbell.core.same import same_definition
+from hourbell.core.job.body import job_to_body
+from hourbell.core.job.definition import Definition
+from hourbell.core.job.same import same_definition
+from hourbell.core.run.run import trigger_of
+from hourbell.core.run.states import Kind
 from hourbell.core.schedule import ScheduleError, ScheduleWarning
-from hourbell.core.states import Kind
+from hourbell.core.schedule.preview import Upcoming, rfc3339
 
 Json = dict[str, Any]
 API = "/api/v1"

@@ -21,7 +21,7 @@ from hourbell.control.pages import Page
 from hourbell.control.runs import BulkAction, BulkResult, RunFilter
 from hourbell.control.user import User
 from hourbell.control.values import RunView
-from hourbell.core.states import RunState
+from hourbell.core.run.states import RunState
 
 router = APIRouter(route_class=IdempotentRoute)
 

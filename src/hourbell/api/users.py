@@ -18,8 +18,8 @@ from hourbell.api.problems import Problem, invalid_parameter
 from hourbell.control.control import Control
 from hourbell.control.user import User
 from hourbell.control.values import Request as ActorRequest
-from hourbell.core.field_errors import RequestError
-from hourbell.core.roles import Role
+from hourbell.core.access.roles import Role
+from hourbell.core.values.field_errors import RequestError
 
 Model = TypeVar("Model", bound=BaseModel)
 MAX_PARAMETERS = 100

@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import Path, Query
 from pydantic import BeforeValidator, WithJsonSchema
 
-from hourbell.core.job_fields import MAX_SUBJECT_LENGTH
-from hourbell.core.values import read_duration, read_instant
+from hourbell.core.job.fields import MAX_SUBJECT_LENGTH
+from hourbell.core.values.readers import read_duration, read_instant
 
 _DURATION_TEXT = {
     "type": "string",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import click
 
 from hourbell import __version__
-from hourbell.cli.command import ExampleGroup
+from hourbell.cli.shared.command import ExampleGroup
 
 INTERRUPTED = 130
 
@@ -23,30 +23,30 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "access": Entry("hourbell.cli.access", "Let callers in without a token again, after the last one ended."),
-    "apply": Entry("hourbell.cli.apply", "Make jobs be as a file says, all at once or not at all."),
-    "audit": Entry("hourbell.cli.audit", "Who changed what, and from where; verify that record."),
-    "completion": Entry("hourbell.cli.completion", "What makes bash, zsh or fish complete commands, jobs and runs."),
-    "config": Entry("hourbell.cli.config", "The settings, with where each came from. Needs no server."),
-    "cron": Entry("hourbell.cli.cron", "What a schedule means and when it fires. Needs no server."),
-    "db": Entry("hourbell.cli.db", "The database: bring its schema up to date, or look at it."),
-    "diff": Entry("hourbell.cli.diff", "What applying a jobs file would change."),
+    "access": Entry("hourbell.cli.local.access", "Let callers in without a token again, after the last one ended."),
+    "apply": Entry("hourbell.cli.files.apply", "Make jobs be as a file says, all at once or not at all."),
+    "audit": Entry("hourbell.cli.server.audit", "Who changed what, and from where; verify that record."),
+    "completion": Entry("hourbell.cli.local.completion", "Print the completion script for bash, zsh or fish."),
+    "config": Entry("hourbell.cli.local.config", "The settings, with where each came from. Needs no server."),
+    "cron": Entry("hourbell.cli.local.cron", "What a schedule means and when it fires. Needs no server."),
+    "db": Entry("hourbell.cli.local.db", "The database: bring its schema up to date, or look at it."),
+    "diff": Entry("hourbell.cli.files.diff", "What applying a jobs file would change."),
     "doctor": Entry(
-        "hourbell.cli.doctor", "Look for what is wrong in a database, while nodes run, and say how to repair it."
+        "hourbell.cli.local.doctor", "Look for what is wrong in a database, while nodes run, and say how to repair it."
     ),
-    "events": Entry("hourbell.cli.events", "Which jobs and runs change, as it happens."),
-    "explain": Entry("hourbell.cli.explain", "What became of an instant of a job."),
-    "export": Entry("hourbell.cli.export", "Jobs as a jobs file."),
-    "forecast": Entry("hourbell.cli.forecast", "How many runs will be planned, by spans of time."),
-    "import": Entry("hourbell.cli.import_", "Many jobs at once; or what other schedulers have, as a jobs file."),
-    "job": Entry("hourbell.cli.job", "Jobs: make, look at, change, pause, run and delete them."),
-    "nodes": Entry("hourbell.cli.nodes", "The nodes that run."),
-    "run": Entry("hourbell.cli.run", "Runs: list, look at, watch, replay, cancel and discard them."),
-    "secret": Entry("hourbell.cli.secret", "Secrets of webhooks: make, rotate, set, list and remove them."),
-    "serve": Entry("hourbell.cli.serve", "Start a node: planner, runner and a small HTTP server."),
-    "status": Entry("hourbell.cli.status", "Whether a server does its work, how it goes, and who you are to it."),
-    "token": Entry("hourbell.cli.token", "Tokens for the API: make, list and revoke them."),
-    "top": Entry("hourbell.cli.top", "What goes on, drawn anew every two seconds."),
+    "events": Entry("hourbell.cli.server.events", "Which jobs and runs change, as it happens."),
+    "explain": Entry("hourbell.cli.server.explain", "What became of an instant of a job."),
+    "export": Entry("hourbell.cli.files.export", "Jobs as a jobs file."),
+    "forecast": Entry("hourbell.cli.server.forecast", "How many runs will be planned, by spans of time."),
+    "import": Entry("hourbell.cli.files.import_", "Many jobs at once; or what other schedulers have, as a jobs file."),
+    "job": Entry("hourbell.cli.job.command", "Jobs: make, look at, change, pause, run and delete them."),
+    "nodes": Entry("hourbell.cli.server.nodes", "The nodes that run."),
+    "run": Entry("hourbell.cli.run.command", "Runs: list, look at, watch, replay, cancel and discard them."),
+    "secret": Entry("hourbell.cli.local.secret", "Secrets of webhooks: make, rotate, set, list and remove them."),
+    "serve": Entry("hourbell.cli.local.serve", "Start a node: planner, runner and a small HTTP server."),
+    "status": Entry("hourbell.cli.server.status", "Show server health, load and your identity."),
+    "token": Entry("hourbell.cli.local.token", "Tokens for the API: make, list and revoke them."),
+    "top": Entry("hourbell.cli.server.top", "What goes on, drawn anew every two seconds."),
 }
 
 

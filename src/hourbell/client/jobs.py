@@ -26,7 +26,7 @@ from hourbell.client.batches import Batches
 from hourbell.client.importing import Source, import_batches
 from hourbell.client.pages import Page, Pages
 from hourbell.client.reading import read
-from hourbell.core.states import RunState
+from hourbell.core.run.states import RunState
 
 Ref = UUID | str
 Definition = Mapping[str, Any]

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from hourbell import clock
-from hourbell.core.ids import timed_id
+from hourbell.core.values.ids import timed_id
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0
 _MOST_RANDOM = 2**32 - 1

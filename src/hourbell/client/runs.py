@@ -12,7 +12,7 @@ from hourbell.answers.runs import BulkResult, Cancelled, Replayed, Run
 from hourbell.client.api_client import API, DRY_RUN, ApiClient, segment, set_options
 from hourbell.client.pages import Page, Pages
 from hourbell.client.reading import read
-from hourbell.core.states import RunState
+from hourbell.core.run.states import RunState
 
 _RUNS = f"{API}/runs"
 _FIRST_POLL, _LONGEST_POLL = 0.2, 2.0

@@ -7,7 +7,7 @@ from hourbell.answers.server import Token
 from hourbell.client.api_client import API, ApiClient, segment
 from hourbell.client.pages import Page
 from hourbell.client.reading import read
-from hourbell.core.roles import Role
+from hourbell.core.access.roles import Role
 
 DEFAULT_EXPIRY = "90d"
 

@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from typing import Generic, Literal, TypeVar
 from uuid import UUID
 
-from hourbell.core.roles import Role
-from hourbell.core.token_text import RANDOM_BYTES, digest_of, is_token_text, token_text
+from hourbell.core.access.roles import Role
+from hourbell.core.access.token_text import RANDOM_BYTES, digest_of, is_token_text, token_text
 from hourbell.sealing import Plain
 from hourbell.settings import Address
 from hourbell.store.access import AccessStore, EndedSession, IdempotencyRecord, Token

@@ -13,13 +13,13 @@ from uuid import UUID
 from hourbell.control.jobs import Jobs
 from hourbell.control.secrets import KEEP_OLD, Secrets
 from hourbell.control.user import User
-from hourbell.core.definition_changes import FieldChange, field_changes, hidden_change
-from hourbell.core.field_errors import BodyError, FieldError, pointer_to
-from hourbell.core.job import Definition, Job
-from hourbell.core.job_body import GENERATE
-from hourbell.core.preview import rfc3339
-from hourbell.core.roles import Role
-from hourbell.core.secret_headers import HEADER, SIGNING, header_name, origin_of
+from hourbell.core.access.roles import Role
+from hourbell.core.job.body import GENERATE
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.job.differences import FieldChange, field_changes, hidden_change
+from hourbell.core.job.secret_headers import HEADER, SIGNING, header_name, origin_of
+from hourbell.core.schedule.preview import rfc3339
+from hourbell.core.values.field_errors import BodyError, FieldError, pointer_to
 from hourbell.sealing import Plain, Sealed
 from hourbell.store.bundles import Applied, AppliedJob, Bundle, ImportResult, JobEntry, NewSecret, Rights
 from hourbell.store.control import ControlStore

@@ -9,11 +9,11 @@ from uuid import UUID
 from hourbell.control.calculations import calculate_much
 from hourbell.control.jobs import Jobs
 from hourbell.control.user import User
-from hourbell.core.field_errors import FieldError, RequestError
-from hourbell.core.job import Definition
-from hourbell.core.preview import rfc3339
-from hourbell.core.roles import Role
+from hourbell.core.access.roles import Role
+from hourbell.core.job.definition import Definition
 from hourbell.core.schedule import Occurrence, ScheduleError
+from hourbell.core.schedule.preview import rfc3339
+from hourbell.core.values.field_errors import FieldError, RequestError
 from hourbell.store.control import ControlStore
 from hourbell.store.errors import AlreadyAsked, Conflict
 from hourbell.store.list_reader import ListStore

@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, assert_never
 
-from hourbell.core.job import Definition
-from hourbell.core.plan import first_instant
-from hourbell.core.preview import format_offset, rfc3339
+from hourbell.core.job.definition import Definition
+from hourbell.core.run.plan import first_instant
+from hourbell.core.run.states import Kind, Reason, RunState, SkipReason
 from hourbell.core.schedule import Schedule, ScheduleError, zone_names
+from hourbell.core.schedule.preview import format_offset, rfc3339
 from hourbell.core.schedule.zones import local_time_at
-from hourbell.core.states import Kind, Reason, RunState, SkipReason
-from hourbell.core.values import show_duration
+from hourbell.core.values.readers import show_duration
 from hourbell.store.lists import InstantFacts, RunView, SkipView
 
 Json = dict[str, Any]

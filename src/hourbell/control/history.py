@@ -12,14 +12,14 @@ from hourbell.control.jobs import Jobs
 from hourbell.control.pages import Page, cursor_of, number_of, page_of, parts_of, place_of
 from hourbell.control.stats import Summary, summarize
 from hourbell.control.waiting import is_served, nobody_serves
-from hourbell.core.conflicts import JobConflict
-from hourbell.core.forecast import forecast
-from hourbell.core.job import Definition
-from hourbell.core.preview import Upcoming, upcoming
+from hourbell.core.job.conflicts import JobConflict
+from hourbell.core.job.definition import Definition
+from hourbell.core.job.target import HttpCall, TargetError, parse_target
+from hourbell.core.run.forecast import forecast
+from hourbell.core.run.states import RunState
 from hourbell.core.schedule import ScheduleError, ScheduleWarning
-from hourbell.core.states import RunState
-from hourbell.core.target import HttpCall, TargetError, parse_target
-from hourbell.core.url import Url
+from hourbell.core.schedule.preview import Upcoming, upcoming
+from hourbell.core.values.url import Url
 from hourbell.store.base import LIVE_FOR
 from hourbell.store.errors import Conflict
 from hourbell.store.list_reader import ListStore

@@ -13,10 +13,10 @@ from hourbell.control.calculations import calculate_much
 from hourbell.control.rules import Rules
 from hourbell.control.secret_headers import without_secret_headers
 from hourbell.control.user import NotAllowed, User
-from hourbell.core.field_errors import BodyError, FieldError
-from hourbell.core.job_body import parse_job
-from hourbell.core.roles import Role
-from hourbell.core.strict_json import MAX_VALUES, NotJson, parse_json
+from hourbell.core.access.roles import Role
+from hourbell.core.job.body import parse_job
+from hourbell.core.values.field_errors import BodyError, FieldError
+from hourbell.core.values.strict_json import MAX_VALUES, NotJson, parse_json
 from hourbell.store.bundles import Imported, ImportResult, JobEntry
 from hourbell.store.control import ControlStore
 from hourbell.store.errors import Conflict

@@ -14,17 +14,17 @@ from hourbell.control.rules import Rules
 from hourbell.control.secret_headers import header_faults, refuse_removals, without_secret_headers
 from hourbell.control.secrets import MAKE_KEY, Secrets
 from hourbell.control.user import User
-from hourbell.core.field_errors import BodyError, FieldError
-from hourbell.core.ids import keyed_id, parse_id
-from hourbell.core.job import Definition, Job
-from hourbell.core.job_body import GENERATE, READ_ONLY, job_to_body, merge_patch, parse_job
-from hourbell.core.roles import Role
-from hourbell.core.run import manual_run_id
-from hourbell.core.same import same_definition
+from hourbell.core.access.roles import Role
+from hourbell.core.job.body import GENERATE, READ_ONLY, job_to_body, merge_patch, parse_job
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.job.same import same_definition
+from hourbell.core.job.secret_headers import HEADER, SIGNING, OriginChange
+from hourbell.core.job.target import HttpCall, TargetCall, TargetError, parse_target
+from hourbell.core.run.run import manual_run_id
+from hourbell.core.run.states import RunState
 from hourbell.core.schedule import ScheduleError
-from hourbell.core.secret_headers import HEADER, SIGNING, OriginChange
-from hourbell.core.states import RunState
-from hourbell.core.target import HttpCall, TargetCall, TargetError, parse_target
+from hourbell.core.values.field_errors import BodyError, FieldError
+from hourbell.core.values.ids import keyed_id, parse_id
 from hourbell.sealing import Plain, Sealed
 from hourbell.store.bundles import NewSecret
 from hourbell.store.changes import refuse_origin, runs_still_running

@@ -12,9 +12,9 @@ from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
 
-from hourbell.core.conflicts import JobConflict
-from hourbell.core.job import Definition, Job
-from hourbell.core.secret_headers import OriginChange
+from hourbell.core.job.conflicts import JobConflict
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.job.secret_headers import OriginChange
 from hourbell.store.actor import Actor
 from hourbell.store.base import LIVE_FOR
 from hourbell.store.bundles import AppliedJob, Bundle, Imported, ImportResult, JobEntry, Rights, owner_text

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
-from hourbell.core.field_errors import FieldError
-from hourbell.core.target import OWN_DATABASE, HttpCall, SqlCall, TargetCall
+from hourbell.core.job.target import OWN_DATABASE, HttpCall, SqlCall, TargetCall
+from hourbell.core.values.field_errors import FieldError
 
 Address = IPv4Address | IPv6Address
 _NAME = r'("(?:[^"]|"")+"|[^\s".(]+)'

@@ -10,9 +10,9 @@ from hourbell.control.jobs import key_used_before
 from hourbell.control.pages import MOST, BadCursor, Page, cursor_of, number_of, parts_of, place_of
 from hourbell.control.user import User
 from hourbell.control.waiting import waits_for
-from hourbell.core.ids import keyed_id
-from hourbell.core.roles import Role
-from hourbell.core.states import ENDS, WAITING, RunState
+from hourbell.core.access.roles import Role
+from hourbell.core.run.states import ENDS, WAITING, RunState
+from hourbell.core.values.ids import keyed_id
 from hourbell.store.actor import Actor
 from hourbell.store.base import LIVE_FOR
 from hourbell.store.control import ControlStore

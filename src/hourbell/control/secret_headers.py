@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from hourbell.core.field_errors import FieldError, pointer_to
-from hourbell.core.target import HttpCall, TargetCall, check_header
+from hourbell.core.job.target import HttpCall, TargetCall, check_header
+from hourbell.core.values.field_errors import FieldError, pointer_to
 
 FIELD = "secret_headers"
 

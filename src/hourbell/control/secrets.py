@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from hourbell.core.job import Definition, Job
-from hourbell.core.secret_headers import HEADER, SIGNING, header_name, origin_of
-from hourbell.core.signing import SECRET_BYTES, new_secret, secret_bytes
-from hourbell.core.target import HttpCall, TargetError, check_header, parse_target
+from hourbell.core.access.signing import SECRET_BYTES, new_secret, secret_bytes
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.job.secret_headers import HEADER, SIGNING, header_name, origin_of
+from hourbell.core.job.target import HttpCall, TargetError, check_header, parse_target
 from hourbell.sealing import CannotOpen, KeyRing, Plain, Sealed
 from hourbell.store.actor import Actor
 from hourbell.store.bundles import NewSecret

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from hourbell.core.states import RunState
+from hourbell.core.run.states import RunState
 from hourbell.store.lists import EndedRun
 
 _MILLISECOND = timedelta(milliseconds=1)

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from hourbell.core.job import Definition
-from hourbell.core.roles import Role
-from hourbell.core.secret_headers import OriginChange
-from hourbell.core.target import HttpCall, TargetCall, TargetError, parse_target
+from hourbell.core.access.roles import Role
+from hourbell.core.job.definition import Definition
+from hourbell.core.job.secret_headers import OriginChange
+from hourbell.core.job.target import HttpCall, TargetCall, TargetError, parse_target
 from hourbell.store.actor import Actor, Request
 from hourbell.store.bundles import Rights
 from hourbell.store.errors import AlreadyAsked

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from datetime import datetime
 
-from hourbell.core.preview import rfc3339
-from hourbell.core.settle import SUSPECT_AFTER
-from hourbell.core.states import WAITING, RunState
+from hourbell.core.run.settle import SUSPECT_AFTER
+from hourbell.core.run.states import WAITING, RunState
+from hourbell.core.schedule.preview import rfc3339
 from hourbell.store.lists import NodeView, RunView
 from hourbell.store.records import serves
 

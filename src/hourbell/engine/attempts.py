@@ -16,11 +16,11 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from hourbell.core.job import Definition
-from hourbell.core.notes import Notes
-from hourbell.core.policies import RETRY_PRESETS, Overlap
-from hourbell.core.run import Run
-from hourbell.core.settle import Failed, Interrupted, Outcome, Succeeded, Unstarted, settle
+from hourbell.core.job.definition import Definition
+from hourbell.core.run.notes import Notes
+from hourbell.core.run.policies import RETRY_PRESETS, Overlap
+from hourbell.core.run.run import Run
+from hourbell.core.run.settle import Failed, Interrupted, Outcome, Succeeded, Unstarted, settle
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.leases import Leases
 from hourbell.engine.settler import Settler

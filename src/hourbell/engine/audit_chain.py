@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 
-from hourbell.core.audit_chain import Break, Link, SealKeys, extend_chain
+from hourbell.core.access.audit_chain import Break, Link, SealKeys, extend_chain
 from hourbell.engine.loop import NotAsked
 from hourbell.engine.time import DatabaseClock
 from hourbell.metrics import Metrics

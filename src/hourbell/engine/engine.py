@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from hourbell.core.audit_chain import SealKeys
-from hourbell.core.settle import POISON_AFTER, Cancelled, suspect_after
+from hourbell.core.access.audit_chain import SealKeys
+from hourbell.core.run.settle import POISON_AFTER, Cancelled, suspect_after
 from hourbell.engine.attempts import Attempting, Attempts
 from hourbell.engine.audit_chain import AuditChainer
 from hourbell.engine.events import EngineEvents

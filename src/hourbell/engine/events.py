@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from hourbell.core.job import Definition
-from hourbell.core.run import Run, takeable_since, was_planned_late
-from hourbell.core.settle import Outcome, Settlement
-from hourbell.core.states import ENDS, Kind, RunState
+from hourbell.core.job.definition import Definition
+from hourbell.core.run.run import Run, takeable_since, was_planned_late
+from hourbell.core.run.settle import Outcome, Settlement
+from hourbell.core.run.states import ENDS, Kind, RunState
 from hourbell.metrics import Metrics
 from hourbell.store.base import Held, Planned, Saved, Settled
 from hourbell.store.rows import OUTCOMES

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from hourbell.core.job import Job
-from hourbell.core.plan import Plan, plan
+from hourbell.core.job.definition import Job
+from hourbell.core.run.plan import Plan, plan
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.loop import NotAsked
 from hourbell.engine.time import DatabaseClock

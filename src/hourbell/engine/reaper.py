@@ -9,7 +9,7 @@ from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
-from hourbell.core.settle import Settlement, settle_lost
+from hourbell.core.run.settle import Settlement, settle_lost
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.loop import NotAsked
 from hourbell.engine.time import DatabaseClock

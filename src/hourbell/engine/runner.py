@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from uuid import UUID
 
-from hourbell.core.job import Definition
+from hourbell.core.job.definition import Definition
 from hourbell.engine.attempts import NO_DEFINITION, Attempting, Attempts
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.lanes import Lanes, Portion, Served

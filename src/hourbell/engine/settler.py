@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from hourbell.core.settle import Answer, Failed, Succeeded
+from hourbell.core.run.settle import Answer, Failed, Succeeded
 from hourbell.engine.events import EngineEvents
 from hourbell.store.base import EngineStore, Held, Saved, Settled
 from hourbell.store.errors import StoreUnavailable

@@ -8,7 +8,7 @@ import logging
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from hourbell.core.refresh import refresh
+from hourbell.core.run.refresh import refresh
 from hourbell.store.base import EngineStore, Tzdata
 
 log = logging.getLogger("hourbell.engine")

@@ -9,13 +9,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from hourbell.core.field_errors import BodyError, FieldError
-from hourbell.core.job import Definition
-from hourbell.core.job_body import parse_job
-from hourbell.core.job_fields import BODY_FIELDS
+from hourbell.core.job.body import parse_job
+from hourbell.core.job.definition import Definition
+from hourbell.core.job.fields import BODY_FIELDS
 from hourbell.core.schedule.schedule import Dst
-from hourbell.core.strict_json import fault_of
-from hourbell.core.values import InvalidValue, read_duration, show_duration
+from hourbell.core.values.field_errors import BodyError, FieldError
+from hourbell.core.values.readers import InvalidValue, read_duration, show_duration
+from hourbell.core.values.strict_json import fault_of
 from hourbell.targets.task import Task
 
 Duration = timedelta | float | str

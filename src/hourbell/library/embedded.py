@@ -18,9 +18,9 @@ from hourbell.control.programs import Programs
 from hourbell.control.rules import Rules
 from hourbell.control.secrets import Secrets
 from hourbell.control.user import User
-from hourbell.core.field_errors import BodyError
-from hourbell.core.preview import rfc3339
-from hourbell.core.roles import Role
+from hourbell.core.access.roles import Role
+from hourbell.core.schedule.preview import rfc3339
+from hourbell.core.values.field_errors import BodyError
 from hourbell.ids import new_id
 from hourbell.library.declaring import Duration, aware, check_function, describe, duration_of, json_of, task_target
 from hourbell.logs import readable_messages

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, Unpack, overload
 from zoneinfo import ZoneInfo
 
 from hourbell import clock
-from hourbell.core.job import Definition
+from hourbell.core.job.definition import Definition
 from hourbell.library.declaring import JobOptions, check_function, declare, own_name, task_name
 from hourbell.library.options import check_options
 from hourbell.targets.task import Task

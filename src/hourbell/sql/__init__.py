@@ -3,7 +3,7 @@
 What they write commits or rolls back with everything else in it. Nothing here opens a connection or imports a driver.
 """
 
-from hourbell.core.field_errors import BodyError
+from hourbell.core.values.field_errors import BodyError
 from hourbell.sql.jobs import insert_job
 from hourbell.sql.runs import trigger_job
 from hourbell.sql.statement import Dialect, ParamStyle, Statement

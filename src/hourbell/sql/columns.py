@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from hourbell.core.job_fields import JOB_FIELDS, JobField
+from hourbell.core.job.fields import JOB_FIELDS, JobField
 
 _OF_THE_SERVER = ("lane", "source")
 _APART = ("name", "enabled", "managed_by")  # a replaced job has its name, and is paused and owned by rules

@@ -6,11 +6,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, get_args
 
-from hourbell.core.field_errors import BodyError, FieldError
-from hourbell.core.job import Definition
-from hourbell.core.job_body import ParsedJob, job_to_body, parse_job
-from hourbell.core.job_fields import JobField
+from hourbell.core.job.body import ParsedJob, job_to_body, parse_job
+from hourbell.core.job.definition import Definition
+from hourbell.core.job.fields import JobField
 from hourbell.core.schedule.forms import Instant
+from hourbell.core.values.field_errors import BodyError, FieldError
 from hourbell.sql import postgresql, sqlite
 from hourbell.sql.columns import COLUMNS
 from hourbell.sql.statement import Dialect, ParamStyle, Statement, Value, check_choice, check_choices, rendered

@@ -4,7 +4,7 @@ They write `cast(… as …)` and never `::`, which some drivers take for a plac
 is how plain SQL raises an error with a sentence in it.
 """
 
-from hourbell.core.job_fields import JobField
+from hourbell.core.job.fields import JobField
 from hourbell.sql.columns import insert, replaced
 
 _FROM_NOW = "clock_timestamp() - cast(cast(:grace as text) as interval)"

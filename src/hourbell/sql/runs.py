@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from hourbell.core.strict_json import fault_of, text_fault
+from hourbell.core.values.strict_json import fault_of, text_fault
 from hourbell.sql import postgresql, sqlite
 from hourbell.sql.statement import Dialect, ParamStyle, Statement, Value, check_choices, rendered
 

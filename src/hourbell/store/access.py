@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from uuid import UUID
 
-from hourbell.core.roles import Role
+from hourbell.core.access.roles import Role
 from hourbell.store.actor import Actor
 from hourbell.store.auditing import act, audit
 from hourbell.store.rows import UNREADABLE, Row

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from hourbell.core.job import Definition, Job
-from hourbell.core.secret_headers import OriginChange
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.job.secret_headers import OriginChange
 from hourbell.store.bundles import Applied, AppliedJob, Bundle, ImportResult, NewSecret
 from hourbell.store.changes import ChangedJob, NewJob
 from hourbell.store.importing import Step, Wanted, compared, decided, refuse_to_prune, result_of

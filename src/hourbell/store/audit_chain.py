@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
-from hourbell.core.audit_chain import GENESIS, GRACE, AuditedChange, Break, ChainCheck, Link, SealKeys
+from hourbell.core.access.audit_chain import GENESIS, GRACE, AuditedChange, Break, ChainCheck, Link, SealKeys
 from hourbell.store.errors import ChainExtended
 from hourbell.store.rows import Row
 from hourbell.store.session import Session, Sessions

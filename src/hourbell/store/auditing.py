@@ -3,7 +3,7 @@
 import json
 from typing import Any, TypeVar
 
-from hourbell.core.job import Definition
+from hourbell.core.job.definition import Definition
 from hourbell.store.actor import Actor
 from hourbell.store.errors import AlreadyAsked
 from hourbell.store.rows import definition_text

@@ -17,11 +17,11 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
-from hourbell.core.job import Definition, Job
-from hourbell.core.notes import Notes
-from hourbell.core.plan import Plan
-from hourbell.core.run import Run
-from hourbell.core.settle import SUSPECT_AFTER, Settlement
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.run.notes import Notes
+from hourbell.core.run.plan import Plan
+from hourbell.core.run.run import Run
+from hourbell.core.run.settle import SUSPECT_AFTER, Settlement
 from hourbell.sealing import Sealed
 
 LIVE_FOR = timedelta(minutes=1)

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from hourbell.core.job import Definition, Job
-from hourbell.core.plan import Plan, Skip
-from hourbell.core.policies import Delivery, Overlap
-from hourbell.core.run import NewRun
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.run.plan import Plan, Skip
+from hourbell.core.run.policies import Delivery, Overlap
+from hourbell.core.run.run import NewRun
 from hourbell.store.rows import definition_text
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from uuid import UUID
 
-from hourbell.core.job import Definition
+from hourbell.core.job.definition import Definition
 from hourbell.store.actor import Actor
 from hourbell.store.applying import Decision, compare, decide, of_other_programs, state_of
 from hourbell.store.auditing import audit

@@ -9,8 +9,8 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
-from hourbell.core.job import Definition, Job
-from hourbell.core.secret_headers import OriginChange
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.job.secret_headers import OriginChange
 from hourbell.sealing import Sealed
 
 STAY = OriginChange()  # a job with secret headers keeps its origin

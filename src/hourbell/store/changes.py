@@ -7,16 +7,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from hourbell.core.change import Change, StillCatchingUp, edited
-from hourbell.core.job import Definition, Job
-from hourbell.core.plan import Plan
-from hourbell.core.policies import Delivery, Overlap, rank_of
-from hourbell.core.run import NewRun, scheduled_run_id
+from hourbell.core.job.change import Change, StillCatchingUp, edited
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.job.secret_headers import OriginChange, SecretField, headers_left_behind, origin_of, show_origin
+from hourbell.core.job.target import lane_of
+from hourbell.core.run.plan import Plan
+from hourbell.core.run.policies import Delivery, Overlap, rank_of
+from hourbell.core.run.run import NewRun, scheduled_run_id
+from hourbell.core.run.states import ENDS, Kind, RunState
 from hourbell.core.schedule import Occurrence
 from hourbell.core.schedule.zones import local_time_at
-from hourbell.core.secret_headers import OriginChange, SecretField, headers_left_behind, origin_of, show_origin
-from hourbell.core.states import ENDS, Kind, RunState
-from hourbell.core.target import lane_of
 from hourbell.store.errors import Conflict
 from hourbell.store.job_columns import column_values
 from hourbell.store.rows import Row, definition_text

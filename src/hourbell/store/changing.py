@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from hourbell.core.ids import parse_id
-from hourbell.core.job import Job
+from hourbell.core.job.definition import Job
+from hourbell.core.values.ids import parse_id
 from hourbell.store.actor import Actor
 from hourbell.store.auditing import audit
 from hourbell.store.batch import Batch

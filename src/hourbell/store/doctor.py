@@ -10,8 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
-from hourbell.core.audit_chain import SealKeys
-from hourbell.core.conflicts import JobConflict
+from hourbell.core.access.audit_chain import SealKeys
 from hourbell.core.doctor.deployment import AccessFacts
 from hourbell.core.doctor.facts import (
     Cluster,
@@ -48,7 +47,8 @@ from hourbell.core.doctor.surroundings import (
     objects_of,
     table_names,
 )
-from hourbell.core.job import Definition, Job
+from hourbell.core.job.conflicts import JobConflict
+from hourbell.core.job.definition import Definition, Job
 from hourbell.store.audit_chain import ChainReader, verify_newest
 from hourbell.store.migrations import Migration, count_from_baseline
 from hourbell.store.rows import Row, job_of

@@ -9,9 +9,9 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from hourbell.core.job import Definition, Job, Json
-from hourbell.core.plan import Plan
-from hourbell.core.policies import CatchUp, Delivery, Overlap, Priority
+from hourbell.core.job.definition import Definition, Job, Json
+from hourbell.core.run.plan import Plan
+from hourbell.core.run.policies import CatchUp, Delivery, Overlap, Priority
 from hourbell.store.rows import UNREADABLE, Progress, Row, definition_of, error_in, job_with, superseded_job_of
 
 _NOT_READ: Json = MappingProxyType({})

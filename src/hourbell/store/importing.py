@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
-from hourbell.core.change import created
-from hourbell.core.job import Definition
-from hourbell.core.same import same_definition
+from hourbell.core.job.change import created
+from hourbell.core.job.definition import Definition
+from hourbell.core.job.same import same_definition
+from hourbell.core.job.secret_headers import OriginChange, header_name
+from hourbell.core.job.target import TargetError
 from hourbell.core.schedule import ScheduleError
-from hourbell.core.secret_headers import OriginChange, header_name
-from hourbell.core.target import TargetError
 from hourbell.store.bundles import Imported, ImportResult, JobEntry, owner_text
 from hourbell.store.changes import ChangedJob, NewJob, edited_job, with_lane
 from hourbell.store.errors import Conflict

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any
 
-from hourbell.core.field_kinds import Kind
-from hourbell.core.job import Definition
-from hourbell.core.job_fields import JOB_FIELDS, JobField
+from hourbell.core.job.definition import Definition
+from hourbell.core.job.field_kinds import Kind
+from hourbell.core.job.fields import JOB_FIELDS, JobField
 
 NAMES = tuple(field.name for field in JOB_FIELDS)
 DURATIONS = frozenset(field.name for field in JOB_FIELDS if field.kind.column == "interval")

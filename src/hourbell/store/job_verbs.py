@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from hourbell.core.change import created, paused, resumed
-from hourbell.core.job import Definition, Job
-from hourbell.core.secret_headers import OriginChange
+from hourbell.core.job.change import created, paused, resumed
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.job.secret_headers import OriginChange
 from hourbell.sealing import Sealed
 from hourbell.store.actor import Actor
 from hourbell.store.auditing import audit

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from hourbell.core.plan import LOOK_AGAIN
-from hourbell.core.states import RunState
+from hourbell.core.run.plan import LOOK_AGAIN
+from hourbell.core.run.states import RunState
 from hourbell.store.lists import MAX_LISTED_BYTES, JobQuery, JobSort, JobState, Place, RunList, RunQuery
 
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")  # not the type in a cast, such as ::uuid

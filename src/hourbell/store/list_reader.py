@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from hourbell.core.conflicts import JobConflict
-from hourbell.core.states import RunState
+from hourbell.core.job.conflicts import JobConflict
+from hourbell.core.run.states import RunState
 from hourbell.store.list_pages import job_page, run_page
 from hourbell.store.lists import (
     AttemptView,

@@ -14,9 +14,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from uuid import UUID
 
-from hourbell.core.job import Definition, Job
-from hourbell.core.notes import LogLine
-from hourbell.core.states import Kind, RunState, SkipReason
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.run.notes import LogLine
+from hourbell.core.run.states import Kind, RunState, SkipReason
 
 MAX_LISTED_BYTES = 4_096
 

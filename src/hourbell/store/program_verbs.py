@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from hourbell.core.change import retired
-from hourbell.core.job import Job
+from hourbell.core.job.change import retired
+from hourbell.core.job.definition import Job
 from hourbell.store.actor import Actor
 from hourbell.store.changes import ChangedJob
 from hourbell.store.changing import lock_job, view_of, write_change

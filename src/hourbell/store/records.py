@@ -6,12 +6,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from hourbell.core.job import Job
-from hourbell.core.notes import Notes
-from hourbell.core.plan import Plan, Skip
-from hourbell.core.preview import rfc3339
-from hourbell.core.settle import Failed, Outcome, Settlement, Succeeded
-from hourbell.core.states import WAITING, RunState
+from hourbell.core.job.definition import Job
+from hourbell.core.run.notes import Notes
+from hourbell.core.run.plan import Plan, Skip
+from hourbell.core.run.settle import Failed, Outcome, Settlement, Succeeded
+from hourbell.core.run.states import WAITING, RunState
+from hourbell.core.schedule.preview import rfc3339
 from hourbell.store.base import Held, Settled, Tzdata
 from hourbell.store.batch import RunRow
 from hourbell.store.rows import OUTCOMES, Row, job_of, result_of

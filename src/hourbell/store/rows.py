@@ -8,17 +8,17 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from hourbell.core.definition_json import definition_to_json
-from hourbell.core.field_errors import FieldError
-from hourbell.core.job import Definition, Job
-from hourbell.core.policies import RETRY_PRESETS, RetryPolicy
-from hourbell.core.run import Run
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.job.tags import tag_errors
+from hourbell.core.job.target import lane_of
+from hourbell.core.job.version_json import definition_to_json
+from hourbell.core.run.policies import RETRY_PRESETS, RetryPolicy
+from hourbell.core.run.run import Run
+from hourbell.core.run.settle import Cancelled, Failed, Interrupted, Lost, Outcome, Succeeded, Unstarted
+from hourbell.core.run.states import Kind, RunState
 from hourbell.core.schedule import Schedule
-from hourbell.core.settle import Cancelled, Failed, Interrupted, Lost, Outcome, Succeeded, Unstarted
-from hourbell.core.states import Kind, RunState
-from hourbell.core.tags import tag_errors
-from hourbell.core.target import lane_of
-from hourbell.core.values import read_retry
+from hourbell.core.values.field_errors import FieldError
+from hourbell.core.values.readers import read_retry
 from hourbell.sealing import Sealed
 from hourbell.store.job_columns import read_columns
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from hourbell.core.run import Run
+from hourbell.core.run.run import Run
 from hourbell.core.schedule import Occurrence
 from hourbell.store.actor import Actor
 from hourbell.store.auditing import audit

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from uuid import UUID
 
-from hourbell.core.job import Definition
-from hourbell.core.secret_headers import HEADER, SecretField, origin_of
+from hourbell.core.job.definition import Definition
+from hourbell.core.job.secret_headers import HEADER, SecretField, origin_of
 from hourbell.sealing import Sealed
 from hourbell.store.actor import Actor
 from hourbell.store.auditing import act, audit

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
-from hourbell.core.audit_chain import Link
-from hourbell.core.job import Definition
+from hourbell.core.access.audit_chain import Link
+from hourbell.core.job.definition import Definition
 from hourbell.store.base import Wake
 from hourbell.store.batch import Batch, RunRow
 from hourbell.store.bundles import Bundle

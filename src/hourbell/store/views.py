@@ -10,12 +10,12 @@ from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
-from hourbell.core.conflicts import JobConflict
-from hourbell.core.definition_json import definition_from_json
-from hourbell.core.job import Definition
-from hourbell.core.notes import LogLine
-from hourbell.core.run import scheduled_run_id
-from hourbell.core.states import Kind, RunState, SkipReason
+from hourbell.core.job.conflicts import JobConflict
+from hourbell.core.job.definition import Definition
+from hourbell.core.job.version_json import definition_from_json
+from hourbell.core.run.notes import LogLine
+from hourbell.core.run.run import scheduled_run_id
+from hourbell.core.run.states import Kind, RunState, SkipReason
 from hourbell.store.bundles import owner_text
 from hourbell.store.lists import (
     AttemptView,

@@ -4,10 +4,10 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from hourbell.core.job import Definition
-from hourbell.core.notes import Notes
-from hourbell.core.run import Run
-from hourbell.core.settle import Outcome
+from hourbell.core.job.definition import Definition
+from hourbell.core.run.notes import Notes
+from hourbell.core.run.run import Run
+from hourbell.core.run.settle import Outcome
 from hourbell.sealing import Sealed
 from hourbell.targets.pool import Pool
 

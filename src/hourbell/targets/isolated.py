@@ -17,8 +17,8 @@ from threading import Lock
 from types import EllipsisType
 from typing import Any
 
-from hourbell.core.definition_json import definition_to_json
-from hourbell.core.settle import Failed, Outcome, Succeeded
+from hourbell.core.job.version_json import definition_to_json
+from hourbell.core.run.settle import Failed, Outcome, Succeeded
 from hourbell.targets.isolated_child import main
 from hourbell.targets.task_run import ISOLATED, LastSuccess, Run
 

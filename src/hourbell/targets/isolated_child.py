@@ -19,9 +19,9 @@ from types import FrameType
 from typing import Any, NoReturn
 from uuid import UUID
 
-from hourbell.core.definition_json import definition_from_json
-from hourbell.core.notes import fraction_of
-from hourbell.core.states import Kind
+from hourbell.core.job.version_json import definition_from_json
+from hourbell.core.run.notes import fraction_of
+from hourbell.core.run.states import Kind
 from hourbell.targets.base import Transaction
 from hourbell.targets.task_error import error_text
 from hourbell.targets.task_run import LastSuccess, Run, kept

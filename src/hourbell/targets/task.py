@@ -11,8 +11,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from hourbell.core.settle import Failed, Outcome, Succeeded, Unstarted
-from hourbell.core.values import InvalidValue, read_duration
+from hourbell.core.run.settle import Failed, Outcome, Succeeded, Unstarted
+from hourbell.core.values.readers import InvalidValue, read_duration
 from hourbell.targets.base import Call
 from hourbell.targets.pool import Pool
 from hourbell.targets.task_code import names

@@ -11,7 +11,7 @@ from datetime import timedelta
 from threading import Lock
 from typing import Any
 
-from hourbell.core.settle import Outcome
+from hourbell.core.run.settle import Outcome
 from hourbell.targets.base import Call, Transaction
 from hourbell.targets.task_notes import NoteWriter
 from hourbell.targets.task_run import LastSuccess

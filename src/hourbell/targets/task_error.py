@@ -9,7 +9,7 @@ import traceback
 from pathlib import Path
 
 import hourbell
-from hourbell.core.storable import storable
+from hourbell.core.values.storable import storable
 from hourbell.targets.task_run import MOST_ERROR
 
 _OURS = str(Path(hourbell.__file__).parent) + "/"

@@ -6,7 +6,7 @@ from contextlib import suppress
 from datetime import datetime
 from threading import Lock
 
-from hourbell.core.notes import Notebook
+from hourbell.core.run.notes import Notebook
 from hourbell.targets.base import Call
 
 log = logging.getLogger("hourbell.targets")

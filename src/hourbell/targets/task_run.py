@@ -10,11 +10,11 @@ from types import EllipsisType
 from typing import Any, Protocol
 from uuid import UUID
 
-from hourbell.core.job import Definition
-from hourbell.core.run import trigger_of
-from hourbell.core.settle import Succeeded
-from hourbell.core.states import Kind
-from hourbell.core.storable import storable, storable_json
+from hourbell.core.job.definition import Definition
+from hourbell.core.run.run import trigger_of
+from hourbell.core.run.settle import Succeeded
+from hourbell.core.run.states import Kind
+from hourbell.core.values.storable import storable, storable_json
 from hourbell.targets.base import Transaction
 
 ISOLATED = "hourbell-isolated:"  # how the names of processes begin that are made for one call

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
-from hourbell.core.settle import Failed, Outcome
+from hourbell.core.run.settle import Failed, Outcome
 from hourbell.targets.base import Call, Target
 from hourbell.targets.pool import Pool
 from hourbell.targets.task import Task

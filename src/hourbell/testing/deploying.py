@@ -9,7 +9,7 @@ from datetime import datetime
 from uuid import UUID, uuid5
 
 from hourbell.control.programs import CODE, Gone, Program, retire
-from hourbell.core.job import Definition, Job
+from hourbell.core.job.definition import Definition, Job
 from hourbell.store.actor import Actor
 from hourbell.store.bundles import owner_text
 from hourbell.store.control import ControlStore

@@ -2,7 +2,7 @@
 
 from itertools import islice
 
-from hourbell.core.job import Definition
+from hourbell.core.job.definition import Definition
 from hourbell.core.schedule import Schedule
 from hourbell.testing.times import Moment, end_of, local_text, moment, zone_of
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from hourbell.core.job import Definition
-from hourbell.core.jobs_file import FORMATS, Format, read_jobs_file
+from hourbell.core.formats.jobs_file import FORMATS, Format, read_jobs_file
+from hourbell.core.job.definition import Definition
 
 _ANY_SECRET = "whsec_" + 43 * "A" + "="
 _SUFFIXES: dict[str, Format] = {f".{name}": name for name in FORMATS} | {".yml": "yaml"}

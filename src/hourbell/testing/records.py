@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from hourbell.core.states import Kind
+from hourbell.core.run.states import Kind
 from hourbell.store.lists import AttemptView, RunView, SkipView
 from hourbell.testing.notes import ProgressRecord, Said
 from hourbell.testing.times import cut, local_text, zone_of

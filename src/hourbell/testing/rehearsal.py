@@ -12,7 +12,7 @@ from pathlib import Path
 from uuid import UUID, uuid5
 from zoneinfo import ZoneInfo
 
-from hourbell.core.job_body import parse_job
+from hourbell.core.job.body import parse_job
 from hourbell.library.scheduler import Scheduler
 from hourbell.store.actor import Actor
 from hourbell.store.control import ControlStore

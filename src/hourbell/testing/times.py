@@ -3,7 +3,7 @@
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from hourbell.core.values import InvalidValue, parse_instant, read_duration, read_zone
+from hourbell.core.values.readers import InvalidValue, parse_instant, read_duration, read_zone
 
 Moment = datetime | date | str
 Duration = timedelta | float | str

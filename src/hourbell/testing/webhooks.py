@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from hourbell.core.url import parse_url
+from hourbell.core.values.url import parse_url
 from hourbell.targets.http.transport import MOST_READ, NotBegun, Request, Response, TransportError
 from hourbell.testing.times import cut
 

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
 from hourbell.clock import elapsed
-from hourbell.core.job import Definition
-from hourbell.core.policies import CatchUp, RetryPolicy
-from hourbell.core.target import lane_of
+from hourbell.core.job.definition import Definition
+from hourbell.core.job.target import lane_of
+from hourbell.core.run.policies import CatchUp, RetryPolicy
 from hourbell.store.actor import Actor
 from tests.database import Row
 from tests.faults.accounts import unfinished

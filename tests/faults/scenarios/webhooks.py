@@ -14,9 +14,9 @@ from datetime import timedelta
 from uuid import UUID, uuid4
 
 from hourbell.clock import elapsed
-from hourbell.core.job import Definition
-from hourbell.core.policies import CatchUp, Delivery, RetryPolicy
-from hourbell.core.target import lane_of
+from hourbell.core.job.definition import Definition
+from hourbell.core.job.target import lane_of
+from hourbell.core.run.policies import CatchUp, Delivery, RetryPolicy
 from hourbell.sealing import KEY_BYTES, KeyRing
 from hourbell.store.actor import Actor
 from tests.database import Database

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from hourbell.core.job import Definition
-from hourbell.core.run import Run
-from hourbell.core.states import Kind, RunState
-from hourbell.core.target import lane_of
+from hourbell.core.job.definition import Definition
+from hourbell.core.job.target import lane_of
+from hourbell.core.run.run import Run
+from hourbell.core.run.states import Kind, RunState
 from hourbell.targets.base import Call
 from hourbell.targets.http.transport import NotBegun, Request, Response
 from tests.targets.calls import ToldCall

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.networks import parse_networks, parse_ports
+from hourbell.core.values.networks import parse_networks, parse_ports
 from hourbell.targets.http.addresses import Address, Guard, Server, kept_for_a_minute, own_addresses
 from tests.core.schedule.strategies import examples
 

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from hourbell.core.states import Kind
-from hourbell.core.target import HttpCall, parse_target
-from hourbell.core.template import TemplateError
+from hourbell.core.job.target import HttpCall, parse_target
+from hourbell.core.job.template import TemplateError
+from hourbell.core.run.states import Kind
 from hourbell.targets.base import Call
 from hourbell.targets.http.body import MOST_BYTES, RunTexts, body_of, content_type_of
 from tests.targets.http.steps import RUN_ID, T0, a_call, a_definition

@@ -4,7 +4,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from hourbell.core.url import parse_url
+from hourbell.core.values.url import parse_url
 from hourbell.targets.http.addresses import Address, Guard, plain
 from hourbell.targets.http.resolver import Gate, OwnServers
 from hourbell.targets.http.transport import Refused

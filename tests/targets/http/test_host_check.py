@@ -6,8 +6,8 @@ from ipaddress import ip_address
 
 import pytest
 
-from hourbell.core.networks import parse_networks
-from hourbell.core.url import parse_url
+from hourbell.core.values.networks import parse_networks
+from hourbell.core.values.url import parse_url
 from hourbell.targets.http.addresses import Address, Guard, Server
 from hourbell.targets.http.host_check import MAX_HOSTS, MAX_LOOKUPS, HostCheck
 from hourbell.targets.http.transport import TransportError

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hourbell.core.settle import Failed
+from hourbell.core.run.settle import Failed
 from hourbell.targets.http.masking import MASK, mask_secrets
 from hourbell.targets.http.outcome import excerpt_of, outcome_of
 from tests.targets.http.steps import answer

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from hourbell.core.settle import Failed, Succeeded
+from hourbell.core.run.settle import Failed, Succeeded
 from hourbell.targets.http.outcome import excerpt_of, outcome_of, retry_after
 from tests.targets.http.steps import T0, answer
 

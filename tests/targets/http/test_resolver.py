@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from hourbell.core.networks import parse_networks
-from hourbell.core.url import parse_url
+from hourbell.core.values.networks import parse_networks
+from hourbell.core.values.url import parse_url
 from hourbell.targets.http.addresses import Address, Guard, Server
 from hourbell.targets.http.resolver import DaemonThreads, Gate, OwnServers, Resolver, SystemResolver, look_up
 from hourbell.targets.http.transport import Refused, TransportError

@@ -11,9 +11,9 @@ from uuid import UUID, uuid4
 import pytest
 import standardwebhooks
 
-from hourbell.core.settle import Answer, Failed, Outcome, Succeeded, Unstarted
-from hourbell.core.signing import new_secret
-from hourbell.core.url import parse_url
+from hourbell.core.access.signing import new_secret
+from hourbell.core.run.settle import Answer, Failed, Outcome, Succeeded, Unstarted
+from hourbell.core.values.url import parse_url
 from hourbell.sealing import KeyRing, Plain, Sealed
 from hourbell.targets.base import Call
 from hourbell.targets.http.target import HttpTarget

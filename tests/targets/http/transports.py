@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from hourbell import clock
-from hourbell.core.url import Url
+from hourbell.core.values.url import Url
 from hourbell.targets.http.addresses import Address
 from hourbell.targets.http.client import WireTransport
 from hourbell.targets.http.dial import tls_context

@@ -11,11 +11,11 @@ from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID, uuid5
 
 from hourbell import clock
-from hourbell.core.job import Definition, Job
-from hourbell.core.policies import RetryPolicy
-from hourbell.core.run import Run
-from hourbell.core.settle import Failed, Outcome, Succeeded, settle
-from hourbell.core.target import lane_of
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.job.target import lane_of
+from hourbell.core.run.policies import RetryPolicy
+from hourbell.core.run.run import Run
+from hourbell.core.run.settle import Failed, Outcome, Succeeded, settle
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, Held, OpenTransaction, Saved, Settled, Want
 from hourbell.store.control import ControlStore

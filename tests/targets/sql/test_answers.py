@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from hourbell.core.policies import RetryPolicy
-from hourbell.core.settle import Failed, Succeeded, Unstarted
+from hourbell.core.run.policies import RetryPolicy
+from hourbell.core.run.settle import Failed, Succeeded, Unstarted
 from hourbell.store.base import Saved
 from hourbell.targets.sql.answer import read_answer
 from tests.targets.sql.steps import NOW, SECOND, Node, function

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hourbell.core.settle import Failed
+from hourbell.core.run.settle import Failed
 from tests.targets.sql.steps import Node, function
 
 pytestmark = pytest.mark.anyio

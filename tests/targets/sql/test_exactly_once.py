@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from hourbell.core.settle import Failed, Outcome, Succeeded, Unstarted
+from hourbell.core.run.settle import Failed, Outcome, Succeeded, Unstarted
 from hourbell.store.base import Held, Saved
 from hourbell.store.errors import StoreUnavailable
 from tests.contract.steps import OTHER_NODE

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from hourbell.core.settle import Succeeded
+from hourbell.core.run.settle import Succeeded
 from tests.database import PostgresDatabase
 from tests.targets.sql.steps import Node, function
 

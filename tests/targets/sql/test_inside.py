@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hourbell.core.settle import Succeeded
+from hourbell.core.run.settle import Succeeded
 from hourbell.store.actor import Actor
 from hourbell.store.base import Want
 from hourbell.store.postgres.function_connections import FunctionConnections

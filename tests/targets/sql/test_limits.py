@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hourbell.core.settle import Outcome
+from hourbell.core.run.settle import Outcome
 from tests.database import PostgresDatabase
 from tests.targets.sql.steps import Node, function
 

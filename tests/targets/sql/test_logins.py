@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from hourbell.core.policies import RetryPolicy
-from hourbell.core.settle import Failed, Succeeded
+from hourbell.core.run.policies import RetryPolicy
+from hourbell.core.run.settle import Failed, Succeeded
 from hourbell.store.actor import Actor
 from hourbell.store.base import Saved
 from tests.contract.steps import DAY, OTHER_NODE

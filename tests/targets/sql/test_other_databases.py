@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from hourbell.core.settle import Failed, Succeeded
+from hourbell.core.run.settle import Failed, Succeeded
 from hourbell.store.base import Saved
 from hourbell.store.postgres.function_connections import FunctionConnections
 from tests.database import PostgresDatabase

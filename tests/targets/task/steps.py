@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from hourbell.core.job import Definition
-from hourbell.core.notes import Notes
-from hourbell.core.run import Run
-from hourbell.core.settle import Failed, Outcome
-from hourbell.core.states import Kind, RunState
+from hourbell.core.job.definition import Definition
+from hourbell.core.run.notes import Notes
+from hourbell.core.run.run import Run
+from hourbell.core.run.settle import Failed, Outcome
+from hourbell.core.run.states import Kind, RunState
 from hourbell.targets.base import Call, Transaction
 from hourbell.targets.task import Task, TaskTarget
 from tests.targets.calls import ToldCall

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import hourbell
-from hourbell.core.settle import Failed
+from hourbell.core.run.settle import Failed
 from hourbell.store.errors import StoreUnavailable
 from hourbell.targets.task_run import MOST_ERROR, Run
 from tests.targets.task import functions

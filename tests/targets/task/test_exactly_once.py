@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from hourbell.core.run import Run
-from hourbell.core.settle import Failed, Outcome, Succeeded
+from hourbell.core.run.run import Run
+from hourbell.core.run.settle import Failed, Outcome, Succeeded
 from hourbell.store.base import EngineStore, Held, OpenTransaction, Saved
 from hourbell.store.postgres.function_connections import FunctionConnections
 from hourbell.store.postgres.transactions import PostgresTransactionStore

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hourbell.core.settle import Failed, Outcome, Succeeded
+from hourbell.core.run.settle import Failed, Outcome, Succeeded
 from hourbell.targets.task import Task
 from tests.targets.task import functions
 from tests.targets.task.steps import NOW, RUN, SECOND, Attempt

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import hourbell
-from hourbell.core.job import Definition
-from hourbell.core.settle import Failed, Outcome, Succeeded, Unstarted
+from hourbell.core.job.definition import Definition
+from hourbell.core.run.settle import Failed, Outcome, Succeeded, Unstarted
 from hourbell.targets.task import Task
 from hourbell.targets.task_desk import NodeDesk
 from hourbell.targets.task_run import MOST_RESULT, Run

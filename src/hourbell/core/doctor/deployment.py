@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from hourbell.core.doctor import catalog
 from hourbell.core.doctor.findings import Fault
-from hourbell.core.values import show_duration
+from hourbell.core.values.readers import show_duration
 
 SHORTEST_RETENTION = timedelta(days=1)
 LONGEST_RETENTION = timedelta(days=730)

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from hourbell.core.job import Job
+from hourbell.core.job.definition import Job
 
 
 class RunFacts(NamedTuple):

@@ -24,10 +24,10 @@ from hourbell.core.doctor.facts import JobFacts, RunMark, SkipMark
 from hourbell.core.doctor.findings import Fault
 from hourbell.core.doctor.repairs import Dialect
 from hourbell.core.doctor.runs import PLANNED
-from hourbell.core.plan import first_instant
+from hourbell.core.run.plan import first_instant
+from hourbell.core.run.states import Kind
 from hourbell.core.schedule import Schedule, ScheduleError
 from hourbell.core.schedule.zones import load_zone, local_time_at
-from hourbell.core.states import Kind
 
 _DAY = timedelta(days=1)
 _MICROSECOND = timedelta(microseconds=1)

@@ -8,10 +8,10 @@ from hourbell.core.doctor import catalog
 from hourbell.core.doctor.facts import JobFacts
 from hourbell.core.doctor.findings import Fault
 from hourbell.core.doctor.repairs import Dialect
-from hourbell.core.plan import first_instant
+from hourbell.core.run.plan import first_instant
+from hourbell.core.run.states import SkipReason
 from hourbell.core.schedule import ScheduleError
 from hourbell.core.schedule.zones import load_zone
-from hourbell.core.states import SkipReason
 
 OVERDUE = timedelta(minutes=5)
 AHEAD = timedelta(minutes=1)

@@ -6,8 +6,8 @@ from hourbell.core.doctor import catalog
 from hourbell.core.doctor.facts import HeldRun, RunFacts
 from hourbell.core.doctor.findings import Fault
 from hourbell.core.doctor.repairs import Dialect
-from hourbell.core.run import is_scheduled_run_id
-from hourbell.core.states import ENDS, UNFINISHED, WAITING, Kind, Reason, RunState
+from hourbell.core.run.run import is_scheduled_run_id
+from hourbell.core.run.states import ENDS, UNFINISHED, WAITING, Kind, Reason, RunState
 
 PLANNED = (Kind.SCHEDULED, Kind.BACKFILL)
 

@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from hourbell.core.audit_chain import Break
-from hourbell.core.conflicts import JobConflict
+from hourbell.core.access.audit_chain import Break
 from hourbell.core.doctor import catalog
 from hourbell.core.doctor.facts import Cluster, HeldRun, LaneFacts, NodeFacts, Schema
 from hourbell.core.doctor.findings import Fault
-from hourbell.core.secret_headers import show_origin
+from hourbell.core.job.conflicts import JobConflict
+from hourbell.core.job.secret_headers import show_origin
 
 LARGEST_OFFSET = timedelta(seconds=5)
 UNSERVED = timedelta(minutes=1)

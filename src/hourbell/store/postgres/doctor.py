@@ -7,11 +7,11 @@ from itertools import groupby
 from typing import Any
 from uuid import UUID
 
-from hourbell.core.conflicts import JobConflict
 from hourbell.core.doctor.deployment import AccessFacts
 from hourbell.core.doctor.facts import Cluster, HeldRun, JobFacts, LaneFacts, NodeFacts, RunFacts, Schema
 from hourbell.core.doctor.repairs import Dialect
-from hourbell.core.target import OWN_DATABASE
+from hourbell.core.job.conflicts import JobConflict
+from hourbell.core.job.target import OWN_DATABASE
 from hourbell.store.access import ACCESS_OPEN
 from hourbell.store.audit_chain import ChainReader
 from hourbell.store.doctor import JOBS_AT_ONCE, LOOK_BACK, RUNS_AT_ONCE, groups_of, job_facts

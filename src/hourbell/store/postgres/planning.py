@@ -10,8 +10,8 @@ from uuid import UUID
 
 import asyncpg
 
-from hourbell.core.job import Job
-from hourbell.core.plan import Plan
+from hourbell.core.job.definition import Job
+from hourbell.core.run.plan import Plan
 from hourbell.store.batch import Batch, RunRow
 from hourbell.store.due import Broken, Due
 from hourbell.store.queries import load_queries

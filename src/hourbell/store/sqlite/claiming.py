@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from hourbell.core.ids import uuid_of
-from hourbell.core.policies import Rank
-from hourbell.core.run import Run
-from hourbell.core.states import RunState
+from hourbell.core.run.policies import Rank
+from hourbell.core.run.run import Run
+from hourbell.core.run.states import RunState
+from hourbell.core.values.ids import uuid_of
 from hourbell.store.base import Want
 from hourbell.store.rows import KINDS, payload_of
 from hourbell.store.sqlite.connection import Session

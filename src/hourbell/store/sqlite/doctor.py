@@ -14,10 +14,10 @@ from uuid import UUID
 
 import apsw
 
-from hourbell.core.conflicts import JobConflict
 from hourbell.core.doctor.deployment import AccessFacts
 from hourbell.core.doctor.facts import Cluster, HeldRun, JobFacts, LaneFacts, NodeFacts, RunFacts, Schema
 from hourbell.core.doctor.repairs import Dialect
+from hourbell.core.job.conflicts import JobConflict
 from hourbell.store.access import ACCESS_OPEN
 from hourbell.store.audit_chain import ChainReader
 from hourbell.store.doctor import JOBS_AT_ONCE, LOOK_BACK, RUNS_AT_ONCE, groups_of, job_facts

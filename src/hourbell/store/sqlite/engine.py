@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from hourbell import clock
-from hourbell.core.definition_json import definition_from_json
-from hourbell.core.job import Definition, Job
-from hourbell.core.notes import Notes
-from hourbell.core.plan import Plan
-from hourbell.core.run import Run
-from hourbell.core.settle import SUSPECT_AFTER, Settlement, hand_back
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.job.version_json import definition_from_json
+from hourbell.core.run.notes import Notes
+from hourbell.core.run.plan import Plan
+from hourbell.core.run.run import Run
+from hourbell.core.run.settle import SUSPECT_AFTER, Settlement, hand_back
 from hourbell.sealing import Sealed
 from hourbell.store.base import (
     LIVE_FOR,

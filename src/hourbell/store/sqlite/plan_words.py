@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from hourbell.core.job import Job
-from hourbell.core.plan import Plan
+from hourbell.core.job.definition import Job
+from hourbell.core.run.plan import Plan
 from hourbell.store.base import Wake
 from hourbell.store.batch import Batch, RunRow
 from hourbell.store.queries import load_queries

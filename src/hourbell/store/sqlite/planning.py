@@ -10,11 +10,11 @@ from uuid import UUID
 
 import apsw
 
-from hourbell.core.field_errors import FieldError
-from hourbell.core.ids import uuid_of
-from hourbell.core.job import Definition, Job
-from hourbell.core.plan import Plan
-from hourbell.core.target import OWN_DATABASE, TargetError
+from hourbell.core.job.definition import Definition, Job
+from hourbell.core.job.target import OWN_DATABASE, TargetError
+from hourbell.core.run.plan import Plan
+from hourbell.core.values.field_errors import FieldError
+from hourbell.core.values.ids import uuid_of
 from hourbell.store.base import Planned, Refreshed
 from hourbell.store.batch import Batch
 from hourbell.store.due import Broken, Due, change_errors, job_errors

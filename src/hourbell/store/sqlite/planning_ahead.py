@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 
-from hourbell.core.job import Job
-from hourbell.core.plan import Plan
+from hourbell.core.job.definition import Job
+from hourbell.core.run.plan import Plan
 from hourbell.store.base import Planned
 from hourbell.store.batch import Batch
 from hourbell.store.due import Due

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from hourbell.core.states import ENDS, RunState
+from hourbell.core.run.states import ENDS, RunState
 from hourbell.store.base import Held, Settled
 from hourbell.store.queries import load_queries
 from hourbell.store.records import (

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from hourbell.core.ids import uuid_of
+from hourbell.core.values.ids import uuid_of
 from hourbell.store.job_columns import DURATIONS
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

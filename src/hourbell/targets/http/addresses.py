@@ -11,7 +11,7 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_network
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from hourbell.core.networks import Network
+from hourbell.core.values.networks import Network
 
 Address = IPv4Address | IPv6Address
 T = TypeVar("T")

@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from hourbell.core.run import Run, trigger_of
-from hourbell.core.target import HttpCall
-from hourbell.core.template import TemplateError, fill_json, fill_text
+from hourbell.core.job.target import HttpCall
+from hourbell.core.job.template import TemplateError, fill_json, fill_text
+from hourbell.core.run.run import Run, trigger_of
 from hourbell.targets.base import Call
 
 MOST_BYTES = 1_048_576

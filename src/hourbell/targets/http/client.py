@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from weakref import WeakSet
 
-from hourbell.core.url import Url
+from hourbell.core.values.url import Url
 from hourbell.targets.http import failures
 from hourbell.targets.http.addresses import Address
 from hourbell.targets.http.dial import Dialler, Gate

@@ -13,7 +13,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Protocol
 
-from hourbell.core.url import Url
+from hourbell.core.values.url import Url
 from hourbell.targets.http import failures
 from hourbell.targets.http.addresses import Address
 from hourbell.targets.http.phases import Stopwatch

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 
-from hourbell.core.url import Url
+from hourbell.core.values.url import Url
 from hourbell.targets.http.addresses import Address, Prohibition
 from hourbell.targets.http.transport import TransportError
 

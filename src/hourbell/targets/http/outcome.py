@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
-from hourbell.core.settle import Answer, Failed, Outcome, Succeeded
+from hourbell.core.run.settle import Answer, Failed, Outcome, Succeeded
 from hourbell.targets.http.masking import mask_secrets
 from hourbell.targets.http.transport import Response
 

@@ -14,7 +14,7 @@ from ipaddress import ip_address
 from threading import Thread
 from typing import Any, Protocol
 
-from hourbell.core.url import Url
+from hourbell.core.values.url import Url
 from hourbell.targets.http.addresses import Address, Guard, Prohibition, Server, plain
 from hourbell.targets.http.transport import Refused, TransportError
 

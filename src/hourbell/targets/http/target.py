@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from hourbell.core.field_errors import FieldError
-from hourbell.core.secret_headers import HEADER, SIGNING, WrongOrigin, headers_for
-from hourbell.core.settle import Answer, Failed, Outcome, Unstarted
-from hourbell.core.signing import secret_bytes, signature
-from hourbell.core.target import HttpCall, TargetError, parse_target
-from hourbell.core.template import TemplateError
+from hourbell.core.access.signing import secret_bytes, signature
+from hourbell.core.job.secret_headers import HEADER, SIGNING, WrongOrigin, headers_for
+from hourbell.core.job.target import HttpCall, TargetError, parse_target
+from hourbell.core.job.template import TemplateError
+from hourbell.core.run.settle import Answer, Failed, Outcome, Unstarted
+from hourbell.core.values.field_errors import FieldError
 from hourbell.sealing import CannotOpen, KeyRing, Sealed
 from hourbell.targets.base import Call
 from hourbell.targets.http.body import RunTexts, body_of, content_type_of

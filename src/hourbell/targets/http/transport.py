@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from hourbell.core.url import Url
+from hourbell.core.values.url import Url
 
 MOST_READ = 65_536  # bytes of an answer's body; the rest is not read
 MOST_HEADERS = 65_536  # bytes of an answer's status line and headers

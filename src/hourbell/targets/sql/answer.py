@@ -2,7 +2,7 @@
 
 import json
 
-from hourbell.core.settle import Failed, Succeeded
+from hourbell.core.run.settle import Failed, Succeeded
 
 LARGEST = 65_536  # bytes
 MOST_ERROR = 4_000  # characters

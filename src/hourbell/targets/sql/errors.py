@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import asyncpg
 
-from hourbell.core.settle import Failed
+from hourbell.core.run.settle import Failed
 from hourbell.targets.sql.answer import MOST_ERROR
 
 _MOST_DETAIL = 2_000  # characters of each

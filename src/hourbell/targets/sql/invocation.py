@@ -16,9 +16,9 @@ from typing import Any
 
 import asyncpg
 
-from hourbell.core.run import trigger_of
-from hourbell.core.settle import Failed, Outcome, Succeeded
-from hourbell.core.target import SqlCall
+from hourbell.core.job.target import SqlCall
+from hourbell.core.run.run import trigger_of
+from hourbell.core.run.settle import Failed, Outcome, Succeeded
 from hourbell.targets.base import Call
 from hourbell.targets.sql.answer import LARGEST, read_answer
 from hourbell.targets.sql.arguments import Arguments, BadArgument, add_payload, bind

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import asyncpg
 
-from hourbell.core.settle import Failed, Outcome, Unstarted
-from hourbell.core.target import OWN_DATABASE, SqlCall, TargetError, parse_target
+from hourbell.core.job.target import OWN_DATABASE, SqlCall, TargetError, parse_target
+from hourbell.core.run.settle import Failed, Outcome, Unstarted
 from hourbell.targets.base import Call, Transaction
 from hourbell.targets.pool import Pool
 from hourbell.targets.sql.errors import failure_of

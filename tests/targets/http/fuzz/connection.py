@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from hourbell.core.url import Url
+from hourbell.core.values.url import Url
 from hourbell.targets.http.addresses import Address
 from hourbell.targets.http.client import WireTransport
 from hourbell.targets.http.phases import Stopwatch

@@ -366,7 +366,7 @@ create table hourbell.audit_unchained (
     audit_id bigint primary key
 );
 
--- Ends never change, and only the moves of core/states.py happen. A dead letter that was replayed or discarded is cleared:
+-- Ends never change, and only the moves of core/run/states.py happen. A dead letter that was replayed or discarded is cleared:
 -- that is the one thing that may be noted of a run that ended.
 create function hourbell.refuse_move() returns trigger language plpgsql as $$
 begin

@@ -335,7 +335,7 @@ create table hourbell_audit_unchained (
     audit_id integer primary key
 ) strict;
 
--- Ends never change, and only the moves of core/states.py happen. A dead letter that was replayed or discarded is cleared:
+-- Ends never change, and only the moves of core/run/states.py happen. A dead letter that was replayed or discarded is cleared:
 -- that is the one thing that may be noted of a run that ended. A trigger that names the columns of both rows has them all
 -- read at every change; these two need the state alone.
 create trigger hourbell_runs_moves before update of

@@ -1,0 +1,1 @@
+"""Commands on files of jobs: `apply`, `diff`, `export` and `import`."""

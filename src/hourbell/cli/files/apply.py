@@ -1,0 +1,62 @@
+"""`hourbell apply`: the jobs of a file, all or none, after a plan that must still hold when it is carried out."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+from hourbell.cli.files.file_plan import FilePlan, file_options
+from hourbell.cli.files.plan_view import done_lines, plan_lines, taken_over
+from hourbell.cli.shared.command import ExampleCommand
+from hourbell.cli.shared.output import json_text
+from hourbell.cli.shared.remote import confirm, server_options
+
+if TYPE_CHECKING:
+    from hourbell.client import Client, Plan
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples="""
+    hourbell apply -f jobs.toml
+    hourbell apply -f jobs.toml --dry-run
+    hourbell apply -f jobs.toml --prune --yes
+    crontab -l | hourbell import crontab - | hourbell apply -f - --source crontab
+    """,
+)
+@file_options()
+@click.option("--dry-run", is_flag=True, help="Show the plan, and change nothing.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask before jobs are deleted or taken over.")
+@click.option("--json", "as_json", is_flag=True, help="Print the API's answer.")
+@server_options
+def command(client: "Client", wanted: FilePlan, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Make the jobs be as the file says, all at once or not at all.
+
+    The plan is shown first. If somebody changes these jobs between the plan and its execution, nothing is done, and
+    the exit code is 5. A job that somebody has paused stays so. Only jobs of the same source are touched.
+    """
+    plan = wanted.ask(client)
+    question = _question(plan)
+    if not as_json:
+        _print(plan_lines(plan, wanted.definitions))
+    if not (dry_run or plan.is_empty):
+        if question:
+            if as_json and not yes:
+                _print(plan_lines(plan, wanted.definitions), to_stderr=True)
+            confirm(question, yes=yes)
+        plan = wanted.apply(client, plan.state)
+        if not as_json:
+            _print(done_lines(plan))
+    if as_json:
+        click.echo(json_text(plan.raw))
+
+
+def _question(plan: "Plan") -> str:
+    """What nobody should do unawares, or nothing."""
+    parts = [(len(plan.deleted), "delete"), (len(taken_over(plan)), "take over")]
+    return " and ".join(f"{verb} {count} job{'s' if count > 1 else ''}" for count, verb in parts if count)
+
+
+def _print(lines: Iterable[str], *, to_stderr: bool = False) -> None:
+    for line in lines:
+        click.echo(line, err=to_stderr)

@@ -1,0 +1,146 @@
+"""`hourbell export`: jobs of a server as a jobs file, which applied again changes nothing. Secrets are not in it."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hourbell.cli.job.pauses import is_by_definition, pause_words
+from hourbell.cli.shared.command import ExampleCommand
+from hourbell.cli.shared.output import note, plain
+from hourbell.cli.shared.progress import Progress
+from hourbell.cli.shared.remote import FAILED, USAGE, complain, fail, server_options
+from hourbell.core.formats.jobs_file import FORMATS, Format, can_be_source
+from hourbell.core.formats.jobs_file_export import export_jobs
+from hourbell.core.formats.jobs_file_format import format_of_name
+from hourbell.core.job.body import FIELDS, parse_job
+from hourbell.core.job.definition import Definition
+from hourbell.core.values.field_errors import BodyError
+
+if TYPE_CHECKING:
+    from hourbell.client import Client, Job
+
+_HEADER = "header:"
+
+
+@dataclass(slots=True)
+class Export:
+    """What is to be written of the jobs seen so far."""
+
+    definitions: list[Definition] = field(default_factory=list)
+    owners: set[tuple[str, str]] = field(default_factory=set)
+    pauses: dict[str, str] = field(default_factory=dict)
+    secrets: list[str] = field(default_factory=list)
+    unwritten: list[str] = field(default_factory=list)
+
+    def add(self, job: "Job") -> None:
+        # The server shows a job in error only as far as it goes: written down, it might be another one.
+        if job.state == "error":
+            self.unwritten.append(f"{job.name}: it is in error: {job.error}")
+            return
+        try:
+            definition = parse_job({name: job.raw[name] for name in FIELDS if name in job.raw}).definition
+        except BodyError as error:
+            self.unwritten.append(f"{job.name}: {error.errors[0]}")
+            return
+        if job.paused is not None and not is_by_definition(job):
+            # The server keeps it. Written down it would be the file's, and last until the file says otherwise.
+            self.pauses[job.name] = pause_words(job.paused)
+            definition = replace(definition, enabled=True)
+        self.definitions.append(definition)
+        self.owners.add((job.managed_by, job.source))
+        self.secrets += [f"{job.name}: {_words(secret)}" for secret in dict.fromkeys(s.field for s in job.secrets)]
+
+    @property
+    def source(self) -> str | None:
+        """The source of all jobs, if one file is their owner and says what it is."""
+        if len(self.owners) != 1:
+            return None
+        [(managed_by, source)] = self.owners
+        return source if managed_by == "file" and can_be_source(source) else None
+
+    @property
+    def whose(self) -> str:
+        return ", ".join(sorted(f"{managed_by}:{source}".removesuffix(":") for managed_by, source in self.owners))
+
+    def text(self, form: Format) -> str:
+        notes = {name: [words] for name, words in self.pauses.items()}
+        return export_jobs(self.definitions, form, source=self.source, comments=self.comments(), notes=notes)
+
+    def comments(self) -> Iterator[str]:
+        """What the jobs alone do not say."""
+        if any(managed_by != "file" for managed_by, _ in self.owners) or len(self.owners) > 1:
+            yield f"These jobs belong to {self.whose}; apply --take-over --source LABEL makes them this file's."
+        if self.secrets:
+            yield "Secrets are not in this file. The server keeps those of jobs that it has; elsewhere, add them:"
+            yield from self.secrets
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples="""
+    hourbell export --managed-by file --source billing > billing.toml
+    hourbell export --source billing --format yaml
+    hourbell export --tag reports -f reports.toml
+    """,
+)
+@click.option("--format", "form", type=click.Choice(FORMATS), help="The format.  [default: by FILE, or toml]")
+@click.option("-f", "--file", "name", metavar="FILE", help="A new file to write, instead of stdout.")
+@click.option("--tag", metavar="TAG", help="Only jobs with this tag.")
+@click.option("--managed-by", metavar="OWNER", help="Only jobs of this owner: api, code, file or sql.")
+@click.option("--source", metavar="LABEL", help="Only jobs from this source.")
+@server_options
+def command(
+    client: "Client",
+    form: Format | None,
+    name: str | None,
+    tag: str | None,
+    managed_by: str | None,
+    source: str | None,
+) -> None:
+    """Write jobs as a jobs file, with only what is not the default.
+
+    Jobs of one source can be applied again, which changes nothing. Secrets are not in it: a comment says which job has
+    which. Nor are pauses that somebody made: the server keeps them, and a comment tells of them. A job that is in error
+    is told instead of written, and the exit code is 1.
+    """
+    if name is not None and Path(name).exists():
+        fail(f"{name} is there already", "name a new file, or redirect stdout: > FILE", exit_code=USAGE)
+    found = Export()
+    with Progress("reading", unit="jobs") as progress:
+        for job in client.jobs.list(tag=tag, managed_by=managed_by, source=source, secrets=True):
+            found.add(client.jobs.get(job.id) if job.omitted else job)  # a list has no long payloads
+            progress.add(1)
+    form = form or format_of_name(name or "") or "toml"
+    _write(found.text(form), name)
+    pauses = (f"{job}: {words}" for job, words in found.pauses.items())
+    for comment in (*found.comments(), *pauses) if form == "json" else ():
+        note(f"not in the file: {comment}")
+    if len(found.owners) > 1:
+        choose = "--source or --managed-by chooses those of one"
+        note(f"these jobs belong to {found.whose}; {choose}, and `apply --take-over --source LABEL` makes all a file's")
+    if not found.definitions and not found.unwritten:
+        note("there is no such job; the file has none")
+    if found.unwritten:
+        complain("these jobs could not be written", *map(plain, found.unwritten))
+        sys.exit(FAILED)
+
+
+def _words(secret: str) -> str:
+    if secret.startswith(_HEADER):
+        return f'headers = {{ {secret.removeprefix(_HEADER)} = "env:NAME" }} in its target'
+    return 'secret = "env:NAME" in its target'
+
+
+def _write(text: str, name: str | None) -> None:
+    if name is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        with Path(name).open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    except OSError as error:
+        fail(f"{name} cannot be written: {error.strerror}", "name another with -f FILE", exit_code=USAGE)

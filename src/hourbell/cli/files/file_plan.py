@@ -1,0 +1,187 @@
+"""A jobs file to be applied: read with all its errors, and what the server says of it told in the file's terms."""
+
+import functools
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hourbell.cli.shared.output import note
+from hourbell.cli.shared.references import lenient, resolver
+from hourbell.cli.shared.remote import CONFLICT, USAGE, as_flags, complain, exit_code, fail
+from hourbell.core.formats.jobs_file import FORMATS, FileError, Format, JobsFile, JobsFileError, read_jobs_file
+from hourbell.core.formats.jobs_file_format import format_of_name, format_of_text
+from hourbell.core.values import field_errors
+
+if TYPE_CHECKING:
+    from hourbell.client import Client, FieldError, Plan
+    from hourbell.client.jobs import ApplyOptions
+    from hourbell.core.job.definition import Definition
+
+Function = Callable[..., None]
+
+STDIN = "-"
+_LARGEST = 8 << 20
+_TOO_LARGE = 413
+_JOB = re.compile(r"/jobs/(\d{1,9})(?=/|$)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class FilePlan:
+    """The jobs of a file, and how they are to be applied."""
+
+    file: JobsFile
+    source: str
+    prune: bool
+    take_over: bool
+    drop_secrets: bool = False
+
+    @property
+    def definitions(self) -> "Mapping[str, Definition]":
+        """What the file says of each job, by name."""
+        return {job.definition.name: job.definition for job in self.file.jobs}
+
+    def ask(self, client: "Client") -> "Plan":
+        """What applying it would change. Nothing is changed."""
+        plan = self._send(client)
+        # A header that could not be looked up is in the file, whatever the server makes of its absence.
+        untrue = {_kept_header(name) for job in self.file.jobs for name in job.unresolved_headers}
+        jobs = (replace(job, notes=tuple(note for note in job.notes if note not in untrue)) for job in plan.jobs)
+        return replace(plan, jobs=tuple(jobs)) if untrue else plan
+
+    def apply(self, client: "Client", expect: str) -> "Plan":
+        """Do all of it, or nothing if it would no longer do what the plan of that state said."""
+        return self._send(client, expect)
+
+    def _send(self, client: "Client", expect: str | None = None) -> "Plan":
+        """Apply the plan of that state, or without one ask for it."""
+        from hourbell.client import ApiError
+
+        jobs = [job.as_body() for job in self.file.jobs]
+        options: ApplyOptions = {
+            "source": self.source,
+            "prune": self.prune,
+            "take_over": self.take_over,
+            "drop_secrets": self.drop_secrets,
+        }
+        try:
+            if expect is None:
+                return client.jobs.preview_apply(jobs, **options)
+            return client.jobs.apply(jobs, expect=expect, **options)
+        except ApiError as error:
+            if error.code == "plan_outdated":
+                again = "look at the new plan: run it again"
+                fail("nothing was done: somebody changed these jobs meanwhile", again, exit_code=CONFLICT)
+            if error.status == _TOO_LARGE:
+                why = "what is sent is JSON, and larger than the file"
+                split = "split it into files of a source each, or use `hourbell import jobs`"
+                fail(f"the file is too large for one apply: {why}", split, exit_code=USAGE)
+            if not error.errors:
+                raise
+            what = error.detail.replace("; see errors.", ".")
+            if expect is None:
+                what = what.replace(", so nothing was changed", "")
+            complain(what, *map(self._place, error.errors))
+            sys.exit(exit_code(error))
+
+    def _place(self, error: "FieldError") -> str:
+        """What is wrong, with the job and its line in the file instead of its number in the request."""
+        error = error._replace(hint=error.hint and as_flags(error.hint))
+        found = _JOB.match(error.pointer)
+        if found is None or int(found[1]) >= len(self.file.jobs):
+            return str(field_errors.FieldError(error.pointer, error.message, error.hint))
+        job = self.file.jobs[int(found[1])]
+        in_job = field_errors.FieldError(error.pointer[found.end() :], error.message, error.hint)
+        return str(FileError(in_job, f"job {job.definition.name}", job.line))
+
+
+def file_options(*, needs_secrets: bool = True) -> Callable[[Function], Function]:
+    """Adds `-f` and how the file is meant, which come as one `wanted`."""
+    return functools.partial(_with_file, needs_secrets=needs_secrets)
+
+
+def _with_file(function: Function, *, needs_secrets: bool) -> Function:
+    @click.option("-f", "--file", "name", required=True, metavar="FILE|-", help="The jobs file; - is stdin.")
+    @click.option("--format", "form", type=click.Choice(FORMATS), help="Its format.  [default: by its name or text]")
+    @click.option("--source", metavar="LABEL", help="Instead of the file's own: what tells its jobs from others.")
+    @click.option("--prune", is_flag=True, help="Delete jobs of the same source that are not in the file.")
+    @click.option("--take-over", is_flag=True, help="Also change jobs of these names that others own.")
+    @click.option(
+        "--drop-secrets", is_flag=True, help="Give up secret headers set for another origin than the new one."
+    )
+    @functools.wraps(function)
+    def call(
+        *args: Any,
+        name: str,
+        form: Format | None,
+        source: str | None,
+        prune: bool,
+        take_over: bool,
+        drop_secrets: bool,
+        **given: Any,
+    ) -> None:
+        file = read(name, form, needs_secrets=needs_secrets)
+        label = (file.source_label or "") if source is None else source
+        if prune:
+            _check_pruning(file, label, _shown(name))
+        function(*args, wanted=FilePlan(file, label, prune, take_over, drop_secrets), **given)
+
+    return call
+
+
+def _check_pruning(file: JobsFile, label: str, name: str) -> None:
+    """End the command if what the file lacks does not say what is to be deleted."""
+    if file.incomplete is not None:
+        mend = "bring in what is missing, and take the line incomplete = … out; or leave --prune out"
+        fail(f"{name} is incomplete, and --prune would delete what it lacks", file.incomplete, mend, exit_code=USAGE)
+    if not label:
+        ways = "say whose jobs these are: write source = … into the file, or --source LABEL"
+        fail("--prune deletes the jobs of a source, and there is none", ways, exit_code=USAGE)
+    if not file.jobs:
+        fail(f"{name} has no jobs, and --prune would delete all", "leave --prune out", exit_code=USAGE)
+
+
+def read(name: str, form: Format | None, *, needs_secrets: bool = True) -> JobsFile:
+    """The jobs of a file, with what they refer to looked up; what is wrong with it ends the command.
+
+    Without `needs_secrets`, what cannot be looked up is left out, with a note.
+    """
+    text = _text(name)
+    folder = Path() if name == STDIN else Path(name).parent
+    resolve = resolver(folder) if needs_secrets else lenient(resolver(folder), note)
+    try:
+        file = read_jobs_file(text, form or format_of_name(name) or format_of_text(text), resolve)
+    except JobsFileError as error:
+        fail(f"{_shown(name)} cannot be used as it is written", *str(error).splitlines(), exit_code=USAGE)
+    for warning in file.warnings:
+        note(warning)
+    if file.incomplete is not None:
+        note(f"{_shown(name)} is incomplete: {file.incomplete}")
+    return file
+
+
+def _text(name: str) -> str:
+    if name == STDIN and sys.stdin.isatty():
+        raise click.UsageError("Pipe a jobs file, or name one with -f FILE.")
+    try:
+        with click.open_file(name, "rb") as file:
+            data: bytes = file.read(_LARGEST + 1)
+        if len(data) <= _LARGEST:
+            return data.decode("utf-8")
+        fail(f"{_shown(name)} is larger than 8 MiB", "make several of it, each with its source", exit_code=USAGE)
+    except OSError as error:
+        fail(f"{_shown(name)} cannot be read: {error.strerror}", "name another with -f FILE", exit_code=USAGE)
+    except UnicodeDecodeError:
+        fail(f"{_shown(name)} is not UTF-8", "save it as UTF-8", exit_code=USAGE)
+
+
+def _kept_header(name: str) -> str:
+    return f"its secret header {name} is not in the file, and stays"
+
+
+def _shown(name: str) -> str:
+    return "stdin" if name == STDIN else name

@@ -1,0 +1,119 @@
+"""`hourbell import`: what other schedulers have, as a jobs file on stdout; and many jobs at once to a server."""
+
+import re
+import sys
+from typing import IO
+
+import click
+
+from hourbell.cli.files.import_jobs import jobs
+from hourbell.cli.shared.command import ExampleCommand, ExampleGroup
+from hourbell.core.formats.crontab import Crontab, parse_crontab
+from hourbell.core.formats.crontab_jobs import crontab_to_jobs
+from hourbell.core.formats.jobs_file import can_be_source
+from hourbell.core.formats.jobs_file_export import export_jobs
+from hourbell.core.formats.jobs_file_text import FORMATS, Format
+from hourbell.core.values.readers import InvalidValue, read_zone
+
+FAILED = 1
+_PREFIX = re.compile(r"[A-Za-z0-9_-]{0,40}", re.ASCII)
+
+
+@click.group(
+    cls=ExampleGroup,
+    examples="""
+    crontab -l | hourbell import crontab - > jobs.toml
+    hourbell import crontab /etc/crontab --system --timezone Europe/Berlin
+    hourbell import jobs shop.ndjson --source shop --dry-run
+    """,
+)
+def command() -> None:
+    """What other schedulers have, as a jobs file, which needs no server; or many jobs, to a server."""
+
+
+command.add_command(jobs)
+
+
+@command.command(
+    cls=ExampleCommand,
+    examples="""
+    crontab -l | hourbell import crontab - > jobs.toml
+    hourbell import crontab /etc/crontab --system --timezone Europe/Berlin
+    hourbell import crontab backup.cron -o yaml
+    crontab -l | hourbell import crontab - --source web1-cron --prefix web1-
+    """,
+)
+@click.argument("file", type=click.File("rb"), required=False, metavar="[FILE|-]")
+@click.option("--system/--user", default=None, help="Whether entries name a user.  [default: guessed from the file]")
+@click.option("--timezone", "-z", metavar="ZONE", help="IANA name, for entries without CRON_TZ.  [default: TZ, or UTC]")
+@click.option("--source", metavar="LABEL", help="What tells the jobs of this file from others; written into it.")
+@click.option("--prefix", default="", metavar="TEXT", help="What the names of all jobs begin with, as in web1-.")
+@click.option("-o", "--output", default="toml", type=click.Choice(FORMATS), help="The format.  [default: toml]")
+def crontab(
+    file: IO[bytes] | None,
+    system: bool | None,
+    timezone: str | None,
+    source: str | None,
+    prefix: str,
+    output: Format,
+) -> None:
+    """Print a jobs file with a disabled job for each entry of a crontab.
+
+    Hourbell runs no shell commands: each job names a task to be written, crontab.NAME, and has the command in its
+    description. What cannot be read is told with its line, and the exit code is 1; the rest is printed all the same,
+    and the file says that it is incomplete, so that nothing is pruned by it.
+    """
+    if source is not None and not can_be_source(source):
+        raise click.BadParameter("write 1 to 200 printable characters, as in web1-cron.", param_hint="--source")
+    if _PREFIX.fullmatch(prefix) is None:
+        raise click.BadParameter("write at most 40 letters, digits, _ and -, as in web1-.", param_hint="--prefix")
+    if timezone is not None:
+        _check_zone(timezone)
+    if file is None and sys.stdin.isatty():
+        raise click.UsageError("Name a file, or pipe a crontab, as in: crontab -l | hourbell import crontab -")
+    data = (file or sys.stdin.buffer).read()
+    text, notes = _decode(data)
+    read = parse_crontab(text, system=system)
+    if read.guess is not None:
+        notes.append(f"read as a system crontab, because {read.guess}; --user reads it as a user's")
+    found, more = crontab_to_jobs(read, timezone, prefix=prefix)
+    if not read.entries and not read.problems:
+        notes.append("the crontab has no entry, so there is no job in the file")
+    comments = _comments(read)
+    text = export_jobs(found, output, source=source, incomplete=_missing(read), comments=comments)
+    click.echo(text, nl=False)
+    if output == "json":
+        notes += [f"not in the file: {comment}" for comment in comments]
+    for note in [*notes, *more]:
+        click.echo(f"{click.style('note', fg='yellow')}: {note}", err=True)
+    for problem in read.problems:
+        click.echo(f"{click.style('error', fg='red')}: {problem}", err=True)
+    sys.exit(FAILED if read.problems else 0)
+
+
+def _check_zone(timezone: str) -> None:
+    try:
+        read_zone(timezone)
+    except InvalidValue as error:
+        raise click.BadParameter(str(error), param_hint="--timezone") from None
+
+
+def _decode(data: bytes) -> tuple[str, list[str]]:
+    try:
+        return data.decode(), []
+    except UnicodeDecodeError:
+        return data.decode("latin-1"), ["the crontab is not UTF-8; it was read as Latin-1"]
+
+
+def _missing(crontab: Crontab) -> str | None:
+    lines = len(crontab.problems)
+    if not lines:
+        return None
+    return f"{'1 line' if lines == 1 else f'{lines} lines'} of the crontab could not be read"
+
+
+def _comments(crontab: Crontab) -> list[str]:
+    """What no job can hold: comments that stand by themselves, and lines that could not be read."""
+    kept = {comment.line: comment.text for comment in crontab.comments if comment.is_loose and comment.text}
+    kept |= {problem.line: f"could not be read: {problem.text.strip()}" for problem in crontab.problems}
+    return [f"crontab line {line}: {text}" for line, text in sorted(kept.items())]

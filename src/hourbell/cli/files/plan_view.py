@@ -1,0 +1,106 @@
+"""A plan for people: what would be made, changed and deleted, and when the jobs fire before and after."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hourbell.cli.shared.output import fitted, json_line, plain
+from hourbell.core.schedule import ScheduleError
+
+if TYPE_CHECKING:
+    from hourbell.client import Plan, PlannedJob, Upcoming
+    from hourbell.core.job.definition import Definition
+
+_LONGEST = 200  # of a value
+_HEADS = {"create": ("+ create", "green"), "change": ("~ change", "yellow"), "none": ("= keep", "")}
+
+
+def plan_lines(plan: "Plan", definitions: "Mapping[str, Definition]") -> Iterator[str]:
+    """The plan, and as its last line how much of each. Jobs that stay as they are, are told if there is a note.
+
+    What is new is told as its definition says it, by name.
+    """
+    if plan.is_empty and not any(job.notes for job in plan.jobs):
+        yield "nothing to change"
+        return
+    for job in plan.jobs:
+        if job.action != "none" or job.notes:
+            yield from _job_lines(job, definitions.get(job.name))
+    for gone in plan.deleted:
+        yield click.style(f"- delete {plain(gone.name)}", fg="red")
+        yield f"    next before: {_instants(gone.before)}"
+    yield "nothing to change" if plan.is_empty else _counts(plan, "to create", "to change", "to delete")
+
+
+def done_lines(plan: "Plan") -> Iterator[str]:
+    """What was done, and the secrets that were made."""
+    for job in plan.jobs:
+        if job.generated_secret:
+            yield f"secret of {plain(job.name)}: {plain(job.generated_secret)}  (it is not shown again)"
+    yield _counts(plan, "created", "changed", "deleted")
+
+
+def taken_over(plan: "Plan") -> "list[PlannedJob]":
+    """The jobs that somebody else owns so far."""
+    return [job for job in plan.jobs if any(change.field == "owner" for change in job.fields)]
+
+
+def _counts(plan: "Plan", created: str, changed: str, deleted: str) -> str:
+    counts = (len(plan.created), created), (len(plan.changed), changed), (len(plan.deleted), deleted)
+    return ", ".join([*(f"{count} {what}" for count, what in counts), f"{len(plan.unchanged)} unchanged"])
+
+
+def _job_lines(job: "PlannedJob", definition: "Definition | None") -> Iterator[str]:
+    words, colour = _HEADS.get(job.action, (plain(job.action), ""))
+    yield click.style(f"{words} {plain(job.name)}", fg=colour or None)
+    if job.action == "change":
+        for change in job.fields:
+            yield f"    {plain(change.field)}: {_value(change.before)} → {_value(change.after)}"
+    if job.action == "create":
+        yield from _definition_lines(definition) if definition else ()
+        yield f"    next: {_instants(job.after)}"
+    elif [each.local for each in job.before] != [each.local for each in job.after]:
+        yield f"    next before: {_instants(job.before)}"
+        yield f"    next after:  {_instants(job.after)}"
+    for warning in job.warnings:
+        yield f"    {click.style('warning', fg='yellow')}: {plain(warning.message)}"
+    for each in job.notes:
+        yield f"    note: {plain(each)}"
+
+
+def _definition_lines(definition: "Definition") -> Iterator[str]:
+    try:
+        words = f" ({definition.parsed().describe()})"
+    except ScheduleError:
+        words = ""
+    yield f"    schedule: {plain(definition.schedule)}{words}, {definition.timezone}"
+    yield f"    target: {fitted(plain(_target(definition.target)), _LONGEST)}"
+    if not definition.enabled:
+        yield "    paused: the file says enabled = false"
+
+
+def _target(target: "Mapping[str, Any]") -> str:
+    match target.get("type"):
+        case "http":
+            return f"http {target.get('method', 'POST')} {target.get('url')}"
+        case "sql":
+            return f"sql {target.get('function')}"
+        case "task":
+            return f"task {target.get('name')}"
+        case kind:
+            return f"{kind} {target.get('queue')}"
+
+
+def _value(value: object) -> str:
+    """JSON, so that a text and a number differ; what is hidden says so without quotes."""
+    if value is None:
+        return "(none)"
+    if isinstance(value, str) and value.startswith("(hidden"):
+        return plain(value)
+    return fitted(json_line(value), _LONGEST)
+
+
+def _instants(instants: "Sequence[Upcoming]") -> str:
+    shown = [plain(f"{each.local.replace('T', ' ')} {each.zone_abbreviation}") for each in instants]
+    return ", ".join(shown) or "none"

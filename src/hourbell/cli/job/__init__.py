@@ -1,0 +1,1 @@
+"""`hourbell job`: define, change, run and inspect jobs."""

@@ -1,0 +1,161 @@
+"""The flags that define a job, and the body that they make; the same for a new job and for a change.
+
+Every field of a job has a flag of its own, except the target, which has several.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from hourbell.cli.shared.parameters import ZONE, ZONE_TEXT, instant, json_or_text, json_value, source_text
+from hourbell.core.job.fields import BODY_FIELDS, JobField
+
+Function = Callable[..., None]
+
+DEFAULT = "default"
+_FIELDS = tuple(field for field in BODY_FIELDS if field.has_option)
+_SHORT = {"schedule": "-s", "timezone": "-z"}
+_JSON = "JSON|@FILE|-"
+_METAVARS = {"schedule": "EXPR", "timezone": "ZONE"} | {
+    "text": "TEXT", "choice": "NAME", "duration": "DURATION", "instant": "TIME", "retry": "NAME|JSON", "json": _JSON,
+}  # fmt: skip
+_KINDS = {"url": ("http", "url"), "sql": ("sql", "function"), "task": ("task", "name")}
+_TARGET_OPTIONS = (
+    click.option("--url", metavar="URL", help="Call a webhook."),
+    click.option("--method", metavar="METHOD", help="Of the webhook.  [default: POST]"),
+    click.option(
+        "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Of the webhook; may be repeated."
+    ),
+    click.option("--body", metavar=_JSON, help="Of the webhook, instead of the usual one."),
+    click.option("--sql", metavar="FUNCTION", help="Call a function of PostgreSQL."),
+    click.option("--task", metavar="NAME", help="Call a function of Python."),
+    click.option("--arg", "args", multiple=True, metavar="NAME=VALUE", help="For --sql or --task; may be repeated."),
+    click.option("--timeout", metavar="DURATION", help="How long an attempt may take; of a webhook 1s to 60s."),
+    click.option("--target", metavar=_JSON, help="The whole target as in the API."),
+)
+
+
+def definition_options(function: Function) -> Function:
+    """Adds the flags, in the order of `--help`."""
+    options = [option for field in _FIELDS for option in _options(field)]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def _options(field: JobField) -> tuple[Callable[[Function], Function], ...]:
+    if field.kind.name == "target":
+        return _TARGET_OPTIONS
+    if field.kind.name == "tags":
+        return (click.option("--tag", field.name, multiple=True, metavar="TAG", help=f"{field.help} May be repeated."),)
+    names = [_option(field), *filter(None, [_SHORT.get(field.name)])]
+    words = f" One of {', '.join(field.kind.words)}." if field.kind.words else ""
+    metavar = _METAVARS.get(field.name) or _METAVARS[field.kind.name]
+    kind = ZONE_TEXT if field.name == "timezone" else None
+    return (click.option(*names, type=kind, metavar=metavar, help=f"{field.help}{words}"),)
+
+
+def _option(field: JobField) -> str:
+    return f"--{field.name.replace('_', '-')}"
+
+
+def definition_of(given: Mapping[str, Any], zone: str = "UTC") -> dict[str, Any]:
+    """The body for the API: what was given, and nothing else. `default` brings a default back."""
+    body: dict[str, Any] = {}
+    for field in _FIELDS:
+        if field.kind.name == "target":
+            body |= {field.name: target} if (target := target_of(given)) else {}
+        elif field.kind.name == "tags":
+            body |= {field.name: [tag for tag in given[field.name] if tag]} if given.get(field.name) else {}
+        elif given.get(field.name) is not None:
+            body[field.name] = _value(field, given[field.name], zone)
+    return body
+
+
+def _value(field: JobField, text: str, zone: str) -> Any:
+    if field.kind.name == "json" or (field.kind.name == "retry" and text.lstrip()[:1] == "{"):
+        return json_value(text, _option(field))
+    if text == DEFAULT and field.kind.name != "retry":  # where it is the name of a preset
+        return None
+    if field.kind.name == "instant":
+        ZONE.convert(zone, None, None)  # a time that is read in it needs it now
+        return instant(text, zone, _option(field), "ahead")
+    return text
+
+
+def target_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The target as far as flags say it; empty if they say nothing."""
+    if given.get("target") is not None:
+        return _whole_target(given)
+    kinds = [flag for flag in _KINDS if given.get(flag) is not None]
+    if len(kinds) > 1:
+        raise click.UsageError(f"A job has one target; --{kinds[0]} and --{kinds[1]} are two.")
+    target: dict[str, Any] = {}
+    for flag in kinds:
+        type_, field = _KINDS[flag]
+        target = {"type": type_, field: given[flag]}
+    kind = target.get("type")
+    if (given.get("method") or given.get("headers") or given.get("body") is not None) and kind in ("sql", "task"):
+        raise click.UsageError("--method, --header and --body are for --url.")
+    if given.get("args") and kind == "http":
+        raise click.UsageError("--arg is for --sql or --task; a webhook is given a --payload.")
+    target |= {name: given[name] for name in ("method", "timeout") if given.get(name) is not None}
+    if given.get("headers"):
+        target["headers"] = dict(_split(text, ":", "--header", "'Name: value'") for text in given["headers"])
+    if given.get("body") is not None:
+        target["body"] = json_or_text(source_text(given["body"], "--body"))
+    if given.get("args"):
+        pairs = (_split(text, "=", "--arg", "name=value") for text in given["args"])
+        target["args"] = {name: json_or_text(value) for name, value in pairs}
+    return target
+
+
+def redefined(old: Mapping[str, Any], changes: Mapping[str, Any], *, has_whole_target: bool = False) -> dict[str, Any]:
+    """The whole job after a change: what is said stands in the place of what was, and None brings the default back.
+
+    A merge patch could not say it, because it has no null inside a payload, and only ever adds to one.
+    """
+    job = {**old, **changes}
+    if "target" in changes and not has_whole_target:
+        job["target"] = _retargeted(old["target"], changes["target"])
+    return {name: value for name, value in job.items() if value is not None}
+
+
+def _retargeted(old: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """A target with single fields, headers and arguments changed; one of another kind keeps nothing of the old one."""
+    if said.get("type", old.get("type")) != old.get("type"):
+        return dict(said)
+    target = {**old, **said}
+    if "headers" in said:
+        target["headers"] = _with_headers(old.get("headers") or {}, said["headers"]) or None
+    if "args" in said:
+        target["args"] = {**(old.get("args") or {}), **said["args"]}
+    return {name: value for name, value in target.items() if value is not None}
+
+
+def _with_headers(old: Mapping[str, str], said: Mapping[str, str]) -> dict[str, str]:
+    """Headers by their names, which are the same in capitals; one that is said to be empty is taken away."""
+    names, known = {name.lower() for name in said}, {name.lower() for name in old}
+    for name, value in said.items():
+        if not value and name.lower() not in known:
+            raise click.BadParameter(f"the job has no header {name} that could be taken away.", param_hint="--header")
+    kept = {name: value for name, value in old.items() if name.lower() not in names}
+    return kept | {name: value for name, value in said.items() if value}
+
+
+def _whole_target(given: Mapping[str, Any]) -> dict[str, Any]:
+    others = ("url", "method", "headers", "body", "sql", "task", "args", "timeout")
+    if any(given.get(name) for name in others):
+        raise click.UsageError("--target is the whole target; put the rest into it.")
+    found = json_value(given["target"], "--target")
+    if not isinstance(found, dict):
+        raise click.BadParameter('write an object, as in \'{"type": "http", …}\'.', param_hint="--target")
+    return found
+
+
+def _split(text: str, sign: str, option: str, form: str) -> tuple[str, str]:
+    name, found, value = text.partition(sign)
+    if not found or not name.strip():
+        raise click.BadParameter(f"write {form}.", param_hint=option)
+    return name.strip(), value.strip()

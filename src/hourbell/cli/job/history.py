@@ -1,0 +1,217 @@
+"""What became of a job's instants, what comes next, and what the job was before."""
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hourbell.cli.job.pauses import pause_words
+from hourbell.cli.shared.command import ExampleCommand
+from hourbell.cli.shared.lists import number_option, show_list
+from hourbell.cli.shared.output import Output, View, json_line, note, output_options, pairs, table
+from hourbell.cli.shared.parameters import JOB, instant, zone_option
+from hourbell.cli.shared.progress import Progress
+from hourbell.cli.shared.remote import server_options
+from hourbell.cli.shared.times import shown, told
+from hourbell.cli.shared.views import stats_lines
+
+if TYPE_CHECKING:
+    from hourbell.client import Client, Job, Upcoming, Version
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples="""
+    hourbell job backfill nightly-report --from 2026-11-01 --to 2026-11-07 --dry-run
+    hourbell job backfill nightly-report --from -7d --to now --per-minute 10
+    """,
+)
+@click.argument("job", type=JOB)
+@click.option("--from", "start", required=True, metavar="TIME", help="The first instant: 2026-11-01, -7d, RFC 3339.")
+@click.option("--to", "end", required=True, metavar="TIME", help="The last one; a date means its first moment.")
+@click.option("--per-minute", type=click.IntRange(1), help="How many become ready each minute.  [default: 60]")
+@click.option("--include-pruned", is_flag=True, help="Also instants that may have had a run which was pruned.")
+@click.option("--dry-run", is_flag=True, help="Show the instants, and make no run.")
+@zone_option
+@output_options
+@server_options
+def backfill(
+    client: "Client",
+    job: str,
+    start: str,
+    end: str,
+    per_minute: int | None,
+    include_pruned: bool,
+    dry_run: bool,
+    zone: str,
+    output: Output,
+) -> None:
+    """Make runs for instants of the past that have none; what is to come is left to the schedule."""
+    first, last = instant(start, zone, "--from", "ago"), instant(end, zone, "--to", "ago")
+    assert first is not None
+    assert last is not None
+    click.echo(f"from {told(first, zone)} to {told(last, zone)}", err=True)
+    with Progress("looking for instants" if dry_run else "making runs"):
+        if dry_run:
+            made = client.jobs.preview_backfill(job, first, last, include_pruned=include_pruned)
+        else:
+            made = client.jobs.backfill(job, first, last, per_minute=per_minute, include_pruned=include_pruned)
+    if output.is_quiet or output.format == "name":
+        for run in made.runs:
+            click.echo(run)
+        return
+    heads = (f"INSTANT ({zone})", "RUN")
+    rows = [
+        (shown(at, zone), run) for at, run in zip(made.instants, made.runs or [""] * len(made.instants), strict=True)
+    ]
+    output.one(
+        made,
+        View((), tuple, str, str),
+        table(heads[: 1 if dry_run else 2], [r[: 1 if dry_run else 2] for r in rows], None),
+    )
+    if not made.instants:
+        note("every instant of that time has a run, or there is none")
+
+
+@click.command(cls=ExampleCommand, examples="hourbell job stats nightly-report --since 30d")
+@click.argument("job", type=JOB)
+@click.option("--since", metavar="TIME", help="From when on: 30d, 2026-11-01, RFC 3339.  [default: 7d]")
+@zone_option
+@output_options
+@server_options
+def stats(client: "Client", job: str, since: str | None, zone: str, output: Output) -> None:
+    """Show how the runs of a job ended, how long they took and how late they were."""
+    found = client.jobs.stats(job, since=instant(since, zone, "--since", "ago"))
+    output.one(found, View((), tuple, lambda each: each.job, lambda each: each.job), stats_lines(found, zone))
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples="""
+    hourbell job upcoming nightly-report
+    hourbell job upcoming nightly-report -n 3 --after 'tomorrow 09:00' --timezone Europe/Paris
+    """,
+)
+@click.argument("job", type=JOB)
+@click.option("-n", "--number", type=click.IntRange(1), default=10, help="How many instants.  [default: 10]")
+@click.option("--after", metavar="TIME", help="Start from: +1d, 'tomorrow 09:00', RFC 3339.  [default: now]")
+@zone_option
+@output_options
+@server_options
+def upcoming(client: "Client", job: str, number: int, after: str | None, zone: str, output: Output) -> None:
+    """List when a job fires next, in its own zone and in another."""
+    start = instant(after, zone, "--after", "ahead")
+    found = client.jobs.get(job)
+    instants = client.jobs.upcoming(found.id, count=number, after=start)
+    view = View(
+        (f"LOCAL ({found.timezone})", f"INSTANT ({zone})", "NOTE"),
+        lambda each: (each.local.replace("T", " "), shown(each.at, zone), _surprise(each)),
+        lambda each: each.raw["at"],
+        lambda each: each.raw["at"],
+    )
+    output.items(instants, view, instants.raw)
+    if not instants and output.is_for_people:
+        note(_why_never(found, zone))
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples="hourbell job skips nightly-report\nhourbell job skips nightly-report --timezone Europe/Paris",
+)
+@click.argument("job", type=JOB)
+@number_option
+@zone_option
+@output_options
+@server_options
+def skips(client: "Client", job: str, number: int, zone: str, output: Output) -> None:
+    """List instants that got no run, and why, newest first."""
+    view = View(
+        (f"FIRST ({zone})", f"LAST ({zone})", "INSTANTS", "REASON"),
+        lambda skip: (shown(skip.first_at, zone), shown(skip.last_at, zone), skip.count, skip.reason),
+        lambda skip: skip.raw["first_at"],
+        lambda skip: skip.reason,
+    )
+    show_list(client.jobs.skips(job), number, output, view, "no instant was skipped")
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples="""
+    hourbell job versions nightly-report
+    hourbell job versions nightly-report --json | jq '.items[0].definition'
+    hourbell job versions nightly-report --version 1
+    """,
+)
+@click.argument("job", type=JOB)
+@click.option(
+    "--version", type=click.IntRange(1), metavar="NUMBER", help="Only this version, with values of any length."
+)
+@number_option
+@zone_option
+@output_options
+@server_options
+def versions(client: "Client", job: str, version: int | None, number: int, zone: str, output: Output) -> None:
+    """List every definition the job has had, with who changed what, newest first."""
+    if version is not None:
+        found = client.jobs.version(job, version)
+        output.one(found, View((), tuple, lambda each: each.version, lambda each: each.version), _lines(found, zone))
+        return
+    # One more than is shown, because a change is told against the definition before it.
+    known = list(client.jobs.versions(job, limit=number + 1))
+    before = {later.version: earlier for later, earlier in pairwise(known)}
+    view = View(
+        ("VERSION", f"CHANGED ({zone})", "BY", "SCHEDULE", "CHANGES"),
+        lambda each: (
+            each.version,
+            shown(each.changed_at, zone),
+            each.changed_by,
+            each.definition.get("schedule"),
+            _changes(each, before.get(each.version)),
+        ),
+        lambda each: each.version,
+        lambda each: each.version,
+    )
+    show_list(client.jobs.versions(job), number, output, view, "there is no version")
+
+
+COMMANDS = (backfill, stats, upcoming, skips, versions)
+
+
+def _why_never(job: "Job", zone: str) -> str:
+    if job.state == "error":
+        return f"it is in error: {job.error}"
+    if job.paused is not None:
+        return f"it is {pause_words(job.paused, zone)}; `hourbell job resume {job.name}` ends that"
+    return "it never fires again"
+
+
+def _surprise(upcoming: "Upcoming") -> str:
+    if upcoming.shifted:
+        return f"{upcoming.nominal_local[11:16]} does not exist that day"
+    return "second pass of a repeated hour" if upcoming.fold else ""
+
+
+def _lines(version: "Version", zone: str) -> list[str]:
+    return pairs(
+        ("version", version.version),
+        ("changed", f"{shown(version.changed_at, zone)} ({zone})"),
+        ("by", version.changed_by),
+        ("definition", json_line(version.definition)),
+    )
+
+
+def _changes(version: "Version", before: "Version | None") -> str:
+    """The fields that differ from the definition before. A field that is too long for both lists may have changed."""
+    if before is None:
+        return ""
+    new: Any = version.definition
+    old: Any = before.definition
+    changed = {name for name in {*new, *old} if new.get(name) != old.get(name)} | (
+        _too_long(version) ^ _too_long(before)
+    )
+    unknown = {f"{name} (too long to compare)" for name in (_too_long(version) & _too_long(before)) - changed}
+    return ", ".join(sorted(changed | unknown))
+
+
+def _too_long(version: "Version") -> set[str]:
+    return {each.field.removeprefix("definition.") for each in version.omitted}

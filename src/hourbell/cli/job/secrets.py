@@ -1,0 +1,55 @@
+"""Signing secrets of jobs through the API: given from a file or a pipe, never on the command line, and told once."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from hourbell.cli.shared.command import ExampleCommand
+from hourbell.cli.shared.output import json_text, note, plain
+from hourbell.cli.shared.parameters import JOB, source_text, zone_option
+from hourbell.cli.shared.remote import server_options
+from hourbell.cli.shared.times import shown
+
+if TYPE_CHECKING:
+    from hourbell.client import Client
+
+GENERATE = "generate"
+
+
+def given_secret(text: str) -> str:
+    """What `--secret` stands for."""
+    if text == GENERATE:
+        return text
+    if text != "-" and not text.startswith("@"):
+        raise click.BadParameter(
+            "write generate, @FILE or -; what stands on a command line can be read by others.", param_hint="--secret"
+        )
+    secret = source_text(text, "--secret").strip()
+    if not secret or secret == GENERATE:
+        raise click.BadParameter("there is no secret in it.", param_hint="--secret")
+    return secret
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples="""
+    hourbell job rotate-secret nightly-report
+    hourbell job rotate-secret nightly-report --keep-old 7d > new-secret
+    """,
+)
+@click.argument("job", type=JOB)
+@click.option("--keep-old", metavar="DURATION", help="For so long the old one is valid too.  [default: 24h]")
+@click.option("--json", "as_json", is_flag=True, help="Print the API's answer.")
+@zone_option
+@server_options
+def rotate_secret(client: "Client", job: str, keep_old: str | None, as_json: bool, zone: str) -> None:
+    """Sign webhooks with a new secret, or with a first one, which is printed this once."""
+    made = client.jobs.rotate_secret(job, keep_old=keep_old)
+    click.echo(json_text(made.raw) if as_json else plain(made.secret))
+    if made.old_valid_until is not None:
+        note(f"the old one is valid until {shown(made.old_valid_until, zone)} ({zone})")
+    else:
+        note("it is the first one of this job, whose webhooks were not signed so far")
+
+
+COMMANDS = (rotate_secret,)

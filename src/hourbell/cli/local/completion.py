@@ -1,0 +1,25 @@
+"""`hourbell completion`: the script by which a shell completes commands, and asks what jobs and runs there are."""
+
+import click
+from click.shell_completion import get_completion_class
+
+from hourbell.cli.shared.command import ExampleCommand
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples="""
+    eval "$(hourbell completion bash)"
+    hourbell completion zsh >> ~/.zshrc
+    hourbell completion fish > ~/.config/fish/completions/hourbell.fish
+    """,
+)
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.pass_context
+def command(context: click.Context, shell: str) -> None:
+    """Print what the shell is to run: at once by eval, and for good from its start-up file."""
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(context.find_root().command, {}, "hourbell", "_HOURBELL_COMPLETE").source(), nl=False)

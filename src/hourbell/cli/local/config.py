@@ -1,0 +1,182 @@
+"""`hourbell config`: every setting with its value and where it came from. No secret is shown, however wrong it is."""
+
+import os
+import sys
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hourbell.cli.shared.command import ExampleCommand, ExampleGroup
+from hourbell.cli.shared.output import json_text, plain, table
+from hourbell.cli.shared.remote import USAGE, complain
+from hourbell.core.access.variable_names import unknown_variables
+from hourbell.core.values.readers import show_duration
+from hourbell.settings import (
+    DEFAULT,
+    FILE,
+    HIDDEN,
+    READERS,
+    SECRETS,
+    Settings,
+    SettingsError,
+    known_variables,
+    load_settings,
+    masked,
+    variables_of,
+)
+
+_MASK = "***"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A setting as it may be shown. What is bad about it is in `fault`."""
+
+    name: str
+    variable: str
+    value: object
+    origin: str
+    fault: str | None = None
+
+
+@click.group(cls=ExampleGroup, examples="hourbell config show\nhourbell config show --json | jq '.settings[].value'")
+def command() -> None:
+    """The settings of this machine. Needs no server."""
+
+
+@command.command(
+    cls=ExampleCommand,
+    examples="""
+    hourbell config show
+    HOURBELL_LEASE=90s hourbell config show | grep LEASE
+    hourbell config show --json | jq -r '.settings[] | select(.origin != "default") | .variable'
+    """,
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show(as_json: bool) -> None:
+    """Print every setting, its value and where that came from: the default, a variable or hourbell.toml.
+
+    Passwords and keys are masked. Exit code 2 if something cannot be used; the rest is printed all the same.
+    """
+    of_the_node, of_the_client = _of_the_node(os.environ, Path()), _of_the_client(os.environ)
+    found = [*of_the_node, *of_the_client]
+    faults = [*(_faults(of_the_node) or _together()), *_faults(of_the_client)]
+    if as_json:
+        rows = [{name: getattr(each, name) for name in Shown.__slots__} for each in found]
+        click.echo(json_text({"settings": rows, "faults": faults}))
+    else:
+        cells = [(each.variable, _text(each.value), f"{each.origin}{' (bad)' if each.fault else ''}") for each in found]
+        for line in table(("SETTING", "VALUE", "FROM"), cells, None):
+            click.echo(line)
+    for fault in faults:
+        complain(fault)
+    for unknown in unknown_variables(os.environ, known_variables()):
+        if not unknown.is_misspelled:  # else it is among the faults
+            click.echo(f"warning: {unknown.message}", err=True)
+    sys.exit(USAGE if faults else 0)
+
+
+def _of_the_node(environment: Mapping[str, str], folder: Path) -> list[Shown]:
+    file = _file(folder)
+    defaults = Settings()
+    found = []
+    for name, read in READERS.items():
+        variable = variables_of(name)[-1]
+        given = _given(name, environment, file)
+        if given is None:
+            found.append(Shown(name, variable, _written(name, getattr(defaults, name)), DEFAULT))
+            continue
+        origin, text = given
+        try:
+            found.append(Shown(name, variable, _written(name, read(text.strip())), origin))
+        except ValueError as error:
+            found.append(Shown(name, variable, _written(name, text), origin, str(error)))
+    return found
+
+
+def _of_the_client(environment: Mapping[str, str]) -> list[Shown]:
+    """Where the command line finds the server, and whether it has a token."""
+    from hourbell.client.server_address import DEFAULT_URL, TOKEN, TOKEN_FILE, URL, find_server
+
+    url = environment.get(URL)
+    fault = None
+    try:
+        find_server(url, "none")
+    except ValueError as error:
+        fault = str(error)
+    shown_url = Shown("url", URL, masked(url or DEFAULT_URL), URL if url else DEFAULT, fault)
+    fault, value = None, None
+    origin = next((name for name in (TOKEN, TOKEN_FILE) if environment.get(name)), DEFAULT)
+    try:
+        value = _MASK if find_server(DEFAULT_URL, None, environment).token else None
+    except ValueError as error:
+        fault = str(error)
+    return [shown_url, Shown("token", TOKEN, value, origin, fault)]
+
+
+def _given(name: str, environment: Mapping[str, str], file: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Where a value was given first, and its text. An empty variable counts as not set."""
+    for variable in variables_of(name):
+        if environment.get(variable):
+            return variable, environment[variable]
+    if name not in file:
+        return None
+    value = file[name]
+    return FILE, str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _file(folder: Path) -> dict[str, Any]:
+    """What the file says, or nothing if it cannot be read; `load_settings` tells why."""
+    try:
+        return tomllib.loads((folder / FILE).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def _together() -> list[str]:
+    """What is wrong with settings that are good each by itself."""
+    try:
+        load_settings()
+    except SettingsError as error:
+        return [str(error)]
+    return []
+
+
+def _faults(settings: list[Shown]) -> list[str]:
+    return [
+        f"{f'{each.name} in {FILE}' if each.origin == FILE else each.origin}: {each.fault}"
+        for each in settings
+        if each.fault
+    ]
+
+
+def _written(name: str, value: Any) -> object:
+    """A value as it would be written, with what is secret masked."""
+    if value is None or value in ("", (), frozenset(), {}):
+        return None
+    if name in HIDDEN:
+        return _MASK
+    if name in SECRETS:
+        return masked(str(value))
+    match value:
+        case timedelta():
+            return show_duration(value)
+        case bool() | int():
+            return value
+        case frozenset():
+            return ", ".join(str(each) for each in sorted(value))
+        case tuple() if not hasattr(value, "port"):
+            return ", ".join(str(each) for each in value)
+        case _:
+            return str(value)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    return "" if value is None else plain(value)

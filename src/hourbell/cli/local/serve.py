@@ -1,0 +1,79 @@
+"""`hourbell serve`: one node of the engine, with its tasks."""
+
+import importlib
+import os
+import sys
+import traceback
+from types import TracebackType
+
+import click
+
+from hourbell.cli.shared.command import ExampleCommand
+from hourbell.library.scheduler import Scheduler
+from hourbell.logs import configure_logs
+from hourbell.settings import SettingsError, load_settings
+
+FAILED = 1
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples="""
+    hourbell serve
+    hourbell serve --app myproject.jobs:scheduler
+    DATABASE_URL=postgresql://localhost/hourbell hourbell serve --http-addr :8080
+    """,
+)
+@click.option("--app", metavar="MODULE:NAME", help="A Scheduler with tasks and jobs, to import and run.")
+@click.option("--database-url", metavar="URL", help="Where the jobs are kept.  [default: sqlite:///hourbell.db]")
+@click.option("--http-addr", metavar="ADDR", help="Where to listen.  [default: 127.0.0.1:8080]")
+@click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.  [default: info]")
+def command(app: str | None, **flags: str | None) -> None:
+    """Start a node: planner, runner and a small HTTP server with /health, /health/ready and /metrics.
+
+    Without a database URL it keeps everything in hourbell.db in this folder.
+    """
+    try:
+        settings = load_settings(flags)
+        scheduler = _load_app(app) if app else Scheduler()
+    except SettingsError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
+    configure_logs(settings.log_format, settings.log_level)
+    from hourbell.library.program import end, serve
+
+    end(serve(settings, scheduler))
+
+
+def _load_app(app: str) -> Scheduler:
+    """The Scheduler named `module:name`, imported as if from this folder."""
+    module_name, _, name = app.partition(":")
+    if not module_name or not name:
+        raise SettingsError(f"--app is {app[:40]!r}; write module:name, as in myproject.jobs:scheduler")
+    if module_name.endswith(".py"):
+        meant = module_name.removesuffix(".py").removeprefix("./").replace("/", ".")
+        raise SettingsError(f"--app is {app[:40]!r}, which names a file; write its module: --app {meant}:{name}")
+    sys.path.insert(0, os.getcwd())
+    try:
+        found = getattr(importlib.import_module(module_name), name, None)
+    except ModuleNotFoundError as error:
+        raise SettingsError(f"--app names {module_name!r}, and {error.name!r} cannot be imported") from error
+    except Exception as error:
+        click.echo("".join(traceback.format_exception(error.with_traceback(_theirs(error)))), err=True, nl=False)
+        what = " ".join("".join(traceback.format_exception_only(error)[-1:]).split())
+        click.echo(f"error: --app names {module_name!r}, and its import failed: {what}", err=True)
+        sys.exit(FAILED)
+    if not isinstance(found, Scheduler):
+        raise SettingsError(f"--app names {app[:40]!r}, which is not a hourbell.Scheduler")
+    return found
+
+
+def _theirs(error: Exception) -> TracebackType | None:
+    """The traceback from the first line that is neither ours nor the import system's."""
+    trace = error.__traceback__
+    while trace is not None and (
+        trace.tb_frame.f_code.co_filename in (__file__, importlib.__file__)
+        or trace.tb_frame.f_code.co_filename.startswith("<frozen importlib")
+    ):
+        trace = trace.tb_next
+    return trace

@@ -1,0 +1,1 @@
+"""`hourbell run`: list, watch, replay, cancel and discard runs."""

@@ -1,0 +1,117 @@
+"""Waiting for runs to end: what happens meanwhile is told on stderr, and how they ended decides the exit code."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from threading import Event
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import click
+
+from hourbell import clock
+from hourbell.cli.shared.output import plain, plain_lines
+from hourbell.cli.shared.remote import RUN_FAILED
+from hourbell.cli.shared.times import shown
+
+if TYPE_CHECKING:
+    from hourbell.client import Attempt, Client, Run
+
+
+_POLL = 0.5  # seconds
+_MOST_NAMED = 20
+
+
+class Story:
+    """What is new about a run each time it is looked at, a line for each thing."""
+
+    def __init__(self, zone: str, start: str = "") -> None:
+        self._zone = zone
+        self._start = start
+        self._state = ""
+        self._attempt = 0
+
+    def tell(self, run: "Run") -> None:
+        for line in self.news(run):
+            click.echo(f"{self._start}{line}", err=True)
+
+    def news(self, run: "Run") -> list[str]:
+        """Attempts that failed since, and the state if it is another one and they do not say so."""
+        new = [each for each in run.attempts if each.number > self._attempt]
+        lines = [line for each in new if each.outcome != "succeeded" for line in self._failure(each, run)]
+        self._attempt = max([self._attempt, *(each.number for each in new)])
+        if lines and run.state in ("running", "retrying"):  # the attempt may have ended since the state was read
+            self._state = run.state
+            return lines
+        if run.state != self._state:
+            lines.append(plain(f"{run.state}: {run.waits_for}" if is_unserved(run) else run.state))
+        self._state = run.state
+        return lines
+
+    def _failure(self, attempt: "Attempt", run: "Run") -> list[str]:
+        """How an attempt failed; a traceback on lines of its own."""
+        what, error = plain(f"attempt {attempt.number} {attempt.outcome}"), plain_lines(attempt.error)
+        if len(error) == 1:
+            what = f"{what}: {error.pop()}"
+        if run.state == "retrying" and run.ready_at is not None and attempt is run.attempts[-1]:
+            what = f"{what}; tried again at {self._moment(run.ready_at)}"
+        return [what, *(f"  {line}" for line in error)]
+
+    def _moment(self, at: datetime) -> str:
+        date, time = shown(at, self._zone)[:19].split()
+        is_today = date == shown(clock.now(), self._zone)[:10]
+        return f"{time if is_today else f'{date} {time}'} {self._zone}"
+
+
+def follow(client: "Client", runs: Sequence[UUID], timeout: timedelta | None, zone: str) -> "list[Run]":
+    """The runs once all have ended; TimeoutError if they have not in that time."""
+    began, ended = clock.elapsed(), []
+    for line in _few([f"run {run}" for run in runs]):
+        click.echo(line, err=True)
+    for number, run in enumerate(runs):
+        left = None if timeout is None else max(timedelta(), timeout - timedelta(seconds=clock.elapsed() - began))
+        story = Story(zone, f"{run}: " if len(runs) > 1 else "")
+        with telling_what_goes_on(runs[number:]):
+            for found in changes_of(client, run, left):
+                story.tell(found)
+        ended.append(found)
+    return ended
+
+
+@contextmanager
+def telling_what_goes_on(runs: Sequence[UUID]) -> Iterator[None]:
+    """Whoever stops to wait learns that the runs do not stop."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        for line in _few([f"run {run} goes on; hourbell run watch {run}" for run in runs]):
+            click.echo(line, err=True)
+        raise
+
+
+def _few(lines: list[str]) -> list[str]:
+    return lines if len(lines) <= _MOST_NAMED else [*lines[:_MOST_NAMED], f"and {len(lines) - _MOST_NAMED:,} more"]
+
+
+def exit_code_of(runs: "Iterable[Run]") -> int:
+    return 0 if all(run.state == "succeeded" for run in runs) else RUN_FAILED
+
+
+def is_unserved(run: "Run") -> bool:
+    """Whether it waits for a node that could run it, and there is none."""
+    return (run.waits_for or "").startswith("no ")
+
+
+def changes_of(client: "Client", run: UUID, timeout: timedelta | None) -> "Iterator[Run]":
+    """The run now and after each change, until it has ended; TimeoutError if it has not in that time."""
+    began, before, pause = clock.elapsed(), None, Event()
+    while True:
+        found = client.runs.get(run)
+        if found.raw != before:
+            yield found
+        if found.has_ended:
+            return
+        before = found.raw
+        if timeout is not None and clock.elapsed() - began > timeout.total_seconds():
+            raise TimeoutError(f"The run {run} has not ended in that time; it is {found.state}.")
+        pause.wait(_POLL)

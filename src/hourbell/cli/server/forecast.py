@@ -1,0 +1,68 @@
+"""`hourbell forecast`: how many runs will be planned, by spans of time."""
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+from hourbell import clock
+from hourbell.cli.shared.command import ExampleCommand
+from hourbell.cli.shared.output import Output, View, is_terminal, note, output_options
+from hourbell.cli.shared.parameters import LENGTH, instant, zone_option
+from hourbell.cli.shared.remote import server_options
+from hourbell.cli.shared.times import parse_time, shown
+from hourbell.core.schedule.zones import local_time_at
+
+if TYPE_CHECKING:
+    from hourbell.client import Client
+
+_BAR = 40
+_DAY, _MINUTE = timedelta(days=1), timedelta(minutes=1)
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples="""
+    hourbell forecast
+    hourbell forecast --bucket 1d -n 7 --timezone Europe/Paris
+    hourbell forecast --from 'tomorrow 00:00' --bucket 15m -n 96 --json | jq '.buckets[].count'
+    """,
+)
+@click.option("--from", "start", metavar="TIME", help="From when on: +1d, 'tomorrow 09:00', RFC 3339.")
+@click.option("--bucket", type=LENGTH, default="1h", metavar="DURATION", help="How long a span is.  [default: 1h]")
+@click.option("-n", "--number", type=click.IntRange(1), default=24, help="How many spans.  [default: 24]")
+@zone_option
+@output_options
+@server_options
+def command(client: "Client", start: str | None, bucket: timedelta, number: int, zone: str, output: Output) -> None:
+    """Count the runs that will be planned in each span of time, if no job is changed.
+
+    Without --from, the first span is the one that now is in, as in 09:00 to 10:00, with what is still to come of
+    it; what is past is never counted.
+    """
+    first = instant(start, zone, "--from", "ahead") or whole(clock.now(), bucket, zone)
+    found = client.forecast(start=first, bucket=bucket, buckets=number)
+    most = max((each.count for each in found.buckets), default=0)
+    heads = (f"FROM ({zone})", "RUNS", "") if is_terminal() else (f"FROM ({zone})", "RUNS")
+    view = View(
+        heads,
+        lambda each: (shown(each.at, zone), each.count, _bar(each.count, most))[: len(heads)],
+        lambda each: each.raw["at"],
+        lambda each: each.raw["at"],
+    )
+    output.items(found.buckets, view, found.raw)
+    if found.jobs_left_out:
+        note(f"{found.jobs_left_out} jobs are left out, because their schedules cannot be read")
+
+
+def whole(now: datetime, span: timedelta, zone: str) -> datetime:
+    """When the span began that now is in: at midnight if it lasts days, and else as they are counted from midnight."""
+    if span >= _DAY:
+        return parse_time("today", now, zone)
+    reading, _, _ = local_time_at(zone, now)
+    since_midnight = timedelta(hours=reading.hour, minutes=reading.minute, seconds=reading.second)
+    return now.replace(microsecond=0) - since_midnight % (_MINUTE if _DAY % span else span)
+
+
+def _bar(count: int, most: int) -> str:
+    return "#" * max(1, count * _BAR // most) if count else " "

@@ -1,0 +1,1 @@
+"""Roles, tokens, signatures and the audit chain."""

@@ -1,0 +1,1 @@
+"""Files that hold jobs: the jobs file and the crontab."""

@@ -1,0 +1,129 @@
+"""A crontab's entries as jobs. Hourbell runs no shell commands: each becomes a disabled job with a task to be written.
+
+Nothing of an entry is lost: what a job has no field for stands in its description.
+"""
+
+import re
+from collections.abc import Mapping
+
+from hourbell.core.formats.crontab import Crontab, Entry
+from hourbell.core.job.definition import Definition
+from hourbell.core.job.fields import MAX_DESCRIPTION_LENGTH
+from hourbell.core.job.target import lane_of
+from hourbell.core.schedule import zone_names
+
+TAG = "crontab"
+_LONGEST_SLUG = 80
+_ODD = re.compile(r"[^A-Za-z0-9_]+", re.ASCII)
+_SEPARATORS = re.compile(r"&&|\|\||[;|&()]")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=", re.ASCII)
+_PREPARING = frozenset(("cd", "test", "[", "[[", "sleep", "export", "set", "true", ":", "source", ".", "umask", "if"))
+_WRAPPING = frozenset(("sudo", "nice", "ionice", "env", "exec", "time", "nohup", "chronic", "command", "then", "do"))
+_INTERPRETING = re.compile(r"(?:ba|da|z|k)?sh|python[0-9.]*|perl|ruby|php[0-9.]*|node", re.ASCII)
+_SECRET_NAME = re.compile(r"PASS|SECRET|TOKEN|KEY|CREDENTIAL", re.IGNORECASE)
+_ABSENT_ZONE = "cron uses the machine's zone, which a crontab does not say; without CRON_TZ jobs are in {zone}{why}"
+
+
+def crontab_to_jobs(
+    crontab: Crontab, timezone: str | None = None, *, prefix: str = ""
+) -> tuple[list[Definition], list[str]]:
+    """A disabled job for each entry, and what to know about them, each note with its line.
+
+    The zone is that of CRON_TZ; without it `timezone`, then TZ, then UTC. All names begin with `prefix`.
+    """
+    taken: set[str] = set()
+    jobs, notes = [], []
+    zoneless = set()
+    for entry in crontab.entries:
+        name = _free_name((prefix + slug_of(entry.command))[:_LONGEST_SLUG], taken)
+        by_tz = _known_zone(entry.environment.get("TZ", ""))
+        zone = entry.timezone or timezone or by_tz or "UTC"
+        if entry.timezone is None and timezone is None:
+            zoneless.add((zone, ", as TZ says" if by_tz else ""))
+        target = {"type": "task", "name": f"crontab.{name}"}
+        description, lost = _description(entry)
+        notes += [f"line {entry.line}: {note}" for note in (entry.note, lost) if note is not None]
+        jobs.append(
+            Definition(
+                name,
+                entry.schedule,
+                target,
+                timezone=zone,
+                description=description,
+                enabled=False,
+                tags=(TAG,),
+                lane=lane_of(target),
+            )
+        )
+    notes += [f"{_ABSENT_ZONE.format(zone=zone, why=why)}; --timezone sets another" for zone, why in sorted(zoneless)]
+    notes += [
+        f"line {each.line}: the value of {each.name} is in the descriptions below; take it out if it is a secret"
+        for each in crontab.env
+        if _SECRET_NAME.search(each.name) and each.value
+    ]
+    return jobs, notes
+
+
+def _known_zone(text: str) -> str | None:
+    """The zone that a value of TZ names; other ways to write one say nothing here."""
+    zone = text.removeprefix(":")
+    return zone if zone in zone_names() else None
+
+
+def slug_of(command: str) -> str:
+    """A job's name from the program that a command runs, past what only prepares for it."""
+    for part in _SEPARATORS.split(command):
+        words = [word.strip("\"'") for word in part.split() if not _ASSIGNMENT.match(word)]
+        while words and words[0].rpartition("/")[2] in _WRAPPING:
+            words = _without_options(words[1:])
+        if not words or words[0] in _PREPARING:
+            continue
+        program = words[0].rpartition("/")[2]
+        if _INTERPRETING.fullmatch(program):
+            scripts = _without_options(words[1:])
+            program = scripts[0].rpartition("/")[2] if scripts else program
+        slug = _ODD.sub("-", re.sub(r"\.(?:sh|py|pl|rb|php|js)$", "", program)).strip("-").lower()
+        if slug:
+            return slug[:_LONGEST_SLUG]
+    return "entry"
+
+
+def _without_options(words: list[str]) -> list[str]:
+    """What follows the options, and the numbers that belong to them."""
+    while words and (words[0].startswith("-") or words[0].isdigit()):
+        words = words[1:]
+    return words
+
+
+def _free_name(slug: str, taken: set[str]) -> str:
+    name, number = slug, 1
+    while name in taken:
+        number += 1
+        name = f"{slug}-{number}"
+    taken.add(name)
+    return name
+
+
+def _description(entry: Entry) -> tuple[str, str | None]:
+    """What is known about an entry, and a note if its variables are too long to be in it."""
+    comments = "\n".join(entry.comments)
+    parts = [comments] if comments.strip() else []
+    lines = [f"Imported from a crontab, line {entry.line}. Disabled: the task is not written yet. The command was:"]
+    lines.append(entry.command)
+    if entry.stdin is not None:
+        lines += ["Its input:", entry.stdin]
+    if entry.user is not None:
+        lines.append(f"User: {entry.user}")
+    if entry.is_quiet:
+        lines.append("Not logged by cron (-).")
+    parts.append("\n".join(lines))
+    whole = "\n\n".join([*parts, *_environment(entry.environment)])
+    if len(whole) <= MAX_DESCRIPTION_LENGTH:
+        return whole, None
+    lost = "the variables above it are too long for the description of its job; they are not in it"
+    return "\n\n".join(parts), lost
+
+
+def _environment(environment: Mapping[str, str]) -> list[str]:
+    pairs = [f"{name}={value}" for name, value in environment.items()]
+    return ["\n".join(["Environment:", *pairs])] if pairs else []

@@ -1,0 +1,246 @@
+"""The jobs file: jobs as people keep them beside their code, read with all its errors at once.
+
+Secrets stand in it as references (`env:NAME`, `file:/path`). What they stand for is asked of a function that is handed
+in, and is in no message and no definition.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from hourbell.core.formats.jobs_file_secrets import LITERAL, REFERENCES, Resolve, Secrets, plain_secrets
+from hourbell.core.formats.jobs_file_text import FORMATS, Format, NotReadable, read_text
+from hourbell.core.job.body import FIELDS, READ_ONLY, job_to_body, parse_job
+from hourbell.core.job.definition import Definition
+from hourbell.core.schedule.errors import echo
+from hourbell.core.values.field_errors import BodyError, FieldError, pointer_to, unknown_fields
+from hourbell.core.values.strict_json import NotJson, parse_json
+
+__all__ = [
+    "FORMATS",
+    "LITERAL",
+    "REFERENCES",
+    "FileError",
+    "FileJob",
+    "Format",
+    "JobsFile",
+    "JobsFileError",
+    "Resolve",
+    "can_be_source",
+    "read_jobs_file",
+]
+
+AS_JSON = {"payload_json": "payload", "target_json": "target"}
+TOP = ("source", "incomplete", "defaults", "job")
+LONGEST_SOURCE = 200  # and of what is missing
+_MOST_SHOWN = 100
+_EXAMPLE = {"name": "defaults", "schedule": "@daily", "target": {"type": "task", "name": "defaults"}}
+
+
+@dataclass(frozen=True, slots=True)
+class FileError:
+    """One thing that is wrong, with the job or table it is in and the line at which that begins, where known."""
+
+    error: FieldError
+    place: str = ""
+    line: int | None = None
+
+    def __str__(self) -> str:
+        places = [] if self.line is None else [f"line {self.line}"]
+        places += [self.place] if self.place else []
+        return f"{', '.join(places)}: {self.error}" if places else str(self.error)
+
+
+class JobsFileError(ValueError):
+    """A jobs file that cannot be taken; `errors` holds everything that is wrong with it."""
+
+    def __init__(self, errors: Sequence[FileError]) -> None:
+        lines = [str(error) for error in errors[:_MOST_SHOWN]]
+        if len(errors) > _MOST_SHOWN:
+            lines.append(f"and {len(errors) - _MOST_SHOWN} more")
+        super().__init__("\n".join(lines))
+        self.errors = tuple(errors)
+
+
+@dataclass(frozen=True, slots=True)
+class FileJob:
+    """A job of the file. `references` says which values were references, by their pointers, as in
+    `/target/headers/Authorization`. What those of headers stand for is in `secret_headers`, and not in the definition;
+    neither that nor the secret is shown."""
+
+    definition: Definition = field(repr=False)
+    secret: str | None = field(default=None, repr=False)
+    secret_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    references: Mapping[str, str] = field(default_factory=dict)
+    line: int | None = None
+
+    @property
+    def unresolved_headers(self) -> tuple[str, ...]:
+        """Those that are references to what was left out."""
+        start = pointer_to("target", "headers", "")
+        names = [pointer.removeprefix(start) for pointer in self.references if pointer.startswith(start)]
+        return tuple(name for name in names if name not in self.secret_headers)
+
+    def as_body(self) -> dict[str, Any]:
+        """The job as the API takes it, with its secrets."""
+        body = job_to_body(self.definition)
+        if self.secret is not None:
+            body["target"] = {**body["target"], "secret": self.secret}
+        return {**body, "secret_headers": dict(self.secret_headers)} if self.secret_headers else body
+
+
+@dataclass(frozen=True, slots=True)
+class JobsFile:
+    """`source_label` is what the file says about itself: jobs of another source are not its own. `incomplete` says what
+    is missing in it; until that is mended, what the file lacks means nothing."""
+
+    jobs: tuple[FileJob, ...]
+    source_label: str | None = None
+    warnings: tuple[str, ...] = ()
+    incomplete: str | None = None
+
+
+def read_jobs_file(text: str, format: Format, resolve: Resolve) -> JobsFile:  # noqa: A002
+    """The jobs, or a JobsFileError with everything that is wrong. A job's field wins over that of `defaults`, whole."""
+    try:
+        read = read_text(text, format)
+    except NotReadable as error:
+        raise JobsFileError([FileError(FieldError("", str(error)), line=error.line)]) from None
+    reader = _FileReader(read.values, resolve)
+    source = reader.text("source", "write what tells this file from others, as in billing")
+    incomplete = reader.text("incomplete", "write what is missing, or leave it out")
+    defaults = reader.defaults()
+    jobs = read.values.get("job", [])
+    if not isinstance(jobs, list):
+        reader.error(FieldError("/job", "job is not a list", "write [[job]] above each job"))
+        jobs = []
+    lines: Sequence[int | None] = read.lines or [None] * len(jobs)
+    made = [
+        reader.job(body, number, line, defaults) for number, (body, line) in enumerate(zip(jobs, lines, strict=True), 1)
+    ]
+    if reader.errors:
+        raise JobsFileError(reader.errors)
+    return JobsFile(tuple(job for job in made if job is not None), source, tuple(reader.warnings), incomplete)
+
+
+def can_be_source(text: str) -> bool:
+    """Whether a file can say this of itself."""
+    return 1 <= len(text) <= LONGEST_SOURCE and text.isprintable()
+
+
+class _FileReader:
+    """Reads the tables of a file and collects what is wrong with them."""
+
+    def __init__(self, values: Mapping[str, Any], resolve: Resolve) -> None:
+        self._values = values
+        self._resolve = resolve
+        self._lines: dict[str, str] = {}  # where each name was first seen
+        self._wrong_defaults: set[str] = set()
+        self.errors: list[FileError] = []
+        self.warnings: list[str] = []
+        for error in unknown_fields("", values, TOP, TOP):
+            self.error(error)
+
+    def error(self, error: FieldError, place: str = "", line: int | None = None) -> None:
+        self.errors.append(FileError(error, place, line))
+
+    def text(self, name: str, hint: str) -> str | None:
+        """What the file says of itself under that name."""
+        text = self._values.get(name)
+        if text is None:
+            return None
+        if not isinstance(text, str) or not can_be_source(text):
+            message = f"{name} is not a text of 1 to {LONGEST_SOURCE} printable characters"
+            self.error(FieldError(pointer_to(name), message, hint))
+            return None
+        return text
+
+    def defaults(self) -> dict[str, Any]:
+        """What every job has unless it says otherwise. What is wrong in it is told once, and not for every job."""
+        table = self._values.get("defaults", {})
+        if not isinstance(table, dict):
+            self.error(FieldError("/defaults", "defaults is not a table", "write [defaults] above its fields"))
+            return {}
+        errors: list[FieldError] = []
+        body = _normal(table, errors)
+        for name in [name for name in body if name not in FIELDS or name == "name"]:
+            errors.append(_not_a_field(name))
+            del body[name]
+        try:
+            parse_job(_EXAMPLE | Secrets(self._resolve, errors).taken_out(body))
+        except BodyError as refused:
+            errors += refused.errors
+        for error in errors:
+            self.error(error, "[defaults]")
+        self._wrong_defaults = {_field_of(error) for error in errors}
+        return body
+
+    def job(self, body: object, number: int, line: int | None, defaults: Mapping[str, Any]) -> FileJob | None:
+        if not isinstance(body, dict):
+            self.error(FieldError("", "a job is a table with name, schedule and target"), f"job {number}", line)
+            return None
+        name = body.get("name")
+        place = f"job {echo(name)}" if isinstance(name, str) and name else f"job {number}"
+        errors: list[FieldError] = []
+        secrets = Secrets(self._resolve, errors)
+        own = _normal(body, errors)
+        errors += [_not_a_field(name) for name in own if name in READ_ONLY]
+        normal = {**defaults, **own}
+        self._look_for_literal(normal, place, line)
+        normal = secrets.taken_out(normal)
+        known = {error.pointer for error in errors}
+        parsed = None
+        try:
+            parsed = parse_job(normal)
+        except BodyError as refused:
+            errors += [error for error in refused.errors if error.pointer not in known]
+        self._see(name, place, number, line)
+        for error in errors:
+            if _field_of(error) not in self._wrong_defaults - own.keys():
+                self.error(error, place, line)
+        if parsed is None or errors:
+            return None
+        return FileJob(parsed.definition, parsed.secret, secrets.headers, secrets.references, line)
+
+    def _see(self, name: object, place: str, number: int, line: int | None) -> None:
+        if not isinstance(name, str):
+            return
+        first = self._lines.setdefault(name, f"line {line}" if line else f"job {number}")
+        if first != (f"line {line}" if line else f"job {number}"):
+            self.error(FieldError("/name", f"the name is there already, at {first}", "take another"), place, line)
+
+    def _look_for_literal(self, body: Mapping[str, Any], place: str, line: int | None) -> None:
+        at = place if line is None else f"line {line}, {place}"
+        self.warnings += [f"{at}: {each}" for each in plain_secrets(body.get("target"))]
+
+
+def _field_of(error: FieldError) -> str:
+    """Return the job's field that an error is in."""
+    name = error.pointer.split("/")[1] if error.pointer else ""
+    return AS_JSON.get(name, name)
+
+
+def _normal(table: Mapping[str, Any], errors: list[FieldError]) -> dict[str, Any]:
+    """Return a table as the body of the API has it, with what is written as JSON in its place."""
+    body: dict[str, Any] = {}
+    for name, value in table.items():
+        meant = AS_JSON.get(name)
+        if meant is None:
+            body[name] = value
+        elif meant in table:
+            errors.append(FieldError(pointer_to(name), f"{meant} is there too", "write one of them"))
+        else:
+            try:
+                body[meant] = parse_json(value.encode("utf-8", "surrogatepass") if isinstance(value, str) else b"")
+            except NotJson as error:
+                errors.append(FieldError(pointer_to(name), f"{name} is not JSON in a text: {error}"))
+    return body
+
+
+def _not_a_field(name: str) -> FieldError:
+    if name == "name":  # in the defaults
+        return FieldError("/name", "a name belongs to one job", "leave it out")
+    close = get_close_matches(name[:100], FIELDS[1:], n=1)
+    hint = f"did you mean {close[0]}?" if close else f"write {', '.join(FIELDS[1:])}"
+    return FieldError(pointer_to(name[:100]), f"{echo(name)!r} is not a field of jobs", hint)

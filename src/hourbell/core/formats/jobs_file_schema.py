@@ -1,0 +1,140 @@
+"""The JSON Schema of the jobs file, for editors: it completes and marks, and the reader decides.
+
+The fields of a job are those of the table of job fields.
+"""
+
+from hourbell.core.formats.jobs_file import AS_JSON, LONGEST_SOURCE
+from hourbell.core.job.field_kinds import Schema
+from hourbell.core.job.fields import BODY_FIELDS, JobField
+from hourbell.core.job.target import METHODS
+
+_REFERENCE = "env:NAME and file:/path stand for what is there when the file is applied."
+
+
+def jobs_file_schema() -> Schema:
+    fields = {**_fields(), **_as_json()}
+    shared = {name: field for name, field in fields.items() if name != "name"}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Hourbell jobs file",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "source": {
+                "description": "What tells this file from others: applying it touches only jobs of this source.",
+                "type": "string",
+                "minLength": 1,
+                "maxLength": LONGEST_SOURCE,
+            },
+            "incomplete": {
+                "description": "What is missing in this file. While it is there, nothing is pruned.",
+                "type": "string",
+                "minLength": 1,
+                "maxLength": LONGEST_SOURCE,
+            },
+            "defaults": {
+                "description": "What every job has unless it says otherwise.",
+                "type": "object",
+                "additionalProperties": False,
+                "properties": shared,
+            },
+            "job": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["name"],
+                    "additionalProperties": False,
+                    "properties": fields,
+                },
+            },
+        },
+        "$defs": {
+            "duration": {
+                "description": "Such as 90s, 15m, 2h30m or 1d, or a number of seconds.",
+                "anyOf": [
+                    {"type": "string", "pattern": "^(?=[0-9])([0-9]+w)?([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?$"},
+                    {"type": "number", "minimum": 0},
+                ],
+            },
+            "targets": {"oneOf": [_http(), _sql(), _task(), _queue()]},
+        },
+    }
+
+
+def _fields() -> Schema:
+    return {field.name: _field(field) for field in BODY_FIELDS}
+
+
+def _field(field: JobField) -> Schema:
+    made = {"description": field.help, **field.kind.schema}
+    if field.is_required or not field.kind.schema:
+        return made
+    if not field.is_nullable:
+        return {**made, "default": field.shown_default}
+    if "enum" in made:
+        return {**made, "enum": [*made["enum"], None]}
+    if "type" in made:
+        return {**made, "type": [made["type"], "null"]}
+    return {"description": field.help, "anyOf": [field.kind.schema, {"type": "null"}]}
+
+
+def _as_json() -> Schema:
+    return {name: _text(f"{meant} as JSON in a text, which can hold null.") for name, meant in AS_JSON.items()}
+
+
+def _text(description: str, **more: object) -> Schema:
+    return {"description": description, "type": "string", **more}
+
+
+def _http() -> Schema:
+    headers = {"description": _REFERENCE, "type": "object", "additionalProperties": {"type": "string"}}
+    return _target(
+        "http",
+        {
+            "url": _text("Begins with https:// or http://", pattern="^[hH][tT][tT][pP][sS]?://"),
+            "method": {"enum": list(METHODS), "default": "POST"},
+            "headers": headers,
+            "body": {"description": "A text, or JSON with placeholders such as {{payload.name}}."},
+            "timeout": {"$ref": "#/$defs/duration"},
+            "secret": _text(f"generate, or a reference: {_REFERENCE}"),
+        },
+        required=["url"],
+    )
+
+
+def _sql() -> Schema:
+    return _target(
+        "sql",
+        {
+            "function": _text("Such as public.run_daily_cleanup.", minLength=1),
+            "args": {"type": "object"},
+            "database": _text("A name from the settings."),
+            "timeout": {"$ref": "#/$defs/duration"},
+            "lock_timeout": {"$ref": "#/$defs/duration"},
+            "search_path": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
+        },
+        required=["function"],
+    )
+
+
+def _task() -> Schema:
+    fields = {
+        "name": _text("The name of a Python function.", minLength=1),
+        "args": {"type": "object"},
+        "timeout": {"$ref": "#/$defs/duration"},
+    }
+    return _target("task", fields, required=["name"])
+
+
+def _queue() -> Schema:
+    made = _target("queue", {"queue": _text("The queue's name.", minLength=1)}, required=["queue"])
+    del made["additionalProperties"]
+    return made
+
+
+def _target(kind: str, fields: Schema, required: list[str]) -> Schema:
+    return _object({"type": {"const": kind}, **fields}, required=["type", *required])
+
+
+def _object(fields: Schema, required: list[str]) -> Schema:
+    return {"type": "object", "required": required, "additionalProperties": False, "properties": fields}

@@ -1,0 +1,95 @@
+"""The text of a jobs file as plain values: TOML, YAML or JSON, each read in exactly one way or refused.
+
+Whatever the format, what comes out has each key once and says where each job begins, if the text shows it.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from hourbell.core.formats.jobs_file_yaml import read_yaml
+from hourbell.core.values.strict_json import NotJson, parse_json
+
+Format = Literal["toml", "yaml", "json"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+# What may hide a header of a table, first; then the header itself, at the beginning of a line.
+_SKIPPED_OR_JOB = re.compile(
+    r'"""(?:[^\\"]++|\\.|"{1,2}(?!"))*+"{3,5}'
+    r"|'''(?:[^']++|'{1,2}(?!'))*+'{3,5}"
+    r'|"(?:[^\\"\n]++|\\.)*+"'
+    r"|'[^'\n]*+'"
+    r"|\#[^\n]*+"
+    r"|^[ \t]*\[\[[ \t]*(?:job|\"job\"|'job')[ \t]*\]\]",
+    re.DOTALL | re.MULTILINE,
+)
+_TOML_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+
+
+@dataclass(frozen=True, slots=True)
+class FileValues:
+    """`lines` has the line at which each job begins, counted from 1, or is empty if the text does not show it."""
+
+    values: Mapping[str, object]
+    lines: tuple[int, ...] = field(default=())
+
+
+class NotReadable(ValueError):
+    """The text is not of its format. The message is one sentence; `line` is None where it is not known."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+def read_text(text: str, format: Format) -> FileValues:  # noqa: A002
+    """The values, or a NotReadable."""
+    text = text.removeprefix("\ufeff")
+    match format:
+        case "toml":
+            return _read_toml(text)
+        case "yaml":
+            values, lines = read_yaml(text, NotReadable)
+        case "json":
+            values, lines = _read_json(text), ()
+    if not isinstance(values, dict):
+        raise NotReadable("a jobs file holds the key job with a list of jobs", 1)
+    return FileValues(values, lines)
+
+
+def _read_toml(text: str) -> FileValues:
+    try:
+        values = tomllib.loads(text)
+    except RecursionError:
+        raise NotReadable("this is not a jobs file: it is nested too deep") from None
+    except tomllib.TOMLDecodeError as error:
+        message = str(error)
+        found = _TOML_PLACE.search(message)
+        what = message[: found.start()] if found else message
+        line = int(found[1]) if found and found[1] else text.count("\n") + 1 if found else None
+        raise NotReadable(f"this is not TOML: {what[:1].lower()}{what[1:]}", line) from None
+    except ValueError:  # what Python says of a number with thousands of digits
+        raise NotReadable("a number in it is too long; write it as a text") from None
+    jobs = values.get("job")
+    lines = _lines_of_jobs(text)
+    return FileValues(values, lines if isinstance(jobs, list) and len(jobs) == len(lines) else ())
+
+
+def _lines_of_jobs(text: str) -> tuple[int, ...]:
+    lines = []
+    line, seen = 1, 0
+    for found in _SKIPPED_OR_JOB.finditer(text):
+        if found[0].endswith("]]") and found[0].lstrip(" \t").startswith("[["):
+            line += text.count("\n", seen, found.start())
+            seen = found.start()
+            lines.append(line)
+    return tuple(lines)
+
+
+def _read_json(text: str) -> object:
+    try:
+        return parse_json(text.encode("utf-8", "surrogatepass"), deepest=40)
+    except NotJson as error:
+        raise NotReadable(str(error)) from None

@@ -1,0 +1,99 @@
+"""The table of job fields: one row says everything about a field, whatever way it is given, kept or shown.
+
+It drives the parser and the JSON of jobs, versions, the jobs file and its schema, the API document, SQL columns, the
+options of the command line and of the library. Type and default stand in `Definition`, which the table is checked
+against when it is imported: to add a field is a line there, a row here and a migration.
+"""
+
+from collections.abc import Iterator
+from dataclasses import MISSING, dataclass, fields, replace
+from typing import Any
+
+from hourbell.core.job.definition import Definition
+from hourbell.core.job.field_kinds import ANY_JSON, FLAG, INSTANT, RETRY, TAGS, TARGET, Kind, choice, duration, text
+from hourbell.core.run.policies import CatchUp, Delivery, Overlap, Priority
+from hourbell.core.values.readers import ZERO
+
+NAME_PATTERN = "^[A-Za-z0-9_-]+$"
+MAX_NAME_LENGTH, MAX_SCHEDULE_LENGTH, MAX_DESCRIPTION_LENGTH, MAX_SUBJECT_LENGTH = 100, 4_096, 10_000, 200
+DST = ("once", "wall", "skip")
+
+
+@dataclass(frozen=True, slots=True)
+class JobField:
+    """A field of a job; its default is that of `Definition`.
+
+    `is_planning`: it decides which instants are planned, and how. `is_given`: users say it, and not the server.
+    `follows_schedule`: the default is chosen by the kind of schedule. `has_option`: on the command line it has one.
+    """
+
+    name: str
+    kind: Kind
+    help: str = ""
+    examples: tuple[str, ...] = ()
+    is_planning: bool = False
+    is_given: bool = True
+    follows_schedule: bool = False
+    has_option: bool = True
+    default: Any = ...  # that of `Definition`; MISSING if it has none
+
+    @property
+    def is_required(self) -> bool:
+        return self.default is MISSING
+
+    @property
+    def is_nullable(self) -> bool:
+        """Whether null may be written, for the default."""
+        return self.default is None or self.follows_schedule
+
+    @property
+    def shown_default(self) -> Any:
+        """The default as people write it."""
+        return None if self.is_nullable else self.kind.show(self.default)
+
+
+def _checked(*rows: JobField) -> Iterator[JobField]:
+    """The rows with the defaults of `Definition`, which has the same fields."""
+    defaults = {each.name: each.default for each in fields(Definition)}
+    if sorted(defaults) != sorted(row.name for row in rows):
+        raise TypeError(f"not in both Definition and table: {defaults.keys() ^ {row.name for row in rows}}")
+    for row in rows:
+        yield replace(row, default=defaults[row.name])
+
+
+_NAME = text(MAX_NAME_LENGTH, min_length=1, pattern=NAME_PATTERN)
+_SCHEDULE = "Cron such as 0 9 * * 1-5, @daily, every 15m, at …, yearly … or RRULE:…"
+_RETRY = "How often to try, and the waits between: the name of a preset, or a policy."
+_ENABLED = "Whether a new job fires. Of a job that exists it changes nothing."
+# fmt: off
+JOB_FIELDS = tuple(_checked(
+    JobField("name", _NAME, "Letters, digits, _ and -; no two jobs share one.", ("daily-cleanup",), has_option=False),
+    JobField("schedule", text(MAX_SCHEDULE_LENGTH, min_length=1), _SCHEDULE, ("0 3 * * *",), is_planning=True),
+    JobField("timezone", text(), "An IANA name such as Europe/Paris.", ("America/New_York",), is_planning=True),
+    JobField("dst", choice(DST), "What to do when clocks change.", is_planning=True),
+    JobField("target", TARGET, "What is called."),
+    JobField("payload", ANY_JSON, "What the target gets with each run: any value."),
+    JobField("description", text(MAX_DESCRIPTION_LENGTH), "For people."),
+    JobField("catch_up", choice(CatchUp), "What happens to scheduled times that were missed.", is_planning=True,
+             follows_schedule=True),
+    JobField("catch_up_window", duration(), "How old a missed scheduled time may be."),
+    JobField("overlap", choice(Overlap), "What to do while an earlier run has not ended."),
+    JobField("retry", RETRY, _RETRY),
+    JobField("delivery", choice(Delivery), "What to do when nobody knows whether a run happened."),
+    JobField("max_age", duration(), "How long after its scheduled time a run may still start."),
+    JobField("late_after", duration(), "How long after its scheduled time a run counts as late."),
+    JobField("priority", choice(Priority), "Which runs go first when there is too much to do."),
+    JobField("jitter", duration(ZERO), "Spreads runs over this long after their scheduled times."),
+    JobField("starts_at", INSTANT, "Nothing fires before this time.", is_planning=True),
+    JobField("ends_at", INSTANT, "Nothing fires after this time.", is_planning=True),
+    JobField("enabled", FLAG, _ENABLED, is_planning=True, has_option=False),
+    JobField("tags", TAGS, "To choose jobs by."),
+    JobField("subject", text(MAX_SUBJECT_LENGTH), "Who or what the job is for; lists can be filtered by it."),
+    JobField("lane", text(), is_given=False, has_option=False),
+    JobField("managed_by", text(), is_given=False, has_option=False),
+    JobField("source", text(), is_given=False, has_option=False),
+))
+# fmt: on
+BODY_FIELDS = tuple(field for field in JOB_FIELDS if field.is_given)
+FIELDS = tuple(field.name for field in BODY_FIELDS)
+PLANNING_FIELDS = tuple(field.name for field in JOB_FIELDS if field.is_planning)

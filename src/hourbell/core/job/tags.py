@@ -1,0 +1,28 @@
+"""Tags: what may be one. The rule is the same for a body, a jobs file and a row that somebody wrote by SQL."""
+
+from collections.abc import Iterator
+
+from hourbell.core.values.field_errors import FieldError, shown
+from hourbell.core.values.strict_json import text_fault
+
+MAX_TAGS, MAX_TAG_LENGTH = 50, 100
+
+
+def tag_errors(tags: object) -> Iterator[FieldError]:
+    """Find everything that is wrong with the tags of a job."""
+    if not isinstance(tags, list) or len(tags) > MAX_TAGS:
+        yield FieldError("/tags", f"tags is not a list of at most {MAX_TAGS} texts")
+        return
+    for position, tag in enumerate(tags):
+        if not isinstance(tag, str) or not 1 <= len(tag) <= MAX_TAG_LENGTH or not tag.isprintable() or "," in tag:
+            hint = f"write 1 to {MAX_TAG_LENGTH} printable characters without a comma"
+            yield FieldError(f"/tags/{position}", f"{shown(tag)} cannot be a tag", hint)
+        elif tag in tags[:position]:
+            yield FieldError(f"/tags/{position}", f"the tag {shown(tag)} is there already", "leave it out")
+
+
+def readable_tags(tags: object) -> tuple[str, ...]:
+    """Return the texts among what is kept as tags, whatever that is: what is no text cannot be shown as one."""
+    if not isinstance(tags, (list, tuple)):
+        return ()
+    return tuple(tag for tag in tags if isinstance(tag, str) and text_fault(tag) is None)

@@ -1,0 +1,64 @@
+"""What a task says while it works: log lines and progress, bounded whatever it says."""
+
+from collections import deque
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from hourbell.core.values.storable import storable
+
+MOST_LINES = 1_000
+MOST_BYTES = 65_536  # of the lines' text
+LONGEST_TEXT = 2_000  # characters
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    at: datetime
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """All that one attempt has said so far."""
+
+    run_id: UUID
+    attempt: int
+    fraction: float | None = None
+    message: str = ""
+    log: tuple[LogLine, ...] = ()
+
+
+class Notebook:
+    """Collects what an attempt says. When there is too much, the oldest lines go."""
+
+    __slots__ = ("_bytes", "_fraction", "_lines", "_message")
+
+    def __init__(self) -> None:
+        self._lines: deque[LogLine] = deque()
+        self._bytes = 0
+        self._fraction: float | None = None
+        self._message = ""
+
+    def add_line(self, at: datetime, text: object) -> None:
+        line = LogLine(at, storable(str(text)[:LONGEST_TEXT]))
+        self._lines.append(line)
+        self._bytes += len(line.text.encode())
+        while len(self._lines) > MOST_LINES or self._bytes > MOST_BYTES:
+            self._bytes -= len(self._lines.popleft().text.encode())
+
+    def set_progress(self, fraction: float | None, message: object = "") -> None:
+        """Note how far it is, from 0 to 1, or None if nobody knows. A ValueError says that it is something else."""
+        self._fraction = None if fraction is None else fraction_of(fraction)
+        self._message = storable(str(message)[:LONGEST_TEXT])
+
+    def notes(self, run_id: UUID, attempt: int) -> Notes:
+        return Notes(run_id, attempt, self._fraction, self._message, tuple(self._lines))
+
+
+def fraction_of(progress: float) -> float:
+    """A progress from 0 to 1; by how much a sum of parts is rounded, it may be outside."""
+    if not -_ROUNDING <= float(progress) <= 1 + _ROUNDING:
+        raise ValueError(f"the progress is {progress}; give a fraction from 0 to 1")
+    return min(1.0, max(0.0, float(progress)))

@@ -1,0 +1,1 @@
+"""Readers and writers for single values: durations, times, JSON, URLs, networks and ids."""
