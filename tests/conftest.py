@@ -19,6 +19,11 @@ from tests.skips import pytest_make_collect_report, pytest_runtest_makereport
 __all__ = ["pytest_make_collect_report", "pytest_runtest_makereport"]
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Two workers for each processor: tests wait for processes and timers a third of the time."""
+    return 2 * (os.cpu_count() or 1)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell leaves it for what it runs in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)  # programs under test inherit it

@@ -122,7 +122,7 @@ def test_watching_streams_json_when_piped_and_draws_on_a_terminal(node: Live) ->
 
 def test_watching_draws_again_in_the_same_place(node: Live) -> None:
     node.create("redrawn", method="POST")
-    node.ok("job", "edit", "redrawn", "--retry", '{"attempts": 2, "backoff": [2]}')
+    node.ok("job", "edit", "redrawn", "--retry", '{"attempts": 2, "backoff": [6]}')  # time for the watch to start
     run = node.ok("job", "trigger", "redrawn", "-q").strip()
     until(lambda: node.json("run", "get", run)["state"] == "retrying")
     status, screen = node.terminal("run", "watch", run)
