@@ -4,7 +4,8 @@ import pytest
 
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
-from hourbell.store.lists import JobQuery, ListStore
+from hourbell.store.list_reader import ListStore
+from hourbell.store.lists import JobQuery
 from tests.contract.steps import MINUTE, T0, add_job, plan_all
 from tests.database import Database
 
