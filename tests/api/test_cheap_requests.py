@@ -11,7 +11,7 @@ import pytest
 
 from hourbell.api.access import Door
 from hourbell.api.imports import MAX_LINES
-from hourbell.api.limits import Limits, StreamLimits
+from hourbell.api.limits import HeldBytes, Limits, StreamLimits
 from hourbell.core.access.roles import Role
 from hourbell.core.access.token_text import token_text
 from tests.api.house import House
@@ -22,6 +22,8 @@ from tests.database import BACKENDS
 pytestmark = pytest.mark.anyio
 
 JOBS = "/api/v1/jobs"
+ECHO = "/api/v1/echo"
+JSON_BODY = {"Content-Type": "application/json"}
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
@@ -126,3 +128,47 @@ async def test_event_streams_of_a_token_are_limited(place: Place) -> None:  # no
             await asyncio.sleep(0.05)
     async with place.listening(token=one):
         pass
+
+
+async def test_a_caller_holds_so_many_bytes_of_bodies(house: House) -> None:
+    change_held(house, HeldBytes(per_caller=100_000, total=150_000))
+    one, two, three = [await house.token(role) for role in (Role.ADMIN, Role.EDITOR, Role.OPERATOR)]
+    go_on = asyncio.Event()
+
+    async def slowly(size: int) -> AsyncIterator[bytes]:
+        yield b'"' + b"x" * (size - 2)
+        await go_on.wait()
+        yield b'"'
+
+    async def send(token: str, size: int) -> int:
+        async with asyncio.timeout(30):
+            answer = await house.ask("POST", ECHO, token=token, content=slowly(size), headers=JSON_BODY)
+        return answer.status_code
+
+    held = asyncio.create_task(send(one, 80_000))
+    await settle_tasks()
+    assert await send(one, 30_000) == 429
+    other = asyncio.create_task(send(two, 60_000))
+    await settle_tasks()
+    assert await send(three, 30_000) == 503
+    assert (await house.ask("POST", ECHO, token=one, content=b'"x"', headers=JSON_BODY)).status_code == 200
+    go_on.set()
+
+    assert [await held, await other] == [200, 200]
+    assert [await send(one, 90_000), await send(one, 90_000)] == [200, 200]  # given back when a request has ended
+
+
+async def test_what_a_refused_body_held_is_given_back(house: House) -> None:
+    change_held(house, HeldBytes(per_caller=100_000, total=100_000))
+    for _ in range(3):
+        answer = await house.ask("POST", ECHO, content=b"{" + b" " * 90_000, headers=JSON_BODY)
+        assert answer.status_code == 400
+
+
+def change_held(house: House, held: HeldBytes) -> None:
+    replace(house.door, held=held).guard(house.app)
+
+
+async def settle_tasks() -> None:
+    for _ in range(200):
+        await asyncio.sleep(0.001)

@@ -29,8 +29,11 @@ from hourbell.api.cross_site import (
     sign_of_proxy,
 )
 from hourbell.api.limits import (
+    MAX_HELD_BYTES,
+    MAX_HELD_BYTES_PER_CALLER,
     MAX_STREAMS,
     UNKNOWN_TOKENS_PER_SECOND,
+    HeldBytes,
     Limits,
     LoginLimits,
     Repeats,
@@ -67,6 +70,7 @@ class Door:
     streams: StreamLimits = field(default_factory=lambda: StreamLimits(MAX_STREAMS, MAX_STREAMS))
     import_bytes: int = 1024**3
     refusals: Repeats = field(default_factory=lambda: Repeats(elapsed=clock.elapsed))
+    held: HeldBytes = field(default_factory=lambda: HeldBytes(MAX_HELD_BYTES_PER_CALLER, MAX_HELD_BYTES))
     large_body: asyncio.Lock = field(default_factory=asyncio.Lock)  # held by the one that is handled
 
     def guard(self, app: Starlette) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 
 from starlette.requests import Request
 
-from hourbell.api.access import check_again, door_of
+from hourbell.api.access import Caller, check_again, door_of
 from hourbell.api.problems import Problem
 from hourbell.core.values.strict_json import MAX_VALUES, parse_json
 
@@ -86,9 +86,23 @@ async def read_body(request: Request, *, most: int | None = None) -> bytes:
             parts += bool(part)
             if len(body) > most:
                 raise _too_large(most, announced)
+            if len(body) > _LARGE_BYTES:
+                _hold(request, len(body))
         await check_again(request, came_at_once=parts <= 1)
         request._body = bytes(body)  # where Starlette looks for a body that was read
     return await request.body()
+
+
+def _hold(request: Request, size: int) -> None:
+    """Count a body that has this size by now, until its request has ended; a Problem if too much is held already."""
+    found: Caller | None = getattr(request.state, "caller", None)
+    if found is None:
+        return  # a login, whose body is small
+    held, name, before = door_of(request).held, found.limited_as, getattr(request.state, "held_bytes", 0)
+    if (refused := held.take(name, size - before)) is not None:
+        raise refused
+    request.state.held_bytes = size
+    request.state.on_end = partial(held.release, name, size)
 
 
 def announced_bytes(request: Request) -> int | None:

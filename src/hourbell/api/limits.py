@@ -18,8 +18,10 @@ _LONGEST_WAIT = 3_600.0
 _FORGIVEN_SECONDS = 7_200.0
 _REPEATED_SECONDS = 60.0
 _LATER = {"Retry-After": "30"}
+_SOON = {"Retry-After": "1", "Connection": "close"}  # the rest of the body is not read
 UNKNOWN_TOKENS_PER_SECOND = 5  # that are looked up for one place
 MAX_STREAMS = 500  # of one process
+MAX_HELD_BYTES_PER_CALLER, MAX_HELD_BYTES = 32 * 1024 * 1024, 256 * 1024 * 1024
 
 
 class Limits:
@@ -112,6 +114,31 @@ class StreamLimits:
         self._open[caller] -= 1
         if not self._open[caller]:
             del self._open[caller]
+
+
+class HeldBytes:
+    """How many bytes of large request bodies are held in memory: for each caller, and by the whole process."""
+
+    def __init__(self, per_caller: int, total: int) -> None:
+        self.per_caller = per_caller
+        self.total = total
+        self._held: Counter[str] = Counter()
+
+    def take(self, caller: str, size: int) -> Problem | None:
+        """Count bytes of a body, unless there are too many: then say so. What is counted is released once."""
+        if self._held[caller] + size > self.per_caller:
+            detail = f"The requests of this caller hold {self.per_caller:,} bytes already; send fewer at once."
+            return Problem(429, "too_many_bytes", detail, headers=_SOON)
+        if self._held.total() + size > self.total:
+            detail = f"Requests hold {self.total:,} bytes already; come back later."
+            return Problem(503, "too_many_bytes", detail, headers=_SOON)
+        self._held[caller] += size
+        return None
+
+    def release(self, caller: str, size: int) -> None:
+        self._held[caller] -= size
+        if not self._held[caller]:
+            del self._held[caller]
 
 
 class Repeats:

@@ -67,8 +67,13 @@ class Edge:
             log.exception("request_failed", extra=facts)
             if not status:
                 raise
+        finally:
+            scope["state"].get("on_end", _nothing)()
         if log.isEnabledFor(logging.DEBUG):
             log.debug("request", extra={**facts, "status": status, "seconds": round(self._elapsed() - began, 4)})
+
+
+def _nothing() -> None: ...
 
 
 def client_ip(scope: Scope, headers: Headers, trusted: Sequence[Network]) -> str:
