@@ -117,15 +117,15 @@ async def test_a_statement_that_fails_for_one_job_bisects_the_batch(
 
     def decide(job: Job, now: datetime) -> Plan:
         made = plan(job, now)
-        if job.definition.name != "odd":
-            return made
-        return Plan(job, made.cursor_at, made.next_at, made.plan_at, runs=made.runs, skips=(unstorable(now),))
+        skip = unstorable(now) if job.definition.name == "odd" else Skip(T0, T0, 1, SkipReason.MISSED)
+        return Plan(job, made.cursor_at, made.next_at, made.plan_at, runs=made.runs, skips=(skip,))
 
     planned = await store.plan_due(T0 + MINUTE, PASS, decide)
 
     runs, errors = await runs_and_errors(database)
     assert (runs, list(errors)) == (99, ["odd"])
     assert (planned.jobs, planned.runs, [name for name, _ in planned.errors]) == (100, 99, ["odd"])
+    assert planned.skipped == {"missed": 99}
 
 
 async def test_a_job_set_aside_by_a_failing_statement_keeps_its_cursor(
