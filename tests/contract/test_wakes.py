@@ -15,7 +15,7 @@ from hourbell.store.base import EngineStore, Wake
 from hourbell.store.control import ControlStore
 from hourbell.store.errors import StoreUnavailable
 from hourbell.store.postgres.connections import Connections
-from hourbell.store.postgres.engine import PostgresEngineStore
+from hourbell.store.postgres.engine import MAX_NOTIFICATIONS_A_SECOND, PostgresEngineStore
 from hourbell.store.postgres.session import PostgresSessions
 from tests.contract.steps import BY, HOUR, MINUTE, PASS, T0, a_waiting_job, add_job, claim, lose
 from tests.database import Database, PostgresDatabase
@@ -94,6 +94,19 @@ async def test_who_planned_runs_gets_no_hint_to_look_for_them(postgres: Postgres
         await store.plan_due(T0 + MINUTE, PASS, plan)
         await add_job(control, "another")
         assert await heard(wakes) is Wake.JOBS
+
+
+async def test_a_flood_of_notifications_is_not_heard_to_its_end(postgres: PostgresDatabase) -> None:
+    """Every login may notify. A listener that is flooded leaves, and gets all hints when it is back."""
+    store = postgres.engine()
+    async with listening(store) as wakes:
+        await postgres.sql("select pg_notify('hourbell', 'jobs ' || n) from generate_series(1, 1000) n")
+        assert await heard(wakes) is Wake.JOBS
+        await postgres.sql(
+            f"select pg_notify('hourbell', 'jobs ' || n) from generate_series(1, {MAX_NOTIFICATIONS_A_SECOND + 1}) n"
+        )
+        assert await hears(wakes, Wake.RUNS)  # nobody sent that
+        assert store.hears_others
 
 
 async def test_a_listener_whose_connection_died_gets_all_hints_again(postgres: PostgresDatabase) -> None:

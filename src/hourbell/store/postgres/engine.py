@@ -58,6 +58,7 @@ from hourbell.store.rows import claimed_runs_of, columns, run_of, secrets_of
 _FORGET = timedelta(days=1)
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _NOBODY = UUID(int=0)
+MAX_NOTIFICATIONS_A_SECOND = 10_000  # that a node listens to: every login of the database may send them
 _SILENCE = 10  # seconds without a notification before the line is tried
 
 
@@ -302,11 +303,24 @@ class PostgresEngineStore:
                 await asyncio.sleep(1)
 
     async def _heard(self, connection: Any) -> AsyncGenerator[Wake, None]:
-        """All hints at once, then each as it comes. A silence is broken by a question, so a dead line is noticed."""
+        """All hints at once, then each as it comes. A silence is broken by a question, so a dead line is noticed.
+
+        A flood ends the connection: hints are not worth the time that deliveries need.
+        """
         heard: asyncio.Queue[Wake | None] = asyncio.Queue(maxsize=100)
         connection.add_termination_listener(lambda _: _offer(heard, None))
 
+        elapsed = asyncio.get_running_loop().time
+        began, count = elapsed(), 0
+
         def hear(_: Any, pid: int, __: str, payload: str) -> None:
+            nonlocal began, count
+            if elapsed() - began >= 1:
+                began, count = elapsed(), 0
+            count += 1
+            if count > MAX_NOTIFICATIONS_A_SECOND:
+                connection.terminate()  # what is still to come is not read
+                return
             wake = _wake_of(payload)
             if wake is not Wake.RUNS or not self._connections.has(pid):  # whoever planned them here knows already
                 _offer(heard, wake)
