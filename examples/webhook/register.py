@@ -6,7 +6,8 @@ import sys
 from uuid import uuid4
 
 from hourbell.core.job.definition import Definition
-from hourbell.core.job.version_json import retry_from_json
+from hourbell.core.run.policies import RetryPolicy
+from hourbell.core.values.readers import read_duration
 from hourbell.settings import Settings, SettingsError, load_settings
 from hourbell.store.actor import Actor
 from hourbell.store.errors import Conflict, StoreUnavailable
@@ -16,13 +17,13 @@ BY = "register.py"
 
 
 def webhook_job(options: argparse.Namespace) -> Definition:
-    waits = options.waits.split(",")
+    waits = tuple(read_duration(text) for text in options.waits.split(","))
     return Definition(
         name=options.name,
         schedule=options.schedule,
         target={"type": "http", "url": options.url, "timeout": options.timeout},
         payload={"says": "hello"},
-        retry=retry_from_json({"attempts": len(waits) + 1, "backoff": waits}),
+        retry=RetryPolicy(len(waits) + 1, waits),
         managed_by="code",
         source=BY,
     )

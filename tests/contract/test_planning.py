@@ -294,7 +294,7 @@ async def test_a_job_that_lost_its_cursor_begins_now_and_never_before_what_is_on
 ) -> None:
     job = await add_job(control, catch_up=catch_up, late_after=timedelta(0))
     await plan_all(store, T0 + 10 * MINUTE + SECOND)
-    await control.trigger_job(job.id, UUID(int=7), T0 + HOUR, None, BY)  # no time of its schedule
+    await control.trigger_job(job.id, UUID(int=7), Actor(BY, T0 + HOUR))  # no time of its schedule
     await database.sql("update hourbell.jobs set cursor_at = null, plan_at = created_at")
     now = T0 + (5 if behind else 20) * MINUTE
     begins_at = T0 + 10 * MINUTE if behind else now
@@ -304,7 +304,7 @@ async def test_a_job_that_lost_its_cursor_begins_now_and_never_before_what_is_on
     assert (row["cursor_at"], row["next_at"]) == (begins_at, begins_at + MINUTE)
 
     await database.sql("update hourbell.jobs set cursor_at = null")
-    await control.edit_job(job.id, lambda found: replace(found.definition, schedule="30 * * * *"), now, BY)
+    await control.edit_job(job.id, lambda found: replace(found.definition, schedule="30 * * * *"), Actor(BY, now))
     [row] = await database.rows("jobs")
     assert (row["cursor_at"], row["next_at"]) == (begins_at, T0 + 30 * MINUTE)
 
@@ -314,7 +314,7 @@ async def test_runs_that_no_schedule_made_do_not_give_way(
 ) -> None:
     job = await add_job(control, overlap=Overlap.CANCEL_RUNNING)
     await store.plan_due(T0 + MINUTE, PASS, plan)
-    await control.trigger_job(job.id, UUID(int=7), T0 + MINUTE, None, BY)
+    await control.trigger_job(job.id, UUID(int=7), Actor(BY, T0 + MINUTE))
     await store.plan_due(T0 + 2 * MINUTE, PASS, plan)
 
     runs = await database.rows("runs", "scheduled_at")

@@ -10,6 +10,7 @@ from hourbell.core.job.definition import Definition, Job
 from hourbell.core.job.target import TargetError
 from hourbell.core.run.plan import Plan, Skip, plan
 from hourbell.core.run.states import SkipReason
+from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
 from tests.contract.steps import BY, MINUTE, PASS, T0, add_job, plan_all
@@ -173,4 +174,4 @@ async def test_a_function_of_the_database_itself_is_refused_on_sqlite_and_spares
         assert (runs, list(errors)) == (3, ["odd"])
         assert "SQLite has no functions to call" in errors["odd"]
         with pytest.raises(TargetError):
-            await control.create_job(Definition("own", "* * * * *", target), UUID(int=1), T0, BY)
+            await control.create_job(Definition("own", "* * * * *", target), UUID(int=1), Actor(BY, T0))

@@ -159,7 +159,7 @@ async def test_a_one_shot_job_that_is_not_over_stays_with_its_last_runs(
     await plan_all(store, T0 + HOUR)
     await run_and_finish(store)
     if why == "paused":
-        await control.pause_job(job.id, T0 + HOUR, "me", note="", until=None, cancel_waiting=False)
+        await control.pause_job(job.id, Actor("me", T0 + HOUR), note="", until=None, cancel_waiting=False)
     else:
         await database.sql(f"update hourbell.jobs set {NOT_OVER[why]}")
 
@@ -213,7 +213,7 @@ async def test_how_far_history_goes_back_is_told_by_times_of_the_schedule(
     await recurring(store, control, minutes=5)
     job = await control.get_job("job")
     assert job is not None
-    await control.trigger_job(job.id, UUID(int=7), T0 + HOUR, None, BY)
+    await control.trigger_job(job.id, UUID(int=7), Actor(BY, T0 + HOUR))
     await run_and_finish(store, now=T0 + HOUR)
 
     assert await prune_all(store) == 6

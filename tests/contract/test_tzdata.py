@@ -8,6 +8,7 @@ import pytest
 from hourbell.core.job.definition import Job
 from hourbell.core.run.plan import Plan, Skip, plan
 from hourbell.core.run.states import SkipReason
+from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, Tzdata
 from hourbell.store.control import ControlStore
 from tests.contract.steps import BY, HOUR, MINUTE, PASS, T0, add_job
@@ -68,7 +69,7 @@ async def test_the_decision_sees_the_local_time_that_was_served_last(store: Engi
     job = await add_job(control)
     await store.plan_due(T0 + MINUTE, PASS, plan)
     await store.plan_due(T0 + 2 * MINUTE, PASS, plan)
-    await control.trigger_job(job.id, UUID(int=7), T0 + HOUR, None, BY)  # no time of its schedule
+    await control.trigger_job(job.id, UUID(int=7), Actor(BY, T0 + HOUR))  # no time of its schedule
     seen: list[datetime | None] = []
 
     await store.refresh("2026b", T0, 10, lambda _, served: seen.append(served))  # type: ignore[func-returns-value]
@@ -103,9 +104,9 @@ async def test_a_job_that_is_not_planned_as_it_is_is_not_moved(
     await add_job(control, "other")
     match why:
         case "deleted":
-            await control.delete_job(job.id, T0, BY)
+            await control.delete_job(job.id, Actor(BY, T0))
         case "paused":
-            await control.pause_job(job.id, T0, BY, note="", until=None, cancel_waiting=False)
+            await control.pause_job(job.id, Actor(BY, T0), note="", until=None, cancel_waiting=False)
         case _:
             await database.sql(f"update hourbell.jobs set {LEFT_ALONE[why]} where name = 'odd'")
 
