@@ -378,9 +378,3 @@ def test_the_history_of_a_deleted_job_stays_until_it_is_purged(node: Live) -> No
     assert (done.exit_code, done.stderr) == (0, f"purged {job}\n")
     assert node.run("run", "list", "--job", job).exit_code == 3
     assert node.run("run", "get", kept[0]).exit_code == 3
-
-
-def test_a_plain_number_is_a_duration_in_seconds() -> None:
-    body = definition_of({"max_age": "90", "late_after": "2m", "url": "https://example.com/", "timeout": "5"})
-
-    assert (body["max_age"], body["late_after"], body["target"]["timeout"]) == (90, "2m", 5)

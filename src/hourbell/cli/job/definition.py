@@ -81,12 +81,7 @@ def _value(field: JobField, text: str, zone: str) -> Any:
     if field.kind.name == "instant":
         ZONE.convert(zone, None, None)  # a time that is read in it needs it now
         return instant(text, zone, _option(field), "ahead")
-    return _seconds_or_text(text) if field.kind.name == "duration" else text
-
-
-def _seconds_or_text(text: str) -> int | str:
-    """A duration as the API takes it: a plain number is seconds."""
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 12 else text
+    return text
 
 
 def target_of(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,10 +100,7 @@ def target_of(given: Mapping[str, Any]) -> dict[str, Any]:
         raise click.UsageError("--method, --header and --body are for --url.")
     if given.get("args") and kind == "http":
         raise click.UsageError("--arg is for --sql or --task; a webhook is given a --payload.")
-    if given.get("method") is not None:
-        target["method"] = given["method"]
-    if given.get("timeout") is not None:
-        target["timeout"] = _seconds_or_text(given["timeout"])
+    target |= {name: given[name] for name in ("method", "timeout") if given.get(name) is not None}
     if given.get("headers"):
         target["headers"] = dict(_split(text, ":", "--header", "'Name: value'") for text in given["headers"])
     if given.get("body") is not None:
