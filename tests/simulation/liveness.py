@@ -3,12 +3,14 @@
 The checker looks twice a second. It believes nothing of the engine: which runs could begin follows from the ledger's
 copy of the rows, which nodes are healthy from what the scenario did to them, and what they hold from the leases in the
 rows. Whatever could have moved at every look for longer than its bound has been stuck while a healthy node was idle.
+A run that waits behind others of its lane is not stuck while those begin: a backlog takes as long as it takes.
 Beside lanes in which every call hangs, a lane that holds nothing on a healthy node moves whatever those lanes hold.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hourbell.engine.shares import last_slots, probation_slots
 from tests.simulation.changes import Row
@@ -22,6 +24,14 @@ BEGIN_SECONDS = 6.0  # a waiting run begins, a claimed one too, a due job is pla
 STUCK_SECONDS = 20.0  # a run that waits for so long is stuck
 _LOST = "lost"  # stands for the lanes of functions that go on although their lease is lost
 RECOVER_SECONDS = 1.5 * LEASE + 2.0 + BEGIN_SECONDS  # the lease, the reaper's warm-up and interval, then as above
+
+
+class Place(NamedTuple):
+    """The position of a waiting run in its lane."""
+
+    lane: str
+    rank: int
+    ready_at: int
 
 
 @dataclass(frozen=True)
@@ -42,13 +52,17 @@ class Liveness:
         self._excused: set[tuple[bytes, int]] = set()
         self._takable_since: dict[bytes, float] = {}
         self._movable_since: dict[Hashable, float] = {}  # what could have moved at every look since then
+        self._waiting: dict[bytes, Place] = {}  # the runs that waited at the last look
 
     def look(self, elapsed: float, now: int, nodes: Collection[NodeView]) -> None:
         """Hold everything that can move to its bound. `now` is the database's time in microseconds."""
         movable = dict(self._movable_runs(now, nodes))
         if any(node.is_healthy for node in nodes):
             movable |= dict(self._due_jobs(now))
-        self._movable_since = {key: self._movable_since.get(key, elapsed) for key in movable}
+        behind = self._behind_moving_runs(now)
+        self._movable_since = {
+            key: elapsed if key in behind else self._movable_since.get(key, elapsed) for key in movable
+        }
         for key, (seconds, story) in movable.items():
             waited = elapsed - self._movable_since[key]
             if waited > seconds:
@@ -76,6 +90,20 @@ class Liveness:
     def forget(self) -> None:
         """Time has stepped, or nobody can do anything: every wait counts anew."""
         self._movable_since.clear()
+
+    def _behind_moving_runs(self, now: int) -> set[Hashable]:
+        """Waiting runs of lanes in which a run that goes first was taken since the last look."""
+        runs = [run for run in self._ledger.unfinished(now) if run["state"] != "running"]
+        before, self._waiting = self._waiting, {run["id"]: _place(run) for run in runs}
+        first_taken: dict[str, Place] = {}
+        for run_id, place in before.items():
+            if run_id not in self._waiting:
+                first_taken[place.lane] = min(place, first_taken.get(place.lane, place))
+        return {
+            (run["id"], run["attempt"], run["state"])
+            for run in runs
+            if run["lane"] in first_taken and first_taken[run["lane"]] <= self._waiting[run["id"]]
+        }
 
     def _movable_runs(self, now: int, nodes: Collection[NodeView]) -> Iterator[tuple[Hashable, tuple[float, str]]]:
         """Runs that have not begun although an idle node could begin them, each with its bound."""
@@ -132,6 +160,10 @@ def _has_slot(node: NodeView, lane: str, held: Counter[str]) -> bool:
         return held.total() < node.slots
     kept = node.slots - probation_slots(node.slots) - last_slots(node.slots)
     return not (lane.startswith(HUNG) or held[lane]) and held.total() - hung < kept
+
+
+def _place(run: Row) -> Place:
+    return Place(run["lane"], run["rank"], run["ready_at"])
 
 
 def _described(run: Row) -> str:

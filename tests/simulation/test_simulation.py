@@ -25,6 +25,12 @@ def test_every_promise_is_kept(seeds: range) -> None:
     assert f"seeds {len(seeds)}, violations 0" in done.stdout
 
 
+def test_a_backlog_that_drains_is_not_called_stuck() -> None:
+    done = simulation("--seed", "1035")  # 300 runs after a step of the clock, and two nodes with a thread each
+
+    assert done.returncode == 0, done.stdout[-2_000:]
+
+
 @pytest.mark.parametrize("seed", [57, 88])
 def test_a_seed_has_one_history(seed: int) -> None:
     first, second = (simulation("--seed", str(seed)).stdout for _ in range(2))
