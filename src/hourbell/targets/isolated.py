@@ -1,13 +1,14 @@
 """A call of a function in a process of its own, which can be ended whatever the function does.
 
 Both sides speak JSON over a pipe, never objects: the parent sends the run and the arguments, the child log lines,
-progress and at last a result or an error. A child that is to end gets SIGTERM with all it has started, and SIGKILL
-five seconds later.
+progress and at last a result or an error. The parent never waits for the rest of a message, so that no child can hold
+it up. A child that is to end gets SIGTERM with all it has started, and SIGKILL five seconds later.
 """
 
 import json
 import os
 import signal
+import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context
@@ -24,6 +25,10 @@ from hourbell.targets.task_run import ISOLATED, LastSuccess, Run
 
 _SPAWN = get_context("spawn")
 _TO_END = 5.0  # seconds
+_MAX_MESSAGE_BYTES = 1_048_576  # several times what the child sends of the longest result or text
+_READ_BYTES = 65_536
+_LENGTH = struct.Struct("!i")  # before each message; of over 2 GiB it is negative
+_NO_MESSAGE = Failed("the process sent what is no message; leave its pipe alone")
 _STARTING = Lock()  # starting a process looks after all the others, which two threads must not do at once
 
 
@@ -65,21 +70,30 @@ class Isolated:
 
     def _follow(self, process: SpawnProcess, receiving: Connection) -> Outcome:
         """Hear what it says until it is gone, or is to end; it may still say something while it ends."""
-        outcome = None
+        inbox = _Inbox(receiving)
+        outcome: Outcome | None = None
         while outcome is None and self._stopped not in (ready := wait([receiving, process.sentinel, self._stopped])):
-            if receiving not in ready:
+            if receiving not in ready or not inbox.read():
                 break
-            try:
-                outcome = self._hear(receiving.recv_bytes())
-            except EOFError:
-                break
-        if outcome is None and self._stopped in ready:
+            outcome = self._hear_all(inbox)
+        if outcome is _NO_MESSAGE or (outcome is None and self._stopped in ready):
             _signal(process, signal.SIGTERM)
         end = _end(process)
-        with suppress(EOFError):
-            while outcome is None and receiving.poll():
-                outcome = self._hear(receiving.recv_bytes())
+        reads = _MAX_MESSAGE_BYTES // _READ_BYTES  # a limit: what has left the group may go on writing
+        while outcome is None and reads > 0 and inbox.read():
+            outcome = self._hear_all(inbox)
+            reads -= 1
         return outcome or end
+
+    def _hear_all(self, inbox: "_Inbox") -> Outcome | None:
+        """Hear the messages that have arrived whole, up to the one that is the outcome."""
+        try:
+            for message in inbox.messages():
+                if (outcome := self._hear(message)) is not None:
+                    return outcome
+        except Exception:
+            return _NO_MESSAGE
+        return None
 
     def _hear(self, message: bytes) -> Outcome | None:
         match json.loads(message):
@@ -92,6 +106,37 @@ class Isolated:
             case {"error": error}:
                 return Failed(str(error))
         return None
+
+
+class _Inbox:
+    """The messages of a process. It reads what has arrived, and never waits for more."""
+
+    def __init__(self, receiving: Connection) -> None:
+        self._place = receiving.fileno()
+        self._bytes = bytearray()
+        os.set_blocking(self._place, False)
+
+    def read(self) -> bool:
+        """Read some of what has arrived; False if there is nothing, or nobody left to write."""
+        try:
+            data = os.read(self._place, _READ_BYTES)
+        except BlockingIOError:
+            return False
+        self._bytes += data
+        return bool(data)
+
+    def messages(self) -> Iterator[bytes]:
+        """Take out the messages that are complete."""
+        while len(self._bytes) >= _LENGTH.size:
+            [length] = _LENGTH.unpack_from(self._bytes)
+            if not 0 <= length <= _MAX_MESSAGE_BYTES:
+                raise ValueError(f"a message of {length} bytes")
+            end = _LENGTH.size + length
+            if len(self._bytes) < end:
+                return
+            message = bytes(self._bytes[_LENGTH.size : end])
+            del self._bytes[:end]
+            yield message
 
 
 def _end(process: SpawnProcess) -> Failed:

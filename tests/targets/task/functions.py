@@ -2,6 +2,7 @@
 
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -101,6 +102,50 @@ def refuse_to_end(_: Run, pids: str) -> None:
     child = subprocess.Popen(["/bin/sleep", "60"])
     _note(pids, os.getpid(), child.pid)
     time.sleep(60)
+
+
+def send_half_a_message(run: Run, pids: str) -> None:
+    _note(pids, os.getpid())
+    _send(run, struct.pack("!i", 1_000) + b'{"log"')
+    time.sleep(60)
+
+
+def die_within_a_message(run: Run) -> None:
+    _send(run, struct.pack("!i", 1_000) + b'{"log"')
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def send_nonsense(run: Run, pids: str, message: str) -> None:
+    _note(pids, os.getpid())
+    _send(run, struct.pack("!i", len(message)) + message.encode())
+    time.sleep(60)
+
+
+def announce_too_much(run: Run, pids: str) -> None:
+    _note(pids, os.getpid())
+    _send(run, struct.pack("!i", 2**31 - 1))
+    time.sleep(60)
+
+
+def leave_a_writer_behind(run: Run, pids: str) -> None:
+    """A process in a session of its own keeps the pipe open, and does not end its message."""
+    if os.fork() == 0:
+        os.setsid()
+        _note(pids, os.getpid())
+        _send(run, struct.pack("!i", 1_000))
+        time.sleep(20)
+        os._exit(0)
+    time.sleep(0.5)
+    os._exit(3)
+
+
+def log_much(run: Run) -> None:
+    run.log("x" * 3_000_000)
+    run.progress(0.5, "y" * 3_000_000)
+
+
+def _send(run: Run, data: bytes) -> None:
+    os.write(run._desk._sending.fileno(), data)  # type: ignore[attr-defined]
 
 
 def _note(place: str, *pids: int) -> None:

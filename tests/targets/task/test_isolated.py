@@ -116,6 +116,55 @@ async def test_a_function_that_refuses_to_end_is_killed_with_what_it_started(tmp
     assert await gone(pids)
 
 
+async def test_half_a_message_delays_no_timeout(tmp_path: Path) -> None:
+    attempt = Attempt(functions.send_half_a_message, {"pids": str(tmp_path / "pids")}, timeout="2s", isolate=True)
+
+    async with asyncio.timeout(20):
+        assert await attempt.make() == Failed("no end within 2s")
+    assert await gone(await pids_in(tmp_path / "pids"))
+
+
+async def test_a_process_that_dies_within_a_message_is_a_failed_attempt() -> None:
+    killed = await Attempt(functions.die_within_a_message, isolate=True).make()
+
+    assert killed == Failed("the process ended with signal SIGKILL")
+
+
+@pytest.mark.parametrize(
+    "message", ["no JSON", "[" * 2_000, '{"progress": ["x", ""]}', '{"progress": [7, ""]}', "\x00"]
+)
+async def test_a_process_that_sends_nonsense_is_ended(tmp_path: Path, message: str) -> None:
+    args: dict[str, object] = {"pids": str(tmp_path / "pids"), "message": message}
+
+    outcome = await Attempt(functions.send_nonsense, args, isolate=True).make()
+    assert outcome == Failed("the process sent what is no message; leave its pipe alone")
+    assert await gone(await pids_in(tmp_path / "pids"))
+
+
+async def test_a_message_that_is_too_large_is_not_waited_for(tmp_path: Path) -> None:
+    outcome = await Attempt(functions.announce_too_much, {"pids": str(tmp_path / "pids")}, isolate=True).make()
+
+    assert outcome == Failed("the process sent what is no message; leave its pipe alone")
+    assert await gone(await pids_in(tmp_path / "pids"))
+
+
+async def test_a_pipe_that_stays_open_delays_nobody_for_long(tmp_path: Path) -> None:
+    attempt = Attempt(functions.leave_a_writer_behind, {"pids": str(tmp_path / "pids")}, timeout="2s", isolate=True)
+
+    async with asyncio.timeout(15):
+        assert await attempt.make() == Failed("no end within 2s")
+    [left] = await pids_in(tmp_path / "pids")
+    os.kill(left, signal.SIGKILL)
+
+
+async def test_of_long_texts_no_more_crosses_than_is_kept() -> None:
+    attempt = Attempt(functions.log_much, isolate=True)
+
+    assert await attempt.make() == Succeeded()
+    assert attempt.lines == ["x" * 2_000]
+    assert attempt.written[-1].message == "y" * 2_000
+
+
 async def test_several_processes_at_once_answer_each_their_own() -> None:
     attempts = [Attempt(functions.tell, {"number": number}, isolate=True) for number in range(4)]
     outcomes: list[Outcome] = await asyncio.gather(*(attempt.make() for attempt in attempts))
