@@ -130,6 +130,38 @@ async def test_a_function_cannot_settle_another_run(apart: Node) -> None:
     assert [row["result"] for row in await apart.database.rows("runs")] == 2 * [{"success": True, "message": "done"}]
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "raise '%', repeat('x', 2000000);",
+        "raise exception using message = 'short', detail = repeat('x', 2000000);",
+        "raise notice '%', repeat('x', 2000000);",
+        "perform set_config('search_path', repeat('x', 2000000), true); raise info '%', repeat('x', 1100000);",
+    ],
+)
+async def test_a_message_that_is_too_large_ends_the_session(apart: Node, body: str) -> None:
+    """The driver needs seconds for an error of 100 MB, in which the node does nothing else."""
+    await apart.database.sql(function("insert into public.effects values (null, 1, 'x');" + body))
+
+    assert "an error or a notice of more than 1048576 bytes" in (await apart.fail("public.f")).error
+    await apart.succeed()
+    assert len(await apart.effects()) == 1
+
+
+async def test_messages_of_a_usual_size_do_no_harm(apart: Node) -> None:
+    await apart.database.sql(function("for i in 1..500 loop raise notice '%', repeat('x', 10000); end loop;"))
+
+    await apart.succeed("public.f")
+    await apart.database.sql(function("raise '%', repeat('x', 900000);"))
+    assert (await apart.fail("public.f")).error == 4_000 * "x"
+
+
+async def test_rows_of_any_size_are_read(apart: Node) -> None:
+    async with apart.connections.transaction() as connection:
+        assert await connection.fetchval("select length($1 || repeat('x', 2000000))", "x") == 2_000_001
+        assert len(await connection.fetchval("select repeat('x', 2000000)")) == 2_000_000
+
+
 @pytest.mark.full
 async def test_a_function_that_never_ends_is_ended(apart: Node) -> None:
     await apart.database.sql(

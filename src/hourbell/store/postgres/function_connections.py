@@ -2,7 +2,8 @@
 
 A function may leave anything in its session: settings, another role, temporary objects, prepared statements, cursors,
 locks. So nothing of ours is prepared under a name, which a function could drop or replace; a session is cleaned by
-DISCARD ALL after every call; and one that does not roll back when told to is ended on the server.
+DISCARD ALL after every call; one that does not roll back when told to is ended on the server; and one that sends an
+error or a notice of more than 1 MiB is closed.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ import asyncpg
 
 from hourbell.store.errors import StoreReadOnly, StoreUnavailable
 from hourbell.store.postgres.hosts import connect, hosts_of, reports_read_only
+from hourbell.store.postgres.message_limit import MessageTooLarge, limit_messages
 
 _PATIENCE = 10  # seconds to wait for a connection
 _HOUSEKEEPING = 30  # seconds for a statement of ours
@@ -109,7 +111,7 @@ class FunctionConnections:
                     server_settings=_SETTINGS,
                     statement_cache_size=0,  # every statement is unnamed
                     reset=_leave_as_it_is,
-                    connect=connect,
+                    connect=_connect,
                 )
             return self._pool
 
@@ -152,6 +154,12 @@ class FunctionConnections:
             _close(connection)
 
 
+async def _connect(url: str, **options: Any) -> asyncpg.Connection:
+    connection = await connect(url, **options)
+    limit_messages(connection)
+    return connection
+
+
 async def _commit(connection: Any) -> None:
     if await connection.execute("commit") != "COMMIT":
         raise ConnectionLost("the transaction had failed and was rolled back")
@@ -191,7 +199,8 @@ def _reaching() -> Iterator[None]:
     except ConnectionLost:
         raise
     except _LOST as error:
-        raise ConnectionLost(str(error) or type(error).__name__) from error
+        why = error.__cause__ if isinstance(error.__cause__, MessageTooLarge) else error
+        raise ConnectionLost(str(why) or type(error).__name__) from error
 
 
 async def _leave_as_it_is(_: Any) -> None:
