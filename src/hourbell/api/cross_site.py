@@ -15,7 +15,7 @@ _FORWARDED = re.compile(
     r"x-proxyuser-ip|client-ip|true-client-ip|cf-.*|cdn-loop|fastly-client-ip|fly-client-ip|x-azure-.*|x-amzn-trace-id)",
     re.ASCII,
 )
-_OLD_VERSION = "1.0"  # as nginx speaks to what is behind it unless told otherwise; programs have long ceased to
+_OLD_VERSION = "1.0"  # the default of nginx before 1.29.7 towards what is behind it; programs have long ceased to
 
 
 def is_safe(request: Request) -> bool:
