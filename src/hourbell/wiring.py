@@ -348,7 +348,7 @@ async def build_door(
 ) -> "Door":
     """What decides who comes in. Sessions are signed by the key of the settings, or else by one of the database."""
     from hourbell.api.access import Door
-    from hourbell.api.limits import MAX_STREAMS, Limits, LoginLimits, StreamLimits
+    from hourbell.api.limits import Limits, LoginLimits, stream_limits
     from hourbell.api.session_cookie import SessionCookies
 
     key = await stores.access.session_key(os.urandom(32)) if keys is None else keys.derive("session")
@@ -359,7 +359,7 @@ async def build_door(
         LoginLimits(elapsed=clock.elapsed),
         is_local=settings.http_addr.is_loopback,
         triggers=Limits(settings.trigger_rate, elapsed=clock.elapsed),
-        streams=StreamLimits(settings.event_streams, MAX_STREAMS),
+        streams=stream_limits(settings.event_streams),
         import_bytes=settings.import_max_mib * 1024 * 1024,
     )
 

@@ -11,7 +11,7 @@ import pytest
 
 from hourbell.api.access import Door
 from hourbell.api.imports import MAX_LINES
-from hourbell.api.limits import HeldBytes, Limits, StreamLimits
+from hourbell.api.limits import HeldBytes, Limits, import_limits, stream_limits
 from hourbell.core.access.roles import Role
 from hourbell.core.access.token_text import token_text
 from tests.api.house import House
@@ -112,8 +112,33 @@ async def test_what_was_imported_before_the_limit_is_stored(api: Whole) -> None:
     assert (results[0]["result"], results[-1]["code"]) == ("created", "import_too_large")
 
 
+async def test_imports_of_a_token_are_limited(api: Whole) -> None:
+    change_door(api, imports=import_limits(per_caller=1, total=2))
+    one, two, three = [await api.token(Role.EDITOR, name) for name in ("one", "two", "three")]
+    sent = asyncio.Event()
+
+    async def import_as(token: str) -> tuple[int, str]:
+        async def lines() -> AsyncIterator[bytes]:
+            await sent.wait()
+            yield json.dumps(a_job("one")).encode() + b"\n"
+
+        headers = {**NDJSON, "Authorization": f"Bearer {token}"}
+        answer = await api.client.post(f"{JOBS}/import", content=lines(), headers=headers)
+        return answer.status_code, answer.json().get("code", "")
+
+    first, second = [asyncio.create_task(import_as(token)) for token in (one, two)]
+    while api.app.state.door.imports._open.total() < 2:
+        await asyncio.sleep(0)
+    refused = [await import_as(one), await import_as(three)]
+    sent.set()
+
+    assert refused == [(429, "too_many_imports"), (503, "too_many_imports")]
+    assert {await first, await second} == {(200, "")}
+    assert await import_as(three) == (200, "")
+
+
 async def test_event_streams_of_a_token_are_limited(place: Place) -> None:  # noqa: F811
-    change_door(place.api, streams=StreamLimits(3, 500))
+    change_door(place.api, streams=stream_limits(3, 500))
     one, two = [await place.api.token(Role.VIEWER, name) for name in ("one", "two")]
     async with AsyncExitStack() as stack:
         for _ in range(3):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hourbell.api.limits import Limits, LoginLimits, Repeats, StreamLimits, place_of, too_many
+from hourbell.api.limits import Limits, LoginLimits, Repeats, place_of, stream_limits, too_many
 from tests.api.house import Time
 
 
@@ -155,7 +155,7 @@ def test_who_comes_too_often_is_told_whole_seconds(wait: float, seconds: str) ->
 
 
 def test_a_caller_has_so_many_streams_and_the_process_so_many() -> None:
-    streams = StreamLimits(2, 3)
+    streams = stream_limits(2, 3)
     begun = [streams.begin(caller) for caller in ("a", "a", "a", "b", "c")]
 
     assert [each and each.status for each in begun] == [None, None, 429, None, 503]

@@ -4,6 +4,8 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
@@ -54,6 +56,29 @@ async def test_lines_that_break_off_leave_nothing_under_way() -> None:
         [first] = await database.rows("jobs", "name limit 1")
 
     assert first["name"] == "job-1"
+
+
+async def test_imports_write_one_batch_at_a_time() -> None:
+    writing: list[int] = []
+
+    async with SqliteDatabase.in_memory() as database:
+        imports, store = imports_on(database), database.control()
+
+        async def import_jobs(*given: Any, **options: Any) -> Any:
+            writing.append(writing[-1] + 1 if writing else 1)
+            await asyncio.sleep(0.01)
+            writing.append(writing[-1] - 1)
+            return await store.import_jobs(*given, **options)
+
+        imports._store = cast("Any", SimpleNamespace(import_jobs=import_jobs))
+
+        async def import_all() -> None:
+            async for _ in imports.run(lines(3 * AT_ONCE), Owner(), ADMIN):
+                pass
+
+        await asyncio.gather(*(import_all() for _ in range(4)))
+
+    assert max(writing) == 1
 
 
 async def test_large_lines_leave_turns_to_others() -> None:

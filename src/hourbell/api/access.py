@@ -31,14 +31,15 @@ from hourbell.api.cross_site import (
 from hourbell.api.limits import (
     MAX_HELD_BYTES,
     MAX_HELD_BYTES_PER_CALLER,
-    MAX_STREAMS,
     UNKNOWN_TOKENS_PER_SECOND,
+    ConcurrencyLimits,
     HeldBytes,
     Limits,
     LoginLimits,
     Repeats,
-    StreamLimits,
+    import_limits,
     place_of,
+    stream_limits,
     too_many,
 )
 from hourbell.api.middleware import shown_path
@@ -67,7 +68,8 @@ class Door:
     pause: Callable[[float], Awaitable[object]] = asyncio.sleep
     unknown_tokens: Limits = field(default_factory=lambda: Limits(UNKNOWN_TOKENS_PER_SECOND, elapsed=clock.elapsed))
     triggers: Limits = field(default_factory=lambda: Limits(0, elapsed=clock.elapsed))
-    streams: StreamLimits = field(default_factory=lambda: StreamLimits(MAX_STREAMS, MAX_STREAMS))
+    streams: ConcurrencyLimits = field(default_factory=stream_limits)
+    imports: ConcurrencyLimits = field(default_factory=import_limits)
     import_bytes: int = 1024**3
     refusals: Repeats = field(default_factory=lambda: Repeats(elapsed=clock.elapsed))
     held: HeldBytes = field(default_factory=lambda: HeldBytes(MAX_HELD_BYTES_PER_CALLER, MAX_HELD_BYTES))

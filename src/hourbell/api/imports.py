@@ -14,7 +14,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from hourbell.api import render, shapes
-from hourbell.api.access import check_again, door_of
+from hourbell.api.access import CallerDep, check_again, door_of
 from hourbell.api.documented import responses
 from hourbell.api.jobs import DropSecrets, DryRun, TakeOver
 from hourbell.api.json_body import announced_bytes
@@ -64,6 +64,7 @@ class ImportParameters:
 async def import_jobs(
     request: Request,
     control: ControlDep,
+    caller: CallerDep,
     user: Editor,
     given: Annotated[ImportParameters, Depends()],
 ) -> Response:
@@ -83,6 +84,9 @@ async def import_jobs(
     most = door_of(request).import_bytes
     if (announced := announced_bytes(request)) is not None and announced > most:
         raise _TooLarge.of_bytes(most).problem()
+    imports, name = door_of(request).imports, caller.limited_as
+    if (refused := imports.begin(name)) is not None:
+        raise refused
     results = control.imports.run(_lines(request, most), given.owner(), user, dry_run=given.dry_run)
     spool = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - it is read and closed while the answer goes out
     try:
@@ -90,6 +94,8 @@ async def import_jobs(
     except BaseException:
         spool.close()
         raise
+    finally:
+        imports.end(name)
     return StreamingResponse(_parts(spool), media_type=NDJSON)
 
 

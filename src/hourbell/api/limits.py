@@ -21,6 +21,7 @@ _LATER = {"Retry-After": "30"}
 _SOON = {"Retry-After": "1", "Connection": "close"}  # the rest of the body is not read
 UNKNOWN_TOKENS_PER_SECOND = 5  # that are looked up for one place
 MAX_STREAMS = 500  # of one process
+MAX_IMPORTS_PER_CALLER, MAX_IMPORTS = 2, 8
 MAX_HELD_BYTES_PER_CALLER, MAX_HELD_BYTES = 32 * 1024 * 1024, 256 * 1024 * 1024
 
 
@@ -91,22 +92,24 @@ class LoginLimits:
             tries.count -= 1
 
 
-class StreamLimits:
-    """How many event streams are open: for each caller, and of the whole process."""
+class ConcurrencyLimits:
+    """How many requests of one kind, such as event streams, are open: for each caller, and of the whole process."""
 
-    def __init__(self, per_caller: int, total: int) -> None:
+    def __init__(self, kind: str, per_caller: int, total: int, *, codes: tuple[str, str]) -> None:
+        self.kind = kind
         self.per_caller = per_caller
         self.total = total
+        self._caller_code, self._total_code = codes
         self._open: Counter[str] = Counter()
 
     def begin(self, caller: str) -> Problem | None:
-        """Count a stream, unless there are too many: then say so. Every counted one ends once."""
+        """Count a request, unless too many are open: then say so. Every counted one ends once."""
         if self._open[caller] >= self.per_caller:
-            detail = f"This caller has {self.per_caller} event streams open already; close one first."
-            return Problem(429, "too_many_streams", detail, headers=_LATER)
+            detail = f"This caller has {self.per_caller} {self.kind} open already; close one or wait for its end."
+            return Problem(429, self._caller_code, detail, headers=_LATER)
         if self._open.total() >= self.total:
-            detail = f"{self.total} event streams are open already; come back later."
-            return Problem(503, "too_many_listeners", detail, headers=_LATER)
+            detail = f"{self.total} {self.kind} are open already; come back later."
+            return Problem(503, self._total_code, detail, headers=_LATER)
         self._open[caller] += 1
         return None
 
@@ -114,6 +117,16 @@ class StreamLimits:
         self._open[caller] -= 1
         if not self._open[caller]:
             del self._open[caller]
+
+
+def stream_limits(per_caller: int = MAX_STREAMS, total: int = MAX_STREAMS) -> ConcurrencyLimits:
+    """Limit event streams."""
+    return ConcurrencyLimits("event streams", per_caller, total, codes=("too_many_streams", "too_many_listeners"))
+
+
+def import_limits(per_caller: int = MAX_IMPORTS_PER_CALLER, total: int = MAX_IMPORTS) -> ConcurrencyLimits:
+    """Limit imports: one that its client has left goes on with what has arrived."""
+    return ConcurrencyLimits("imports", per_caller, total, codes=("too_many_imports", "too_many_imports"))
 
 
 class HeldBytes:

@@ -21,10 +21,11 @@ from hourbell.store.bundles import Imported, ImportResult, JobEntry
 from hourbell.store.control import ControlStore
 from hourbell.store.errors import Conflict
 
-AT_ONCE = 1_000
+AT_ONCE = 250  # jobs in one transaction: on SQLite a run that is due waits for one or two of them
+_PRUNED_AT_ONCE = 1_000
 _MAX_LARGE_BYTES_AT_ONCE = 256 * 1024  # of large lines: the engine waits for a batch that is being written
 LONGEST_LINE = 1_048_576
-_LINES_A_TURN = 50  # then others may have theirs: a few milliseconds
+_LINES_A_TURN = 20  # then everybody else has theirs: a few milliseconds
 _LARGE_BYTES = 8 * 1024  # a line that takes as long as many
 
 
@@ -69,11 +70,15 @@ class Imports:
         self._rules = rules
         self._now = now
         self._new_id = new_id
+        self._reading, self._writing = (
+            asyncio.Lock(),
+            asyncio.Lock(),
+        )  # imports take turns, line by line and batch by batch
 
     async def run(
         self, lines: AsyncIterator[tuple[int, bytes]], owner: Owner, user: User, *, dry_run: bool = False
     ) -> AsyncIterator[list[LineResult]]:
-        """Import lines of JSON with their numbers; the results in batches of at most a thousand, each after its commit.
+        """Import lines of JSON with their numbers; the results in batches of at most `AT_ONCE`, each after its commit.
 
         A line that is refused keeps none of the others. Jobs are pruned only if no line was refused.
         """
@@ -97,7 +102,8 @@ class Imports:
         size = 0
         async for number, line in lines:
             if len(batch) % _LINES_A_TURN == 0:
-                await asyncio.sleep(0)
+                async with self._reading:
+                    await asyncio.sleep(0)
             if len(line) <= _LARGE_BYTES:
                 read = self._read(number, line, owner, user)
             else:
@@ -135,15 +141,15 @@ class Imports:
             message = "no job was pruned, because lines were refused; mend them and import again"
             yield [LineResult(None, None, "not_pruned", code="lines_refused", message=message)]
             return
-        names = [""] * AT_ONCE
-        while len(names) == AT_ONCE:
+        names = [""] * _PRUNED_AT_ONCE
+        while len(names) == _PRUNED_AT_ONCE:
             try:
                 names = await self._store.prune_jobs(
                     import_id,
                     owner.managed_by,
                     owner.source,
                     user.actor(self._now()).without_key(),
-                    limit=AT_ONCE,
+                    limit=_PRUNED_AT_ONCE,
                     may_change=user.may_change,
                     dry_run=dry_run,
                 )
@@ -152,8 +158,8 @@ class Imports:
                 return
             yield [LineResult(None, name, "pruned") for name in names]
             if dry_run:
-                if len(names) == AT_ONCE:
-                    message = f"there may be more: a dry run names the first {AT_ONCE:,}"
+                if len(names) == _PRUNED_AT_ONCE:
+                    message = f"there may be more: a dry run names the first {_PRUNED_AT_ONCE:,}"
                     yield [LineResult(None, None, "not_pruned", code="more", message=message)]
                 return
 
@@ -169,14 +175,15 @@ class Imports:
             else:
                 entries.append(read)
                 numbers.append(number)
-        written = await self._store.import_jobs(
-            entries,
-            user.actor(self._now()).without_key(),
-            rights=user.rights(drop_secrets=owner.drop_secrets),
-            take_over=owner.take_over,
-            import_id=import_id,
-            dry_run=dry_run,
-        )
+        async with self._writing:
+            written = await self._store.import_jobs(
+                entries,
+                user.actor(self._now()).without_key(),
+                rights=user.rights(drop_secrets=owner.drop_secrets),
+                take_over=owner.take_over,
+                import_id=import_id,
+                dry_run=dry_run,
+            )
         results += [_result(number, each, dry_run=dry_run) for number, each in zip(numbers, written, strict=True)]
         return sorted(results, key=lambda result: result.line or 0)
 
