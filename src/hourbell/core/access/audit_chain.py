@@ -1,12 +1,12 @@
-"""The audit chain: every audit row gets a position, and a hash over its content and the hash before it.
+"""The audit chain: every audit row gets a position, and a hash over its content and the previous hash.
 
-A changed row no longer fits its hash, and a removed or inserted one no longer fits its neighbours. The hash is plain
-SHA-256, so that anybody can check it against one that was kept elsewhere. A seal, an HMAC of the hash by a key that is
-not in the database, keeps those who can only write the tables from computing the chain anew: a hash covers everything
-before it, so one seal that holds vouches for every earlier row, also for those sealed by a key that was rotated away.
+A changed row no longer matches its hash, and a removed or inserted row no longer matches its neighbours. The hash is
+plain SHA-256, so that anybody can check it against a copy stored elsewhere. A seal is an HMAC of the hash by a key that
+is not in the database: an attacker who can only write the tables cannot recompute a sealed chain. A hash covers every
+earlier row, so one valid seal vouches for all of them, including rows sealed by a key that was rotated away.
 
-Positions are given when a row is chained, after its commit. So a row that became visible late is chained late, and ids
-that a rolled-back transaction took are no gap.
+A row gets its position when it is chained, after its commit. So a row that became visible late is chained late, and ids
+used up by a rolled-back transaction leave no gap.
 """
 
 import hashlib
@@ -20,8 +20,8 @@ from decimal import Decimal
 from typing import NamedTuple
 
 GENESIS = "0" * 64  # the hash before the first link
-LATE = timedelta(hours=1)  # how long after a younger row the transaction of an older one may end
-GRACE = timedelta(minutes=10)  # for the newest links to be sealed, and for rows to be chained
+LATE = timedelta(hours=1)  # max time by which an older row may commit after a younger one
+GRACE = timedelta(minutes=10)  # time allowed to seal the newest links and to chain new rows
 _FORMAT = "hourbell audit chain 1"
 _MAX_DIGITS = 400  # more than a float has
 
@@ -45,7 +45,7 @@ class Link(NamedTuple):
     """One position of the chain."""
 
     position: int
-    audit_id: int | None  # None: a checkpoint, which only seals what is before it
+    audit_id: int | None  # None: a checkpoint, which only seals the links before it
     chained_at: datetime
     hash: str
     key_id: str | None = None
@@ -62,22 +62,22 @@ class SealKeys:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """One place where the chain does not hold: what is wrong, in a sentence, and where."""
+    """One break of the chain: its kind, a message and its position."""
 
     kind: str
     message: str
     position: int | None = None
     audit_id: int | None = None
-    at: datetime | None = None  # when the row was written, or else chained
+    at: datetime | None = None  # when the row was written, or chained if the row is missing
 
 
 def extend_chain(
     head: Link | None, changes: Sequence[AuditedChange], now: datetime, seals: SealKeys, *, is_start: bool = False
 ) -> list[Link]:
-    """Link changes to the end of the chain, in the order given.
+    """Link changes to the end of the chain, in the given order.
 
-    Without changes, seal a chain whose newest link has no seal with a checkpoint; at the start of a node also one that
-    was sealed by another key, so that a rotated key need not be kept.
+    Without changes, add a checkpoint that seals the chain if its newest link has no seal. At the start of a node
+    (`is_start`), also add one if another key sealed the newest link, so that a rotated key can be thrown away.
     """
     if changes:
         return _linked(head, changes, now, seals)
@@ -99,7 +99,7 @@ def _linked(head: Link | None, changes: Sequence[AuditedChange | None], now: dat
 
 
 def link_hash(previous: str, position: int, chained_at: datetime, change: AuditedChange | None) -> str:
-    """Hash a link, as hexadecimal text. The same content has the same hash on every database."""
+    """Hash a link, as hexadecimal text. The hash of the same content is the same on every database."""
     content = None
     if change is not None:
         at, before, after = _instant(change.at), _canonical(change.before), _canonical(change.after)
@@ -117,7 +117,7 @@ def _instant(at: datetime) -> str:
 
 
 def _canonical(text: str | None) -> str | None:
-    """JSON text in one form, as databases reorder keys and rewrite numbers; text without such a form stays as it is."""
+    """Normalize JSON text, because databases reorder keys and rewrite numbers; return other text unchanged."""
     if text is None:
         return None
     try:
@@ -135,7 +135,7 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _number(text: str) -> int | float:
-    """A number with a fraction or an exponent, as an integer if it is one: PostgreSQL writes 1e22 out."""
+    """Parse a number with a fraction or an exponent, as an integer if it is one: PostgreSQL writes 1e22 out."""
     exact = Decimal(text)
     if exact.adjusted() < _MAX_DIGITS and exact == exact.to_integral_value():
         return int(exact)
@@ -143,23 +143,23 @@ def _number(text: str) -> int | float:
 
 
 class ChainCheck:
-    """Checks links one after the other, from a position whose predecessor is known. Memory is bounded."""
+    """Checks links in order, from a position whose previous hash is known, in bounded memory."""
 
     def __init__(self, seals: SealKeys, *, start: int = 1, previous: str | None = GENESIS) -> None:
         self._seals = seals
         self._position = start - 1
-        self._previous = previous  # None: not known, so the first hash is taken as it is
-        self._newest_ids: deque[tuple[datetime, int]] = deque()  # of the last hour: when chained, highest id until then
-        self._settled_id = 0  # the highest id that was chained more than an hour before
+        self._previous = previous  # None: unknown, so the first hash is trusted
+        self._newest_ids: deque[tuple[datetime, int]] = deque()  # of the last hour: (chained at, highest id so far)
+        self._settled_id = 0  # the highest id chained over an hour earlier
         self._highest_id = 0
         self.rows = 0
         self.chained_late = 0
-        self.sealed_position = 0  # the newest link whose seal holds
-        self._unsealed: Link | None = None  # the oldest link after that one
+        self.sealed_position = 0  # position of the newest link with a valid seal
+        self._unsealed: Link | None = None  # the oldest link after that position
         self.head: Link | None = None
 
     def check(self, link: Link, change: AuditedChange | None) -> Iterator[Break]:
-        """Check the next link with its row, None if that is gone or the link is a checkpoint."""
+        """Check the next link against its row; `change` is None if the row is missing or the link is a checkpoint."""
         at = change.at if change else link.chained_at
         if link.position <= self._position:
             message = f"the position {link.position} was inserted: the chain begins at 1"
@@ -184,7 +184,7 @@ class ChainCheck:
         self._position, self._previous, self.head = link.position, link.hash, link
 
     def _check_order(self, link: Link, change: AuditedChange) -> Iterator[Break]:
-        """Find a row that was put among older ones after those were chained."""
+        """Report a row that was inserted among older rows after they were chained."""
         while self._newest_ids and self._newest_ids[0][0] < link.chained_at - LATE:
             self._settled_id = self._newest_ids.popleft()[1]
         if change.id < self._settled_id:
@@ -208,7 +208,7 @@ class ChainCheck:
             yield Break("seal_wrong", message, link.position, link.audit_id, link.chained_at)
 
     def finish(self, now: datetime) -> Iterator[Break]:
-        """Report a newest part without a seal, if there are keys to check seals with."""
+        """Report that the newest links have no valid seal, if there are keys to check seals with."""
         oldest = self._unsealed
         if self._seals.keys and oldest is not None and abs(oldest.chained_at - now) > GRACE:
             message = (

@@ -1,16 +1,16 @@
-"""Who may do what: four roles, each of which may do all that those before it may."""
+"""Access roles: each of the four has all rights of the previous one."""
 
 from enum import StrEnum
 
 
 class Role(StrEnum):
-    VIEWER = "viewer"  # look
+    VIEWER = "viewer"  # read
     OPERATOR = "operator"  # trigger, pause, replay
     EDITOR = "editor"  # define http jobs
-    ADMIN = "admin"  # define all others, and give access
+    ADMIN = "admin"  # define all other jobs, and manage access
 
     def may(self, needed: "Role") -> bool:
-        """Whether this role may do what the other is needed for."""
+        """Check that this role includes the rights of the needed role."""
         return _ORDER.index(self) >= _ORDER.index(needed)
 
 

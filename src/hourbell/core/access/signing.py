@@ -14,12 +14,12 @@ _MOST_KEYS = 4_096
 
 
 def new_secret(random_bytes: bytes) -> str:
-    """The text of a secret made of these random bytes."""
+    """Encode random bytes as the text of a signing secret."""
     return PREFIX + base64.b64encode(random_bytes).decode()
 
 
 def secret_bytes(secret: str) -> bytes:
-    """The key in a secret's text, or a ValueError that does not show it."""
+    """Decode the key of a secret's text; raise a ValueError that does not show the secret."""
     try:
         key = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
     except (binascii.Error, ValueError):
@@ -30,7 +30,7 @@ def secret_bytes(secret: str) -> bytes:
 
 
 def signature(keys: Iterable[bytes], webhook_id: str, timestamp: int, body: bytes) -> str:
-    """What the header `webhook-signature` says: one signature for each key, so that either verifies."""
+    """Return the value of the `webhook-signature` header: one signature per key, any of which verifies."""
     signed = b"%s.%d.%s" % (webhook_id.encode(), timestamp, body)
     return " ".join([f"v1,{_digest(key, signed)}" for key in keys])
 
@@ -43,5 +43,5 @@ def _digest(key: bytes, message: bytes) -> str:
 
 @lru_cache(_MOST_KEYS)
 def _keyed(key: bytes) -> hmac.HMAC:
-    """What the key alone makes of the HMAC; it is copied for each message."""
+    """Return an HMAC initialized with the key, cached because each message only copies it."""
     return hmac.new(key, digestmod=hashlib.sha256)

@@ -1,7 +1,7 @@
-"""How an API token is written: `hb_`, 43 digits of 256 random bits, and 6 digits of a checksum over what is before.
+"""The format of an API token: `hb_`, 43 base-62 digits for 256 random bits, and a 6-digit checksum of all that.
 
-The checksum finds a typo without asking anybody, and tells those who scan for leaked secrets a real token from text
-that looks like one. It protects nothing else.
+The checksum detects a typo without a database lookup, and lets scanners for leaked secrets distinguish real tokens
+from similar text. It has no other security purpose.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ _TOKEN = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{_RANDOM_DIGITS + _SUM_DIGITS}}}", r
 
 
 def token_text(random: bytes) -> str:
-    """A token of 32 random bytes."""
+    """Return the token for 32 random bytes."""
     if len(random) != RANDOM_BYTES:
         raise ValueError(f"a token is made of {RANDOM_BYTES} random bytes")
     head = PREFIX + _in_base_62(int.from_bytes(random, "big"), _RANDOM_DIGITS)
@@ -25,12 +25,12 @@ def token_text(random: bytes) -> str:
 
 
 def is_token_text(text: str) -> bool:
-    """Whether it is written as a token is, with the right checksum."""
+    """Check that a text has the format of a token and the right checksum."""
     return _TOKEN.fullmatch(text) is not None and _sum_of(text[:-_SUM_DIGITS]) == text[-_SUM_DIGITS:]
 
 
 def digest_of(text: str) -> bytes:
-    """What is kept of a token: its 256 random bits need no slow hash, as a password would."""
+    """Hash a token for storage. With 256 random bits it needs no slow password hash."""
     return hashlib.sha256(text.encode()).digest()
 
 

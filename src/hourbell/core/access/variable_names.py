@@ -1,4 +1,4 @@
-"""Environment variables with our prefix that are no setting: which one was probably meant, and which to leave alone."""
+"""Unknown environment variables with our prefix: the setting probably meant, and the variables to ignore."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -8,7 +8,7 @@ from typing import NamedTuple
 PREFIX = "HOURBELL_"
 _CHARACTERS_FOR_A_TYPO = 5  # a name of ten characters may have two typos
 _OF_TESTS = ("HOURBELL_BENCH_", "HOURBELL_TEST_")
-# What Kubernetes sets in every pod for a service named hourbell, or hourbell-something.
+# Kubernetes sets these in every pod for a service named hourbell, or hourbell-something.
 _OF_KUBERNETES = re.compile(
     r"HOURBELL(?:_[A-Z0-9_]+)?_"
     r"(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)",
@@ -18,7 +18,7 @@ _LINK = re.compile(r"(?:tcp|udp|sctp)://", re.ASCII)
 
 
 class UnknownVariable(NamedTuple):
-    """A variable that is not read. `meant` is the nearest name; it was misspelled if it nearly is that name."""
+    """A variable that no setting reads. `meant` is the nearest name; `is_misspelled` if it differs by a typo only."""
 
     name: str
     meant: str | None
@@ -31,13 +31,13 @@ class UnknownVariable(NamedTuple):
 
 
 def unknown_variables(environment: Mapping[str, str], known: Collection[str]) -> list[UnknownVariable]:
-    """Every variable with our prefix that is set and not known, sorted by name."""
+    """Return every non-empty variable with our prefix that is no known setting, sorted by name."""
     ours = (name for name in sorted(environment) if name.startswith(PREFIX) and environment[name])
     return [_unknown(name, known) for name in ours if name not in known and not _is_of_others(name, environment[name])]
 
 
 def nearly(name: str, known: Iterable[str]) -> str | None:
-    """The known name that this one nearly is: few typos apart, or the same words in another order."""
+    """Return the known name that differs from this one only by a few typos or by the order of its parts."""
     words = sorted(name.upper().split("_"))
     for each in known:
         if words == sorted(each.upper().split("_")):
@@ -47,7 +47,7 @@ def nearly(name: str, known: Iterable[str]) -> str | None:
 
 
 def edit_distance(one: str, other: str) -> int:
-    """Count the characters to insert, delete, replace or swap with their neighbour to make one text the other."""
+    """Count the insertions, deletions, replacements and swaps of neighbours that turn one text into the other."""
     before: list[int] = []
     last = list(range(len(other) + 1))
     for row, left in enumerate(one, 1):
@@ -71,7 +71,7 @@ def _unknown(name: str, known: Collection[str]) -> UnknownVariable:
 
 
 def _is_of_others(name: str, value: str) -> bool:
-    """Whether it belongs to our tests and benchmarks, or to Kubernetes."""
+    """Check if a variable belongs to our tests and benchmarks, or to Kubernetes."""
     if name.startswith(_OF_TESTS) or _OF_KUBERNETES.fullmatch(name):
         return True
     return name.endswith("_PORT") and _LINK.match(value) is not None

@@ -1,7 +1,7 @@
-"""What may be wrong with a database, decided from facts: the rules behind `hourbell doctor`.
+"""The rules behind `hourbell doctor`: they find problems in a database from facts that a store reads.
 
-`facts` is what a store reads; `runs`, `instants`, `jobs` and `surroundings` turn it into faults; `catalog` says of each
-kind how grave it is and what to do, `repairs` writes the SQL for that, and `findings` sums up faults of one kind.
+`facts` holds the facts; `runs`, `instants`, `jobs` and `surroundings` turn them into faults; `catalog` gives each kind
+of fault its severity and its repair, `repairs` writes the SQL of a repair, and `findings` groups faults of one kind.
 
-A false alarm is the worst fault of a doctor: where the tables cannot decide, nothing is said.
+A false alarm is the worst mistake of a doctor: if the tables cannot prove a fault, none is reported.
 """

@@ -1,4 +1,4 @@
-"""Every kind of fault the doctor knows: how grave it is, what is wrong, and what to do about it."""
+"""The catalog of faults: the severity, message and repair of each kind that the doctor reports."""
 
 from hourbell.core.doctor.findings import Check, Severity
 

@@ -1,6 +1,6 @@
-"""What is wrong with a deployment: who may call, how the server is reached, keys, files, roles and limits.
+"""Checks of a deployment: access, listening address, keys, files, database roles and limits.
 
-To add a check, write a function from a Deployment to faults, put it into CHECKS, and its kind into the catalog.
+To add a check, write a function from a Deployment to faults, add it to CHECKS, and add its kind to the catalog.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,35 +13,35 @@ from hourbell.core.values.readers import show_duration
 
 SHORTEST_RETENTION = timedelta(days=1)
 LONGEST_RETENTION = timedelta(days=730)
-SPARE_DESCRIPTORS = 500  # for connections of the API, the database and files
+SPARE_DESCRIPTORS = 500  # for connections of the API and the database, and for files
 
 
 @dataclass(frozen=True, slots=True)
 class AccessFacts:
-    """What the database tells of who may do what."""
+    """Access facts that are read from the database."""
 
     is_open: bool  # callers on the server's machine need no token
     valid_tokens: int
-    own_function_jobs: int  # jobs that call SQL functions in the database of the jobs
+    own_function_jobs: int  # jobs that call SQL functions in Hourbell's own database
     superuser: str | None = None  # the role of this login, if it is a superuser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """Settings, files and limits as this process sees them, and what the database tells, if it can be read."""
+    """Settings, files and limits as this process sees them, with the access facts if the database can be read."""
 
     http_addr: str
     is_loopback: bool
     has_trusted_proxies: bool
-    exposed_files: tuple[str, ...] = ()  # of the database
-    close_command: str = ""  # closes them
+    exposed_files: tuple[str, ...] = ()  # files of the database that every user can open
+    close_command: str = ""  # shell command that makes them private
     has_key: bool = True
-    key_exposure: str | None = None  # why the key file is not private, with what to do
-    unencrypted: tuple[str, ...] = ()  # settings that lead to a remote database without TLS, with the hosts
+    key_exposure: str | None = None  # why the key file is not private, and what to do
+    unencrypted: tuple[str, ...] = ()  # settings that connect to a remote database without TLS, with the hosts
     has_function_login: bool = True
     retention: timedelta = timedelta(days=30)
     slots: int = 1_000
-    descriptors: int | None = None  # how many this process may have at most; None if there is no limit
+    descriptors: int | None = None  # maximum number for this process; None if unlimited
     access: AccessFacts | None = None
 
 

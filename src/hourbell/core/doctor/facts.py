@@ -1,6 +1,6 @@
-"""What a store reads for the doctor. Values only; what they mean is decided elsewhere.
+"""Facts that a store reads for the doctor. Plain values; other modules interpret them.
 
-What there may be a million of is a tuple, which is made several times as fast as a dataclass.
+A kind that may have a million rows is a named tuple, which is several times faster to create than a dataclass.
 """
 
 from collections.abc import Mapping
@@ -13,25 +13,25 @@ from hourbell.core.job.definition import Job
 
 
 class RunFacts(NamedTuple):
-    """One run, with what the other tables hold of it."""
+    """One run, with what other tables store about it."""
 
     id: UUID
     job_id: UUID
-    job_name: str | None  # None if there is no such job
+    job_name: str | None  # None if the job does not exist
     kind: str
     scheduled_at: datetime
     state: str
     reason: str | None
     attempt: int
-    newest_attempt: int  # the highest number among its attempts; 0 if it has none
+    newest_attempt: int  # the highest number among its stored attempts; 0 if it has none
     has_owner: bool
     has_lease: bool
     has_finished: bool
-    has_version: bool  # whether the version it was planned by is written down
+    has_version: bool  # the version it was planned by is stored
 
 
 class RunMark(NamedTuple):
-    """What planning left of one instant."""
+    """A planned run of one instant."""
 
     scheduled_at: datetime
     local_at: datetime
@@ -42,7 +42,7 @@ class RunMark(NamedTuple):
 
 
 class SkipMark(NamedTuple):
-    """Due instants that got no run."""
+    """A range of due instants that got no run."""
 
     first_at: datetime
     last_at: datetime
@@ -52,18 +52,18 @@ class SkipMark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """A job with its newest runs and skips, oldest first, all seen at one moment."""
+    """A job with its newest runs and skips, oldest first, all read in one snapshot."""
 
     job: Job
-    adopted_at: datetime | None  # when the current version was written down; None if it was not
+    adopted_at: datetime | None  # when the current version was stored; None if it was not
     adopted_by: str | None
-    earlier_at: datetime | None  # the newest such moment of an earlier version
-    is_by_users: bool  # no version but the first was adopted from plain SQL
-    ended_ever: int  # how many runs ended, those that retention took included
+    earlier_at: datetime | None  # the newest such time of an earlier version
+    is_by_users: bool  # no version after the first was adopted from plain SQL
+    ended_ever: int  # number of runs that ended, including those removed by retention
     runs: tuple[RunMark, ...]
     skips: tuple[SkipMark, ...]
-    is_whole: bool  # there are no older runs and skips
-    created_at: datetime | None = None  # when its row was made
+    is_whole: bool  # there are no older runs or skips than these
+    created_at: datetime | None = None  # when its row was created
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The nodes on the list, and the time-zone data that the database has seen."""
+    """The registered nodes, and the time-zone data that the database has seen."""
 
     nodes: tuple[NodeFacts, ...]
     tzdata: str | None = None
@@ -90,16 +90,16 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class LaneFacts:
-    """A lane with runs that nothing but a free slot keeps waiting."""
+    """A lane with ready runs that wait only for a free slot."""
 
     lane: str
     waiting: int
-    oldest_ready_at: datetime  # since when the oldest of them could have been taken
+    oldest_ready_at: datetime  # when the oldest of them could have been claimed
 
 
 @dataclass(frozen=True, slots=True)
 class HeldRun:
-    """A running run."""
+    """A run in state running."""
 
     id: UUID
     job_id: UUID
@@ -108,12 +108,12 @@ class HeldRun:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What is there of ours, as (kind, name); kinds are table, index and trigger."""
+    """Hourbell's objects in the database, as (kind, name); kinds are table, index and trigger."""
 
-    applied: Mapping[int, str]  # checksums of the migrations that were run
+    applied: Mapping[int, str]  # checksums of the applied migrations
     objects: frozenset[tuple[str, str]]
     invalid_indexes: tuple[str, ...] = ()
     disabled_triggers: tuple[tuple[str, str], ...] = ()  # table and name
-    settings: Mapping[str, str] | None = None  # of the database, those that bear on safety
+    settings: Mapping[str, str] | None = None  # the database's settings that affect safety
     read_only: str | None = None  # why the database refuses writes; None if it accepts them
     unwritable: str | None = None  # why this process cannot write the database

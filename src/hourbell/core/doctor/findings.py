@@ -1,4 +1,4 @@
-"""Faults of one kind, summed up for people: how many, the first few, and what to do."""
+"""Faults grouped by kind for display: the count, the first few rows and the repair."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -8,13 +8,13 @@ SHOWN = 5
 
 
 class Severity(StrEnum):
-    ERROR = "error"  # a promise is broken, or work stands still
-    WARNING = "warning"  # somebody should know
+    ERROR = "error"  # a guarantee is broken, or work has stopped
+    WARNING = "warning"  # an operator should know
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A kind of fault: `message` says what is wrong, `repair` what to do about it."""
+    """A kind of fault: `message` says what is wrong, `repair` how to fix it."""
 
     name: str
     severity: Severity
@@ -24,7 +24,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong, or `count` of them that are shown as one; each of `sql` would repair it."""
+    """One problem, or `count` of them shown as one row; each statement in `sql` alone would repair it."""
 
     check: Check
     row: str
@@ -34,12 +34,12 @@ class Fault:
 
 @dataclass(slots=True)
 class Finding:
-    """Every fault of one kind."""
+    """All faults of one kind."""
 
     check: Check
     count: int = 0
     rows: list[str] = field(default_factory=list)  # the first few
-    sql: list[str] = field(default_factory=list)  # what repairs those
+    sql: list[str] = field(default_factory=list)  # statements that repair those rows
 
     @property
     def is_error(self) -> bool:

@@ -1,17 +1,17 @@
-"""Whether every instant of a job's current version became a run or lies in exactly one skip, and nothing else did.
+"""The check that each instant of a job's current version has exactly one run or skip, and that no other time has one.
 
-What the tables can prove is less than what the engine promises, and only that is reported:
+The tables prove less than the engine guarantees, and the check reports only proven faults:
 
-1. An instant belongs to the current version for certain if that version planned a run before it. The first version's
-   own begin when it was written down; those of a later one, before its first run, count from a day after the last thing
-   that happened under another, because a clock that went back moves the border to where nobody can see it.
-2. An instant without a run was lost, and not pruned, if an older run of the job that ended before it is still there:
-   retention would have taken that one first. Or if the job's statistics say that nothing was pruned at all. Whatever is
-   older than the retention of these settings is left alone.
-3. Outside UTC, newer time-zone data may have moved instants of the past. A run or skip that does not fit the data of
-   today hides everything before it.
-4. A skip that does not fit, or overlaps, may be another version's if a version was adopted from plain SQL while the
-   clock went back. It then hides what is before it, too.
+1. An instant certainly belongs to the current version if that version planned a run before it. The first version's
+   instants begin when it was stored. Instants of a later version before its first run count from one day after the last
+   event of another version, because a clock that went back moves that boundary without a trace.
+2. An instant without a run is lost, and not pruned, if an older run of the job that ended before it still exists:
+   retention would have removed that run first. The same holds if the job's statistics show that no run was pruned.
+   Instants older than the configured retention are not checked.
+3. Outside UTC, newer time-zone data may have moved past instants. A run or skip that does not match today's data hides
+   all faults before it.
+4. A skip that does not match, or that overlaps, may belong to another version if a version was adopted from plain SQL
+   while the clock went back. It then hides all faults before it, too.
 """
 
 from collections.abc import Iterator
@@ -33,13 +33,13 @@ _DAY = timedelta(days=1)
 _MICROSECOND = timedelta(microseconds=1)
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _SHOWN = 3  # lost instants of one gap
-_BY_TRIGGER = "sql"  # written down when somebody triggered the job, before it was adopted
+_BY_TRIGGER = "sql"  # version stored when the job was triggered, before it was adopted
 
 
 def check_instants(
     facts: JobFacts, now: datetime, retention: timedelta, dialect: Dialect, *, knows_zones: bool
 ) -> list[Fault]:
-    """Everything that is wrong with the instants of one job. Without knowing the zones, only jobs in UTC are judged."""
+    """Return all faults in the instants of one job. Unless `knows_zones`, only jobs in UTC are checked."""
     faults = list(_runs_twice(facts))
     definition, cursor_at = facts.job.definition, facts.job.cursor_at
     try:
@@ -69,7 +69,7 @@ def _is_own(run: RunMark, facts: JobFacts) -> bool:
 
 
 def _start(facts: JobFacts) -> datetime | None:
-    """Every instant after this belongs to the current version; None if that cannot be told."""
+    """Return the time after which every instant belongs to the current version; None if that is unknown."""
     first = next((run.scheduled_at for run in facts.runs if _is_own(run, facts)), None)
     adopted_at = facts.adopted_at
     if adopted_at is None or facts.adopted_by == _BY_TRIGGER or not _is_unpruned(facts):
@@ -86,7 +86,7 @@ def _is_unpruned(facts: JobFacts) -> bool:
 
 
 def _certain_from(facts: JobFacts) -> datetime:
-    """From this moment on, an instant without a run was not pruned. Far away if nothing proves it."""
+    """Return the time from which an instant without a run cannot have been pruned; the far future if unknown."""
     if _is_unpruned(facts):
         return facts.adopted_at or facts.runs[0].scheduled_at
     ends = [max(run.scheduled_at, run.finished_at) for run in facts.runs if run.finished_at is not None]
@@ -101,7 +101,7 @@ def _ends(mark: RunMark | SkipMark) -> tuple[datetime, datetime]:
 
 @dataclass(slots=True)
 class _Walk:
-    """Goes from one run or skip to the next, and looks at what lies between."""
+    """Walks from one run or skip to the next, and checks the instants between them."""
 
     facts: JobFacts
     schedule: Schedule
@@ -117,7 +117,7 @@ class _Walk:
             if isinstance(mark, SkipMark):
                 is_certain = self.facts.is_by_users and first > start
                 if not self._fits(mark) and not (self.is_utc and is_certain):
-                    found, at = [], max(at, last)  # of other data, or of another version
+                    found, at = [], max(at, last)  # from other time-zone data or another version
                     continue
                 if not self._fits(mark):
                     found.append(self._miscounted(mark))
@@ -141,7 +141,7 @@ class _Walk:
         return found + self._lost(at, until)
 
     def _marks(self, start: datetime) -> list[RunMark | SkipMark]:
-        """Runs and skips past the start, a skip before the run at its first instant."""
+        """Return the runs and skips after the start, with a skip before the run at its first instant."""
         runs = [run for run in self.facts.runs if run.kind in PLANNED and run.scheduled_at > start]
         skips = [skip for skip in self.facts.skips if skip.last_at > start]
         if not skips:
@@ -160,7 +160,7 @@ class _Walk:
         return ends and self.schedule.count(skip.first_at - _MICROSECOND, skip.last_at) == skip.total
 
     def _was_moved(self, run: RunMark) -> bool:
-        """Whether the zone's data of today read another local time at the run's instant than it was planned for."""
+        """Check if today's time-zone data gives another local time for the run's instant than the planned one."""
         if self.is_utc:
             return False
         occurrence = self.schedule.next_occurrence(run.scheduled_at - _MICROSECOND)
@@ -169,7 +169,7 @@ class _Walk:
         return local_time_at(self.facts.job.definition.timezone, run.scheduled_at)[0] != run.local_at
 
     def _lost(self, after: datetime, until: datetime) -> list[Fault]:
-        """A fault for each of the first instants in (after, until], and the number of all."""
+        """Report each of the first lost instants in (after, until], and the count of the others as one fault."""
         after = max(after, self.certain_from - _MICROSECOND)
         definition = self.facts.job.definition
         if after >= until or (instant := self._next(after)) is None or instant > until:

@@ -1,4 +1,4 @@
-"""What is wrong with a job's place in time."""
+"""Checks of a job's position in time: its error, cursor, plan time and creation time."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -18,10 +18,10 @@ AHEAD = timedelta(minutes=1)
 
 
 class Planners(Enum):
-    """Which nodes could have planned what is overdue."""
+    """The nodes that could have planned an overdue job."""
 
     NONE = auto()  # no node is alive
-    NEW = auto()  # some are, but not for long enough
+    NEW = auto()  # some are alive, but not for long enough
     SETTLED = auto()
 
 
@@ -31,7 +31,7 @@ _OVERDUE = {Planners.NONE: catalog.JOB_UNATTENDED, Planners.SETTLED: catalog.JOB
 def check_job(
     facts: JobFacts, now: datetime, dialect: Dialect, *, planners: Planners, knows_zones: bool
 ) -> Iterator[Fault]:
-    """Check one job; who could have planned it decides what being overdue means."""
+    """Check one job; `planners` decides which fault an overdue job is, if any."""
     job = facts.job
     definition, row = job.definition, f"job {job.definition.name}"
     if job.error is not None and definition.enabled:
@@ -48,12 +48,12 @@ def check_job(
 
 
 def _last_before(facts: JobFacts, created_at: datetime) -> datetime | None:
-    """The last time that was planned before the row of the job was made."""
+    """Return the last instant that was planned before the job's row was created."""
     return max((run.scheduled_at for run in facts.runs if run.planned_at < created_at), default=None)
 
 
 def _goes_on(facts: JobFacts, *, knows_zones: bool) -> bool:
-    """Whether the job has an instant to come, or was not adopted yet."""
+    """Check that the job has a future instant, or was not adopted yet."""
     job = facts.job
     if job.cursor_at is None:
         return True
@@ -66,5 +66,5 @@ def _goes_on(facts: JobFacts, *, knows_zones: bool) -> bool:
 
 
 def _was_moved_there(facts: JobFacts, cursor_at: datetime) -> bool:
-    """Newer time-zone data may account for an instant before it comes, because its local time was served."""
+    """Check if newer time-zone data moved the cursor ahead: it skips an instant whose local time was already served."""
     return any(skip.reason == SkipReason.TZDATA and skip.last_at == cursor_at for skip in facts.skips)

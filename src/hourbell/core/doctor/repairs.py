@@ -1,4 +1,4 @@
-"""The SQL that repairs a fault, as each database wants it. It is shown to people, never run."""
+"""SQL statements that repair faults, in each database's dialect. They are shown to operators, never run."""
 
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -28,7 +28,7 @@ class Dialect(StrEnum):
         return str((at - _EPOCH) // _MICROSECOND) if self.is_sqlite else f"'{at.isoformat()}'"
 
     def local(self, at: datetime) -> str:
-        """A local time, which has no zone."""
+        """Format a local time, which has no time zone."""
         return self.instant(at.replace(tzinfo=UTC)) if self.is_sqlite else f"'{at.isoformat()}'"
 
     @property
@@ -68,7 +68,7 @@ class Dialect(StrEnum):
         return self._update("jobs", job, f"plan_at = {self.now}")
 
     def run_instant(self, job: UUID, at: datetime, local: datetime) -> str:
-        """Fill the hole of an instant with a run, under the id it must have."""
+        """Insert the missing run of an instant, with the id that the planner would have given it."""
         return (
             f"insert into {self.table('runs')} (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, "
             f"expires_at, rank, lane, exclusive, at_most_once, planned_at) "

@@ -1,4 +1,4 @@
-"""What is wrong with a run by itself: its identity, and states that no way through the engine leads to."""
+"""Checks of single runs: their ids, and states that the engine never produces."""
 
 from collections.abc import Iterable, Iterator
 
@@ -13,7 +13,7 @@ PLANNED = (Kind.SCHEDULED, Kind.BACKFILL)
 
 
 def check_run(run: RunFacts, dialect: Dialect) -> Iterator[Fault]:
-    """Everything that is wrong with one run."""
+    """Report all faults of one run."""
     if run.kind in PLANNED and not is_scheduled_run_id(run.id, run.job_id, run.scheduled_at):
         yield Fault(catalog.RUN_ID_WRONG, f"{_row(run)}, {run.scheduled_at.isoformat()}", (dialect.cancel(run.id),))
     if run.newest_attempt > _highest(run):
@@ -31,7 +31,7 @@ def _row(run: RunFacts) -> str:
 
 
 def _highest(run: RunFacts) -> int:
-    """The highest number an attempt on record may have: that of an attempt under way is written when it ends."""
+    """Return the highest number that a stored attempt may have: an attempt in progress is stored when it ends."""
     return run.attempt - 1 if run.state == RunState.RUNNING and run.attempt > 0 else run.attempt
 
 
@@ -58,14 +58,14 @@ def _check_ended(run: RunFacts, dialect: Dialect) -> Iterator[Fault]:
         yield Fault(catalog.JOB_REPLACED, f"{_row(run)}, {run.scheduled_at.isoformat()}: the row of its job is gone")
     if (run.reason is not None) != (run.state == RunState.FAILED):
         yield Fault(catalog.REASON_WRONG, f"{_row(run)}, reason {run.reason}")
-    # A waiting run that is cancelled or too old ends without an attempt; every other end is an attempt's.
+    # A waiting run that is cancelled or expires ends without an attempt; every other run ends by an attempt.
     by_attempt = run.state == RunState.SUCCEEDED or (run.state == RunState.FAILED and run.reason != Reason.EXPIRED)
     if by_attempt and run.newest_attempt < max(run.attempt, 1):
         yield Fault(catalog.ATTEMPT_MISSING, f"{_row(run)}: attempt {run.attempt} is not on record")
 
 
 def check_overlapping(groups: Iterable[tuple[HeldRun, ...]], dialect: Dialect) -> Iterator[Fault]:
-    """Groups of running runs of one job, no two of which may overlap."""
+    """Report each group of running runs of one job, which must not overlap."""
     for runs in groups:
         ids = ", ".join(str(run.id) for run in runs)
         yield Fault(catalog.EXCLUSIVE_TWICE, f"job {runs[0].job_id}: runs {ids}", (dialect.stop(runs[-1].id),))

@@ -1,4 +1,4 @@
-"""What is wrong around the jobs: the schema, the database's settings, nodes, clocks, time-zone data and lanes."""
+"""Checks of the environment of jobs: schema, database settings, nodes, clocks, time-zone data and lanes."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ _DROPPED = re.compile(r"^drop (table|index|trigger) (?:concurrently )?(?:if exis
 
 
 def check_migrations(applied: Mapping[int, str], known: Mapping[int, str]) -> Iterator[Fault]:
-    """Both are checksums by number. Any fault here means that the other tables cannot be judged."""
+    """Compare checksums of migrations, by number. After any fault here, the other tables cannot be checked."""
     for number in sorted(applied.keys() - known.keys()):
         yield Fault(catalog.SCHEMA_NEWER, f"migration {number:04}")
     for number in sorted(known):
@@ -32,7 +32,7 @@ def check_migrations(applied: Mapping[int, str], known: Mapping[int, str]) -> It
 
 
 def objects_of(migrations: Iterable[str]) -> frozenset[tuple[str, str]]:
-    """What the SQL of migrations leaves behind, as (kind, name)."""
+    """Return the objects that exist after the SQL of all migrations, as (kind, name)."""
     objects: set[tuple[str, str]] = set()
     for sql in migrations:
         objects -= set(_DROPPED.findall(sql))
@@ -79,14 +79,14 @@ def check_conflicts(conflicts: Iterable[JobConflict]) -> Iterator[Fault]:
 
 
 def check_secrets(secrets: Iterable[tuple[str, str, str | None, str]]) -> Iterator[Fault]:
-    """Find secret headers that stay behind. Each comes as its job, its field, its origin and the job's origin."""
+    """Report secret headers that are not sent. Each is given as its job, field, origin and the job's origin."""
     for job, field, origin, wanted in secrets:
         was = "bound to no origin" if origin is None else f"set for {show_origin(origin)}"
         yield Fault(catalog.SECRET_ELSEWHERE, f"job {job}: {field} is {was}, and the job goes to {show_origin(wanted)}")
 
 
 def check_audit(breaks: Iterable[Break], waiting: int) -> Iterator[Fault]:
-    """Check the newest part of the audit chain; `waiting` rows are chained too late."""
+    """Check the newest part of the audit chain; `waiting` is the number of rows that are overdue for chaining."""
     for each in breaks:
         place = "" if each.position is None else f"position {each.position}: "
         yield Fault(catalog.AUDIT_CHAIN_BROKEN, f"{place}{each.message}")
@@ -98,7 +98,7 @@ def check_nodes(cluster: Cluster, alive: Sequence[NodeFacts], now: datetime) -> 
     if not alive:
         newest = max((node.beat_at for node in cluster.nodes), default=None)
         row = "there is none on the list"
-        if newest is not None:  # those that stop in order leave the list
+        if newest is not None:  # nodes that shut down gracefully leave the list
             row = f"the last heartbeat of one that did not stop in order was at {newest.isoformat()}"
         yield Fault(catalog.NO_LIVE_NODE, row)
     for node in cluster.nodes:
@@ -107,7 +107,7 @@ def check_nodes(cluster: Cluster, alive: Sequence[NodeFacts], now: datetime) -> 
 
 
 def check_clock(offset: timedelta, uncertainty: timedelta) -> Iterator[Fault]:
-    """`offset` is this machine's clock less the database's, known up to the time the question took."""
+    """Check the clock. `offset` is this machine's time minus the database's, measured with this `uncertainty`."""
     if abs(offset) > LARGEST_OFFSET + uncertainty:
         seconds = offset.total_seconds()
         yield Fault(
@@ -116,7 +116,7 @@ def check_clock(offset: timedelta, uncertainty: timedelta) -> Iterator[Fault]:
 
 
 def knows_zones(cluster: Cluster, here: str) -> bool:
-    """Whether every job is planned by the same time-zone data as this machine's."""
+    """Check that all jobs are planned with the same time-zone data as this machine has."""
     return cluster.planned_by_tzdata in (here, None) and cluster.tzdata in (here, None)
 
 
@@ -135,7 +135,7 @@ def check_tzdata(cluster: Cluster, alive: Sequence[NodeFacts], here: str) -> Ite
 def check_lanes(
     lanes: Iterable[LaneFacts], alive: Sequence[NodeFacts], now: datetime, stuck_after: timedelta
 ) -> Iterator[Fault]:
-    """Check runs that wait for a node."""
+    """Check ready runs that wait for a node."""
     for lane in lanes:
         row = f"lane {lane.lane}: {lane.waiting}, the oldest since {lane.oldest_ready_at.isoformat()}"
         if not alive:
@@ -149,14 +149,14 @@ def check_lanes(
 
 
 def check_leases(expired: Iterable[HeldRun], *, is_reaped: bool) -> Iterator[Fault]:
-    """`is_reaped` tells whether a node has been alive for long enough to take over what expired."""
+    """Report expired leases; `is_reaped` says that a node has been alive long enough to reap them."""
     for run in expired if is_reaped else ():
         until = run.lease_until.isoformat() if run.lease_until else ""
         yield Fault(catalog.LEASE_EXPIRED, f"run {run.id} of job {run.job_id}, until {until}")
 
 
 def lives_since(alive: Sequence[NodeFacts], before: datetime) -> bool:
-    """Whether some live node has been there since then."""
+    """Check that some live node started before that time."""
     return any(node.started_at < before for node in alive)
 
 

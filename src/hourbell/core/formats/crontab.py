@@ -1,7 +1,7 @@
-"""Crontabs, line by line: every line is an entry, a variable, a comment, blank, or a problem that says what to do.
+"""A line-by-line crontab parser: each line is an entry, a variable, a comment, blank, or a problem with a hint.
 
-Entries mean here what they mean to Vixie's cron and its heirs: where both day fields are restricted either may match,
-unless one of them begins with `*`; then both must, which our schedules write with a `+`.
+Entries mean the same as in Vixie cron and its descendants: if both day fields are restricted, either may match, unless
+one of them begins with `*`; then both must match, which our schedules write with a `+`.
 """
 
 import re
@@ -16,7 +16,7 @@ from hourbell.core.values.strict_json import text_fault
 LONGEST_LINE, LONGEST_COMMENTS = 4_000, 2_000
 _NICKNAMES = {"@every_minute": "* * * * *"}
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?(?::[A-Za-z0-9_.-]+)?", re.ASCII)
-_DAY = "(?:SUN|MON|TUE|WED|THU|FRI|SAT)"  # in capitals: sat and mon may be programs
+_DAY = "(?:SUN|MON|TUE|WED|THU|FRI|SAT)"  # upper case only: sat and mon may be programs
 _LIKE_A_FIELD = re.compile(rf"\*|\*/[0-9]+|[0-9][0-9,/-]*|\?|{_DAY}(?:[,-]{_DAY})*", re.ASCII)
 _NAMES = "(?i:sun|mon|tue|wed|thu|fri|sat|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
 _LIKE_A_PROGRAM = re.compile(rf"~?[./]|(?!{_NAMES})[A-Za-z_](?:[A-Za-z_]{{3}}|[A-Za-z_]*-[a-z])", re.ASCII)
@@ -27,7 +27,7 @@ _REBOOT_HINT = "start it from the system, or trigger a job when the machine is u
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A command and when it runs. `stdin` is None if the command is given none; `timezone` if no CRON_TZ is set."""
+    """A command and its schedule. `stdin` is None if there is no input, `timezone` is None if CRON_TZ is not set."""
 
     line: int
     schedule: str
@@ -50,7 +50,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """`is_loose` if it does not stand directly above an entry."""
+    """A comment line. `is_loose` if it is not directly above an entry."""
 
     line: int
     text: str
@@ -64,7 +64,7 @@ class Blank:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A line that was not understood, as it stands, and why."""
+    """A line that could not be parsed, with the reason."""
 
     line: int
     text: str
@@ -81,7 +81,7 @@ Line = Entry | Variable | Comment | Blank | Problem
 
 @dataclass(frozen=True, slots=True)
 class Crontab:
-    """All lines, in order; `is_system` if entries name a user, and `guess` says why that was assumed."""
+    """All lines in order. `is_system` if entries name a user; `guess` says why that was assumed."""
 
     lines: tuple[Line, ...]
     is_system: bool
@@ -105,10 +105,10 @@ class Crontab:
 
 
 def parse_crontab(text: str, *, system: bool | None = None) -> Crontab:
-    """Read every line. `system` says whether entries name a user; None guesses it from the whole file.
+    """Parse every line. `system` says whether entries name a user; None guesses it from the whole file.
 
-    The guess is yes if a comment of the file says `user command` in the order of the fields, or if a command would
-    begin with the name of an account that systems come with, such as root; otherwise no.
+    The guess is yes if a comment of the file lists the fields with `user command`, or if a command would begin with the
+    name of a standard system account such as root; otherwise no.
     """
     whole = text.removeprefix("\ufeff").removesuffix("\n")
     lines = [line.removesuffix("\r") for line in whole.split("\n")] if whole or "\n" in text else []
@@ -119,7 +119,7 @@ def parse_crontab(text: str, *, system: bool | None = None) -> Crontab:
 
 
 def _tie_comments(lines: Iterable[Line]) -> list[Line]:
-    """Give each entry the comments directly above it, unless they are too many for a description."""
+    """Attach to each entry the comments directly above it, unless they are too long for a description."""
     made: list[Line] = []
     for line in lines:
         if isinstance(line, Entry):
@@ -142,13 +142,13 @@ class _Unclear(ValueError):
 
 
 class _Reader:
-    """Reads lines in order, and keeps the variables that are set for those that follow."""
+    """Reads lines in order, and stores the variables that apply to the following lines."""
 
     def __init__(self, *, is_system: bool) -> None:
         self.is_system = is_system
         self._environment: dict[str, str] = {}
         self._timezone: str | None = None
-        self._bad_zone_line: int | None = None  # where CRON_TZ was last set to what is no zone
+        self._bad_zone_line: int | None = None  # line of the last CRON_TZ with an invalid zone
 
     def line(self, number: int, text: str) -> Line:
         try:
@@ -212,14 +212,14 @@ class _Reader:
 
 
 def _lacking(fields: list[str], known: int) -> str:
-    """What is wrong with an entry of which only so many words can be fields."""
+    """Return the message for an entry in which only the first `known` words can be fields."""
     if known < len(fields):
         return f"{echo(fields[known])} stands where the {_FIELDS[known]} does"
     return f"expected 5 fields and a command, got {known} word{'' if known == 1 else 's'}"
 
 
 def _schedule(fields: list[str], zone: str) -> tuple[str, str | None]:
-    """Our schedule for the fields, and what to know about it."""
+    """Convert cron fields to our schedule, and return it with an optional note."""
     text = " ".join(fields)
     if text.startswith("@"):
         text = _NICKNAMES.get(text, text)

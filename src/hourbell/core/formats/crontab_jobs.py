@@ -1,6 +1,6 @@
-"""A crontab's entries as jobs. Hourbell runs no shell commands: each becomes a disabled job with a task to be written.
+"""Conversion of a crontab's entries to jobs. Hourbell runs no shell commands: each becomes a disabled job with a task.
 
-Nothing of an entry is lost: what a job has no field for stands in its description.
+The user writes that task. The job's description stores all of the entry that a job has no field for.
 """
 
 import re
@@ -27,7 +27,7 @@ _ABSENT_ZONE = "cron uses the machine's zone, which a crontab does not say; with
 def crontab_to_jobs(
     crontab: Crontab, timezone: str | None = None, *, prefix: str = ""
 ) -> tuple[list[Definition], list[str]]:
-    """A disabled job for each entry, and what to know about them, each note with its line.
+    """Return a disabled job for each entry, and notes about them, each with its line.
 
     The zone is that of CRON_TZ; without it `timezone`, then TZ, then UTC. All names begin with `prefix`.
     """
@@ -65,13 +65,13 @@ def crontab_to_jobs(
 
 
 def _known_zone(text: str) -> str | None:
-    """The zone that a value of TZ names; other ways to write one say nothing here."""
+    """Return the zone that TZ names, or None for the other forms that TZ allows."""
     zone = text.removeprefix(":")
     return zone if zone in zone_names() else None
 
 
 def slug_of(command: str) -> str:
-    """A job's name from the program that a command runs, past what only prepares for it."""
+    """Derive a job's name from the program that a command runs, ignoring preparing commands and wrappers."""
     for part in _SEPARATORS.split(command):
         words = [word.strip("\"'") for word in part.split() if not _ASSIGNMENT.match(word)]
         while words and words[0].rpartition("/")[2] in _WRAPPING:
@@ -89,7 +89,7 @@ def slug_of(command: str) -> str:
 
 
 def _without_options(words: list[str]) -> list[str]:
-    """What follows the options, and the numbers that belong to them."""
+    """Remove leading options and their numbers."""
     while words and (words[0].startswith("-") or words[0].isdigit()):
         words = words[1:]
     return words
@@ -105,7 +105,7 @@ def _free_name(slug: str, taken: set[str]) -> str:
 
 
 def _description(entry: Entry) -> tuple[str, str | None]:
-    """What is known about an entry, and a note if its variables are too long to be in it."""
+    """Describe an entry; return a note too if its variables are too long to be included."""
     comments = "\n".join(entry.comments)
     parts = [comments] if comments.strip() else []
     lines = [f"Imported from a crontab, line {entry.line}. Disabled: the task is not written yet. The command was:"]

@@ -1,4 +1,4 @@
-"""The small grammars inside the lines of a crontab: variables, fields, and what a percent sign does to a command."""
+"""The small grammars inside a crontab's lines: variables, fields, and percent signs in commands."""
 
 import re
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
 _WORD = re.compile(r"[^ \t]+")
 _COMMAND_PART = re.compile(r"\\%|\\.|%|[^\\%]+|\\", re.DOTALL)
 _ORDER_OF_FIELDS = re.compile(r"#.*\buser(?:-?name)?[ \t]+(?:cmd|command)\b", re.IGNORECASE)
-# Accounts that systems come with, less those that are also the names of programs.
+# Standard system accounts, except those that are also names of programs.
 _ACCOUNTS = frozenset(
     {
         "root", "www-data", "nobody", "daemon", "apache", "ubuntu", "ec2-user", "debian-spamd", "munin", "logcheck",
@@ -18,10 +18,10 @@ _ACCOUNTS = frozenset(
 
 
 def read_variable(text: str) -> tuple[str, str] | None:
-    """Name and value if the line sets a variable, None if not; a ValueError says what is wrong with it.
+    """Return name and value if the line sets a variable, None if not; raise a ValueError if it is malformed.
 
-    Quotes around the whole name or value are taken off, and inside them spaces are kept. Nothing is expanded, and a #
-    begins no comment.
+    Quotes around the whole name or value are removed, and spaces inside them are preserved. Nothing is expanded, and a
+    # does not begin a comment.
     """
     found = _ASSIGNED.fullmatch(text)
     if found is None:
@@ -42,7 +42,7 @@ def read_variable(text: str) -> tuple[str, str] | None:
 
 
 def split_fields(text: str, count: int) -> tuple[list[str], str]:
-    """The first words, at most `count`, and the rest without the blanks before it."""
+    """Return at most `count` leading words, and the rest without leading blanks."""
     fields: list[str] = []
     at = 0
     for found in _WORD.finditer(text):
@@ -54,7 +54,7 @@ def split_fields(text: str, count: int) -> tuple[list[str], str]:
 
 
 def read_command(text: str) -> tuple[str, str | None]:
-    r"""The command and its input: the first % ends the command, others are line breaks, and \% is a percent sign."""
+    r"""Split a command from its input: the first % ends the command, others are line breaks, \% is a percent sign."""
     parts: list[str] = [""]
     for found in _COMMAND_PART.finditer(text):
         if found[0] == "%":
@@ -66,13 +66,13 @@ def read_command(text: str) -> tuple[str, str | None]:
 
 
 def has_both_days(day_of_month: str, day_of_week: str) -> bool:
-    """Whether cron wants both day fields to match although neither is a bare star: one begins with a star."""
+    """Check if cron requires both day fields to match: neither is a bare star, and one begins with a star."""
     are_restricted = day_of_month not in ("*", "?") and day_of_week not in ("*", "?")
     return are_restricted and (day_of_month.startswith("*") or day_of_week.startswith("*"))
 
 
 def system_form(lines: Sequence[str]) -> str | None:
-    """Why a file is taken for one whose entries name a user, or None if it is not."""
+    """Return why the file's entries seem to name a user, or None if they do not."""
     for line in lines:
         text = line.strip(" \t")
         if text.startswith("#"):

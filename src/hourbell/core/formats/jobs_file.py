@@ -1,7 +1,7 @@
-"""The jobs file: jobs as people keep them beside their code, read with all its errors at once.
+"""The jobs file: jobs that users store beside their code. Reading it reports all errors at once.
 
-Secrets stand in it as references (`env:NAME`, `file:/path`). What they stand for is asked of a function that is handed
-in, and is in no message and no definition.
+It contains secrets only as references (`env:NAME`, `file:/path`). A function argument resolves them, and the resolved
+values appear in no message and no definition.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,14 +33,14 @@ __all__ = [
 
 AS_JSON = {"payload_json": "payload", "target_json": "target"}
 TOP = ("source", "incomplete", "defaults", "job")
-LONGEST_SOURCE = 200  # and of what is missing
+LONGEST_SOURCE = 200  # also the max length of `incomplete`
 _MOST_SHOWN = 100
 _EXAMPLE = {"name": "defaults", "schedule": "@daily", "target": {"type": "task", "name": "defaults"}}
 
 
 @dataclass(frozen=True, slots=True)
 class FileError:
-    """One thing that is wrong, with the job or table it is in and the line at which that begins, where known."""
+    """One error, with the job or table that has it and the line where that begins, if known."""
 
     error: FieldError
     place: str = ""
@@ -53,7 +53,7 @@ class FileError:
 
 
 class JobsFileError(ValueError):
-    """A jobs file that cannot be taken; `errors` holds everything that is wrong with it."""
+    """An invalid jobs file. `errors` lists every validation error found in it."""
 
     def __init__(self, errors: Sequence[FileError]) -> None:
         lines = [str(error) for error in errors[:_MOST_SHOWN]]
@@ -65,9 +65,12 @@ class JobsFileError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class FileJob:
-    """A job of the file. `references` says which values were references, by their pointers, as in
-    `/target/headers/Authorization`. What those of headers stand for is in `secret_headers`, and not in the definition;
-    neither that nor the secret is shown."""
+    """A job of the file.
+
+    `references` maps the pointer of each value that was a reference, as in `/target/headers/Authorization`, to that
+    reference. The resolved headers are in `secret_headers` and not in the definition. Neither they nor the secret are
+    in the repr.
+    """
 
     definition: Definition = field(repr=False)
     secret: str | None = field(default=None, repr=False)
@@ -77,13 +80,13 @@ class FileJob:
 
     @property
     def unresolved_headers(self) -> tuple[str, ...]:
-        """Those that are references to what was left out."""
+        """The headers whose references were not resolved."""
         start = pointer_to("target", "headers", "")
         names = [pointer.removeprefix(start) for pointer in self.references if pointer.startswith(start)]
         return tuple(name for name in names if name not in self.secret_headers)
 
     def as_body(self) -> dict[str, Any]:
-        """The job as the API takes it, with its secrets."""
+        """Return the job as an API request body, with its secrets."""
         body = job_to_body(self.definition)
         if self.secret is not None:
             body["target"] = {**body["target"], "secret": self.secret}
@@ -92,8 +95,11 @@ class FileJob:
 
 @dataclass(frozen=True, slots=True)
 class JobsFile:
-    """`source_label` is what the file says about itself: jobs of another source are not its own. `incomplete` says what
-    is missing in it; until that is mended, what the file lacks means nothing."""
+    """A jobs file that was read.
+
+    `source_label` is the source that the file gives itself: jobs of another source are not its own. `incomplete` says
+    what the file lacks; while it is set, a job that is absent from the file must not be pruned.
+    """
 
     jobs: tuple[FileJob, ...]
     source_label: str | None = None
@@ -102,7 +108,7 @@ class JobsFile:
 
 
 def read_jobs_file(text: str, format: Format, resolve: Resolve) -> JobsFile:  # noqa: A002
-    """The jobs, or a JobsFileError with everything that is wrong. A job's field wins over that of `defaults`, whole."""
+    """Read the jobs, or raise a JobsFileError with all errors. A job's field replaces that of `defaults` as a whole."""
     try:
         read = read_text(text, format)
     except NotReadable as error:
@@ -125,17 +131,17 @@ def read_jobs_file(text: str, format: Format, resolve: Resolve) -> JobsFile:  # 
 
 
 def can_be_source(text: str) -> bool:
-    """Whether a file can say this of itself."""
+    """Check that a text can be a file's source."""
     return 1 <= len(text) <= LONGEST_SOURCE and text.isprintable()
 
 
 class _FileReader:
-    """Reads the tables of a file and collects what is wrong with them."""
+    """Reads the tables of a file and collects their errors."""
 
     def __init__(self, values: Mapping[str, Any], resolve: Resolve) -> None:
         self._values = values
         self._resolve = resolve
-        self._lines: dict[str, str] = {}  # where each name was first seen
+        self._lines: dict[str, str] = {}  # where each name first occurred
         self._wrong_defaults: set[str] = set()
         self.errors: list[FileError] = []
         self.warnings: list[str] = []
@@ -146,7 +152,7 @@ class _FileReader:
         self.errors.append(FileError(error, place, line))
 
     def text(self, name: str, hint: str) -> str | None:
-        """What the file says of itself under that name."""
+        """Read a top-level text field of the file."""
         text = self._values.get(name)
         if text is None:
             return None
@@ -157,7 +163,7 @@ class _FileReader:
         return text
 
     def defaults(self) -> dict[str, Any]:
-        """What every job has unless it says otherwise. What is wrong in it is told once, and not for every job."""
+        """Read the fields that all jobs share by default. Their errors are reported once, and not for every job."""
         table = self._values.get("defaults", {})
         if not isinstance(table, dict):
             self.error(FieldError("/defaults", "defaults is not a table", "write [defaults] above its fields"))
@@ -216,13 +222,13 @@ class _FileReader:
 
 
 def _field_of(error: FieldError) -> str:
-    """Return the job's field that an error is in."""
+    """Return the name of the job's field that an error is in."""
     name = error.pointer.split("/")[1] if error.pointer else ""
     return AS_JSON.get(name, name)
 
 
 def _normal(table: Mapping[str, Any], errors: list[FieldError]) -> dict[str, Any]:
-    """Return a table as the body of the API has it, with what is written as JSON in its place."""
+    """Convert a table to an API body, with fields written as JSON text parsed into their real fields."""
     body: dict[str, Any] = {}
     for name, value in table.items():
         meant = AS_JSON.get(name)
@@ -239,7 +245,7 @@ def _normal(table: Mapping[str, Any], errors: list[FieldError]) -> dict[str, Any
 
 
 def _not_a_field(name: str) -> FieldError:
-    if name == "name":  # in the defaults
+    if name == "name":  # a name in the defaults
         return FieldError("/name", "a name belongs to one job", "leave it out")
     close = get_close_matches(name[:100], FIELDS[1:], n=1)
     hint = f"did you mean {close[0]}?" if close else f"write {', '.join(FIELDS[1:])}"

@@ -1,6 +1,6 @@
-"""Definitions as a jobs file: in the order of the API's fields, and only what is not the default.
+"""Export of definitions as a jobs file: in the order of the API's fields, without default values.
 
-What `export_jobs` writes, `read_jobs_file` reads as the same definitions.
+`read_jobs_file` reads the output of `export_jobs` as the same definitions.
 """
 
 from collections.abc import Iterable, Mapping
@@ -37,10 +37,10 @@ def export_jobs(
     comments: Iterable[str] = (),
     notes: Mapping[str, Iterable[str]] = MappingProxyType({}),
 ) -> str:
-    """A jobs file of the definitions, in their order.
+    """Write a jobs file of the definitions, in their order.
 
-    `comments` stand above all of them and `notes` above those of these names; JSON has none. `incomplete` says what
-    is missing.
+    `comments` go above all jobs, and `notes` above the jobs of these names; JSON has neither. `incomplete` says what is
+    missing.
     """
     bodies = [_body(definition) for definition in definitions]
     above = _comments(comments)
@@ -82,7 +82,7 @@ def _header(value: object) -> object:
 
 
 def _toml_job(body: Mapping[str, Any]) -> str:
-    """The job's table; a target or payload that is too wide for a line becomes a table of its own, at the end."""
+    """Write a job's table. A target or payload too wide for one line becomes a separate table at the end."""
     lines, tables = ["[[job]]"], []
     for name, value in body.items():
         if not can_be_toml(value):

@@ -1,6 +1,6 @@
-"""The JSON Schema of the jobs file, for editors: it completes and marks, and the reader decides.
+"""The JSON Schema of the jobs file, for completion and checks in editors. The reader stays authoritative.
 
-The fields of a job are those of the table of job fields.
+The fields of a job come from the table of job fields.
 """
 
 from hourbell.core.formats.jobs_file import AS_JSON, LONGEST_SOURCE

@@ -1,4 +1,4 @@
-"""References of a jobs file (`env:NAME`, `file:/path`): what they stand for leaves the job, and is shown nowhere."""
+"""Secret references of a jobs file (`env:NAME`, `file:/path`): resolved values leave the job and are never shown."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeGuard
@@ -6,15 +6,15 @@ from typing import Any, TypeGuard
 from hourbell.core.job.target import check_header
 from hourbell.core.values.field_errors import FieldError, pointer_to
 
-# From env:NAME or file:/path to what it stands for. None leaves it out; a ValueError says why it cannot be had.
+# Resolves env:NAME or file:/path to its value. None omits it; a ValueError says why it cannot be resolved.
 Resolve = Callable[[str], str | None]
 REFERENCES = ("env:", "file:")
-LITERAL = "literal:"  # before a header's value that would otherwise be read as a reference
+LITERAL = "literal:"  # marks a header's value that would otherwise be read as a reference
 _SECRET_HEADERS = frozenset(("authorization", "proxy-authorization", "cookie", "x-api-key"))
 
 
 def plain_secrets(target: object) -> Iterator[str]:
-    """What of a target should be a reference, with how to write it, and without its value."""
+    """Warn about secrets in plain text in a target, and say how to write a reference. Values are not shown."""
     if not isinstance(target, dict):
         return
     if isinstance(secret := target.get("secret"), str) and secret.startswith("whsec_"):
@@ -31,7 +31,7 @@ def plain_secrets(target: object) -> Iterator[str]:
 
 
 class Secrets:
-    """What the references of a job stand for. Only an http target has any: for its secret and its headers."""
+    """Resolver of a job's references. Only an http target has any: for its secret and its headers."""
 
     def __init__(self, resolve: Resolve, errors: list[FieldError]) -> None:
         self._resolve = resolve
@@ -40,7 +40,7 @@ class Secrets:
         self.headers: dict[str, str] = {}
 
     def taken_out(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The body with its secret, and only with those headers that are none."""
+        """Return the body with its secret resolved, and without the headers that are references."""
         target = body.get("target")
         if not isinstance(target, dict) or target.get("type") != "http":
             return dict(body)

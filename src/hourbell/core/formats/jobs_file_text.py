@@ -1,6 +1,6 @@
-"""The text of a jobs file as plain values: TOML, YAML or JSON, each read in exactly one way or refused.
+"""Strict parsing of a jobs file's text to plain values: TOML, YAML or JSON. Ambiguous text is refused.
 
-Whatever the format, what comes out has each key once and says where each job begins, if the text shows it.
+In every format the result has each key once, and includes the line of each job if the text shows it.
 """
 
 import re
@@ -15,7 +15,7 @@ from hourbell.core.values.strict_json import NotJson, parse_json
 Format = Literal["toml", "yaml", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
-# What may hide a header of a table, first; then the header itself, at the beginning of a line.
+# First the tokens that may hide a table's header; last the header itself, at the beginning of a line.
 _SKIPPED_OR_JOB = re.compile(
     r'"""(?:[^\\"]++|\\.|"{1,2}(?!"))*+"{3,5}'
     r"|'''(?:[^']++|'{1,2}(?!'))*+'{3,5}"
@@ -30,14 +30,14 @@ _TOML_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$
 
 @dataclass(frozen=True, slots=True)
 class FileValues:
-    """`lines` has the line at which each job begins, counted from 1, or is empty if the text does not show it."""
+    """Parsed values. `lines` has the line of each job, counted from 1; it is empty if the text does not show them."""
 
     values: Mapping[str, object]
     lines: tuple[int, ...] = field(default=())
 
 
 class NotReadable(ValueError):
-    """The text is not of its format. The message is one sentence; `line` is None where it is not known."""
+    """A text that is invalid in its format. The message is one sentence; `line` is None if it is unknown."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -45,7 +45,7 @@ class NotReadable(ValueError):
 
 
 def read_text(text: str, format: Format) -> FileValues:  # noqa: A002
-    """The values, or a NotReadable."""
+    """Parse the text to values, or raise a NotReadable."""
     text = text.removeprefix("\ufeff")
     match format:
         case "toml":
@@ -70,7 +70,7 @@ def _read_toml(text: str) -> FileValues:
         what = message[: found.start()] if found else message
         line = int(found[1]) if found and found[1] else text.count("\n") + 1 if found else None
         raise NotReadable(f"this is not TOML: {what[:1].lower()}{what[1:]}", line) from None
-    except ValueError:  # what Python says of a number with thousands of digits
+    except ValueError:  # Python's error for a number with thousands of digits
         raise NotReadable("a number in it is too long; write it as a text") from None
     jobs = values.get("job")
     lines = _lines_of_jobs(text)

@@ -1,4 +1,4 @@
-"""Values as TOML, YAML and JSON: small writers, of which every output reads as the value it came from."""
+"""Small writers of TOML, YAML and JSON. Each output reads back as the same value."""
 
 import json
 import re
@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
-_LARGEST = 1 << 63  # a number of TOML has 64 bits
-_LONGEST_PLAIN_KEY = 500  # YAML wants its colon near
+_LARGEST = 1 << 63  # TOML integers have 64 bits
+_LONGEST_PLAIN_KEY = 500  # YAML limits the length of a simple key
 
 
 def can_be_toml(value: object) -> bool:
-    """Whether TOML can hold it: it has no null, and no number beyond 64 bits."""
+    """Check that TOML can represent a value: it has no null and no integer beyond 64 bits."""
     if isinstance(value, Mapping):
         return all(map(can_be_toml, value.values()))
     if isinstance(value, (list, tuple)):
@@ -24,7 +24,7 @@ def toml_key(key: str) -> str:
 
 
 def toml_text(text: str) -> str:
-    """A text; one of several lines is written as lines."""
+    """Write a text; one with line breaks as a multi-line string."""
     if "\n" in text:
         kept = "\n" if '"""' in text else '\n"'
         return '"""\n' + "".join(each if each in kept else _escaped(each) for each in text) + '"""'
@@ -32,7 +32,7 @@ def toml_text(text: str) -> str:
 
 
 def toml_json(value: object) -> str:
-    """JSON as a text, without escapes in it if that can be."""
+    """Write JSON as a TOML string, without escapes if possible."""
     text = json.dumps(value, ensure_ascii=False)
     return f"'{text}'" if text.isprintable() and "'" not in text else _quoted(text)
 
@@ -60,7 +60,7 @@ def _on_one_line(value: object) -> str:
 
 
 def json_text(value: object) -> str:
-    """JSON on several lines; what is not printable is escaped, so that a terminal obeys none of it."""
+    """Write indented JSON; unprintable characters are escaped, so that they cannot control a terminal."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     return "".join(each if each.isprintable() or each == "\n" else _escaped_in_json(each) for each in text)
 
@@ -70,7 +70,7 @@ def yaml_text(text: str) -> str:
 
 
 def yaml_value(value: object, *, block: bool = False) -> str:
-    """A value in one line; with `block`, a text of several lines is written as lines."""
+    """Write a value on one line; with `block`, a text with line breaks as a block."""
     match value:
         case str() if block and _can_be_block(value):
             return "|-\n  " + value.replace("\n", "\n  ")
@@ -91,7 +91,7 @@ def _yaml_key(key: str) -> str:
 
 
 def _can_be_block(text: str) -> bool:
-    """Whether the lines of a text can stand as they are: nothing odd in them, nor at their ends."""
+    """Check that a text can be a YAML block: its lines are printable and have no blanks at either end."""
     lines = text.split("\n")
     is_plain = all(line.isprintable() and line == line.strip() for line in lines)
     return len(lines) > 1 and is_plain and bool(lines[0]) and bool(lines[-1])
@@ -106,7 +106,7 @@ def _escaped_in_json(character: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    """A character inside quotes: both languages know these escapes."""
+    """Escape a character inside quotes, in a way that TOML and YAML both read."""
     if character in _SHORT:
         return _SHORT[character]
     if character.isprintable():

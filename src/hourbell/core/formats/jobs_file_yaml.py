@@ -1,7 +1,7 @@
-"""YAML from strangers: no tags, each key once, aliases only as far as they stay small, and no guessing.
+"""Strict YAML parsing of untrusted text: no tags, each key once, bounded aliases, and no guessing.
 
-A plain word that some readers of YAML take for a truth value or a number, and others for a text, is refused: quotes
-settle it. Dates are texts.
+A plain scalar that some YAML parsers read as a boolean or a number, and others as text, is refused: quotes make it
+unambiguous. Dates are texts.
 """
 
 import re
@@ -11,8 +11,8 @@ from typing import Any, Protocol
 from hourbell.core.schedule.errors import echo
 
 _DEEPEST = 40
-_MOST_VALUES = 1_000_000  # with every alias written out
-_VALUE_CHARACTERS = 64  # of a text that counts as one value
+_MOST_VALUES = 1_000_000  # with all aliases expanded
+_VALUE_CHARACTERS = 64  # length of text that counts as one value
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,308})", re.ASCII)
 _FLOAT = re.compile(r"-?(?:0|[1-9][0-9]{0,308})\.[0-9]{1,308}(?:[eE][-+]?[0-9]{1,4})?", re.ASCII)
 _LIKE_A_NUMBER = re.compile(r"[-+.]?[0-9][0-9_.]*(?:[eE][-+]?[0-9]+)?|0[xob][0-9a-fA-F_]+", re.ASCII)
@@ -25,7 +25,7 @@ class Refusal(Protocol):
 
 
 def read_yaml(text: str, refusal: Refusal) -> tuple[object, tuple[int, ...]]:
-    """The value, and the lines at which the entries of the list `job` begin. Raises what `refusal` makes."""
+    """Return the value, and the lines where the entries of the list `job` begin; raise errors made by `refusal`."""
     try:
         import yaml  # type: ignore[import-untyped]  # slow to load, and most files are TOML
     except ImportError:
@@ -73,7 +73,7 @@ def _check_events(yaml: Any, text: str, no: Callable[[str, Any], Exception]) -> 
 
 
 def _check_size(yaml: Any, root: Any, no: Callable[[str, Any], Exception]) -> None:
-    """Count values and depth with every alias written out, without writing them out. Long texts count as several."""
+    """Check size and depth as if all aliases were expanded, without expanding them. Long texts count several times."""
     sizes: dict[int, tuple[int, int]] = {}
 
     def measure(node: Any, above: frozenset[int]) -> tuple[int, int]:
@@ -111,7 +111,7 @@ class _Reader:
     def __init__(self, yaml: Any, no: Callable[[str, Any], Exception]) -> None:
         self._yaml = yaml
         self._no = no
-        self._others = yaml.resolver.Resolver()  # how YAML 1.1, which many tools still speak, would read a word
+        self._others = yaml.resolver.Resolver()  # how YAML 1.1, which many tools still use, would read a scalar
 
     def value(self, node: Any) -> object:
         if isinstance(node, self._yaml.MappingNode):

@@ -1,6 +1,6 @@
-"""A job as the REST API, the jobs file and the client write it: read with all its errors at once, and written again.
+"""Jobs as request bodies, for the REST API, the jobs file and the client. Parsing reports all errors at once.
 
-What `job_to_body` writes, `parse_job` reads as the same definition.
+`parse_job` reads the output of `job_to_body` as the same definition.
 """
 
 import re
@@ -19,7 +19,7 @@ from hourbell.core.values.strict_json import fault_of
 
 __all__ = ["FIELDS", "GENERATE", "READ_ONLY", "ParsedJob", "job_to_body", "merge_patch", "parse_job"]
 
-# What an answer says besides, so that a client can send back what it got. It changes nothing.
+# Fields of an answer that are ignored in a request, so that a client can send back what it received.
 READ_ONLY = frozenset(
     {
         "id", "version", "managed_by", "source", "next_at", "state", "error", "paused", "totals", "created_at",
@@ -37,8 +37,10 @@ _TIMEOUTS = ("timeout", "lock_timeout")
 
 @dataclass(frozen=True, slots=True)
 class ParsedJob:
-    """A body that was read. `call` is what its target calls. `secret` is `generate` or a secret's text, and is never
-    part of the definition."""
+    """A parsed body.
+
+    `call` is what its target calls. `secret` is `generate` or a secret's text, and is never part of the definition.
+    """
 
     definition: Definition
     call: TargetCall
@@ -46,9 +48,9 @@ class ParsedJob:
 
 
 def parse_job(body: object) -> ParsedJob:
-    """Read a job, or raise a BodyError with everything that is wrong.
+    """Parse a job, or raise a BodyError with all errors.
 
-    A field that is absent has its default; null is an error unless the field may have no value.
+    An absent field gets its default; null is an error unless the field is nullable.
     """
     if not isinstance(body, dict):
         raise BodyError([FieldError("", "a job is an object with name, schedule and target")])
@@ -77,7 +79,7 @@ def parse_job(body: object) -> ParsedJob:
 
 
 def job_to_body(definition: Definition) -> dict[str, Any]:
-    """Write everything that a user may say about the job, in the order of FIELDS, as `parse_job` reads it."""
+    """Return all fields that a user may set, in the order of FIELDS, in the form that `parse_job` reads."""
     body: dict[str, Any] = {}
     for name, show in _SHOWN:
         value = getattr(definition, name)
@@ -108,7 +110,7 @@ def _read_name(name: object, errors: list[FieldError]) -> str | None:
 
 
 def _read_schedule(body: Mapping[str, Any], name: str | None, errors: list[FieldError]) -> Schedule | None:
-    """Read schedule, timezone and dst, of which each is checked also if another one is wrong."""
+    """Read schedule, timezone and dst; each is checked even if another one is invalid."""
     text, zone, dst = body.get("schedule"), body.get("timezone", "UTC"), body.get("dst", "once")
     count = len(errors)
     if not isinstance(text, str):
@@ -132,7 +134,7 @@ def _read_schedule(body: Mapping[str, Any], name: str | None, errors: list[Field
 
 
 def _read_target(target: object, errors: list[FieldError]) -> tuple[Mapping[str, Any], TargetCall | None, str | None]:
-    """Read the target without its secret, what it calls unless that has an error, and the secret."""
+    """Return the target without its secret, its call (None if the target is invalid) and the secret."""
     if not isinstance(target, dict):
         what = "a job needs a target" if target is None else "target is not an object"
         hint = 'write one such as {"type": "http", "url": "https://example.com/hook"}'

@@ -1,7 +1,7 @@
-"""What a user's change does to a job: never a fire for the past, and no instant unaccounted for.
+"""Decisions about changes of a job: a change never fires a past instant, and loses no instant.
 
-A change of a running schedule first plans the old version up to now. Everything due until this moment belongs to the
-old version, everything after it to the new one.
+A change of an enabled job first plans the old version up to now. All instants due by now belong to the old version, all
+later ones to the new version.
 """
 
 from dataclasses import dataclass, replace
@@ -16,12 +16,12 @@ from hourbell.core.schedule import ScheduleError
 
 
 class StillCatchingUp(Exception):
-    """Instants of the old version remain to be planned."""
+    """A refusal to change a job while instants of its old version remain to be planned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The job after the change, and what the old version still gets."""
+    """The job after a change, and the runs and skips that the old version still gets."""
 
     definition: Definition
     cursor_at: datetime | None
@@ -31,18 +31,18 @@ class Change:
     skips: tuple[Skip, ...] = ()
     cancels_others: bool = False
     paused_until: datetime | None = None
-    is_queued: bool = False  # the old version waits for those before it, and the planner plans it up to now
+    is_queued: bool = False  # earlier changes are pending; the planner plans the old version up to now
 
 
 def created(definition: Definition, now: datetime) -> Change:
-    """A new job fires from now on."""
+    """Create a job that fires from now on."""
     return _from_now(definition, now)
 
 
 def edited(job: Job, definition: Definition, now: datetime, *, drop_backlog: bool = False) -> Change:
-    """A new definition, after the old one got what is due; it begins now if it names or treats instants otherwise."""
+    """Replace the definition after planning the old one; restart at now if it plans instants differently."""
     if job.has_changes:
-        definition.parsed()  # a schedule that cannot be read is refused
+        definition.parsed()  # raises if the schedule is invalid
         return _queued(job, definition, now, job.paused_until)
     if job.error is None and _plan_alike(job.definition, definition):
         return _edited_in_place(job, definition, now)
@@ -52,17 +52,17 @@ def edited(job: Job, definition: Definition, now: datetime, *, drop_backlog: boo
 
 
 def _edited_in_place(job: Job, definition: Definition, now: datetime) -> Change:
-    """The instants stay the same. Of a backlog, what one pass does not plan is the new definition's."""
+    """Edit without moving instants. If one pass cannot plan the whole backlog, the new definition gets the rest."""
     if not definition.enabled or job.cursor_at is None:
         return Change(definition, job.cursor_at, job.next_at, job.plan_at, paused_until=job.paused_until)
     old = plan(job, now)
-    if old.error is not None:  # the planner will find it, too, and say so
+    if old.error is not None:  # the planner will find and report it, too
         return Change(definition, job.cursor_at, job.next_at, job.plan_at)
     return Change(definition, old.cursor_at, old.next_at, old.plan_at, old.runs, old.skips, old.cancels_others)
 
 
 def paused(job: Job, now: datetime, until: datetime | None) -> Change:
-    """Planning stops here. Instants not planned yet count as paused if the job is still catching up."""
+    """Stop planning now. If the job is still catching up, its unplanned instants count as paused."""
     definition = replace(job.definition, enabled=False)
     if job.has_changes and job.definition.enabled:
         return _queued(job, definition, now, until)
@@ -83,7 +83,7 @@ def paused(job: Job, now: datetime, until: datetime | None) -> Change:
 
 
 def retired(job: Job, now: datetime) -> Change:
-    """Planning stops here, and nobody is left to run what is due: it counts as paused already."""
+    """Stop planning now; due instants become skips with reason paused, since no node is left to run them."""
     if not job.definition.enabled or job.cursor_at is None or job.has_changes:
         return paused(job, now, job.paused_until)
     skips = _dropped(job, job.cursor_at, now, SkipReason.PAUSED).skips
@@ -91,7 +91,7 @@ def retired(job: Job, now: datetime) -> Change:
 
 
 def resumed(job: Job, now: datetime, *, catch_up: bool) -> Change:
-    """Planning goes on: what the pause swallowed is one skip, or with `catch_up` is planned as missed."""
+    """Continue planning. Instants during the pause become one skip, or with `catch_up` are planned as missed."""
     definition = replace(job.definition, enabled=True)
     if job.definition.enabled:
         return Change(definition, job.cursor_at, job.next_at, job.plan_at)
@@ -104,13 +104,13 @@ def resumed(job: Job, now: datetime, *, catch_up: bool) -> Change:
 
 
 def _queued(job: Job, definition: Definition, now: datetime, paused_until: datetime | None = None) -> Change:
-    """The change takes its turn behind those that plain SQL made, which are not planned yet."""
+    """Queue the change behind earlier changes by plain SQL, which are not planned yet."""
     until = None if definition.enabled else paused_until
     return Change(definition, job.cursor_at, None, now, paused_until=until, is_queued=True)
 
 
 def _plan_alike(old: Definition, new: Definition) -> bool:
-    """Whether both name the same instants and treat them the same. A name matters where the schedule hashes it."""
+    """Check that both definitions plan the same instants alike. A name matters only if the schedule hashes it."""
     same = all(getattr(old, name) == getattr(new, name) for name in PLANNING_FIELDS)
     return same and (old.name == new.name or new.parsed().name is None)
 
@@ -123,7 +123,7 @@ def _from_now(definition: Definition, now: datetime, paused_until: datetime | No
 
 
 def _account(job: Job, now: datetime, *, drop_backlog: bool) -> Plan:
-    """Plan the old version up to now, or say that it takes more than one pass."""
+    """Plan the old version up to now; raise StillCatchingUp if that takes more than one pass."""
     if job.cursor_at is None:
         return Plan(job, now, None, None)
     if not job.definition.enabled:
@@ -140,7 +140,7 @@ def _account(job: Job, now: datetime, *, drop_backlog: bool) -> Plan:
 
 
 def _dropped(job: Job, after: datetime, now: datetime, reason: SkipReason) -> Plan:
-    """No runs for what fell due. A schedule that cannot be read has no instants, and can be mended."""
+    """Skip all instants that are due. An invalid schedule has no instants, so that the job can still be repaired."""
     try:
         skips = skip_range(job.definition, after, now, reason)
     except ScheduleError:

@@ -1,4 +1,4 @@
-"""A job that a program defines and somebody else owns: the program's own is left out until that is solved."""
+"""Ownership conflicts: a program defines a job that has another owner, and its definition is ignored until resolved."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ _CODE = "code:"
 
 @dataclass(frozen=True, slots=True)
 class JobConflict:
-    """`owner` and `program` are owners as people read them: `api`, `file:billing`, `code:shop`."""
+    """A conflict. `owner` and `program` are owners as users see them: `api`, `file:billing`, `code:shop`."""
 
     job: str
     owner: str
@@ -15,12 +15,12 @@ class JobConflict:
 
     @property
     def command(self) -> str:
-        """The command that hands the job to the program."""
+        """The command that gives the job to the program."""
         return f"hourbell job delete {self.job} --take-over"
 
     @property
     def hint(self) -> str:
-        """What solves it, in one sentence."""
+        """The resolution, in one sentence."""
         if self.owner.startswith(_CODE):
             return (
                 f"{self.program} takes it over when no live node defines it as {self.owner} any more; "

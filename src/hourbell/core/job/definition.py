@@ -1,4 +1,4 @@
-"""A job as users define it, and as the planner sees it."""
+"""A job as users define it, and as the planner reads it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,9 +14,9 @@ _MICROSECOND = timedelta(microseconds=1)
 Json = Mapping[str, object]
 
 
-@dataclass(slots=True)  # nobody sets a field again; but a frozen one costs three times as much to make, in every pass
+@dataclass(slots=True)  # treated as immutable; frozen=True would make construction, in every pass, three times as slow
 class Definition:
-    """Everything a user says about a job. One version of a job is one of these."""
+    """The definition of a job: everything a user sets. Each version of a job is one of these."""
 
     name: str
     schedule: str
@@ -44,11 +44,11 @@ class Definition:
     source: str = ""
 
     def parsed(self) -> Schedule:
-        """The schedule, or a ScheduleError."""
+        """Parse the schedule, or raise a ScheduleError."""
         return Schedule.parse(self.schedule, self.timezone, self.dst, self.name)  # type: ignore[arg-type]
 
     def previous_instant(self, before: datetime) -> datetime | None:
-        """The newest instant strictly before that the schedule names, within starts_at and ends_at."""
+        """Return the newest instant of the schedule strictly before `before`, within starts_at and ends_at."""
         if self.ends_at is not None:
             before = min(before, self.ends_at + _MICROSECOND)
         instant = self.parsed().previous(before)
@@ -56,12 +56,12 @@ class Definition:
         return None if is_too_early else instant
 
 
-@dataclass(slots=True)  # likewise
+@dataclass(slots=True)  # mutable for the same reason
 class Job:
-    """A stored job with its place in time.
+    """A stored job with its planning state.
 
-    All instants up to `cursor_at` are accounted for; None means it is not adopted yet, or is to be adopted anew.
-    `next_at` is the next instant, None if it never fires again. `plan_at` is when the planner looks next.
+    All instants up to `cursor_at` are accounted for; None means that the job is not adopted yet, or is to be adopted
+    again. `next_at` is the next instant, or None if there is none. `plan_at` is when the planner next plans the job.
     """
 
     id: UUID
@@ -74,16 +74,19 @@ class Job:
     paused_until: datetime | None = None
     waiting: int = field(default=0, compare=False)  # runs that are pending or retrying
     unfinished: int = field(default=0, compare=False)  # scheduled runs that have not ended
-    newest_at: datetime | None = field(default=None, compare=False)  # its newest instant on record; without a cursor
+    newest_at: datetime | None = field(default=None, compare=False)  # its newest stored instant, if there is no cursor
     has_changes: bool = field(default=False, compare=False)  # earlier versions are still to be planned
-    superseded_at: datetime | None = field(default=None, compare=False)  # this is an earlier version, valid until then
+    superseded_at: datetime | None = field(default=None, compare=False)  # if an earlier version: its end of validity
     change_id: int | None = field(default=None, compare=False)  # the row of that change
 
     def from_now(self, now: datetime) -> datetime:
-        """Where planning begins anew: now, or where it stands if the clock is behind. Nothing is planned twice."""
+        """Return the time where planning restarts: now, or the last planned instant if the clock is behind it.
+
+        So no instant is planned twice.
+        """
         return max(filter(None, (now, self.cursor_at, self.newest_at)))
 
 
 def default_catch_up(schedule: Schedule) -> CatchUp:
-    """What is missed of a schedule that fires once, or once a year, is never dropped; of others the newest counts."""
+    """Return the default catch-up: all for a schedule that fires once or once a year, else the latest."""
     return CatchUp.ALL if isinstance(schedule.form, (Instant, Yearly)) else CatchUp.LATEST

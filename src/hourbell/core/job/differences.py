@@ -1,6 +1,6 @@
-"""What differs between two definitions of a job, field by field, as people may see it.
+"""Differences between two definitions of a job, field by field, in a form that users may see.
 
-No value of a header is in it, since it may be a secret: a word stands for it.
+Header values are masked, because they may be secrets.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ HIDDEN, ANOTHER = "(hidden)", "(hidden, another)"
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """A field, as in `schedule` or `target.url`, before and after as JSON; None where it is absent."""
+    """A changed field, as in `schedule` or `target.url`, with its JSON before and after; None if absent."""
 
     field: str
     before: object
@@ -24,7 +24,7 @@ class FieldChange:
 
 
 def field_changes(before: Definition, after: Definition) -> Iterator[FieldChange]:
-    """Every field that differs, in the order of the API's fields; last of all the owner."""
+    """Return all changed fields in the order of the API's fields, then the owner."""
     old, new = job_to_body(before), job_to_body(after)
     for name in old:
         if name == "target" and old[name].get("type") == new[name].get("type"):
@@ -58,13 +58,13 @@ def _header_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[
 
 
 def hidden_change(field: str, *, was_there: bool, is_there: bool) -> FieldChange:
-    """A change of something that is not shown."""
+    """Build a change of a masked value."""
     after = (ANOTHER if was_there else HIDDEN) if is_there else None
     return FieldChange(field, HIDDEN if was_there else None, after)
 
 
 def _without_headers(target: Mapping[str, Any]) -> dict[str, Any]:
-    """A target as it may be shown."""
+    """Return a target with its header values masked."""
     headers = target.get("headers")
     hidden = {"headers": dict.fromkeys(headers, HIDDEN)} if isinstance(headers, Mapping) else {}
     return {**target, **hidden}

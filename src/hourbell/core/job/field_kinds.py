@@ -1,4 +1,4 @@
-"""Kinds of values that fields of a job have: how each is read, shown, kept by databases and described by a schema."""
+"""Kinds of job fields: each says how its values are read, shown, stored and described by JSON Schema."""
 
 import json
 from collections.abc import Callable
@@ -37,11 +37,11 @@ def _same(value: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """How a value is written in each place; where nothing is said, it is written as it is.
+    """Conversions of a kind of value; the default of each is to leave the value unchanged.
 
-    `parse` takes what people write, or raises an InvalidValue, and `show` writes what it takes. `dump` and `restore` do
-    the same for the JSON of a version, which only we write. `to_column` and `from_column` are for drivers, which know
-    durations and instants. `schema` is JSON Schema without null; `words` are those of a choice.
+    `parse` reads user input, or raises an InvalidValue, and `show` writes what `parse` reads. `restore` and `dump` do
+    the same for the stored JSON of a version. `to_column` and `from_column` convert for database drivers, which support
+    durations and instants themselves. `schema` is JSON Schema without null; `words` are the values of a choice.
     """
 
     name: Name
@@ -55,10 +55,10 @@ class Kind:
     from_column: Convert = _same
     words: tuple[str, ...] = ()
     stored_as: str = ""
-    collect: Callable[[str, object, list[FieldError]], Any] | None = None  # in the place of `parse`, for several errors
+    collect: Callable[[str, object, list[FieldError]], Any] | None = None  # replaces `parse`, for several errors
 
     def read(self, name: str, value: object, errors: list[FieldError]) -> Any:
-        """Read what people write; what is wrong with it is added to the errors."""
+        """Read user input; append its errors to `errors`."""
         if self.collect is not None:
             return self.collect(name, value, errors)
         try:
@@ -68,7 +68,7 @@ class Kind:
             return None
 
     def load(self, name: str, value: Any) -> Any:
-        """Read what `dump` wrote, or raise a ValueError."""
+        """Read the output of `dump`, or raise a ValueError."""
         try:
             return self.restore(value)
         except (TypeError, KeyError, ValueError, OverflowError):
@@ -89,7 +89,7 @@ def text(max_length: int | None = None, min_length: int | None = None, pattern: 
 
 
 def choice(words: type[str] | tuple[str, ...]) -> Kind:
-    """One of a few words: texts, or the members of an enumeration."""
+    """Build the kind of a field that has one of a few values: texts, or the members of an enumeration."""
     known = words if isinstance(words, tuple) else tuple(each.value for each in words)  # type: ignore[attr-defined]
     make: Convert = str if isinstance(words, tuple) else words
 
@@ -162,7 +162,7 @@ def _collect_json(name: str, value: object, errors: list[FieldError]) -> object:
 
 
 def _from_json_column(text: str | None) -> Any:
-    """The value, or None if it cannot be read: it has too many digits, or is nested too deep."""
+    """Parse a JSON column; return None if Python cannot: too many digits, or nested too deep."""
     try:
         return None if text is None else json.loads(text)
     except (ValueError, RecursionError):

@@ -1,8 +1,8 @@
-"""The table of job fields: one row says everything about a field, whatever way it is given, kept or shown.
+"""The table of job fields: one row defines how a field is set, stored and shown everywhere.
 
-It drives the parser and the JSON of jobs, versions, the jobs file and its schema, the API document, SQL columns, the
-options of the command line and of the library. Type and default stand in `Definition`, which the table is checked
-against when it is imported: to add a field is a line there, a row here and a migration.
+It drives the parser and the JSON of jobs and versions, the jobs file and its schema, the API document, SQL columns, and
+the options of the command line and of the library. `Definition` has the types and defaults, and an import-time check
+ensures that it and the table have the same fields. To add a field, add a line there, a row here and a migration.
 """
 
 from collections.abc import Iterator
@@ -23,8 +23,8 @@ DST = ("once", "wall", "skip")
 class JobField:
     """A field of a job; its default is that of `Definition`.
 
-    `is_planning`: it decides which instants are planned, and how. `is_given`: users say it, and not the server.
-    `follows_schedule`: the default is chosen by the kind of schedule. `has_option`: on the command line it has one.
+    `is_planning`: it decides which instants are planned, and how. `is_given`: users set it, and not the server.
+    `follows_schedule`: its default depends on the kind of schedule. `has_option`: it has a command-line option.
     """
 
     name: str
@@ -35,7 +35,7 @@ class JobField:
     is_given: bool = True
     follows_schedule: bool = False
     has_option: bool = True
-    default: Any = ...  # that of `Definition`; MISSING if it has none
+    default: Any = ...  # from `Definition`; MISSING if there is none
 
     @property
     def is_required(self) -> bool:
@@ -43,17 +43,17 @@ class JobField:
 
     @property
     def is_nullable(self) -> bool:
-        """Whether null may be written, for the default."""
+        """True if null is accepted, and means the default."""
         return self.default is None or self.follows_schedule
 
     @property
     def shown_default(self) -> Any:
-        """The default as people write it."""
+        """The default as users write it."""
         return None if self.is_nullable else self.kind.show(self.default)
 
 
 def _checked(*rows: JobField) -> Iterator[JobField]:
-    """The rows with the defaults of `Definition`, which has the same fields."""
+    """Add the defaults of `Definition` to the rows; raise a TypeError unless both have the same fields."""
     defaults = {each.name: each.default for each in fields(Definition)}
     if sorted(defaults) != sorted(row.name for row in rows):
         raise TypeError(f"not in both Definition and table: {defaults.keys() ^ {row.name for row in rows}}")

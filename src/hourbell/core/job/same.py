@@ -1,4 +1,4 @@
-"""Whether two definitions are the same, also to a database that writes JSON in its own way."""
+"""Equality of definitions that ignores how a database rewrites JSON."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -18,8 +18,8 @@ def same_definition(one: Definition, other: Definition) -> bool:
 
 
 def same_json(one: object, other: object) -> bool:
-    """Whether values are the same JSON: to Python true is 1, and PostgreSQL writes 1e23 as an integer."""
-    if type(one) is type(other) and isinstance(one, _SCALARS):  # asked first, of the many
+    """Compare JSON values: true is not 1 as in Python, and 1e23 equals the integer that PostgreSQL writes for it."""
+    if type(one) is type(other) and isinstance(one, _SCALARS):  # fast path for most values
         return one == other
     match one, other:
         case (bool(), _) | (_, bool()):

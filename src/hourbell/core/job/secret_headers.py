@@ -1,7 +1,7 @@
-"""The rule of secret headers: a value goes to the origin it was set for, and to no other.
+"""The rule of secret headers: a value is sent only to the origin it was set for.
 
-An origin is scheme, host and port, as `Url.origin` writes it. Signing secrets never leave the process, so they belong
-to their job only. Stores, control and the http target all decide by the functions here.
+An origin is scheme, host and port, as `Url.origin` writes it. Signing secrets never leave the process, so they are
+bound to their job only. Stores, the control layer and the http target all use the functions here.
 """
 
 from collections.abc import Iterable
@@ -13,8 +13,8 @@ from hourbell.core.job.definition import Definition
 from hourbell.core.job.target import HttpCall, TargetError, parse_target
 from hourbell.core.values.url import parse_url
 
-SIGNING = "signing"  # the fields of a job's secrets: what signs its requests,
-HEADER = "header:"  # and headers that are sent with them, by name
+SIGNING = "signing"  # fields of a job's secrets: the one that signs its requests,
+HEADER = "header:"  # and headers sent with them, by name
 
 
 class SecretField(Protocol):
@@ -34,14 +34,14 @@ S = TypeVar("S", bound=SecretField)
 
 
 class WrongOrigin(Exception):
-    """A secret header of the job was set for another origin, so nothing may be sent."""
+    """An attempt to send a secret header to an origin that it was not set for. Nothing is sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class OriginChange:
-    """How a caller may change the origin of a job that has secret headers, and what becomes of them.
+    """Permission to change the origin of a job that has secret headers.
 
-    `given` are the names of headers whose new values come with the change; `drop` gives up the others.
+    `given` names the headers whose new values come with the change; `drop` removes the others.
     """
 
     is_admin: bool = False
@@ -50,12 +50,12 @@ class OriginChange:
 
 
 def header_name(field: str) -> str | None:
-    """The header that a field of a secret stands for, in lower case; None if it stands for none."""
+    """Return the header name of a secret's field, in lower case; None if the field is no header."""
     return field.removeprefix(HEADER).lower() if field.startswith(HEADER) else None
 
 
 def origin_of(definition: Definition) -> str | None:
-    """Where the requests of a job go; None if it sends none, or its target cannot be read."""
+    """Return the origin of a job's requests; None if it sends none, or its target is invalid."""
     try:
         call = parse_target(definition.target)
     except TargetError:
@@ -64,7 +64,7 @@ def origin_of(definition: Definition) -> str | None:
 
 
 def headers_for(origin: str, secrets: Iterable[S]) -> list[S]:
-    """The secret headers to send to an origin. `secrets` are those of the job that are valid, the newest first.
+    """Return the secret headers to send to an origin. `secrets` are the job's valid ones, newest first.
 
     Raise WrongOrigin if the job has a current header that was not set for this origin.
     """
@@ -85,9 +85,9 @@ def headers_for(origin: str, secrets: Iterable[S]) -> list[S]:
 
 
 def headers_left_behind(before: Definition, after: Definition, secrets: Iterable[SecretField]) -> frozenset[str]:
-    """The names of the current secret headers that were not set for the origin to which a job is about to go.
+    """Return the names of current secret headers that were not set for the new origin of a job.
 
-    `secrets` are those of the job. Nothing is left behind by a change that keeps the origin.
+    `secrets` are those of the job. The result is empty if the origin does not change.
     """
     new = origin_of(after)
     if new is None or new == origin_of(before):
@@ -98,7 +98,7 @@ def headers_left_behind(before: Definition, after: Definition, secrets: Iterable
 
 
 def show_origin(origin: str | None) -> str:
-    """An origin as people write it: without the port of its scheme."""
+    """Format an origin for users: without the scheme's default port."""
     return "no origin" if origin is None else str(parse_url(origin)).removesuffix("/")
 
 

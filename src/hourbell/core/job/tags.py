@@ -1,4 +1,4 @@
-"""Tags: what may be one. The rule is the same for a body, a jobs file and a row that somebody wrote by SQL."""
+"""Validation of tags. A request body, a jobs file and a row written by SQL follow the same rule."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ MAX_TAGS, MAX_TAG_LENGTH = 50, 100
 
 
 def tag_errors(tags: object) -> Iterator[FieldError]:
-    """Find everything that is wrong with the tags of a job."""
+    """Report all errors in the tags of a job."""
     if not isinstance(tags, list) or len(tags) > MAX_TAGS:
         yield FieldError("/tags", f"tags is not a list of at most {MAX_TAGS} texts")
         return
@@ -22,7 +22,7 @@ def tag_errors(tags: object) -> Iterator[FieldError]:
 
 
 def readable_tags(tags: object) -> tuple[str, ...]:
-    """Return the texts among what is kept as tags, whatever that is: what is no text cannot be shown as one."""
+    """Return the valid texts among stored tags, which SQL may have set to anything."""
     if not isinstance(tags, (list, tuple)):
         return ()
     return tuple(tag for tag in tags if isinstance(tag, str) and text_fault(tag) is None)

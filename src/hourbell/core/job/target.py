@@ -1,6 +1,6 @@
-"""What a job's target says, checked: what it calls, how long that may take, and the lane whose fate it shares.
+"""Parsing and validation of a job's target: the call, its timeout, and its lane.
 
-A target is JSON, written by people. `parse_target` reads it into one of four values, or says everything that is wrong.
+A target is JSON written by users. `parse_target` converts it to one of four call types, or reports all its errors.
 """
 
 import re
@@ -23,7 +23,7 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}", re.ASCII)
 _IDENTIFIER = re.compile(r"[^\x00-\x1f\x7f]{1,63}")
 _DATABASE = re.compile(r"[A-Za-z0-9_-]{1,63}", re.ASCII)
 _ARGUMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}", re.ASCII)
-# What the transport or Hourbell itself says: a job must not say something else.
+# Set by the transport or by Hourbell itself, so that a job must not set them.
 _OWN_HEADERS = frozenset(
     {
         "host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection", "te", "trailer",
@@ -33,12 +33,12 @@ _OWN_HEADERS = frozenset(
 )  # fmt: skip
 _MAX_HEADERS, _MAX_VALUE_LENGTH = 50, 8_192
 _MAX_DEPTH = 32
-_SCALARS = (str, int, float, type(None))  # whether something is one of these is quickly asked
+_SCALARS = (str, int, float, type(None))  # checked first, because this check is fast
 _MAX_ERRORS, _MAX_MESSAGE_LENGTH = 10, 300
 
 
 class TargetError(ValueError):
-    """The target makes no sense; `errors` holds everything that is wrong with it, with pointers into the target."""
+    """An invalid target. `errors` lists all validation errors, with pointers into the target."""
 
     def __init__(self, errors: Sequence[FieldError]) -> None:
         super().__init__("; ".join(error.text for error in errors))
@@ -60,7 +60,7 @@ class HttpCall:
 
 @dataclass(frozen=True, slots=True)
 class SqlCall:
-    """A function of a database: `schema` and `function` are names as they stand in the catalogue, not quoted."""
+    """A call of a database function: `schema` and `function` are unquoted names as in the catalogue."""
 
     schema: str
     function: str
@@ -99,7 +99,7 @@ TargetCall = HttpCall | SqlCall | TaskCall | QueueCall
 
 
 def parse_target(target: Any) -> TargetCall:
-    """Read a target, or raise a TargetError that says everything that is wrong with it."""
+    """Parse a target, or raise a TargetError with all its errors."""
     reader = _Reader(target if isinstance(target, Mapping) else {})
     if _is_deeper(target, _MAX_DEPTH):
         raise TargetError([FieldError("", f"target is nested more than {_MAX_DEPTH} deep")])
@@ -124,7 +124,7 @@ def parse_target(target: Any) -> TargetCall:
 
 
 def _is_deeper(value: object, depth: int) -> bool:
-    """Whether JSON is nested deeper than that, found level by level: it may be too deep for recursion."""
+    """Check if JSON is nested deeper than `depth`, level by level, because it may be too deep for recursion."""
     level: list[object] = [value]
     for _ in range(depth):
         level = [
@@ -139,7 +139,7 @@ def _is_deeper(value: object, depth: int) -> bool:
 
 
 def lane_of(target: Any) -> str:
-    """The lane of a target: what shares its fate when the receiver is slow."""
+    """Return the lane of a target: it is shared by all runs that a slow receiver delays together."""
     return parse_target(target).lane
 
 
@@ -177,7 +177,7 @@ def _headers(reader: "_Reader") -> dict[str, str]:
 
 
 def check_header(name: str, value: object) -> str | None:
-    """What is wrong with a header of a job, or None. The value is not shown: it may be a secret."""
+    """Return why a header of a job is invalid, or None. The value is not shown, because it may be a secret."""
     if _TOKEN.fullmatch(name) is None:
         return f"{_shown(name)} is not the name of a header"
     if name.lower() in _OWN_HEADERS or name.lower().startswith("hourbell-"):
@@ -224,7 +224,7 @@ def _task(reader: "_Reader") -> TaskCall:
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads fields and collects what is wrong with them."""
+    """Reads fields and collects their errors."""
 
     values: Mapping[str, Any]
     errors: list[FieldError] = field(default_factory=list)

@@ -1,7 +1,7 @@
-"""Placeholders in a job's own body: `{{payload.name}}` stands for a value, and nothing else is understood.
+"""Placeholders in a job's own body: `{{payload.name}}` is replaced by a value.
 
-There is no logic in it, no formatting and no call: a placeholder is a path into what the run knows. The same run always
-gives the same text.
+There is no logic, no formatting and no function call: a placeholder is a path into the values of the run. The same run
+always gives the same text.
 """
 
 import json
@@ -10,31 +10,31 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 ROOTS = ("payload", "run", "job")
-MAX_FILLED_CHARS = 1_048_576  # as many as a body has bytes
-_PLACEHOLDER = re.compile(r"\{\{([^{}]*)\}\}")  # one way to match, so that no text takes long
+MAX_FILLED_CHARS = 1_048_576  # the same number as the max bytes of a body
+_PLACEHOLDER = re.compile(r"\{\{([^{}]*)\}\}")  # unambiguous, so that matching never backtracks
 _SCALARS = (int, float, type(None))
 _INDEX = re.compile(r"[0-9]{1,18}", re.ASCII)
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
 
 
 class TemplateError(ValueError):
-    """A placeholder names nothing."""
+    """A placeholder that has no value, or placeholders that stand for too much text."""
 
 
 def fill_json(value: Any, values: Mapping[str, object]) -> Any:
-    """JSON with the placeholders in its strings filled. A string that is nothing but one becomes the value itself."""
+    """Fill the placeholders in the strings of JSON. A string that is just one placeholder becomes the value itself."""
     return _Filling(values).json(value)
 
 
 def fill_text(text: str, values: Mapping[str, object], *, is_json: bool = False) -> str:
-    """Text with its placeholders filled. In a JSON text a quote inside a value ends nothing."""
+    """Fill the placeholders of a text. With `is_json`, values are escaped so that a quote cannot end a JSON string."""
     return _Filling(values).text(text, is_json=is_json)
 
 
 class _Filling:
-    """Fills one body, and gives up once its placeholders stand for more than MAX_FILLED_CHARS.
+    """Fills one body, and fails once the filled values exceed MAX_FILLED_CHARS.
 
-    A short body may name a large value many times over: that is found out before it is all written.
+    A short body may repeat a large value many times: the limit stops it before the whole text is built.
     """
 
     def __init__(self, values: Mapping[str, object]) -> None:
@@ -76,21 +76,21 @@ class _Filling:
 
 
 def faults_of(body: object) -> list[str]:
-    """What is wrong with the placeholders of a body, whatever the payload will be."""
+    """Return the errors in a body's placeholders that no payload can fix."""
     roots = ", ".join(ROOTS)
     paths = [path.strip() for text in _texts(body) if "{{" in text for path in _PLACEHOLDER.findall(text)]
     return [f"{{{{{path}}}}} begins with none of {roots}" for path in paths if path.partition(".")[0] not in ROOTS]
 
 
 def _texts(value: object) -> Iterator[str]:
-    """The texts in JSON, in their order. Of the rest, of which there may be very much, little is asked."""
+    """Return the texts in JSON, in order. Other values are passed over quickly, since there may be very many."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, (Mapping, list)):
         for each in value.values() if isinstance(value, Mapping) else value:
             if isinstance(each, str):
                 yield each
-            elif not isinstance(each, _SCALARS):  # asked first: whether it is a mapping takes longer
+            elif not isinstance(each, _SCALARS):  # checked first, because the check for a mapping is slower
                 yield from _texts(each)
 
 

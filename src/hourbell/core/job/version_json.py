@@ -1,4 +1,4 @@
-"""Definitions as JSON: how a job's version is written down, read again and shown. Durations are seconds."""
+"""Definitions as JSON: how a job's version is stored, read and shown. Durations are seconds."""
 
 from collections.abc import Mapping
 from operator import attrgetter
@@ -10,7 +10,7 @@ from hourbell.core.job.fields import JOB_FIELDS
 
 _NAMES = tuple(field.name for field in JOB_FIELDS)
 _values = attrgetter(*_NAMES)
-# Only what is written otherwise than it is: every new version and every claimed run comes through here.
+# Only fields that need a conversion, because every new version and every claimed run passes through here.
 _DUMPS = [(field.name, field.kind.dump) for field in JOB_FIELDS if field.kind.dump is not Kind.dump]
 _LOADS = [(field, field.kind.load) for field in JOB_FIELDS if field.kind.restore is not Kind.restore]
 _REQUIRED = [field.name for field in JOB_FIELDS if field.is_required]
@@ -25,7 +25,7 @@ def definition_to_json(definition: Definition) -> dict[str, Any]:
 
 
 def definition_from_json(body: Mapping[str, Any]) -> Definition:
-    """Read a definition, or raise a ValueError that says what cannot be read. What is absent has its default."""
+    """Read a definition, or raise a ValueError that names the invalid field. Absent fields get their default."""
     if missing := [name for name in _REQUIRED if name not in body]:
         raise ValueError(f"a definition needs {', '.join(missing)}")
     values = {name: body[name] for name in _NAMES if name in body}

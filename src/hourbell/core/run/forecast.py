@@ -1,4 +1,4 @@
-"""How many fires are to come, bucket by bucket. Nothing is walked that arithmetic can count."""
+"""The forecast: the number of future fires in each time bucket, counted by arithmetic where that is faster."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -7,15 +7,16 @@ from hourbell.core.job.definition import Definition
 from hourbell.core.schedule import Schedule, ScheduleError
 
 _MICROSECOND = timedelta(microseconds=1)
-_STEPS_PER_COUNT = 8  # a count costs about as much as that many steps from instant to instant
+_STEPS_PER_COUNT = 8  # one count costs about as much as this many steps from instant to instant
 
 
 def forecast(
     groups: Iterable[tuple[Definition, int]], start: datetime, bucket: timedelta, buckets: int, *, now: datetime
 ) -> list[int]:
-    """Fires in [start, start + bucket), and so on, of groups of so many jobs that name the same instants.
+    """Count the fires in each bucket [start, start + bucket), and so on.
 
-    Nothing before now is to come, and a schedule that cannot be read has none.
+    Each group is a definition and the number of jobs with the same instants. Instants before `now` do not count, and an
+    invalid schedule has none.
     """
     fires = [0] * buckets
     end = start + bucket * buckets
@@ -40,7 +41,7 @@ def _add(
     first: datetime,
     last: datetime,
 ) -> None:
-    """Add what the schedule names in [first, last)."""
+    """Add the schedule's instants in [first, last) to the buckets."""
     earliest, latest = (first - start) // bucket, (last - start - _MICROSECOND) // bucket
     total = _count(schedule, first, last)
     if earliest == latest:
@@ -56,5 +57,5 @@ def _add(
 
 
 def _count(schedule: Schedule, first: datetime, last: datetime) -> int:
-    """How many instants there are in [first, last): a schedule counts after the one, and up to the other."""
+    """Count the instants in [first, last). The schedule itself counts in (after, until]."""
     return schedule.count(first - _MICROSECOND, last - _MICROSECOND)

@@ -1,4 +1,4 @@
-"""What a task says while it works: log lines and progress, bounded whatever it says."""
+"""Log lines and progress that a task reports while it runs, within fixed limits."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from uuid import UUID
 from hourbell.core.values.storable import storable
 
 MOST_LINES = 1_000
-MOST_BYTES = 65_536  # of the lines' text
+MOST_BYTES = 65_536  # of all lines' text
 LONGEST_TEXT = 2_000  # characters
 _ROUNDING = 1e-6
 
@@ -21,7 +21,7 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """All that one attempt has said so far."""
+    """All log lines and the progress that one attempt has reported so far."""
 
     run_id: UUID
     attempt: int
@@ -31,7 +31,7 @@ class Notes:
 
 
 class Notebook:
-    """Collects what an attempt says. When there is too much, the oldest lines go."""
+    """Collects the log lines and progress of an attempt. Beyond the limits the oldest lines are dropped."""
 
     __slots__ = ("_bytes", "_fraction", "_lines", "_message")
 
@@ -49,7 +49,7 @@ class Notebook:
             self._bytes -= len(self._lines.popleft().text.encode())
 
     def set_progress(self, fraction: float | None, message: object = "") -> None:
-        """Note how far it is, from 0 to 1, or None if nobody knows. A ValueError says that it is something else."""
+        """Set the progress, from 0 to 1, or None if it is unknown; raise a ValueError for any other value."""
         self._fraction = None if fraction is None else fraction_of(fraction)
         self._message = storable(str(message)[:LONGEST_TEXT])
 
@@ -58,7 +58,7 @@ class Notebook:
 
 
 def fraction_of(progress: float) -> float:
-    """A progress from 0 to 1; by how much a sum of parts is rounded, it may be outside."""
+    """Clamp a progress to 0 to 1, tolerating rounding errors of sums; raise a ValueError beyond that."""
     if not -_ROUNDING <= float(progress) <= 1 + _ROUNDING:
         raise ValueError(f"the progress is {progress}; give a fraction from 0 to 1")
     return min(1.0, max(0.0, float(progress)))

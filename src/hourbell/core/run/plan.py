@@ -1,9 +1,9 @@
-"""What a job's due instants become: runs, skips and a new place for the cursor.
+"""The planner's decisions: a job's due instants become runs, skips and a new cursor.
 
-`plan` looks at one job at one moment and decides for every instant in (cursor_at, now]. Each ends as a run or inside
-exactly one skip, the cursor never moves back, and planning twice at the same moment changes nothing the second time.
-A pass is bounded: at most 100 instants become runs, and with 1,000 runs waiting none do; what is left stays behind the
-cursor and the job goes to the end of the line.
+`plan` takes one job at one moment and decides for every instant in (cursor_at, now]. Each becomes a run or part of
+exactly one skip, the cursor never moves back, and planning again at the same moment changes nothing. A pass is bounded:
+at most 100 instants become runs, and none if 1,000 runs are waiting. The rest stays after the cursor, and the job goes
+to the end of the queue.
 """
 
 from collections.abc import Iterator
@@ -21,14 +21,14 @@ from hourbell.core.schedule import Occurrence, Schedule, ScheduleError
 
 MOST_PER_PASS = 100
 MOST_WAITING = 1_000
-LOOK_AGAIN = timedelta(seconds=2)  # when a job has too many runs waiting
+LOOK_AGAIN = timedelta(seconds=2)  # delay when a job has too many waiting runs
 _MICROSECOND = timedelta(microseconds=1)
-_CLOCK_STEP = timedelta(minutes=1)  # a change further ahead than this was made before the clock went back
+_CLOCK_STEP = timedelta(minutes=1)  # a change further in the future than this was made before the clock went back
 
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Due instants that got no run."""
+    """A range of due instants that got no run."""
 
     first_at: datetime
     last_at: datetime
@@ -37,9 +37,9 @@ class Skip:
     follows: datetime | None = None  # the instant before the first; a skip that ends there can be extended
 
 
-@dataclass(slots=True)  # one for each due job, like the job itself
+@dataclass(slots=True)  # not frozen, for speed: there is one per due job
 class Plan:
-    """What to write for one job, all in one transaction."""
+    """The changes to write for one job, all in one transaction."""
 
     job: Job
     cursor_at: datetime | None
@@ -48,13 +48,13 @@ class Plan:
     runs: tuple[NewRun, ...] = ()
     skips: tuple[Skip, ...] = ()
     cancels_others: bool = False  # stop the job's other unfinished runs
-    resumes: bool = False  # the pause is over
+    resumes: bool = False  # the pause has ended
     ends_version: bool = False  # a superseded version has no instants left to plan
     error: str | None = None
 
 
 def plan(job: Job, now: datetime) -> Plan:
-    """Decide what becomes of every instant of a job that is due."""
+    """Decide for every due instant of a job: run or skip."""
     if job.superseded_at is not None:
         return _plan_superseded(job, job.superseded_at, now)
     definition = job.definition
@@ -65,7 +65,7 @@ def plan(job: Job, now: datetime) -> Plan:
     if not definition.enabled:
         return _plan_paused(job, schedule, now)
     if job.cursor_at is None:
-        return _moved(job, schedule, job.from_now(now))  # seen for the first time: nothing for the past
+        return _moved(job, schedule, job.from_now(now))  # first seen: no runs for the past
     if now <= job.cursor_at:
         return _moved(job, schedule, job.cursor_at)
     room = min(MOST_PER_PASS, MOST_WAITING - job.waiting)
@@ -75,7 +75,7 @@ def plan(job: Job, now: datetime) -> Plan:
 
 
 def first_instant(definition: Definition, schedule: Schedule, after: datetime) -> datetime | None:
-    """The first instant strictly after, within starts_at and ends_at."""
+    """Return the first instant strictly after `after`, within starts_at and ends_at."""
     return _first_within(schedule, definition.starts_at, definition.ends_at, after)
 
 
@@ -91,9 +91,9 @@ def _first_within(
 
 
 def _plan_paused(job: Job, schedule: Schedule, now: datetime) -> Plan:
-    """A paused job waits for the end of its pause; what the pause swallowed is one skip.
+    """Plan a paused job: wait for the end of its pause, then skip the instants during the pause.
 
-    The end is when it was said to be, however late we are: what fell due since then is planned in the next pass.
+    The pause ends at `paused_until`, however late this pass is: instants due after it are planned in the next pass.
     """
     if job.paused_until is None or now < job.paused_until:
         return Plan(job, job.cursor_at, job.next_at, job.paused_until)
@@ -105,15 +105,15 @@ def _plan_paused(job: Job, schedule: Schedule, now: datetime) -> Plan:
 
 
 def _moved(job: Job, schedule: Schedule, cursor_at: datetime) -> Plan:
-    """Nothing is due: the cursor stands here and the planner looks again at the next instant."""
+    """Move the cursor without planning; the planner returns at the next instant."""
     next_at = first_instant(job.definition, schedule, cursor_at)
     return Plan(job, cursor_at, next_at, plan_at=next_at)
 
 
 def _plan_superseded(job: Job, superseded_at: datetime, now: datetime) -> Plan:
-    """Plan a version that plain SQL replaced, up to the moment of the change and by its own policies.
+    """Plan a version that plain SQL replaced, up to the time of the change and by its own policies.
 
-    A change that lies in the future is waited for, unless the clock must have gone back: then the version ends now.
+    If the change is in the future, wait for it, unless the clock must have gone back: then the version ends now.
     """
     if job.cursor_at is None:
         return Plan(job, job.from_now(min(superseded_at, now)), None, now, ends_version=True)
@@ -132,7 +132,7 @@ def _plan_superseded(job: Job, superseded_at: datetime, now: datetime) -> Plan:
     try:
         schedule = job.definition.parsed()
     except ScheduleError:
-        return _end_version(job, until, now)  # it names no instants
+        return _end_version(job, until, now)  # an invalid schedule has no instants
     room = min(MOST_PER_PASS, MOST_WAITING - job.waiting)
     if room <= 0:
         return Plan(job, job.cursor_at, None, now + LOOK_AGAIN)
@@ -150,7 +150,7 @@ def _end_version(job: Job, cursor_at: datetime, now: datetime, skips: tuple[Skip
 
 
 def _skips_if_readable(job: Job, until: datetime, reason: SkipReason) -> tuple[Skip, ...]:
-    """Skips up to a moment; a schedule that cannot be read names no instants."""
+    """Return skips from the cursor up to a time; an invalid schedule has none."""
     assert job.cursor_at is not None
     try:
         return tuple(skip_range(job.definition, job.cursor_at, until, reason))
@@ -185,16 +185,16 @@ def _plan_due(job: Job, schedule: Schedule, now: datetime, until: datetime, curs
 
 
 class _Due(NamedTuple):
-    """What becomes of the instants that are due, as far as it does not depend on the runs of the job."""
+    """The decision for due instants, before it takes the job's existing runs into account."""
 
     chosen: tuple[Occurrence, ...]  # to run
     skips: tuple[Skip, ...]
-    has_more: bool  # some are left for the next pass
+    has_more: bool  # some remain for the next pass
     cursor_at: datetime
     next_at: datetime | None
 
 
-@lru_cache(maxsize=128)  # jobs that fall due together are often alike
+@lru_cache(maxsize=128)  # jobs that are due together often share a schedule
 def _due(
     schedule: Schedule,
     starts_at: datetime | None,
@@ -230,12 +230,12 @@ def _due(
 def _only_one(
     schedule: Schedule, catch_up: CatchUp, late_after: timedelta, after: datetime, until: datetime, now: datetime
 ) -> tuple[list[Occurrence], list[Skip]]:
-    """The one occurrence in (after, until] that is to run, if any, and the skips for the others."""
+    """Return the one occurrence in (after, until] to run, if any, and skips for the others."""
     newest = schedule.previous(until + _MICROSECOND) if after < until else None
     if newest is None or newest <= after:
         return [], []
     chosen = schedule.next(after) if catch_up is CatchUp.EARLIEST else newest
-    assert chosen is not None  # there is one not before `newest`
+    assert chosen is not None  # exists: `newest` is after `after`
     if catch_up is CatchUp.NONE and now - newest > late_after:
         return [], _skip(schedule, after, until, SkipReason.MISSED)
     before = _skip(schedule, after, chosen - _MICROSECOND, SkipReason.MISSED)
@@ -253,7 +253,7 @@ def _occurrences(schedule: Schedule, after: datetime, until: datetime) -> Iterat
 def _without_overlap(
     overlap: Overlap, unfinished: int, chosen: tuple[Occurrence, ...]
 ) -> tuple[tuple[Occurrence, ...], tuple[Occurrence, ...]]:
-    """Which occurrences run and which must not, given the runs already there and those of this pass."""
+    """Split occurrences into those to run and those that would overlap with existing runs or with each other."""
     match overlap:
         case Overlap.ALLOW | Overlap.QUEUE_ALL:
             return chosen, ()
@@ -269,13 +269,13 @@ def _without_overlap(
 
 
 def _overlap_skip(schedule: Schedule, overlapping: tuple[Occurrence, ...]) -> tuple[Skip, ...]:
-    """One skip for the overlapping occurrences, which stand together at one end of those chosen."""
+    """Build one skip for the overlapping occurrences, which are contiguous at one end of the chosen ones."""
     first, last = overlapping[0].at, overlapping[-1].at
     return (Skip(first, last, len(overlapping), SkipReason.OVERLAP, schedule.previous(first)),)
 
 
 def _skip(schedule: Schedule, after: datetime, until: datetime, reason: SkipReason) -> list[Skip]:
-    """A skip for every instant in (after, until], if there are any."""
+    """Build a skip for all instants in (after, until], if there are any."""
     first = schedule.next(after)
     if first is None or first > until:
         return []
@@ -285,7 +285,7 @@ def _skip(schedule: Schedule, after: datetime, until: datetime, reason: SkipReas
 
 
 def skip_range(definition: Definition, after: datetime, until: datetime, reason: SkipReason) -> list[Skip]:
-    """A skip for every instant of a job in (after, until], within starts_at and ends_at."""
+    """Build a skip for all instants of a job in (after, until], within starts_at and ends_at."""
     if definition.starts_at is not None:
         after = max(after, definition.starts_at - _MICROSECOND)
     if definition.ends_at is not None:

@@ -1,4 +1,4 @@
-"""The policies of a job: what to do about missed instants, overlapping runs and failed attempts."""
+"""The policies of a job for missed instants, overlapping runs and failed attempts."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -7,9 +7,9 @@ from enum import IntEnum, StrEnum
 
 class CatchUp(StrEnum):
     LATEST = "latest"  # one run for the newest missed instant
-    EARLIEST = "earliest"  # one run for the oldest
+    EARLIEST = "earliest"  # one run for the oldest missed instant
     ALL = "all"  # a run for each, oldest first
-    NONE = "none"  # no run for what was missed
+    NONE = "none"  # no run for missed instants
 
 
 class Overlap(StrEnum):
@@ -32,7 +32,7 @@ class Priority(StrEnum):
 
 
 class Rank(IntEnum):
-    """A run's place in its lane, lowest first. A run planned late stands one step behind its job's priority."""
+    """A run's priority in its lane, lowest number first. A run planned late gets one level less than its job."""
 
     HIGH = 0
     NORMAL = 1
@@ -50,14 +50,17 @@ def rank_of(priority: Priority, *, is_late: bool) -> Rank:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often to try, and how long to wait in between; the last wait repeats. `spread` makes waits random."""
+    """The number of attempts and the waits between them; the last wait repeats. `spread` randomizes waits."""
 
     attempts: int
     backoff: tuple[timedelta, ...]
     spread: float = 0.0
 
     def wait_after(self, failures: int, luck: float = 0.0) -> timedelta | None:
-        """Wait after the nth charged failure, or None to give up. `luck` in [0, 1) shortens a spread wait."""
+        """Return the wait after the nth counted failure, or None to give up.
+
+        `luck` is a random number in [0, 1) that shortens a spread wait.
+        """
         if failures >= self.attempts:
             return None
         wait = self.backoff[min(failures, len(self.backoff)) - 1]

@@ -1,4 +1,4 @@
-"""What newer time-zone data does to a job: its next instant may move, and a local time already served stays served."""
+"""Adoption of newer time-zone data by a job: its next instant may move, but a local time never runs twice."""
 
 from datetime import datetime
 
@@ -9,9 +9,9 @@ from hourbell.core.schedule import ScheduleError
 
 
 def refresh(job: Job, served: datetime | None) -> Plan | None:
-    """The job's place in time by the new data, or None if nothing moves.
+    """Compute the job's planning state under the new data; return None if it does not change.
 
-    `served` is the local time of its newest scheduled run. If the new data puts that local time after the cursor, it
+    `served` is the local time of its newest scheduled run. If the new data moves that local time after the cursor, it
     must not fire again, and the instant becomes a skip.
     """
     definition = job.definition

@@ -1,4 +1,4 @@
-"""A run, as it is planned and as it is held, and the identity that makes it happen once."""
+"""A run as it is planned and as a node holds it, and the deterministic id that makes it run once."""
 
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -16,42 +16,42 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def scheduled_run_id(job_id: UUID, scheduled_at: datetime) -> UUID:
-    """The id of the run for an instant: a pure function, so that a restored backup plans the same ids."""
+    """Compute the id of the run for an instant: a pure function, so that a restored backup plans the same ids."""
     milliseconds, digits = _written(scheduled_at)
     return timed_id(milliseconds, sha1(job_id.bytes + digits, usedforsecurity=False).digest(), version=8)
 
 
 def is_scheduled_run_id(run_id: UUID, job_id: UUID, scheduled_at: datetime) -> bool:
-    """Whether this is the id of the run for an instant, also if it was planned when ids were of version 5."""
+    """Check that this is the id of the run for an instant, in the current form or the former version 5."""
     _, digits = _written(scheduled_at)
     return run_id in (scheduled_run_id(job_id, scheduled_at), uuid5(job_id, digits.decode()))
 
 
 def manual_run_id(job_id: UUID, key: str) -> UUID:
-    """The id of the run a caller triggers under a key of its own."""
+    """Compute the id of a run that a caller triggers under its own key."""
     return uuid5(job_id, f"manual:{key}")
 
 
 def jitter_of(job_id: UUID, scheduled_at: datetime, most: timedelta) -> timedelta:
-    """How long after its instant a run becomes ready: stable, and spread evenly over [0, most)."""
+    """Return the delay after its instant at which a run becomes ready: deterministic, and uniform in [0, most)."""
     digest = blake2b(f"{job_id}:{_microseconds(scheduled_at)}".encode(), digest_size=8).digest()
     return most // _MICROSECOND * int.from_bytes(digest, "big") // 2**64 * _MICROSECOND
 
 
 @lru_cache(maxsize=128)  # many jobs are due at one instant
 def _written(instant: datetime) -> tuple[int, bytes]:
-    """Milliseconds, with which a run's id begins, and the digits of its microseconds, which tell it from others."""
+    """Return the milliseconds that begin a run's id, and the digits of the microseconds that make it unique."""
     microseconds = _microseconds(instant)
     return microseconds // 1_000, str(microseconds).encode()
 
 
 def _microseconds(instant: datetime) -> int:
-    """Since the epoch: the same number in whatever zone the instant is written."""
+    """Return the microseconds since the epoch, which do not depend on the time zone of the datetime."""
     return (instant - _EPOCH) // _MICROSECOND
 
 
 class NewRun(NamedTuple):
-    """A run to insert. What every run has from its job's version is not repeated here."""
+    """A run to insert. Values that all runs take from the job's version are not repeated here."""
 
     id: UUID
     scheduled_at: datetime
@@ -63,7 +63,7 @@ class NewRun(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A run that a node holds, or looks at to settle."""
+    """A run that a node holds, or reads in order to settle it."""
 
     id: UUID
     job_id: UUID
@@ -77,15 +77,15 @@ class Run(NamedTuple):
     attempt: int
     failures: int
     crashes: int
-    started_at: datetime | None = None  # of its first attempt; None of a claimed run if this is the first
+    started_at: datetime | None = None  # of the first attempt; None if a claimed run is in its first attempt
     at_most_once: bool = False
-    begun: bool = False  # the effect of this attempt may have begun; noted only of at_most_once
+    begun: bool = False  # this attempt's effect may have begun; recorded only for at_most_once
     payload: object = None
-    has_payload: bool = False  # a payload of its own, which may be null, goes before its job's
+    has_payload: bool = False  # it has its own payload, possibly null, instead of its job's
 
 
 class Timed(Protocol):
-    """What tells why a run exists."""
+    """The fields of a run that decide its trigger text."""
 
     @property
     def kind(self) -> Kind: ...
@@ -98,18 +98,21 @@ class Timed(Protocol):
 
 
 def takeable_since(run: Run, definition: Definition) -> datetime:
-    """Since when a node could have taken the run: ready, and planned. A run expires `max_age` after it was planned."""
+    """Return the time since which a node could have claimed the run: it is ready, and planned.
+
+    A run expires `max_age` after it was planned, so the time of planning follows from `expires_at`.
+    """
     planned_at = run.expires_at - definition.max_age
     return run.ready_at if run.ready_at > planned_at else planned_at
 
 
 def trigger_of(run: Timed, definition: Definition) -> str:
-    """Why a run exists, for people: `schedule:0 3 * * *`, `catch_up:0 3 * * *` if it was planned late, or its kind."""
+    """Return what started a run: `schedule:0 3 * * *`, `catch_up:0 3 * * *` if it was planned late, or its kind."""
     if run.kind is not Kind.SCHEDULED:
         return run.kind.value
     return f"{'catch_up' if was_planned_late(run, definition) else 'schedule'}:{definition.schedule}"
 
 
 def was_planned_late(run: Timed, definition: Definition) -> bool:
-    """Whether nobody was there to plan the run when it was due. A run expires `max_age` after it was planned."""
+    """Check if the run was planned later than `late_after` after its instant. It expires `max_age` after planning."""
     return run.expires_at - definition.max_age - run.scheduled_at > definition.late_after

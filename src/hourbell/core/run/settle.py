@@ -1,15 +1,15 @@
-"""Settling: what the outcome of an attempt does to its run.
+"""Settling: the effect of an attempt's outcome on its run.
 
 Every end of an attempt is decided here: success, failure, cancel, shutdown and a lost lease (`settle_lost`, called when
-runs are reaped). Three ends are decided where the rows are, because no attempt ended, or because only the transaction
-that writes knows what decides:
+runs are reaped). Three ends are decided in the store instead, because no attempt ended, or because only the transaction
+that writes has the facts:
 
-- Runs that wait are cancelled by `cancel_waiting_run` and `cancel_waiting_of_jobs` (by a user, or because a newer run
-  takes their place): the state in the row decides, and a copy of it would be out of date.
-- Runs that waited past `expires_at` fail by the verb `expire`: a comparison of times and of the lanes that live
-  nodes serve, over many rows at once.
-- A settlement that would let a run wait again becomes a cancel if somebody asked for one (`with_cancels` in
-  `store/records.py`): the request is read in the transaction that writes the settlement. No other end is changed by it.
+- `cancel_waiting_run` and `cancel_waiting_of_jobs` cancel waiting runs (for a user, or because a newer run replaces
+  them): the state in the row decides, and a copy of it would be out of date.
+- The verb `expire` fails runs that waited past `expires_at`: it compares times, and the lanes that live nodes serve,
+  over many rows at once.
+- A settlement that would let a run wait again becomes a cancel if one was requested (`with_cancels` in
+  `store/records.py`): the request is read in the transaction that writes the settlement. It changes no other end.
 
 Each of these writes changes a run only while it is in the state that was decided on, and settlements also check the
 attempt.
@@ -27,12 +27,12 @@ from hourbell.core.run.states import Reason, RunState
 POISON_AFTER = 3
 SUSPECT_AFTER = 2
 LONGEST_RETRY_AFTER = timedelta(hours=1)
-_SUCCEEDED = RunState.SUCCEEDED  # as nearly all runs are; asking the enum for it costs ten times as much
+_SUCCEEDED = RunState.SUCCEEDED  # the state of nearly all runs; reading it from the enum costs ten times as much
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a receiver answered, kept with the attempt for people."""
+    """The response of a receiver, stored with the attempt for display."""
 
     status_code: int | None = None
     excerpt: str | None = None
@@ -47,42 +47,42 @@ class Succeeded:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The target answered badly or not at all."""
+    """A failed attempt: the target returned an error or did not answer."""
 
     error: str
     retryable: bool = True
     retry_after: timedelta | None = None
     result: object = None
-    begun: bool = True  # False if nothing can have happened yet: no address, no connection
+    begun: bool = True  # False if no effect is possible yet: no address, no connection
     answer: Answer | None = None
-    pauses_job: str | None = None  # why the job should not go on: its receiver is gone for good
+    pauses_job: str | None = None  # why to pause the job: its receiver is permanently gone
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The lease ran out: its node died, or was away for too long."""
+    """An expired lease: the node died, or was unreachable for too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """Stopped by its own node's shutdown, in the middle."""
+    """An attempt that its own node's shutdown stopped midway."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unstarted:
-    """Handed back before anything left the process."""
+    """A run returned before anything left the process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """Stopped because somebody asked for it."""
+    """An attempt that was stopped on request."""
 
 
 Outcome = Succeeded | Failed | Lost | Interrupted | Unstarted | Cancelled
 
 
 class Settlement(NamedTuple):
-    """The next state of a run, to be written only where `attempt` is still the run's."""
+    """The next state of a run, written only if `attempt` is still the run's current one."""
 
     run: Run
     outcome: Outcome
@@ -99,7 +99,10 @@ class Settlement(NamedTuple):
 
 
 def settle(run: Run, outcome: Outcome, now: datetime, retry: RetryPolicy, luck: float = 0.0) -> Settlement:
-    """Decide what an attempt's outcome does to its run. `luck` in [0, 1) spreads the wait where the policy says so."""
+    """Decide the effect of an attempt's outcome on its run.
+
+    `luck` is a random number in [0, 1) that spreads the wait if the policy has a `spread`.
+    """
     match outcome:
         case Succeeded():
             return Settlement(run, outcome, _SUCCEEDED, now, None, None, run.failures, run.crashes)
@@ -136,18 +139,19 @@ def _retried(run: Run, outcome: Failed, now: datetime, retry: RetryPolicy, luck:
 
 
 def hand_back(run: Run, now: datetime) -> Settlement:
-    """Return a run of which nothing has begun to where it waited, as if it had not been claimed."""
+    """Return a run that has not begun to its former waiting state, as if it had not been claimed."""
     return Settlement(run, Unstarted(), _waits_as(run), now, None, run.ready_at, run.failures, run.crashes)
 
 
 def settle_lost(run: Run, now: datetime, deaths: int, poison_after: int = POISON_AFTER) -> Settlement:
-    """Decide for a run whose lease ran out: charged to crashes, not to failures, and ready again at once.
+    """Settle a run whose lease ran out: it counts as a crash, not as a failure, and is ready again at once.
 
-    `deaths` is the number of earlier attempts whose nodes are gone, as the tables say now. A node that was heard again,
-    or whose outcome came late, was not killed by the run. What was forgiven once stays forgiven. This attempt counts,
-    too, because its node was silent for a whole lease, unless it is known that nothing had begun.
+    `deaths` is the number of earlier attempts whose nodes are dead according to the current tables. If a node sent
+    another heartbeat, or its outcome arrived late, the run did not kill it. A crash that was forgiven once stays
+    forgiven. This attempt counts as a crash too, because its node was silent for a whole lease, unless it is known that
+    nothing had begun.
 
-    A run that may happen at most once is over if its effect may have begun.
+    An at_most_once run fails if its effect may have begun.
     """
     if run.at_most_once:
         if run.begun:
@@ -160,17 +164,17 @@ def settle_lost(run: Run, now: datetime, deaths: int, poison_after: int = POISON
 
 
 def suspect_after(poison_after: int) -> int:
-    """The deaths from which a run is a suspect: one more, alone, would be its own fault."""
+    """Return the deaths from which a run is a suspect: it then runs alone, so that only it can cause the next death."""
     return max(SUSPECT_AFTER, poison_after - 1)
 
 
 def _ready_at_once(run: Run, outcome: Outcome, now: datetime, crashes: int) -> Settlement:
-    """Another attempt without a wait, however old the run is: it may be downtime that made it so."""
+    """Schedule another attempt without a wait, even for an old run: downtime may be the cause of its age."""
     return Settlement(run, outcome, RunState.RETRYING, now, None, now, run.failures, crashes)
 
 
 def _waits_as(run: Run) -> RunState:
-    """The waiting state of a run that is handed back as if it had not been claimed."""
+    """Return the waiting state of a run that is handed back as if it had not been claimed."""
     return RunState.PENDING if run.failures == 0 and run.crashes == 0 else RunState.RETRYING
 
 

@@ -1,4 +1,4 @@
-"""The states of a run and every move between them. A database trigger holds the same table."""
+"""The states of a run and all transitions between them. A database trigger enforces the same table."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -14,17 +14,17 @@ class RunState(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a run failed."""
+    """The reason a run failed."""
 
-    PERMANENT = "permanent"  # the target said so
+    PERMANENT = "permanent"  # the target reported a permanent error
     EXHAUSTED = "exhausted"  # no attempts left
     EXPIRED = "expired"  # older than its job's max_age
-    POISON = "poison"  # its nodes died under it
-    LOST = "lost"  # at_most_once, and nobody knows whether it happened
+    POISON = "poison"  # its nodes died while running it
+    LOST = "lost"  # at_most_once, and its effect is unknown
 
 
 class Kind(StrEnum):
-    """Why a run exists."""
+    """The reason a run exists."""
 
     SCHEDULED = "scheduled"
     MANUAL = "manual"
@@ -33,7 +33,7 @@ class Kind(StrEnum):
 
 
 class SkipReason(StrEnum):
-    """Why due instants got no run."""
+    """The reason due instants got no run."""
 
     MISSED = "missed"
     OVERLAP = "overlap"

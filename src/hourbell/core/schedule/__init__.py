@@ -1,7 +1,7 @@
 """The schedule language: cron, nicknames, `every`, `at`, `yearly` and RRULE, in any time zone.
 
-Text becomes a form (`parse`), a form becomes a pattern of seconds on one line of time (`pattern`), and a timeline
-reads that line as instants under the daylight-saving rule (`timeline`). `Schedule` is the door to all of it.
+Text is parsed to a form (`parse`), a form is compiled to a pattern of seconds on one time axis (`pattern`), and a
+timeline converts that axis to instants under the daylight-saving rule (`timeline`). `Schedule` is the public interface.
 """
 
 from hourbell.core.schedule.errors import Fault, ScheduleError

@@ -1,8 +1,8 @@
 """The calendar as integers: days and seconds from 1970-01-01, months from January 1970, and sets as bit masks.
 
-Schedules live in the local years 1970 to 2199. There are only 28 kinds of month (four lengths, seven weekdays
-to begin on), so what a schedule does in a month is one of 28 masks, and which months it fires in is one mask of
-2,760 bits. That is what makes the next day one bit scan, and "never fires" a comparison with zero.
+Schedules cover the local years 1970 to 2199. There are only 28 kinds of month (four lengths, seven first weekdays), so
+the matching days of a month are one of 28 masks, and the matching months are one mask of 2,760 bits. So finding the
+next day is one bit scan, and "never fires" is a comparison with zero.
 """
 
 from datetime import date
@@ -19,27 +19,27 @@ _EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
 
 
 def day_number(year: int, month: int, day: int) -> int:
-    """Days from 1970-01-01 to this date."""
+    """Return the number of days from 1970-01-01 to this date."""
     return date(year, month, day).toordinal() - _EPOCH_ORDINAL
 
 
 def weekday_of(day: int) -> int:
-    """Weekday of a day number, Sunday as 0."""
+    """Return the weekday of a day number, Sunday as 0."""
     return (day + 4) % 7
 
 
 def kind_of(length: int, first_weekday: int) -> int:
-    """Which of the 28 kinds a month is that has this many days and begins on this weekday."""
+    """Return the kind, of 28, of a month with this many days that begins on this weekday."""
     return (length - 28) * 7 + first_weekday
 
 
 def lowest(mask: int) -> int:
-    """Index of the lowest bit set in a mask that is not zero."""
+    """Return the index of the lowest bit set in a mask that is not zero."""
     return (mask & -mask).bit_length() - 1
 
 
 def mask_of(first: int, last: int, step: int = 1) -> int:
-    """Mask of the values from first to last, both included."""
+    """Build the mask of the values from first to last, both included."""
     if step == 1:
         return ((1 << (last - first + 1)) - 1) << first
     mask = 0
@@ -49,11 +49,11 @@ def mask_of(first: int, last: int, step: int = 1) -> int:
 
 
 def values_of(mask: int) -> list[int]:
-    """The values in a mask, rising."""
+    """Return the values in a mask, in ascending order."""
     return [value for value in range(mask.bit_length()) if mask >> value & 1]
 
 
-# Day number of the first of each month, and one more for the end of the calendar.
+# Day number of the first of each month, plus one entry for the end of the calendar.
 MONTH_STARTS: Final = tuple(day_number(FIRST_YEAR + month // 12, month % 12 + 1, 1) for month in range(MONTHS + 1))
 MONTH_KINDS: Final = bytes(
     kind_of(MONTH_STARTS[month + 1] - MONTH_STARTS[month], weekday_of(MONTH_STARTS[month])) for month in range(MONTHS)
@@ -76,7 +76,7 @@ _EACH_JANUARY: Final = mask_of(0, MONTHS - 1, 12)
 
 
 def calendar_months(months_of_year: int, years: int | None) -> int:
-    """Mask of calendar months from a mask of months (bit 0 is January) and one of years (bit 0 is 1970)."""
+    """Build the mask of calendar months from a mask of months (bit 0 is January) and one of years (bit 0 is 1970)."""
     if years is None:
         return _EACH_JANUARY * months_of_year
     return sum(months_of_year << (12 * year) for year in values_of(years))

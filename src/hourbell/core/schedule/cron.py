@@ -1,4 +1,4 @@
-"""Cron expressions: five, six or seven fields to a pattern of masks."""
+"""Cron expressions: parsing of five, six or seven fields, and compilation to bit masks."""
 
 import re
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ _EVERY_WEEK = mask_of(0, 28, 7)
 
 @dataclass(frozen=True)
 class Cron:
-    """A cron expression, read. Omitted fields stand as `0` for seconds and `*` for the year, at column 0."""
+    """A parsed cron expression. Omitted fields are `0` for seconds and `*` for the year, at column 0."""
 
     second: Field
     minute: Field
@@ -65,18 +65,18 @@ class Cron:
 
     @property
     def is_periodic(self) -> bool:
-        """Whether it follows the clock on the wall; otherwise it names fixed times."""
+        """True if it fires whenever the local clock matches; otherwise it names fixed times."""
         return self.second.is_periodic or self.minute.is_periodic or self.hour.is_periodic
 
     @property
     def either_day_matches(self) -> bool:
-        """Whether a day may match by its date or by its weekday."""
+        """True if a day matches by its date or by its weekday."""
         is_restricted = not (self.day_of_month.is_unrestricted or self.day_of_week.is_unrestricted)
         return is_restricted and not self.needs_both_days
 
     @property
     def resolved(self) -> str:
-        """The expression with every `H` replaced by what it stands for."""
+        """The expression with every `H` replaced by its resolved values."""
         sign = "+" if self.needs_both_days else ""
         return " ".join(
             (sign if field is self.day_of_week else "") + field.resolved for field in self.fields if field.column
@@ -93,14 +93,14 @@ class Cron:
         )
 
     def days_of(self, length: int, first_weekday: int) -> int:
-        """Mask of the matching days in a month of this length that begins on this weekday."""
+        """Return the mask of matching days in a month of this length that begins on this weekday."""
         by_date = days_by_date(self.day_of_month, length, first_weekday)
         by_weekday = _days_by_weekday(self.day_of_week, length, first_weekday)
         return by_date | by_weekday if self.either_day_matches else by_date & by_weekday
 
 
 def parse_cron(text: str, job_name: str | None) -> Cron:
-    """Read an expression, or raise everything that is wrong with it."""
+    """Parse an expression, or raise a ScheduleError with all its errors."""
     words = list(_words(text))
     if len(words) not in (5, 6, 7):
         raise ScheduleError(_wrong_number_of_fields(text, len(words)))
@@ -128,7 +128,7 @@ def parse_cron(text: str, job_name: str | None) -> Cron:
 
 
 def _words(text: str) -> Iterator[tuple[str, int]]:
-    """The fields with their columns; only spaces and tabs separate."""
+    """Split the text into fields with their columns; only spaces and tabs separate."""
     column = 1
     for word in text.replace("\t", " ").split(" "):
         if word:
@@ -149,7 +149,7 @@ def _wrong_number_of_fields(text: str, count: int) -> Fault:
 
 
 def _six_fields_hint(fault: Fault, words: list[tuple[str, int]]) -> Fault:
-    """A sixth field over 59 is a year put where the weekday belongs."""
+    """Add a hint if the sixth field is over 59: it is probably a year in the position of the weekday."""
     if len(words) != 6 or fault.field != DAY_OF_WEEK.name or not fault.text.isdigit() or int(fault.text) <= 59:
         return fault
     hint = "of six fields the sixth is the weekday and seconds come first; for a year write seven"
@@ -157,7 +157,7 @@ def _six_fields_hint(fault: Fault, words: list[tuple[str, int]]) -> Fault:
 
 
 def days_by_date(field: Field, length: int, first_weekday: int) -> int:
-    """Mask of the days, bit 0 for the first, that the day-of-month field names."""
+    """Return the mask of days, bit 0 for the first, that match the day-of-month field."""
     mask = field.mask >> 1
     for term in field.terms:
         if isinstance(term, LastDay):
@@ -171,7 +171,7 @@ def days_by_date(field: Field, length: int, first_weekday: int) -> int:
 
 
 def _nearest_workday(day: int, length: int, first_weekday: int) -> int:
-    """Index (from 0) of the Monday to Friday nearest to a day, never leaving the month."""
+    """Return the index (from 0) of the Monday-to-Friday day nearest to a day, within the month."""
     index = day - 1
     weekday = (first_weekday + index) % 7
     if weekday == _SATURDAY:
@@ -182,7 +182,7 @@ def _nearest_workday(day: int, length: int, first_weekday: int) -> int:
 
 
 def _days_by_weekday(field: Field, length: int, first_weekday: int) -> int:
-    """Mask of the days, bit 0 for the first, that the day-of-week field names."""
+    """Return the mask of days, bit 0 for the first, that match the day-of-week field."""
     weekdays = field.mask
     week = (weekdays >> first_weekday | weekdays << (7 - first_weekday)) & 0x7F
     mask = week * _EVERY_WEEK

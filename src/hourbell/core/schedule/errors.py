@@ -1,4 +1,4 @@
-"""What is wrong with a schedule, said so that it can be mended: where, what, what is allowed, what to write."""
+"""Errors of a schedule: each has a position, a message, the allowed values and a hint."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,14 @@ _MOST_SHOWN = 20
 
 
 def echo(text: str) -> str:
-    """Input as it may be repeated in a message: printable, and at most 40 characters."""
+    """Make input safe to repeat in a message: printable, and at most 40 characters."""
     shown = "".join(character if character.isprintable() else "�" for character in text[: ECHO_LIMIT + 1])
     return shown if len(shown) <= ECHO_LIMIT else shown[: ECHO_LIMIT - 1] + "…"
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong. `column` counts from 1; field and column are None where the whole text is meant."""
+    """One error in a schedule. `column` counts from 1; field and column are None if it is about the whole text."""
 
     message: str
     field: str | None = None
@@ -32,7 +32,7 @@ class Fault:
 
 
 class ScheduleError(ValueError):
-    """A schedule that cannot be read. `faults` holds everything that is wrong, in order of place."""
+    """An invalid schedule. `faults` lists all errors, in order of position."""
 
     def __init__(self, *faults: Fault) -> None:
         lines = [str(fault) for fault in faults[:_MOST_SHOWN]]

@@ -1,7 +1,7 @@
-"""One field of a cron expression: its grammar, read term by term, with every fault noted at its column.
+"""The grammar of one cron field, parsed term by term, with the column of each error.
 
-The reader is written by hand and linear in the text. It never stops at the first fault: a term that cannot be
-read is noted and left out, and the caller raises all of them together.
+The parser is hand-written and linear in the text. It does not stop at the first error: an invalid term is reported and
+left out, and the caller raises all errors together.
 """
 
 import re
@@ -14,14 +14,14 @@ from hourbell.core.schedule.errors import Fault, echo
 
 @dataclass(frozen=True, slots=True)
 class FieldKind:
-    """What a field may hold. `last` ends `*`; `high` is the largest number one may write."""
+    """The values that a field accepts. `last` is the end of `*`; `high` is the largest number accepted."""
 
     name: str
     low: int
     last: int
     high: int
     names: Mapping[str, int] = field(default_factory=dict)
-    hashed_last: int | None = None  # where it is not `last`
+    hashed_last: int | None = None  # set if it differs from `last`
 
     @property
     def allowed(self) -> str:
@@ -29,7 +29,7 @@ class FieldKind:
         return f"{numbers} or {next(iter(self.names))}-{list(self.names)[-1]}" if self.names else numbers
 
     def spell(self, value: int, like: str) -> str:
-        """A value, as a name if it was given as one."""
+        """Format a value, as a name if `like` is one."""
         if like.isdigit():
             return str(value)
         return next(name for name, number in self.names.items() if number == value % (self.last + 1 or 1))
@@ -50,7 +50,7 @@ YEAR = FieldKind("year", FIRST_YEAR, LAST_YEAR, LAST_YEAR)
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The numbers from first to last by step."""
+    """The numbers from first to last, by step."""
 
     first: int
     last: int
@@ -64,26 +64,26 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class LastDay:
-    """`L`, or `L-n`: n days before the month's last."""
+    """The term `L`, or `L-n` for n days before the last day of the month."""
 
     back: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class LastWorkday:
-    """`LW`: the last Monday to Friday of the month."""
+    """The term `LW`: the last Monday-to-Friday day of the month."""
 
 
 @dataclass(frozen=True, slots=True)
 class NearestWorkday:
-    """`nW`: the Monday to Friday nearest to day n, in the same month."""
+    """The term `nW`: the Monday-to-Friday day nearest to day n, in the same month."""
 
     day: int
 
 
 @dataclass(frozen=True, slots=True)
 class NthWeekday:
-    """`d#n`, and `dL` or `d#L` for the last, whose `nth` is None."""
+    """The term `d#n` for the nth weekday, or `dL` and `d#L` for the last, whose `nth` is None."""
 
     weekday: int
     nth: int | None
@@ -98,8 +98,8 @@ class Field:
     text: str
     column: int
     terms: tuple[Term, ...]
-    resolved: str  # the text with `H` replaced by what it stands for
-    mask: int = field(init=False)  # the numbers of the field, Sunday always as 0
+    resolved: str  # the text with `H` replaced by its resolved values
+    mask: int = field(init=False)  # the values of the field, Sunday always as 0
 
     def __post_init__(self) -> None:
         mask = 0
@@ -116,13 +116,13 @@ class Field:
 
     @property
     def is_periodic(self) -> bool:
-        """Whether the field follows the clock on the wall: it starts with `*`, or with `H` and a step."""
+        """True if the field follows the local clock: it starts with `*`, or with `H` and a step."""
         first = self.text.partition(",")[0]
         return first.startswith("*") or (first.startswith("H") and "/" in first)
 
 
 class FieldReader:
-    """Reads the terms of one field; what cannot be read goes to `faults`."""
+    """Parses the terms of one field; errors are passed to `note`."""
 
     def __init__(self, kind: FieldKind, job_name: str | None, note: Callable[[Fault], None]) -> None:
         self._kind = kind
@@ -161,7 +161,7 @@ class FieldReader:
         return self._span(item, column)
 
     def _is_last_weekday(self, item: str) -> bool:
-        """Whether it reads as `dL`; JUL, say, does not."""
+        """Check if the term is `dL`; JUL, for example, is not."""
         day = item[:-1].upper()
         return item[-1] in "Ll" and (not day or day.isdigit() or day in self._kind.names or "-" in day or day == "*")
 
@@ -197,7 +197,7 @@ class FieldReader:
         return Span(first, last, step)
 
     def _forwards(self, first: int, last: int, step: int, first_text: str, last_text: str) -> str:
-        """How to write a range that wraps around."""
+        """Return a hint that shows how to write a range that wraps around."""
         kind = self._kind
         if kind is YEAR:
             return f"write {last}-{first}"
@@ -311,7 +311,7 @@ class FieldReader:
         return NthWeekday(weekday % 7, None if nth_text == "L" else int(nth_text))
 
     def _hashed(self, item: str, column: int) -> Span | None:
-        """`H`, `H/n`, `H(a-b)` and `H(a-b)/n`, spread by the job's name."""
+        """Parse `H`, `H/n`, `H(a-b)` or `H(a-b)/n`, resolved by a hash of the job's name."""
         kind = self._kind
         if item[0] == "h":
             self._fault(f"{echo(item)} is lower case", column, item, f"write {echo('H' + item[1:])}")
@@ -347,7 +347,7 @@ class FieldReader:
 
 
 def _number(digits: str) -> int:
-    """The number, or one beyond every field if it is absurdly long."""
+    """Parse a number; return one that is out of range for every field if it has too many digits."""
     digits = digits.lstrip("0") or "0"
     return int(digits) if len(digits) <= 6 else 10**6
 

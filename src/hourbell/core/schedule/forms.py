@@ -1,6 +1,6 @@
-"""The forms besides cron and RRULE that name their times in words: `every`, `at` and `yearly`.
+"""The schedule forms `every`, `at` and `yearly`.
 
-Each reader takes the whole text and returns a frozen value with the pattern it stands for.
+Each parser takes the whole text and returns a frozen value that has a pattern.
 """
 
 import re
@@ -33,7 +33,7 @@ _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  local readings have no zone
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A date and time as written: a local reading, or an instant if it came with an offset."""
+    """A date and time as written: local, or an instant if it has an offset."""
 
     second: int
     is_instant: bool
@@ -41,20 +41,20 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """`every 15m`, or `every 90s from 2026-01-01T00:00:00Z`."""
+    """An interval: `every 15m`, or `every 90s from 2026-01-01T00:00:00Z`."""
 
     seconds: int
     duration: str
     anchor: Moment
 
     def pattern(self, anchor: int) -> GridPattern:
-        """The grid from this UTC second on."""
+        """Return the grid that begins at this UTC second."""
         return GridPattern(self.seconds, anchor)
 
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """`at 2026-12-24T18:00:00`, local or with an offset."""
+    """A single time: `at 2026-12-24T18:00:00`, local or with an offset."""
 
     moment: Moment
 
@@ -65,12 +65,12 @@ class Instant:
 
 @dataclass(frozen=True, slots=True)
 class Yearly:
-    """`yearly 02-29 09:00 feb29=mar1`."""
+    """A yearly date: `yearly 02-29 09:00 feb29=mar1`."""
 
     month: int
     day: int
     time: int  # seconds of the day
-    feb29: str  # where 29 February goes in other years: feb28, mar1 or skip
+    feb29: str  # replacement of 29 February in other years: feb28, mar1 or skip
 
     @property
     def is_leap_day(self) -> bool:
@@ -92,7 +92,7 @@ class Yearly:
 
 
 def parse_interval(text: str, start: int) -> Interval:
-    """Read what follows `every`, which begins at this index of the text."""
+    """Parse the text after `every`, which begins at this index."""
     words = text[start:].split()
     if not words:
         raise ScheduleError(_fault("every needs a duration", text, start, "write every 15m"))
@@ -118,19 +118,19 @@ def parse_interval(text: str, start: int) -> Interval:
 
 @lru_cache(maxsize=1_000)
 def parse_duration(text: str) -> int | None:
-    """Seconds of a duration such as 90s, 15m, 2h30m or 1d, or None if it is not one."""
+    """Return the seconds of a duration such as 90s, 15m, 2h30m or 1d, or None if it is invalid."""
     if _DURATION.fullmatch(text) is None:
         return None
     return sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(text))
 
 
 def parse_instant(text: str, start: int) -> Instant:
-    """Read what follows `at`."""
+    """Parse the text after `at`."""
     return Instant(parse_moment(text, start, "instant"))
 
 
 def parse_moment(text: str, start: int, field: str) -> Moment:
-    """Read a date and time that runs to the end of the text."""
+    """Parse a date and time that extends to the end of the text."""
     given = text[start:].rstrip()
     hint = "write 2026-12-24T18:00:00 for local time, or with an offset as in 2026-12-24T18:00:00+01:00"
     found = _MOMENT.fullmatch(given)
@@ -166,7 +166,7 @@ def _offset(text: str) -> timedelta:
 
 
 def parse_yearly(text: str, start: int) -> Yearly:
-    """Read what follows `yearly`."""
+    """Parse the text after `yearly`."""
     given = text[start:].rstrip().replace("\t", " ")
     found = _YEARLY.fullmatch(given)
     hint = "write yearly 02-29 09:00, month before day"

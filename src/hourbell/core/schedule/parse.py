@@ -1,4 +1,4 @@
-"""Tells the forms of a schedule apart and hands the text to the reader of each."""
+"""Detection of a schedule's form, and dispatch to the parser of that form."""
 
 from hourbell.core.schedule.cron import Cron, parse_cron
 from hourbell.core.schedule.errors import Fault, ScheduleError, echo
@@ -31,7 +31,7 @@ _RECURRENCE_LINES = ("RRULE", "DTSTART", "EXDATE", "RDATE")
 
 
 def parse_form(text: str, zone: Zone, job_name: str | None) -> Form:
-    """Read a schedule of any form."""
+    """Parse a schedule of any form."""
     is_recurrence = text.lstrip()[:8].upper().startswith(_RECURRENCE_LINES)
     _check_characters(text, is_recurrence)
     words = text.split()
@@ -70,7 +70,7 @@ def _check_characters(text: str, is_recurrence: bool) -> None:
 
 
 def _misplaced_word(first: str, words: list[str], column: int) -> Fault | None:
-    """A first word that belongs to no form, where something better than a count of fields can be said."""
+    """Return a specific error for a first word that belongs to no form, or None if the cron parser should report it."""
     folded = first.lower()
     if folded == "@reboot":
         hint = "to run something at start-up, trigger the job from there"

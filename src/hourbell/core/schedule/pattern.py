@@ -1,7 +1,7 @@
-"""A pattern is a set of seconds on one line of time, and knows nothing of zones.
+"""Patterns: sets of seconds on one time axis, independent of time zones.
 
-The line is local time, counted as if every day had 86,400 seconds, for cron, `at`, `yearly` and `RRULE`; it is UTC
-for `every` and for an `at` with an offset. Seconds count from 1970-01-01T00:00:00 on that line.
+The axis is local time, counted as if every day had 86,400 seconds, for cron, `at`, `yearly` and `RRULE`; it is UTC for
+`every` and for an `at` with an offset. Seconds count from 1970-01-01T00:00:00 on that axis.
 """
 
 from bisect import bisect_right
@@ -25,23 +25,23 @@ from hourbell.core.schedule.calendar import (
 
 class Pattern(Protocol):
     def next(self, earliest: int) -> int | None:
-        """The first second of the pattern that is not before `earliest`."""
+        """Return the first second of the pattern at or after `earliest`."""
 
     def previous(self, latest: int) -> int | None:
-        """The last second of the pattern that is not after `latest`."""
+        """Return the last second of the pattern at or before `latest`."""
 
     def count(self, first: int, end: int) -> int:
-        """How many seconds of the pattern lie in [first, end)."""
+        """Count the seconds of the pattern in [first, end)."""
 
 
 @dataclass(frozen=True, slots=True)
 class MaskPattern:
-    """Days that match, and the same times on each of them, all as bit masks."""
+    """Matching days, with the same times on each of them, all as bit masks."""
 
     seconds: int  # of the minute
     minutes: int  # of the day: 1,440 bits
     days: tuple[int, ...]  # of the month, bit 0 is the first; one mask for each of the 28 kinds of month
-    months: int  # of the calendar, bit 0 is January 1970; only those with a day in them
+    months: int  # of the calendar, bit 0 is January 1970; only those with a matching day
     _first_time: int = field(init=False)
     _last_time: int = field(init=False)
     _first_second: int = field(init=False)
@@ -62,7 +62,7 @@ class MaskPattern:
 
     @classmethod
     def build(cls, seconds: int, minutes: int, hours: int, days: tuple[int, ...], months: int) -> "MaskPattern":
-        """From masks of the second, minute and hour fields, the days by kind of month, and the allowed months."""
+        """Build a pattern from masks of the second, minute and hour fields, days by kind of month, and the months."""
         minutes_of_day = 0
         for hour in values_of(hours):
             minutes_of_day |= minutes << (60 * hour)
@@ -97,7 +97,7 @@ class MaskPattern:
         return (MONTH_STARTS[month] + lowest(self.days[MONTH_KINDS[month]])) * DAY + self._first_time
 
     def _time_from(self, time: int) -> int:
-        """The first time of day not before `time`, which must not be after the last one."""
+        """Return the first time of day at or after `time`, which must not be after the last one."""
         second = time % MINUTE
         if second > self._last_second:
             time += MINUTE - second  # to the start of the next minute
@@ -160,7 +160,7 @@ class MaskPattern:
         return whole_minutes + (self.seconds & ((1 << second) - 1)).bit_count()
 
     def _days_between(self, first: int, end: int) -> int:
-        """Matching days in [first, end): whole months by their masks, less what lies outside at both ends."""
+        """Count matching days in [first, end): whole months by their masks, minus the days outside at both ends."""
         first_month = bisect_right(MONTH_STARTS, first) - 1
         end_month = bisect_right(MONTH_STARTS, end) - 1
         days = sum(self._days_of(month).bit_count() for month in range(first_month, end_month))
@@ -211,5 +211,5 @@ class GridPattern:
         return max(0, self._before(min(end, END_OF_CALENDAR)) - self._before(first))
 
     def _before(self, second: int) -> int:
-        """How many grid points lie before this second."""
+        """Count the grid points before this second."""
         return max(0, -(-(second - self.anchor) // self.interval))

@@ -1,4 +1,4 @@
-"""What a schedule will do, as plain data: words, the next instants, warnings. Stores nothing, asks nobody."""
+"""The preview of a schedule as plain data: description, next instants and warnings. It has no side effects."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ Json = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Upcoming:
-    """An occurrence with the reading of the clock on the wall at its instant."""
+    """An occurrence with the local clock time at its instant."""
 
     occurrence: Occurrence
-    wall: datetime  # without a zone
+    wall: datetime  # without a time zone
     offset: timedelta
     abbreviation: str
 
@@ -32,7 +32,7 @@ class Upcoming:
 
 
 def upcoming(schedule: Schedule, after: datetime, count: int) -> list[Upcoming]:
-    """The next occurrences, at most `count`."""
+    """Return the next occurrences, at most `count`."""
     return [
         Upcoming(occurrence, *local_time_at(schedule.timezone, occurrence.at))
         for occurrence in islice(_occurrences(schedule, after), count)
@@ -40,7 +40,7 @@ def upcoming(schedule: Schedule, after: datetime, count: int) -> list[Upcoming]:
 
 
 def preview(schedule: Schedule, after: datetime, count: int) -> Json:
-    """Everything a person wants to know before trusting a schedule."""
+    """Return the description, next occurrences and warnings of a schedule as JSON."""
     return {
         "schedule": schedule.expression,
         "resolved": schedule.resolved,
@@ -56,12 +56,12 @@ def preview(schedule: Schedule, after: datetime, count: int) -> Json:
 
 
 def rfc3339(instant: datetime) -> str:
-    """A UTC instant as 2026-03-08T07:00:00Z."""
+    """Format a UTC instant as 2026-03-08T07:00:00Z."""
     return instant.isoformat().replace("+00:00", "Z")
 
 
 def format_offset(offset: timedelta) -> str:
-    """An offset as +05:30, with seconds only where a zone has them."""
+    """Format an offset as +05:30, with seconds only if a zone has them."""
     seconds = int(offset.total_seconds())
     sign = "-" if seconds < 0 else "+"
     hours, rest = divmod(abs(seconds), 3_600)

@@ -1,7 +1,7 @@
-"""RFC 5545 recurrence rules, daily and slower, as a pattern on local time.
+"""RFC 5545 recurrence rules with a frequency of daily or slower, as a pattern on local time.
 
-The rule is walked period by period (days, weeks, months or years, by INTERVAL) from near the asked second, and
-eight years of it at most, so that a rule which never matches costs a bounded walk and not one to the end of time.
+A search walks the rule period by period (days, weeks, months or years, by INTERVAL) from near the requested second, for
+at most eight years. So the search cost of a rule that never matches is bounded.
 """
 
 from array import array
@@ -23,10 +23,10 @@ _LAST_DAY = END_OF_CALENDAR // DAY - 1
 
 @dataclass(frozen=True)
 class Rule:
-    """An RRULE with everything it took from DTSTART filled in. Weekdays count from Sunday as 0."""
+    """An RRULE with all values that it inherits from DTSTART filled in. Weekdays count from Sunday as 0."""
 
     frequency: str
-    times: tuple[int, ...]  # seconds of the day, rising
+    times: tuple[int, ...]  # seconds of the day, ascending
     start: int | None = None  # DTSTART, a local second
     interval: int = 1
     count: int | None = None
@@ -36,7 +36,7 @@ class Rule:
     month_days: frozenset[int] = frozenset()
     year_days: frozenset[int] = frozenset()
     weeks: frozenset[int] = frozenset()
-    weekdays: frozenset[tuple[int, int]] = frozenset()  # (weekday, nth), nth 0 for every one
+    weekdays: frozenset[tuple[int, int]] = frozenset()  # (weekday, nth), with nth 0 for all of them
     positions: tuple[int, ...] = ()
 
     @property
@@ -45,7 +45,7 @@ class Rule:
         return 0 if self.start is None else self.start // DAY
 
     def period_of(self, day: int) -> int:
-        """Number of the period that holds a day, or of the last one before it."""
+        """Return the number of the period that contains a day, or of the last period before it."""
         if self.frequency == DAILY:
             return (day - self._anchor) // self.interval
         if self.frequency == WEEKLY:
@@ -53,7 +53,7 @@ class Rule:
         return (self._month_or_year(day) - self._month_or_year(self._anchor)) // self.interval
 
     def days_of(self, period: int) -> range:
-        """The days of a period."""
+        """Return the days of a period."""
         if self.frequency == DAILY:
             first = self._anchor + period * self.interval
             return range(first, first + 1)
@@ -68,7 +68,7 @@ class Rule:
         return range(day_number(year, month + 1, 1), day_number(following, next_month + 1, 1))
 
     def matching_days(self, period: int) -> "array[int]":
-        """The days of a period that the rule names."""
+        """Return the days of a period that match the rule."""
         return array("i", (day for day in self.days_of(period) if self._matches(day)))
 
     def instances(
@@ -80,9 +80,9 @@ class Rule:
         removed_days: Collection[int] = (),
         is_falling: bool = False,
     ) -> Iterator[int]:
-        """The rule's local seconds on a period's days, in order, from `earliest` to `latest`, DTSTART and UNTIL.
+        """Return the rule's local seconds on a period's days, in order, within `earliest`, `latest`, DTSTART and UNTIL.
 
-        Days and times outside are passed over together: a year may have half a million of them.
+        Days and times outside are skipped by bisection: a year may have half a million of them.
         """
         earliest = earliest if self.start is None else max(earliest, self.start)
         latest = latest if self.until is None else min(latest, self.until)
@@ -100,13 +100,13 @@ class Rule:
                     yield day * DAY + time
 
     def _chosen(self, days: Sequence[int]) -> list[int]:
-        """The seconds of a period that BYSETPOS names, rising."""
+        """Return the seconds of a period that BYSETPOS selects, in ascending order."""
         size, width = len(days) * len(self.times), len(self.times)
         places = {at - 1 if at > 0 else size + at for at in self.positions}
         return [days[at // width] * DAY + self.times[at % width] for at in sorted(places) if 0 <= at < size]
 
     def count_in(self, days: Sequence[int], first: int, end: int) -> int:
-        """How many seconds of the rule on a period's days lie in [first, end)."""
+        """Count the seconds of the rule on a period's days in [first, end)."""
         if self.positions:
             return sum(1 for _ in self.instances(days, first, end - 1))
         first = first if self.start is None else max(first, self.start)
@@ -152,7 +152,7 @@ class Rule:
         return (weekday, from_start) in self.weekdays or (weekday, from_end) in self.weekdays
 
     def _matches_week(self, day: int) -> bool:
-        """By week number: the week that holds the fourth day of a year's first week counts for that year."""
+        """Match by week number: a week belongs to the year of its fourth day."""
         begins = self._week_begin(day)
         year = date.fromordinal(begins + 3 + _EPOCH_ORDINAL).year
         first = self._week_begin(day_number(year, 1, 4))
@@ -163,10 +163,10 @@ class Rule:
 
 @dataclass(frozen=True)
 class RecurrencePattern:
-    """A rule with the dates added to it (RDATE) and taken from it (EXDATE, whole days or single seconds)."""
+    """A rule with added dates (RDATE) and removed dates (EXDATE, whole days or single seconds)."""
 
     rule: Rule
-    added: tuple[int, ...] = ()  # rising
+    added: tuple[int, ...] = ()  # ascending
     removed: frozenset[int] = frozenset()
     removed_days: frozenset[int] = frozenset()
 
@@ -199,7 +199,7 @@ class RecurrencePattern:
             return 0
         rule = self._ending
         total = 0
-        reach = max(first, rule.start or 0) + REACH  # beyond it, `next` finds nothing either
+        reach = max(first, rule.start or 0) + REACH  # beyond it, `next` finds none either
         for period in self._periods_from(first // DAY):
             begins = rule.days_of(period)[0] * DAY
             if begins >= (end if self._has_count else min(end, reach)):
@@ -220,7 +220,7 @@ class RecurrencePattern:
         return islice(self.added, bisect_left(self.added, earliest), None)
 
     def _rising(self, earliest: int, end: int) -> Iterator[int]:
-        """The rule's seconds in [earliest, end), without the days that were removed."""
+        """Return the rule's seconds in [earliest, end), without removed days."""
         for period in self._periods_from(earliest // DAY):
             if self._ending.days_of(period)[0] * DAY >= end:
                 return
@@ -228,7 +228,7 @@ class RecurrencePattern:
                 yield from self._ending.instances(days, earliest, end - 1, removed_days=self.removed_days)
 
     def _falling(self, latest: int) -> Iterator[int]:
-        """The rule's seconds up to `latest`, newest first, as far back as the walk reaches, without removed days."""
+        """Return the rule's seconds up to `latest`, newest first, within the search limit and without removed days."""
         rule = self._ending
         if rule.until is not None:
             latest = min(latest, rule.until)
@@ -243,7 +243,7 @@ class RecurrencePattern:
 
     @cached_property
     def _days_of(self) -> "Callable[[int], array[int]]":
-        """The matching days of a period, kept for the periods that were asked for last."""
+        """The function that returns the matching days of a period, cached for the last two periods."""
         return lru_cache(maxsize=2)(self._ending.matching_days)
 
     @property
@@ -252,7 +252,7 @@ class RecurrencePattern:
 
     @cached_property
     def _ending(self) -> Rule:
-        """The rule, with the last of its seconds as UNTIL in place of COUNT, which counts from DTSTART."""
+        """The rule with COUNT, which counts from DTSTART, replaced by UNTIL at the last counted second."""
         rule = self.rule
         if rule.count is None:
             return rule
@@ -263,7 +263,7 @@ class RecurrencePattern:
 
 
 def _periods_from(rule: Rule, day: int) -> range:
-    """The periods of a rule from the one that holds this day to its last."""
+    """Return the periods of a rule from the one that contains this day to the last."""
     first = rule.period_of(max(day, (rule.start or 0) // DAY))
     last = _LAST_DAY if rule.until is None else min(_LAST_DAY, rule.until // DAY)
     return range(first, rule.period_of(last) + 1)
@@ -275,6 +275,6 @@ def _length_of_month(on: date) -> int:
 
 
 def _day_of_year(on: date) -> tuple[int, int]:
-    """Number of the day in its year, and the year's length."""
+    """Return the day's number in its year, and the year's length."""
     new_year = date(on.year, 1, 1).toordinal()
     return on.toordinal() - new_year + 1, date(on.year + 1, 1, 1).toordinal() - new_year

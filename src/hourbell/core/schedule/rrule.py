@@ -1,4 +1,4 @@
-"""Reads the text of a recurrence: an RRULE line, with DTSTART, EXDATE and RDATE lines where they are wanted."""
+"""The parser of recurrences: an RRULE line, with optional DTSTART, EXDATE and RDATE lines."""
 
 import re
 from datetime import datetime, timedelta
@@ -28,7 +28,7 @@ _RANGES = {
     "COUNT": (1, _MOST_COUNTED, False),
 }
 _PARTS = {*_RANGES, "FREQ", "UNTIL", "BYDAY", "WKST"}
-# RFC 5545, section 3.3.10: parts that a frequency cannot have.
+# RFC 5545, section 3.3.10: parts that a frequency must not have.
 _FORBIDDEN = {
     DAILY: ("BYWEEKNO", "BYYEARDAY"),
     WEEKLY: ("BYWEEKNO", "BYYEARDAY", "BYMONTHDAY"),
@@ -38,7 +38,7 @@ _FORBIDDEN = {
 
 
 def parse_recurrence(text: str, zone: Zone) -> RecurrencePattern:
-    """Read a recurrence whose local times are of this zone, or raise everything that is wrong with it."""
+    """Parse a recurrence with local times of this zone, or raise a ScheduleError with all its errors."""
     return _Reader(text, zone).read()
 
 
@@ -90,7 +90,7 @@ class _Reader:
         self._faults.append(Fault(message, "recurrence", column, echo(text), hint=hint))
 
     def _parameters(self, name: str, parameters: list[str], column: int) -> bool:
-        """Check a line's parameters; whether it holds dates without a time."""
+        """Check a line's parameters; return True if it has dates without a time."""
         for parameter in parameters:
             place, column = column, column + len(parameter) + 1
             if parameter in (f"TZID={self._zone.name}", "VALUE=DATE-TIME", "VALUE=DATE"):
@@ -139,7 +139,7 @@ class _Reader:
             column += len(stamp) + 1
 
     def _stamp(self, stamp: str, column: int) -> int | None:
-        """A local second; a stamp that ends in Z is an instant, read in the schedule's zone."""
+        """Parse a local second; a stamp that ends in Z is an instant, converted to the schedule's zone."""
         found = _STAMP.fullmatch(stamp)
         try:
             if found is None:
@@ -267,7 +267,7 @@ class _Reader:
         return second if second is None or "T" in stamp else second + DAY - 1
 
     def _column(self, name: str) -> int:
-        """Where the name of a part stands."""
+        """Return the column where the name of a part begins."""
         return self._parts[name][1] - len(name) - 1
 
     def _check_together(self, frequency: str, numbers: dict[str, tuple[int, ...]]) -> None:

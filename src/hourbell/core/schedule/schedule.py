@@ -1,6 +1,6 @@
-"""`Schedule`: when a job fires, as a value.
+"""`Schedule`: the times at which a job fires, as an immutable value.
 
-A daily job at half past two in New York meets the spring of 2026, when the clock goes from 02:00 to 03:00:
+Example: a daily job at 02:30 in New York in spring 2026, when the clock goes from 02:00 to 03:00:
 
 >>> from datetime import UTC, datetime
 >>> daily = Schedule.parse("30 2 * * *", timezone="America/New_York")
@@ -50,8 +50,8 @@ _HASHED = re.compile(r"(?:^|[ \t,])\+?H")
 class Occurrence:
     """One instant of a schedule.
 
-    `local` is the local time it stands for, without a zone. If that time does not exist, `shifted` is true and
-    `at` is the end of the gap. `fold` is 1 on the second pass of a repeated hour.
+    `local` is the nominal local time, without a zone. If that time does not exist, `shifted` is true and `at` is the
+    end of the gap. `fold` is 1 on the second pass of a repeated hour.
     """
 
     at: datetime
@@ -62,15 +62,15 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """An expression in a time zone. Make one with `Schedule.parse`; equal texts make equal schedules.
+    """An expression in a time zone. Create it with `Schedule.parse`; equal texts give equal schedules.
 
-    Instants are aware datetimes; answers are in UTC. Naive datetimes are refused.
+    Instants are aware datetimes; results are in UTC. Naive datetimes are refused.
     """
 
     expression: str
     timezone: str
     dst: Dst
-    name: str | None  # only where the expression hashes it
+    name: str | None  # only if the expression hashes it
     form: Form = field(repr=False, compare=False)
     _pattern: Pattern = field(repr=False, compare=False)
     _timeline: Timeline = field(repr=False, compare=False)
@@ -78,7 +78,7 @@ class Schedule:
 
     @staticmethod
     def parse(expression: str, timezone: str = "UTC", dst: Dst = "once", name: str | None = None) -> "Schedule":
-        """Read a schedule, or raise `ScheduleError` with everything that is wrong with it.
+        """Parse a schedule, or raise a `ScheduleError` with all its errors.
 
         `name` is the job's name; only `H` fields need it.
         """
@@ -94,17 +94,17 @@ class Schedule:
 
     @property
     def resolved(self) -> str:
-        """The expression with every `H` replaced by what it stands for."""
+        """The expression with every `H` replaced by its resolved values."""
         return self.form.resolved if isinstance(self.form, Cron) and self.name is not None else self.expression
 
     @property
     def never_fires(self) -> bool:
-        """Whether no instant matches, ever, as in `0 0 30 2 *`."""
-        starts = range(-2 * DAY, END_OF_CALENDAR, REACH)  # a recurrence is looked for that far at a time
+        """True if no instant ever matches, as in `0 0 30 2 *`."""
+        starts = range(-2 * DAY, END_OF_CALENDAR, REACH)  # one search of a recurrence covers this range
         return all(self._next_second(start) is None for start in starts)
 
     def next(self, after: datetime) -> datetime | None:
-        """The first instant strictly after, or None if it never fires again."""
+        """Return the first instant strictly after `after`, or None if there is none."""
         try:
             elapsed = after - _EPOCH
         except TypeError:
@@ -114,41 +114,41 @@ class Schedule:
         if second is None:
             return None
         if after.tzinfo is UTC and not elapsed.microseconds:
-            return after + _distance(second - now)  # distances repeat, and adding a ready one is the quickest way
+            return after + _distance(second - now)  # fastest: distances recur, so the timedelta is cached
         return datetime.fromtimestamp(second, UTC)
 
     def previous(self, before: datetime) -> datetime | None:
-        """The newest instant strictly before, or None if there is none."""
+        """Return the newest instant strictly before `before`, or None if there is none."""
         second = self._timeline.previous(self._pattern, _last_second(before))
         return None if second is None else datetime.fromtimestamp(second, UTC)
 
     def next_occurrence(self, after: datetime) -> Occurrence | None:
-        """The first occurrence strictly after, with the local time it stands for."""
+        """Return the first occurrence strictly after `after`, with its nominal local time."""
         second = self._next_second(_seconds(after) + 1)
         return None if second is None else self._occurrence(second)
 
     def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
-        """Every instant after `start` and not after `end`."""
+        """Return every instant in (start, end]."""
         return self._walk(_seconds(start) + 1, _seconds(end))
 
     def count(self, start: datetime, end: datetime) -> int:
-        """How many instants `between` gives, by arithmetic."""
+        """Count the instants in (start, end] by arithmetic."""
         earliest, latest = _seconds(start) + 1, _seconds(end)
         return self._timeline.count(self._pattern, earliest, latest) if earliest <= latest else 0
 
     def matches(self, instant: datetime) -> bool:
-        """Whether the schedule fires at this very instant."""
+        """Check if the schedule fires at exactly this instant."""
         second = _seconds(instant)
         return not instant.microsecond and self._next_second(second) == second
 
     def describe(self) -> str:
-        """The schedule in words: `At 09:00, Monday through Friday`."""
+        """Describe the schedule in English: `At 09:00, Monday through Friday`."""
         return describe(self.form)
 
     def warnings(self, after: datetime | None = None) -> list[ScheduleWarning]:
-        """What may surprise, with dates from the year after `after`; by default, from now on."""
+        """Return warnings about unexpected behaviour, with dates in the year after `after`; by default, now."""
         if after is None:
-            after = datetime.now(UTC)  # for people at a prompt; the engine always says when
+            after = datetime.now(UTC)  # for interactive use; the engine always passes `after`
         zone = load_zone(self.timezone)
         found = find_warnings(self.form, self._pattern, self._timeline, zone, _seconds(after))
         if self.never_fires:
@@ -202,13 +202,13 @@ def _parse(expression: str, timezone: str, dst: str, name: str | None) -> Schedu
         raise ScheduleError(*error.faults, *faults) from None
     if faults:
         raise ScheduleError(*faults)
-    # In UTC the local line is the line of instants, and the timeline has nothing to add.
+    # In UTC, local time is the axis of instants, so the timeline is not needed.
     next_second = pattern.next if timeline.zone.is_utc else partial(timeline.next, pattern)
     return Schedule(expression.strip(), timezone, cast(Dst, dst), name, form, pattern, timeline, next_second)
 
 
 def _compile(form: Form, zone: Zone, dst: str) -> tuple[Pattern, Timeline]:
-    """The pattern of a form, and how its line is read."""
+    """Compile a form to its pattern, and choose the timeline that converts it."""
     on_utc = EveryReading(load_zone("UTC"))
     by_date = EveryReading(zone) if dst == "wall" else FirstPass(zone, skips_gaps=dst == "skip")
     match form:
@@ -217,7 +217,7 @@ def _compile(form: Form, zone: Zone, dst: str) -> tuple[Pattern, Timeline]:
         case Yearly():
             return form.pattern, by_date
         case Instant():
-            # An instant fires once, also for those who want every reading of the clock.
+            # An instant fires once, even with dst=wall.
             return form.pattern, on_utc if form.moment.is_instant else FirstPass(zone, skips_gaps=dst != "once")
         case Interval():
             return form.pattern(_anchor(form, zone)), on_utc
@@ -243,7 +243,7 @@ def _unknown_zone(timezone: object) -> Fault:
 
 def _closest_zone(text: str) -> str | None:
     if any(character in "+0123456789" for character in text):
-        return None  # an offset, not a misspelt place, and Etc/GMT+1 means the opposite of what most people think
+        return None  # an offset, not a misspelt city, and Etc/GMT+1 means the opposite of what most people think
     from difflib import get_close_matches
 
     folded = text.lower().replace(" ", "_")
@@ -258,7 +258,7 @@ def _closest_zone(text: str) -> str | None:
 
 
 def _seconds(instant: datetime) -> int:
-    """Whole seconds from the epoch, rounded down."""
+    """Return whole seconds since the epoch, rounded down."""
     try:
         elapsed = instant - _EPOCH
     except TypeError:
@@ -267,7 +267,7 @@ def _seconds(instant: datetime) -> int:
 
 
 def _last_second(before: datetime) -> int:
-    """The last whole second strictly before."""
+    """Return the last whole second strictly before `before`."""
     second = _seconds(before)
     return second if before.microsecond else second - 1
 

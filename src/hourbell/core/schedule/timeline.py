@@ -1,9 +1,8 @@
-"""From a pattern on the local line to instants: the daylight-saving rule, and nothing else.
+"""Conversion of a pattern in local time to instants, under the daylight-saving rule.
 
-There are two ways to read a local line. `FirstPass` fires each local time once: on its first reading if the clock
-repeats it, and at the end of the gap if the clock skips it. `EveryReading` fires whenever the clock on the wall
-reads a time of the pattern, so never in a gap and twice in a fold. All seconds here are integers from the epoch;
-`earliest` and `latest` are UTC.
+There are two conversions. `FirstPass` fires each local time once: on its first reading if the clock repeats it, and at
+the end of the gap if the clock skips it. `EveryReading` fires whenever the local clock reads a time of the pattern, so
+never in a gap and twice in a fold. All seconds here are integers from the epoch; `earliest` and `latest` are UTC.
 """
 
 from bisect import bisect_right
@@ -20,21 +19,21 @@ class Timeline(Protocol):
     def zone(self) -> Zone: ...
 
     def next(self, pattern: Pattern, earliest: int) -> int | None:
-        """The first instant that is not before `earliest`."""
+        """Return the first instant at or after `earliest`."""
 
     def previous(self, pattern: Pattern, latest: int) -> int | None:
-        """The last instant that is not after `latest`."""
+        """Return the last instant at or before `latest`."""
 
     def count(self, pattern: Pattern, earliest: int, latest: int) -> int:
-        """How many instants lie from `earliest` to `latest`, both included."""
+        """Count the instants from `earliest` to `latest`, both included."""
 
     def skipped_reading(self, pattern: Pattern, period: int) -> int | None:
-        """The local time that fires at the start of this period because the clock skipped it."""
+        """Return the local time that fires at the start of this period because the clock skipped it."""
 
 
 @dataclass(frozen=True, slots=True)
 class FirstPass:
-    """Each local time once. Times in a gap fire together at its end, or not at all if `skips_gaps`."""
+    """A timeline that fires each local time once. Times in a gap fire together at its end, or never if `skips_gaps`."""
 
     zone: Zone
     skips_gaps: bool = False
@@ -44,8 +43,8 @@ class FirstPass:
         period = bisect_right(zone.starts, earliest) - 1
         offset = zone.offsets[period]
         local = earliest + offset
-        # Readings below the high were fired on their first pass. At the very start of a period, those of the
-        # gap before it are still to come.
+        # Readings below the high fired on their first pass. At the exact start of a period, the readings of the gap
+        # before it have not fired yet.
         if local < zone.highs[period] or earliest == zone.starts[period]:
             local = zone.highs[period]
         while (reading := pattern.next(local)) is not None:
@@ -108,7 +107,7 @@ class FirstPass:
 
 @dataclass(frozen=True, slots=True)
 class EveryReading:
-    """Whenever the clock on the wall reads a time of the pattern."""
+    """A timeline that fires whenever the local clock reads a time of the pattern."""
 
     zone: Zone
 
@@ -118,7 +117,7 @@ class EveryReading:
         offset = zone.offsets[period]
         local = earliest + offset
         reading = pattern.next(local)
-        # `reading` answers for any start in [local, reading]: look again only where a period begins outside that.
+        # `reading` is valid for any start in [local, reading]: search again only if a period begins outside that.
         while reading is None or reading - offset >= zone.starts[period + 1]:
             period += 1
             if period == len(zone.offsets):
@@ -157,6 +156,6 @@ class EveryReading:
 
 
 def _is_lost_day(zone: Zone, period: int, reading: int) -> bool:
-    """Whether the gap before this period swallowed the whole date of the reading, as in Apia on 2011-12-30."""
+    """Check if the gap before this period contains the whole date of the reading, as in Apia on 2011-12-30."""
     midnight = reading - reading % DAY
     return zone.highs[period] <= midnight and midnight + DAY <= zone.first_reading(period)

@@ -1,7 +1,7 @@
-"""Reads a compiled time zone (TZif, RFC 8536) into the list of its offset changes.
+"""A reader of compiled time zones (TZif, RFC 8536) that returns the list of offset changes.
 
-`zoneinfo` reads the same files but does not tell when the offset changes, and both counting by arithmetic and
-finding the end of a gap need just that. The tests hold every zone against `zoneinfo`.
+`zoneinfo` reads the same files but does not expose when the offset changes, and both counting by arithmetic and finding
+the end of a gap need that. The tests compare every zone with `zoneinfo`.
 """
 
 import struct
@@ -15,7 +15,7 @@ _HEADER = struct.Struct(">4sc15x6L")
 
 
 class Change(NamedTuple):
-    """From this UTC second on, local time is UTC + offset."""
+    """A change of offset: from this UTC second on, local time is UTC + offset."""
 
     at: int
     offset: int
@@ -23,7 +23,7 @@ class Change(NamedTuple):
 
 
 def read_changes(data: bytes) -> tuple[Change, list[Change]]:
-    """The offset in force before the first change, and every change to the end of the calendar."""
+    """Return the offset in force before the first change, and every change to the end of the calendar."""
     body, _ = _block(data, 0, 4)
     times, types, abbreviations, end = _body(data, body)
     changes = [Change(at, types[index][0], _name(abbreviations, types[index][1])) for at, index in times]
@@ -36,7 +36,7 @@ def read_changes(data: bytes) -> tuple[Change, list[Change]]:
 
 
 def _block(data: bytes, start: int, time_size: int) -> tuple[int, int]:
-    """Where the block after this one starts, and this one's own body."""
+    """Return the position of the next block, and of this block's body."""
     magic, _, *counts = _HEADER.unpack_from(data, start)
     if magic != b"TZif":
         raise ValueError("not a TZif file")
@@ -47,7 +47,7 @@ def _block(data: bytes, start: int, time_size: int) -> tuple[int, int]:
 
 
 def _body(data: bytes, start: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]], bytes, int]:
-    """The version 2 block: (time, type index) pairs, (offset, name index) types, names, and the block's end."""
+    """Read the version 2 block: (time, type index) pairs, (offset, name index) types, names, and the block's end."""
     end, at = _block(data, start, 8)
     time_count, type_count, character_count = _HEADER.unpack_from(data, start)[5:]
     instants = struct.unpack_from(f">{time_count}q", data, at)
@@ -65,14 +65,14 @@ def _name(abbreviations: bytes, start: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _YearlyDate:
-    """When in a year a POSIX rule changes the offset: a date, and seconds from its local midnight."""
+    """The yearly date of an offset change by a POSIX rule: a date, and seconds from its local midnight."""
 
     text: str
     seconds: int
 
     def local(self, year: int) -> int:
         new_year = day_number(year, 1, 1)
-        if self.text.startswith("J"):  # 1 to 365, as if no year had a 29 February
+        if self.text.startswith("J"):  # 1 to 365, never counting 29 February
             number = int(self.text[1:])
             is_leap = day_number(year, 3, 1) - new_year == 60
             day = new_year + number - 1 + (is_leap and number >= 60)
@@ -89,7 +89,7 @@ class _YearlyDate:
 
 
 def _by_rule(footer: str) -> Iterator[Change]:
-    """The changes that a POSIX TZ string such as `EST5EDT,M3.2.0,M11.1.0` makes, year by year."""
+    """Return the changes of a POSIX TZ string such as `EST5EDT,M3.2.0,M11.1.0`, year by year."""
     names, *dates = footer.split(",")
     standard, rest = _split_name(names)
     standard_offset, rest = _split_offset(rest)
@@ -117,7 +117,7 @@ def _split_name(text: str) -> tuple[str, str]:
 
 
 def _split_offset(text: str) -> tuple[int, str]:
-    """POSIX counts westward; we count eastward."""
+    """Parse a leading offset. POSIX counts westward; the result counts eastward."""
     rest = text.lstrip("+-0123456789:")
     return -_seconds(text[: len(text) - len(rest)]), rest
 

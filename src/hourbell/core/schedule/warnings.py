@@ -1,4 +1,4 @@
-"""What may surprise whoever wrote a schedule, told with dates before it happens."""
+"""Warnings about unexpected behaviour of a schedule, with the dates when it will happen."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class ScheduleWarning:
-    """A surprise: `code` for programs, `message` for people, and the instants at which it shows."""
+    """A warning: `code` for programs, `message` for users, and the affected instants."""
 
     code: str
     message: str
@@ -37,7 +37,7 @@ def find_warnings(
     zone: Zone,
     after: int,
 ) -> list[ScheduleWarning]:
-    """Everything worth a warning about a schedule, seen from this UTC second."""
+    """Return all warnings about a schedule, as seen from this UTC second."""
     look = _Look(pattern, timeline, zone, after)
     found = [*_gaps(form, look), *_leap_day(pattern, look)]
     if isinstance(form, Cron):
@@ -51,7 +51,7 @@ def find_warnings(
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """A schedule and the moment it is looked at from."""
+    """A schedule and the time from which warnings are computed."""
 
     pattern: Pattern
     timeline: Timeline
@@ -59,11 +59,11 @@ class _Look:
     after: int
 
     def instants(self, pattern: Pattern | None = None) -> tuple[datetime, ...]:
-        """The next few instants, of this pattern or another on the same line."""
+        """Return the next few instants of this pattern, or of another on the same time axis."""
         return tuple(islice(self._following(pattern or self.pattern), _MOST_DATES))
 
     def dates(self, instants: tuple[datetime, ...]) -> str:
-        """The local dates of instants."""
+        """Format the local dates of instants."""
         local = [local_time_at(self.zone.name, instant)[0] for instant in instants]
         return joined([f"{reading:%Y-%m-%d}" for reading in local]) if local else "never again"
 
@@ -75,7 +75,7 @@ class _Look:
 
 
 def _gaps(form: object, look: _Look) -> Iterator[ScheduleWarning]:
-    """Local times that the clock skips within a year."""
+    """Warn about local times that the clock skips within a year."""
     zone, pattern = look.timeline.zone, look.pattern
     until = form.moment.second + 2 * DAY if isinstance(form, Instant) else look.after + _YEAR
     for period in zone.gaps(look.after, until)[:_MOST_GAPS]:
@@ -99,7 +99,7 @@ def _gaps(form: object, look: _Look) -> Iterator[ScheduleWarning]:
 
 
 def _keeps_its_beat(form: object, gap: int) -> bool:
-    """Whether a periodic schedule goes on across a gap of so many seconds as if nothing had happened."""
+    """Check if a periodic schedule continues across a gap of this many seconds without a visible change."""
     if not (isinstance(form, Cron) and form.is_periodic and form.hour.is_unrestricted) or gap % MINUTE:
         return False
     shift = gap // MINUTE % 60
@@ -131,7 +131,7 @@ def _steps(form: Cron) -> Iterator[ScheduleWarning]:
 
 
 def _mixed_days(form: Cron, look: _Look) -> Iterator[ScheduleWarning]:
-    """A starred step beside a restricted day field, which cron implementations read in two ways."""
+    """Warn about a starred step beside a restricted day field, which cron implementations read in two ways."""
     date, weekday = form.day_of_month, form.day_of_week
     if form.either_day_matches and (date.text.startswith("*") or weekday.text.startswith("*")):
         instants = look.instants()
@@ -144,7 +144,7 @@ def _mixed_days(form: Cron, look: _Look) -> Iterator[ScheduleWarning]:
 
 
 def _dead_date(form: Cron, look: _Look) -> Iterator[ScheduleWarning]:
-    """A day of the month that no allowed month has, beside a weekday that keeps the schedule alive."""
+    """Warn about a day of the month that no allowed month has, if the weekday field still fires."""
     if not form.either_day_matches:
         return
     lives = any(

@@ -1,4 +1,4 @@
-"""A schedule in English, built from what was read, so that the words say just what will happen."""
+"""Descriptions of schedules in English, built from the parsed form, so that they match what will happen."""
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
@@ -39,7 +39,7 @@ _LOCAL_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  local readings have no zone
 
 
 def describe(form: Cron | Interval | Instant | Yearly | RecurrencePattern) -> str:
-    """The form in one sentence, without a full stop."""
+    """Describe a form in one sentence, without a full stop."""
     match form:
         case Cron():
             return _capital(
@@ -58,20 +58,20 @@ def describe(form: Cron | Interval | Instant | Yearly | RecurrencePattern) -> st
 
 
 def clock(seconds: int) -> str:
-    """A time of day: 09:00, or 09:00:30 if the seconds matter."""
+    """Format a time of day: 09:00, or 09:00:30 if the seconds are not zero."""
     hour, rest = divmod(seconds % DAY, 3_600)
     minute, second = divmod(rest, 60)
     return f"{hour:02}:{minute:02}:{second:02}" if second else f"{hour:02}:{minute:02}"
 
 
 def date_words(day: int) -> str:
-    """A day number as 8 March 2026."""
+    """Format a day number as 8 March 2026."""
     on = _LOCAL_EPOCH + timedelta(days=day)
     return f"{on.day} {MONTHS[on.month - 1]} {on.year}"
 
 
 def joined(items: Sequence[str], word: str = "and") -> str:
-    """a, b and c."""
+    """Join items as `a, b and c`."""
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} {word} {items[-1]}"
 
 
@@ -97,7 +97,7 @@ def _times(cron: Cron) -> str:
 
 
 def _whole_hours(hour: Field) -> str:
-    """Runs on the hour, several times a day."""
+    """Describe a schedule that fires on the hour, several times a day."""
     span = hour.terms[0]
     if len(hour.terms) > 1 or not isinstance(span, Span):
         return f"at {joined([clock(value * 3_600) for value in values_of(hour.mask)])}"
@@ -109,7 +109,7 @@ def _whole_hours(hour: Field) -> str:
 
 
 def _counted(field: Field, unit: str, past: str) -> str:
-    """Minutes of the hour, or seconds of the minute."""
+    """Describe minutes of the hour, or seconds of the minute."""
     if field.mask.bit_count() == 60:
         return f"every {unit}"
     if len(field.terms) == 1 and isinstance(field.terms[0], Span) and field.mask.bit_count() > 1:
@@ -125,7 +125,7 @@ def _counted(field: Field, unit: str, past: str) -> str:
 
 
 def _hours(field: Field) -> str:
-    """The hours in which something narrower happens."""
+    """Describe the hours to which minutes or seconds are restricted."""
     if len(field.terms) == 1 and isinstance(field.terms[0], Span) and field.terms[0].step > 1:
         span = field.terms[0]
         values = values_of(span.mask)
@@ -137,7 +137,7 @@ def _hours(field: Field) -> str:
 
 
 def _runs(values: list[int]) -> list[tuple[int, int]]:
-    """Consecutive values as (first, last)."""
+    """Group consecutive values as (first, last)."""
     runs: list[tuple[int, int]] = []
     for value in values:
         if runs and runs[-1][1] == value - 1:
@@ -204,7 +204,7 @@ def _weekday_term(term: Term) -> str:
 
 
 def _grouped(terms: Sequence[Term], of_spans: Callable[[list[Span]], str], of_term: Callable[[Term], str]) -> list[str]:
-    """The numbers of a day field together, then its special terms one by one."""
+    """Describe all numbers of a day field together, then its special terms one by one."""
     spans = [term for term in terms if isinstance(term, Span)]
     words = [of_spans(spans)] if spans else []
     return words + [of_term(term) for term in terms if not isinstance(term, Span)]
@@ -218,7 +218,7 @@ def _union(spans: Sequence[Span]) -> list[int]:
 
 
 def _ranges(values: list[int]) -> str:
-    """Numbers with runs of three and more drawn together: 1 through 5, 9 and 10."""
+    """Format numbers with runs of three and more combined: 1 through 5, 9 and 10."""
     items = []
     for first, last in _runs(values):
         items += [f"{first} through {last}"] if last - first > 1 else [str(each) for each in range(first, last + 1)]
@@ -226,7 +226,7 @@ def _ranges(values: list[int]) -> str:
 
 
 def ordinal(number: int) -> str:
-    """1st, 2nd, 3rd, 4th."""
+    """Format an ordinal: 1st, 2nd, 3rd, 4th."""
     ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
 
@@ -336,7 +336,7 @@ def _nth_weekday(day: int, nth: int) -> str:
 
 
 def _numbered(unit: str, numbers: Collection[int]) -> str:
-    """days 1 and 15, the last day, or the last but one."""
+    """Format numbered units: days 1 and 15, the last day, or the second to last day."""
     counted = [number for number in sorted(numbers) if number > 0]
     items = [f"{unit}{'s' if len(counted) > 1 else ''} {_ranges(counted)}"] if counted else []
     return joined(items + [f"the {_place(number)} {unit}" for number in sorted(numbers, reverse=True) if number < 0])
@@ -347,7 +347,7 @@ def _from_both_ends(numbers: Collection[int]) -> list[int]:
 
 
 def _place(number: int) -> str:
-    """first, 21st, last, third to last."""
+    """Format a position: first, 21st, last, third to last."""
     if number == -1:
         return "last"
     name = _ORDINALS.get(abs(number), ordinal(abs(number)))

@@ -1,4 +1,4 @@
-"""Time zones from the `tzdata` package, never from the host, so that every node can be made equal."""
+"""Time zones from the `tzdata` package, never from the host, so that all nodes can use the same data."""
 
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ TZDATA_VERSION: str = tzdata.IANA_VERSION
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """A zone as periods of constant offset.
+    """A time zone as periods of constant offset.
 
-    Period i lasts from `starts[i]` to `starts[i + 1]` (UTC seconds); local time in it is UTC + `offsets[i]`.
-    `highs[i]` is the end of the local readings seen before it. A period whose first reading lies above its
-    high began with a gap; one whose first reading lies below it repeats what is between. `starts` and `highs`
-    never fall, and carry one entry more than there are periods.
+    Period i lasts from `starts[i]` to `starts[i + 1]` (UTC seconds); local time in it is UTC + `offsets[i]`. `highs[i]`
+    is the end of the local readings seen before it. A period whose first reading is above its high began with a gap; a
+    period whose first reading is below its high repeats the readings in between. `starts` and `highs` never decrease,
+    and have one entry more than there are periods.
     """
 
     name: str
@@ -38,15 +38,15 @@ class Zone:
         return self.offsets == (0,)
 
     def period_at(self, second: int) -> int:
-        """Index of the period that holds this UTC second."""
+        """Return the index of the period that contains this UTC second."""
         return bisect_right(self.starts, second) - 1
 
     def first_reading(self, period: int) -> int:
-        """The local reading with which a period begins."""
+        """Return the local reading at the start of a period."""
         return self.starts[period] + self.offsets[period]
 
     def gaps(self, first: int, end: int) -> list[int]:
-        """The periods that begin with a gap, at a UTC second in [first, end)."""
+        """Return the periods that begin with a gap, at a UTC second in [first, end)."""
         periods = range(max(1, bisect_right(self.starts, first - 1)), bisect_right(self.starts, end - 1))
         return [period for period in periods if self.first_reading(period) > self.highs[period]]
 
@@ -60,13 +60,13 @@ def _read(path: str) -> bytes:
 
 @cache
 def zone_names() -> frozenset[str]:
-    """Every name there is."""
+    """Return all time zone names."""
     return frozenset(_read("zones").decode("ascii").split())
 
 
 @cache
 def load_zone(name: str) -> Zone:
-    """The zone of this name; a ValueError if it is none of `zone_names()`, before any file is opened."""
+    """Load a zone by name; raise a ValueError, before any file is opened, if it is not in `zone_names()`."""
     if name not in zone_names():
         raise ValueError(f"unknown time zone {echo(name)!r}")
     before, changes = read_changes(_read(f"zoneinfo/{name}"))
@@ -91,7 +91,7 @@ def load_zone(name: str) -> Zone:
 
 
 def local_time_at(name: str, instant: datetime) -> tuple[datetime, timedelta, str]:
-    """What the clock on the wall of a zone reads at an instant: the reading, its offset and its abbreviation."""
+    """Return the local time of a zone at an instant, with its offset and abbreviation."""
     zone = load_zone(name)
     period = zone.period_at(int(instant.timestamp()))
     offset = timedelta(seconds=zone.offsets[period])

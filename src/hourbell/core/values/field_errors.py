@@ -1,4 +1,4 @@
-"""Validation errors: each names its place by a JSON pointer, says what is wrong, and what to write instead."""
+"""Validation errors: each has a JSON pointer, a message that says what is wrong, and a hint that says what to write."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _MAX_UNKNOWN, _MAX_SUGGESTIONS, _MAX_NAME_LENGTH = 20, 5, 100
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing that is wrong; `pointer` (RFC 6901) says where, and is empty for the whole."""
+    """One validation error. `pointer` (RFC 6901) locates the value; it is empty for the whole body."""
 
     pointer: str
     message: str
@@ -28,7 +28,7 @@ class FieldError:
 
 
 class BodyError(ValueError):
-    """A body that cannot be taken; `errors` holds everything that is wrong with it."""
+    """An invalid request body. `errors` lists every validation error found in it."""
 
     def __init__(self, errors: Sequence[FieldError]) -> None:
         super().__init__("\n".join(map(str, errors)))
@@ -36,13 +36,13 @@ class BodyError(ValueError):
 
 
 class RequestError(BodyError):
-    """The same of a body that defines no job."""
+    """An invalid request body that does not define a job."""
 
 
 def unknown_fields(
     pointer: str, value: Mapping[str, object], known: Collection[str], named: Sequence[str]
 ) -> Iterator[FieldError]:
-    """Refuse fields that mean nothing, up to a number of them; the first few with the name that may be meant."""
+    """Report unknown fields, up to a limit; the first few with a suggested name."""
     others = [name for name in value if name not in known]
     for position, name in enumerate(others[:_MAX_UNKNOWN]):
         short = str(name)[:_MAX_NAME_LENGTH]
@@ -54,18 +54,18 @@ def unknown_fields(
 
 
 def pointer_to(*steps: str | int) -> str:
-    """A JSON pointer (RFC 6901)."""
+    """Build a JSON pointer (RFC 6901)."""
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
 
 
 def inside(pointer: str, name: object) -> str:
-    """The pointer to a field, or to what holds it if the name is longer than any answer should be."""
+    """Return the pointer to a field, or to its parent if the name is too long to repeat in an answer."""
     text = str(name)
     return pointer + pointer_to(text) if len(text) <= _MAX_NAME_LENGTH else pointer
 
 
 def shown(value: object) -> str:
-    """A value as it may be repeated in a message."""
+    """Format a value for an error message."""
     match value:
         case None:
             return "null"

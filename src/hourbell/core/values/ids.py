@@ -1,30 +1,34 @@
-"""UUIDs that begin with a time, so that an index by id is written where those of that time are, however many others
-there are, and not in as many places as there are ids to write."""
+"""UUIDs that begin with a time, so that new ids land next to each other in an index.
+
+Random ids would each touch another page of the index, and its write cost would grow with its size.
+"""
 
 from hashlib import sha1
 from uuid import UUID, SafeUUID, uuid5
 
 _TIME_BITS = (1 << 48) - 1
-_REST_BITS = (1 << 80) - 1 & ~(0xF << 76 | 0b11 << 62)  # without those that tell version and variant
+_REST_BITS = (1 << 80) - 1 & ~(0xF << 76 | 0b11 << 62)  # all other bits but version and variant
 _VARIANT = 0b10 << 62
 
 
 def timed_id(milliseconds: int, rest: bytes, version: int) -> UUID:
-    """Milliseconds since the epoch, and 74 bits of the first ten bytes of the rest: of version 7 if they are random,
-    else of version 8."""
+    """Build a UUID from milliseconds since the epoch and 74 bits of the first ten bytes of `rest`.
+
+    Use version 7 if `rest` is random, and version 8 otherwise.
+    """
     time = (milliseconds & _TIME_BITS) << 80
     return uuid_of(time | version << 76 | _VARIANT | int.from_bytes(rest[:10], "big") & _REST_BITS)
 
 
 def keyed_id(namespace: UUID, key: str, milliseconds: int | None) -> UUID:
-    """The id that follows from a key, and begins with the time of the key if it is known."""
+    """Derive an id from a key. It begins with the key's time, or is a UUIDv5 if the time is None."""
     if milliseconds is None:
         return uuid5(namespace, key)
     return timed_id(milliseconds, sha1(namespace.bytes + key.encode(), usedforsecurity=False).digest(), version=8)
 
 
 def time_of_key(key: str) -> int | None:
-    """Milliseconds since the epoch that a key begins with, if it is a UUID of version 7."""
+    """Return the milliseconds since the epoch in a key that is a UUID of version 7; None for any other key."""
     try:
         found = UUID(key)
     except ValueError:
@@ -33,7 +37,7 @@ def time_of_key(key: str) -> int | None:
 
 
 def parse_id(text: str) -> UUID | None:
-    """The id that a text is; None if it is none."""
+    """Parse an id; return None if the text is not a UUID."""
     try:
         return UUID(text)
     except ValueError:
@@ -41,7 +45,7 @@ def parse_id(text: str) -> UUID | None:
 
 
 def uuid_of(number: int) -> UUID:
-    """The UUID that is this number. Its constructor takes three times as long, and many are made."""
+    """Build a UUID from a number. The class's constructor takes three times as long, and many ids are built."""
     made = object.__new__(UUID)
     object.__setattr__(made, "int", number)
     object.__setattr__(made, "is_safe", SafeUUID.unknown)

@@ -1,4 +1,4 @@
-"""Networks and ports as people write them in settings."""
+"""Networks and ports as users write them in settings."""
 
 import re
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -10,7 +10,7 @@ _NETWORKS = "write networks as in 10.0.0.0/8, fd00::/8, 192.168.1.7"
 
 
 def parse_networks(text: str) -> tuple[Network, ...]:
-    """Read networks and single addresses with commas between them; a ValueError says how to write them."""
+    """Parse comma-separated networks and addresses; raise a ValueError that says how to write them."""
     return tuple(_network(item) for item in _items(text))
 
 
@@ -27,7 +27,7 @@ def _network(item: str) -> Network:
 
 
 def parse_ports(text: str) -> frozenset[int]:
-    """Read ports and ranges of ports with commas between them; a ValueError says how to write them."""
+    """Parse comma-separated ports and port ranges; raise a ValueError that says how to write them."""
     return frozenset(port for item in _items(text) for port in _range(item))
 
 

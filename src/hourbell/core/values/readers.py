@@ -1,7 +1,7 @@
-"""One reader for each kind of value that people write: durations, instants, time zones and retry policies.
+"""One reader for each kind of value that users write: durations, instants, time zones and retry policies.
 
-Every way in reads by these: bodies and queries of the API, the command line, the jobs file, the library, targets,
-settings and plain SQL. So what one takes, all take, and what is refused is refused with the same error.
+Every interface uses these readers: bodies and queries of the API, the command line, the jobs file, the library,
+targets, settings and plain SQL. So all of them accept the same values, and refuse a value with the same error.
 """
 
 import re
@@ -24,13 +24,13 @@ _MAX_DURATION_LENGTH = 50
 _DURATION_HINT = "write a text such as 90s, 15m, 2h30m or 1d, or a number of seconds"
 _INSTANT_HINT = "write one with an offset, as in 2026-12-24T18:00:00Z"
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
-# RFC 3339, and nothing else that ISO 8601 allows. In a query, + means a space.
+# RFC 3339 only, not all of ISO 8601. In a query, + is decoded as a space.
 _INSTANT = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d(?:\.\d{1,9})?)(?:([Zz])|([+ -])(\d\d:\d\d))", re.ASCII)
 _FIRST, _END = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
 
 class InvalidValue(ValueError):
-    """A value that cannot be taken: `message` says what it is ("not a date and time"), `hint` what to write."""
+    """An invalid value: `message` says what it is ("not a date and time"), `hint` what to write instead."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message, hint)
@@ -41,7 +41,7 @@ class InvalidValue(ValueError):
         return f"{self.message}; {self.hint}"
 
     def at(self, pointer: str, name: str, value: object) -> FieldError:
-        """The error of a field that has this value."""
+        """Build the field error for a field with this value."""
         what = f", which is {self.message}" if self.message else ""
         return FieldError(pointer, f"{name} is {shown(value)}{what}", self.hint)
 
@@ -51,7 +51,7 @@ class OutOfRange(InvalidValue):
 
 
 def read_duration(value: object, minimum: timedelta = ZERO, maximum: timedelta = MAX_DURATION) -> timedelta:
-    """Read text such as 90s, 15m or 1d, a number of seconds or a timedelta; an InvalidValue if it is none in range."""
+    """Read text such as 90s, 15m or 1d, a number of seconds or a timedelta; raise an InvalidValue if out of range."""
     duration: timedelta | None = None
     if isinstance(value, str):
         duration = _duration_of(value) if len(value) <= _MAX_DURATION_LENGTH else None
@@ -65,7 +65,7 @@ def read_duration(value: object, minimum: timedelta = ZERO, maximum: timedelta =
     raise (InvalidValue if duration is None else OutOfRange)(message, _DURATION_HINT)
 
 
-@lru_cache(maxsize=1024)  # the same few texts come again and again
+@lru_cache(maxsize=1024)  # the same few texts recur
 def _duration_of(text: str) -> timedelta | None:
     seconds = parse_duration(text)
     if seconds is None:
@@ -74,7 +74,10 @@ def _duration_of(text: str) -> timedelta | None:
 
 
 def show_duration(duration: timedelta) -> str | float:
-    """Short text such as `2h30m`, which reads the same again; seconds where they are not whole, or below 0."""
+    """Format a duration as text such as `2h30m`, or as seconds if they are fractional or negative.
+
+    `read_duration` reads the text back as the same duration.
+    """
     if duration.microseconds or duration < ZERO:
         return duration.total_seconds()
     rest = duration.days * 86_400 + duration.seconds
@@ -86,7 +89,7 @@ def show_duration(duration: timedelta) -> str | float:
 
 
 def read_instant(value: object) -> datetime:
-    """Read a date and time with an offset, as UTC; an InvalidValue if it is none of the years 1970 to 2199."""
+    """Read a date and time with an offset, as UTC; raise an InvalidValue outside the years 1970 to 2199."""
     instant = parse_instant(value)
     if instant is None:
         raise InvalidValue("not a date and time", _INSTANT_HINT)
@@ -96,7 +99,7 @@ def read_instant(value: object) -> datetime:
 
 
 def parse_instant(value: object) -> datetime | None:
-    """Read a date and time with an offset, of any year, as UTC; None if it is none."""
+    """Parse a date and time with an offset, of any year, as UTC; return None if it is invalid."""
     try:
         if isinstance(value, datetime):
             return None if value.utcoffset() is None else value.astimezone(UTC)
@@ -111,7 +114,7 @@ def parse_instant(value: object) -> datetime | None:
 
 
 def schedule_errors(error: ScheduleError) -> Iterator[FieldError]:
-    """Return what is wrong with a schedule, at the field of a body that it is in."""
+    """Convert the errors of a schedule to field errors, at `/schedule` or `/timezone`."""
     for each in error.faults:
         if each.field == "timezone":
             yield FieldError("/timezone", each.message, each.hint)
@@ -120,7 +123,7 @@ def schedule_errors(error: ScheduleError) -> Iterator[FieldError]:
 
 
 def read_zone(value: object) -> str:
-    """Read the IANA name of a time zone, or raise an InvalidValue with the name that may be meant."""
+    """Read the IANA name of a time zone, or raise an InvalidValue that suggests a similar name."""
     if not isinstance(value, str):
         raise InvalidValue("not a text", "write an IANA name such as Europe/Paris")
     try:
@@ -130,7 +133,7 @@ def read_zone(value: object) -> str:
 
 
 def read_retry(value: object, errors: list[FieldError], pointer: str = "/retry") -> RetryPolicy:
-    """Read the name of a preset or a policy; what is wrong with it is added to the errors."""
+    """Read the name of a retry preset or a policy; append its errors to `errors` and return the default then."""
     default = RETRY_PRESETS["default"]
     if isinstance(value, str) and value in RETRY_PRESETS:
         return RETRY_PRESETS[value]
@@ -167,7 +170,7 @@ def _read_waits(backoff: object, errors: list[FieldError], pointer: str) -> tupl
 
 
 def show_retry(retry: RetryPolicy) -> str | dict[str, object]:
-    """Write the name of a preset, or the policy itself with its waits as people write them."""
+    """Return the name of the matching preset, or the policy as users write it."""
     for name, preset in RETRY_PRESETS.items():
         if retry == preset:
             return name

@@ -1,4 +1,4 @@
-"""Text as every database can keep it: without the character zero, and with a character for each half of one."""
+"""Text that every database can store: NUL and lone surrogates are replaced."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ def storable(text: str) -> str:
 
 
 def storable_json(value: Any) -> Any:
-    """What was read from JSON, with all of its texts so."""
+    """Replace NUL and lone surrogates in all texts and keys of a JSON value."""
     match value:
         case str():
             return storable(value)

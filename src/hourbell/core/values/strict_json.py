@@ -1,6 +1,6 @@
-"""JSON from strangers, read in exactly one way or refused. What passes can be stored on every database.
+"""Strict JSON parsing of untrusted text: ambiguous JSON is refused. Every database can store the result.
 
-The depth is looked at before the text is parsed, so that nothing here or later recurses further than `deepest`.
+The depth is checked before the text is parsed, so that no code here or later recurses deeper than `deepest`.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from hourbell.core.schedule.errors import echo
 
 DEEPEST = 32
-MAX_VALUES = 50_000  # in a target or payload: each costs time whenever the job is changed, shown or run
+MAX_VALUES = 50_000  # in a target or payload: each costs time whenever the job is changed, rendered or run
 _LONGEST_NUMBER = 309  # characters; no float is longer than that before its point
 _BOM = b"\xef\xbb\xbf"
 _STRING_OR_BRACKET = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z|\\\Z)|[\[\]{}]', re.DOTALL)
@@ -21,11 +21,11 @@ _SUSPECT_ESCAPE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 
 
 class NotJson(ValueError):
-    """The text cannot be taken as JSON. The message is one sentence, with the place where it is known."""
+    """An invalid JSON text. The message is one sentence, with the line and column if known."""
 
 
 def parse_json(data: bytes, *, deepest: int = DEEPEST, max_values: int | None = None) -> object:
-    """The value, or a NotJson that says what is wrong. Every object has each key once."""
+    """Parse JSON, or raise a NotJson that says what is wrong. Duplicate keys are refused."""
     text = _decode(data)
     if (
         max_values is not None
@@ -41,14 +41,14 @@ def parse_json(data: bytes, *, deepest: int = DEEPEST, max_values: int | None = 
         what = error.msg[:1].lower() + error.msg[1:].removesuffix(" at").removesuffix(" starting")
         raise NotJson(f"this is not JSON: {what}, at {_place(text, error.pos)}") from None
     if _SUSPECT_ESCAPE.search(text):
-        fault = fault_of(value, deepest=deepest, max_values=None)  # they are counted
+        fault = fault_of(value, deepest=deepest, max_values=None)  # values were counted above
         if fault is not None:
             raise NotJson(fault)
     return value
 
 
 def fault_of(value: object, *, deepest: int = DEEPEST, max_values: int | None = MAX_VALUES) -> str | None:
-    """Why a value that did not come through `parse_json` cannot be kept as JSON, or None if it can."""
+    """Return why a value that did not come from `parse_json` cannot be stored as JSON, or None if it can."""
     level: list[object] = [value]
     depth = count = 0
     while level:
@@ -65,7 +65,7 @@ def fault_of(value: object, *, deepest: int = DEEPEST, max_values: int | None = 
                 for key in each:
                     if not isinstance(key, str):
                         return "the keys of a JSON object are texts"
-                count -= len(each)  # names are no values
+                count -= len(each)  # keys are not values
                 inner += each
                 inner += each.values()
             elif isinstance(each, list):
@@ -80,7 +80,7 @@ def fault_of(value: object, *, deepest: int = DEEPEST, max_values: int | None = 
 
 
 def text_fault(text: str) -> str | None:
-    """Why a text cannot be kept, or None if it can."""
+    """Return why a text cannot be stored, or None if it can."""
     if "\0" in text:
         return r"a text holds the character NUL (\u0000), which cannot be stored; leave it out"
     if text.isascii():
@@ -114,7 +114,7 @@ def _decode(data: bytes) -> str:
 
 
 def _check_depth(text: str, deepest: int) -> None:
-    """Count brackets outside strings, whether or not they match: what is no JSON is found by the parser."""
+    """Check the depth by counting brackets outside strings, matched or not: the parser reports invalid JSON later."""
     depth = 0
     for found in _STRING_OR_BRACKET.finditer(text):
         character = text[found.start()]
@@ -127,7 +127,7 @@ def _check_depth(text: str, deepest: int) -> None:
 
 
 def _count_values(text: str) -> int:
-    """The number of values in JSON without strings, but for one or two; of JSON with strings, the most there may be."""
+    """Estimate the number of values: within two for JSON without strings, an upper bound for JSON with strings."""
     return text.count(",") + text.count("[") + text.count("{")
 
 

@@ -1,7 +1,7 @@
-"""A webhook's URL, parsed once and for all: what cannot be read in exactly one way is refused.
+"""Strict parsing of webhook URLs: a URL that has more than one reading is refused.
 
-Different parsers read odd URLs differently, and an attacker lives in the difference. So the whole product uses this one
-and it takes only what is plain: what the address guard promises rests on it.
+Parsers disagree about unusual URLs, and attackers exploit the difference. So the whole product uses this parser, which
+accepts only plain URLs. The egress policy relies on that.
 """
 
 import re
@@ -18,13 +18,16 @@ _PORT = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?", re.ASCII)
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
 _LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})", re.ASCII)
-_KEPT = "/?:@!$&'()*+,;=%"  # what RFC 3986 lets a path and a query hold besides letters, digits and -._~
+_KEPT = "/?:@!$&'()*+,;=%"  # what RFC 3986 allows in a path and a query besides letters, digits and -._~
 
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """`host` is a lower-case ASCII name without a final dot, or a canonical address; `path` begins with a slash and
-    has the query with it, encoded as it is sent."""
+    """A parsed URL.
+
+    `host` is a lower-case ASCII name without a final dot, or a canonical address. `path` begins with a slash and
+    includes the query, percent-encoded as it is sent.
+    """
 
     scheme: str
     host: str
@@ -33,19 +36,19 @@ class Url:
 
     @property
     def authority(self) -> str:
-        """What the Host header says: the port only where it is not the scheme's own."""
+        """The value of the Host header: with the port only if it is not the scheme's default."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
     def origin(self) -> str:
-        """Scheme, host and port, always written out: the lane of its runs."""
+        """The scheme, host and port, always written out: the lane of the URL's runs."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{self.port}"
 
     @property
     def is_address(self) -> bool:
-        """Whether the host is an address and not a name. No top-level domain is a number."""
+        """True if the host is an IP address and not a name. No top-level domain is a number."""
         return ":" in self.host or self.host.rpartition(".")[2].isdigit()
 
     def __str__(self) -> str:
@@ -53,9 +56,9 @@ class Url:
 
 
 def parse_url(text: object) -> Url:
-    """Read a URL, or raise a ValueError that says how to write one. What it gives is read as itself again.
+    """Parse a URL, or raise a ValueError that says how to write one. The text of the result parses to the same URL.
 
-    No message repeats more than the host: a password or a token may stand in the rest.
+    No message repeats more than the host, because the rest may contain a password or a token.
     """
     if not isinstance(text, str) or not text:
         raise ValueError("write a URL, as in https://example.com/hook")
@@ -99,7 +102,8 @@ def _host(text: str) -> str:
     if "%" in text:
         raise ValueError("the host is percent-encoded; write it in plain characters")
     labels = [_label(label, text) for label in text.removesuffix(".").split(".")]
-    # Resolvers take 127.1, 0x7f000001 and 017700000001 for addresses, each its own way: a number last is an address.
+    # Resolvers read 127.1, 0x7f000001 and 017700000001 as addresses, each in its own way: so a numeric last label must
+    # be a plain IPv4 address.
     if _NUMBER.fullmatch(labels[-1]):
         return _ipv4(text)
     name = ".".join(labels)
@@ -109,7 +113,7 @@ def _host(text: str) -> str:
 
 
 def _label(label: str, host: str) -> str:
-    plain = label.encode().lower().decode()  # only ASCII: the lower case of a Kelvin sign would be an ASCII k
+    plain = label.encode().lower().decode()  # ASCII only: str.lower() would turn a Kelvin sign into an ASCII k
     if len(plain) <= _LONGEST_LABEL and (not plain.isascii() or plain.startswith("xn--")):
         plain = _international(plain, host)
     if len(plain) > _LONGEST_LABEL:
@@ -120,7 +124,7 @@ def _label(label: str, host: str) -> str:
 
 
 def _international(label: str, host: str) -> str:
-    """IDNA 2008 without any mapping, so that ①, fullwidth letters and ideographic dots stand for nothing else."""
+    """Encode a label by IDNA 2008 without mapping, so that ①, fullwidth letters and ideographic dots are refused."""
     import idna  # only a few hosts need its tables
 
     try:
@@ -147,12 +151,12 @@ def _ipv6(text: str) -> str:
         address = IPv6Address(text)
     except ValueError:
         raise ValueError(f"{_shown(text)} is not an IPv6 address; write one, as in [2001:db8::1]") from None
-    # Python releases write this one differently, and it is part of a lane's name.
+    # Python releases format this one differently, and it is part of a lane's name.
     return f"::ffff:{address.ipv4_mapped}" if address.ipv4_mapped else str(address)
 
 
 def _path(text: str) -> str:
-    # Receivers read a bare % in different ways, and encoding it would guess what was meant: a typing error in %2F, too.
+    # Receivers disagree about a bare %, and encoding it would guess the intent: it may be a typo in %2F.
     if _LONE_PERCENT.search(text):
         raise ValueError("a % stands before two hexadecimal digits; write %25 for a percent sign")
     path, _, query = text.partition("?")
