@@ -1,8 +1,8 @@
-"""The attempts of this node, from the claim of their runs to their written ends.
+"""The attempts of this node, from the claim of their runs until their settlements are written.
 
-1. `take` holds claimed runs. Their leases are renewed from then on.
-2. `start` makes a task of each, which has its target deliver it, unless its lease can no longer be trusted.
-3. The outcome goes to the settler, and the slot is free. The run is held until its settlement is written: `release`.
+1. `take` holds claimed runs. The heartbeat renews their leases from then on.
+2. `start` creates an asyncio task for each, in which its target delivers it; `begin` refuses an untrusted lease.
+3. The outcome goes to the settler, which frees the slot. The run is held until its settlement is written: `release`.
 """
 
 import asyncio
@@ -32,16 +32,16 @@ from hourbell.targets.pool import Pool
 
 log = logging.getLogger("hourbell.engine")
 
-NO_DEFINITION = Definition("", "", {}, retry=RETRY_PRESETS["none"])  # is gone, or cannot be read
+NO_DEFINITION = Definition("", "", {}, retry=RETRY_PRESETS["none"])  # for one that is deleted or cannot be read
 _UNDEFINED = Failed("the definition of this run's job is gone or cannot be read", retryable=False)
 _NAMED = 20  # runs in one log line
-_ALLOW = Overlap.ALLOW  # asking the enum for it takes longer than comparing
+_ALLOW = Overlap.ALLOW  # attribute access on the enum takes longer than the comparison
 
 
 class Attempting(Call):
-    """A run this node holds, and the call that is made of it. Its definition and its secrets come after the claim.
+    """A run that this node holds, and its call. The definition and the secrets are set after the claim.
 
-    All that a call has is set here and not by its own constructor: there are too many of them for a second call each.
+    The constructor sets the fields of `Call` itself: a call of the base constructor would cost too much per run.
     """
 
     __slots__ = (
@@ -62,17 +62,17 @@ class Attempting(Call):
     def __init__(self, attempts: "Attempts", run: Run, target: Target, now: datetime, trusted_until: float) -> None:
         self.run = run
         self.definition = NO_DEFINITION
-        self.now = now  # when it was claimed, and once it has begun when that was
+        self.now = now  # the claim time, and after `begin` the start time
         self.secrets = ()
         self.held = Held(run.id, run.attempt)
         self.target = target
         self.pool: Pool | None = None
         self.trusted_until = trusted_until  # elapsed seconds
-        self.taken_at = 0.0  # likewise
+        self.taken_at = 0.0  # elapsed seconds
         self.on_probation = False
         self.task: asyncio.Task[None] | None = None
-        self.stop: Outcome | None = None  # what to settle it as when it is stopped from outside
-        self.started = False  # its task has made its first step
+        self.stop: Outcome | None = None  # the outcome to settle it with, once the node has stopped it
+        self.started = False  # its task has run its first step
         self.begun = False
         self.is_settled = False
         self._attempts = attempts
@@ -121,14 +121,14 @@ class Attempts:
         self._transactions = transactions
         self._probation = probation
         self._held: dict[Held, Attempting] = {}
-        self._in_lane: Counter[str] = Counter()  # without what is settled
-        self._in_pool: Counter[Pool] = Counter()  # likewise
-        self._unwritten = 0  # settled, and not written yet
+        self._in_lane: Counter[str] = Counter()  # without settled attempts
+        self._in_pool: Counter[Pool] = Counter()  # without settled attempts
+        self._unwritten = 0  # attempts that are settled and not written yet
         self._accepts = True
 
     @property
     def accepts(self) -> bool:
-        """Whether more may be claimed, and what is claimed may begin."""
+        """True if the node may claim runs and start claimed ones; False during shutdown."""
         return self._accepts
 
     @property
@@ -136,27 +136,27 @@ class Attempts:
         return not self._held
 
     def free(self, slots: int) -> int:
-        """The slots without an attempt. However slowly the database writes, no more is held than twice the slots."""
+        """Return the number of free slots. The node holds at most twice `slots` runs, however slow the writes are."""
         held = len(self._held)
         return min(slots - held + self._unwritten, 2 * slots - held)
 
     def in_lane(self, lane: str) -> int:
-        """How many of a lane take a slot."""
+        """Return how many attempts of a lane occupy a slot."""
         return self._in_lane[lane]
 
     def free_in(self, pool: Pool) -> int:
-        """How many more attempts can begin in a pool. One that is claimed will take a place before long."""
+        """Return how many more attempts can begin in a pool. A claimed attempt counts, because it takes a unit soon."""
         return pool.size - max(pool.taken, self._in_pool[pool])
 
     def holds_suspect(self, suspect_after: int) -> bool:
         return any(attempting.run.crashes >= suspect_after for attempting in self._held.values())
 
     def held(self) -> list[Held]:
-        """The leases of this node. May be asked from another thread."""
+        """Return the leases of this node. Safe to call from another thread."""
         return list(self._held.copy())
 
     def trust(self, renewed: Iterable[Held], until: float) -> None:
-        """The leases of these were renewed."""
+        """Extend the trust in these leases, which were renewed."""
         for held in renewed:
             attempting = self._held.get(held)
             if attempting is not None:
@@ -165,9 +165,9 @@ class Attempts:
     def take(
         self, runs: Sequence[Run], targets: Mapping[str, Target], now: datetime, trusted_until: float
     ) -> list[Attempting]:
-        """Hold runs that were claimed just now, each for the target of its lane.
+        """Hold newly claimed runs, each for the target of its lane, and return their attempts.
 
-        An attempt that is held already is not taken again: it would be made twice.
+        An attempt that this node already holds is not taken again, because it would be made twice.
         """
         claimed = [Attempting(self, run, targets[run.lane], now, trusted_until) for run in runs]
         new = {attempting.held: attempting for attempting in claimed}
@@ -188,7 +188,7 @@ class Attempts:
         return taken
 
     def _put_on_probation(self, taken: Sequence[Attempting], lanes: Iterable[str]) -> None:
-        """Note since when attempts take a slot, and which of them were claimed before their lane was proven."""
+        """Record when attempts took their slots, and put those of unproven lanes on probation."""
         taken_at = self._probation.elapsed()
         unproven = {lane for lane in lanes if not self._probation.is_proven(lane)}
         for attempting in taken:
@@ -198,7 +198,7 @@ class Attempts:
                 self._probation.calls += 1
 
     def find_slow_lanes(self) -> None:
-        """Find the lanes with an attempt that has been under way for long."""
+        """Find the lanes with an attempt that has been in flight for long."""
         held = self._held.values()
         self._probation.look((each.run.lane, each.taken_at) for each in held if not each.is_settled)
 
@@ -208,12 +208,15 @@ class Attempts:
             attempting.task = create_task(self._attempt(attempting))
 
     def hand_back(self, taken: Iterable[Attempting]) -> None:
-        """Give up what was not started: else its lease would be renewed for ever."""
+        """Return runs that were not started to the queue; else the heartbeat would renew their leases forever."""
         for attempting in taken:
             self._settle(attempting, Unstarted())
 
     def release(self, written: Iterable[Attempting]) -> list[str]:
-        """Hold these no longer; lanes in which the next run may be ready, because runs of a job go one at a time."""
+        """Release attempts whose settlements are written.
+
+        Return the lanes of jobs that do not allow overlap, because their next run may now be ready.
+        """
         held = self._held
         lanes = []
         for attempting in written:
@@ -225,14 +228,14 @@ class Attempts:
         return lanes
 
     def stop_runs(self, run_ids: Iterable[UUID], outcome: Outcome) -> None:
-        """Stop attempts, and settle them as this."""
+        """Stop the attempts of these runs, and settle them with this outcome."""
         wanted = set(run_ids)
         for attempting in self._held.values():
             if attempting.run.id in wanted:
                 self._stop(attempting, outcome)
 
     def stop_lost(self, lost: Iterable[Held]) -> None:
-        """Stop attempts whose runs are this node's no longer."""
+        """Stop attempts whose leases this node has lost."""
         stopped = [self._held[held] for held in lost if held in self._held]
         under_way = [attempting.held for attempting in stopped if attempting.is_under_way]
         for attempting in stopped:
@@ -242,8 +245,10 @@ class Attempts:
             log.warning("attempts_stopped_as_lost", extra=facts)
 
     def settle_dead(self) -> None:
-        """Settle what would be held for ever because its task ended without a word: somebody else cancelled it before
-        its first step, or it raised what not even a target may catch."""
+        """Settle attempts whose task ended without an outcome; else they would be held forever.
+
+        Such a task was cancelled from outside before its first step, or raised a BaseException such as SystemExit.
+        """
         for attempting in list(self._held.values()):
             task = attempting.task
             if not attempting.is_settled and task is not None and task.done():
@@ -252,11 +257,11 @@ class Attempts:
                 self._settle(attempting, ended)
 
     def take_no_more(self) -> None:
-        """Claim nothing, and begin nothing that is claimed already."""
+        """Stop claiming runs and starting claimed ones, for shutdown."""
         self._accepts = False
 
     async def drain(self, limit: timedelta) -> None:
-        """Hand back what has not begun; let what has end within the limit, and interrupt what does not."""
+        """Hand back attempts that have not begun, wait for the others up to the limit, then interrupt them."""
         self.take_no_more()
         for attempting in self._under_way():
             if not attempting.begun:
@@ -270,15 +275,18 @@ class Attempts:
             self._stop(attempting, Interrupted())
         await _wait_for(left, 1.0)
         for attempting in self._under_way():
-            self._settle(attempting, Interrupted())  # it cannot be stopped: a thread is at work
+            self._settle(attempting, Interrupted())  # it cannot be stopped, because it runs in a thread
 
     async def begin(self, attempting: Attempting) -> bool:
-        """Whether the attempt may have its effect now."""
+        """Mark the attempt as begun; return False if this node may no longer start it, so that it must do nothing.
+
+        An at-most-once run is first marked in the store.
+        """
         if attempting.run.at_most_once and self._may_begin(attempting):
             try:
                 if not await self._store.begin(attempting.held):
                     return False
-            except Exception:  # nothing has left, so it can be handed back
+            except Exception:  # nothing has been sent, so the run can be handed back
                 return False
         attempting.begun = begun = self._may_begin(attempting)
         if begun:
@@ -288,25 +296,25 @@ class Attempts:
 
     @asynccontextmanager
     async def transaction(self, attempting: Attempting) -> AsyncIterator[Transaction]:
-        """A transaction that settles the attempt."""
+        """Open a transaction that also settles the attempt."""
         if self._transactions is None:
             raise RuntimeError("this node's database lends no transactions")
         async with self._transactions.transaction(attempting.held) as opened:
             yield _Transaction(opened, lambda outcome: self._settled(attempting, outcome))
 
     async def note(self, notes: Notes) -> None:
-        """Keep what an attempt says."""
+        """Store the notes of an attempt."""
         await self._store.write_notes([notes], self._clock.now())
 
     async def last_success(self, run: Run) -> datetime | None:
-        """The scheduled time of the newest successful run of the same job before this one."""
+        """Return the scheduled time of the same job's newest successful run before this one."""
         return await self._store.last_success(run.job_id, run.scheduled_at)
 
     def _holds_earlier(self, run: Run) -> bool:
         return any(Held(run.id, number) in self._held for number in range(max(1, run.attempt - 3), run.attempt))
 
     def _warn_of_held(self, runs: Sequence[Run]) -> None:
-        """Tell of claimed runs that this node holds, by this attempt or an earlier one."""
+        """Log claimed runs that this node already holds, with this attempt or an earlier one."""
         known = {held.run_id for held in self._held}
         counted = Counter(run.id for run in runs)
         again = [run for run in runs if run.id in known or counted[run.id] > 1]
@@ -335,8 +343,8 @@ class Attempts:
                 outcome = await attempting.target.deliver(attempting)
         except asyncio.CancelledError:
             outcome = attempting.stop or self._cancelled_by_others()
-        except Exception as error:  # else the run would be held for ever
-            # Where, but not the words: they may hold the payload.
+        except Exception as error:  # else the run would be held forever
+            # Log the traceback but not the message, which may contain the payload.
             trace = "".join(traceback.format_tb(error.__traceback__)[-8:])
             facts = {"run": str(attempting.run.id), "lane": attempting.run.lane}
             log.error("target_broke", extra=facts | {"error": type(error).__name__, "trace": trace})
@@ -344,7 +352,7 @@ class Attempts:
         self._settle(attempting, outcome)
 
     def _settle(self, attempting: Attempting, outcome: Outcome) -> None:
-        """Hand an outcome to the settler, once; what has not begun counts as not started."""
+        """Pass an outcome to the settler, once, and free the slot."""
         if attempting.is_settled:
             return
         settled = self._settled(attempting, outcome)
@@ -362,7 +370,10 @@ class Attempts:
             self._in_pool[attempting.pool] -= 1
 
     def _settled(self, attempting: Attempting, outcome: Outcome) -> Settled:
-        """What an outcome makes of the run, with the attempt that is written down; none if nothing has begun."""
+        """Return the settlement of an outcome, with the attempt to record.
+
+        An attempt that was interrupted or handed back before it began is not recorded, and settles as `Unstarted`.
+        """
         now = self._clock.now()
         has_attempt = attempting.begun or not isinstance(outcome, (Unstarted, Interrupted))
         if not has_attempt:
@@ -373,9 +384,9 @@ class Attempts:
         return Settled(settlement, self._node, attempting.now if attempting.started else now)
 
     def _cancelled_by_others(self) -> Outcome:
-        """What became of an attempt that was cancelled although its node did not stop it."""
+        """Return the outcome of an attempt that was cancelled although its node did not stop it."""
         if not self._accepts:
-            return Interrupted()  # the program ends
+            return Interrupted()  # the program shuts down
         task = asyncio.current_task()
         who = "its own task" if task is not None and task.cancelling() else "something it waited for"
         return Failed(f"{who} was cancelled")
@@ -388,7 +399,7 @@ class Attempts:
 
 @dataclass(frozen=True, slots=True)
 class _Transaction:
-    """The store's transaction, as a target sees it: it speaks of outcomes."""
+    """An adapter of the store's transaction for targets: it settles with outcomes."""
 
     opened: OpenTransaction
     settled: Callable[[Outcome], Settled]

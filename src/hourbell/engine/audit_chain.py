@@ -1,4 +1,4 @@
-"""Chains committed audit rows, a batch at a time; many nodes may do so, and one of them appends each batch."""
+"""The loop that adds committed audit rows to the hash chain, in batches; of many nodes, one appends each batch."""
 
 import logging
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class AuditChainer:
         self._appended = 0
 
     async def tick(self) -> float:
-        """Verify the newest links once; then chain one batch of rows. Nothing is written if none wait."""
+        """Verify the newest links once; then chain one batch of rows. Write nothing if there are no new rows."""
         if not self._clock.has_time:
             return NotAsked(1.0)
         if not self._is_verified:
@@ -48,7 +48,7 @@ class AuditChainer:
         head = await self._store.head()
         start = 1 if head is None else max(1, head.position - VERIFIED_AT_START)
         verdict = await verify_links(self._store, self._clock.now(), self._seals, start=start)
-        found = [each for each in verdict.breaks if each.kind != "unsealed"]  # this node seals it in a moment
+        found = [each for each in verdict.breaks if each.kind != "unsealed"]  # this node is about to seal it
         self._metrics.audit_chain_broken.set(len(found) > 0)
         if found:
             self._report(found[0])

@@ -1,7 +1,8 @@
-"""The engine of one node: its loops, put together, started and stopped.
+"""The engine of one node: it builds, starts and stops the loops.
 
-Stopping is orderly: planner and reaper stop, then the runner takes nothing more, what has begun ends or is handed back,
-every outcome is written, and only then does the heartbeat stop.
+Graceful shutdown: the planner, the reaper and the background loops stop, then the runner claims nothing more, attempts
+that have begun end or are interrupted and all others are handed back, every outcome is written, and only then the
+heartbeat stops.
 """
 
 import asyncio
@@ -53,7 +54,7 @@ class EngineSettings:
 
 
 class Engine:
-    """One node. `elapsed`, `luck` and the ids are handed in, so that it runs the same under a virtual clock."""
+    """One node. The caller passes the clock, the random numbers and the ids, so that a simulation can control them."""
 
     def __init__(
         self,
@@ -154,7 +155,7 @@ class Engine:
             return LoopRunner(loop, elapsed=elapsed, luck=luck)
 
         self._planner, self._reaper = looped(planner), looped(reaper)
-        self._tidying = [looped(janitor)]  # what no run waits for
+        self._tidying = [looped(janitor)]  # background loops that no run waits for
         if audit_chain is not None:
             chainer = AuditChainer(audit_chain, self.clock, metrics=metrics, seals=seals or SealKeys())
             self._tidying.append(looped(chainer))
@@ -169,7 +170,7 @@ class Engine:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it finishes what it has begun, and takes nothing new."""
+        """True during shutdown: the node finishes attempts that have begun, and claims nothing new."""
         return self._is_stopping
 
     @property
@@ -178,12 +179,12 @@ class Engine:
 
     @property
     def live_for(self) -> timedelta:
-        """How long after its last heartbeat a node counts as alive."""
+        """The time after its last heartbeat for which a node counts as alive."""
         return self._leases.live_for
 
     @property
     def stuck_after(self) -> timedelta:
-        """How long a run may wait before it counts as stuck."""
+        """The time that a run may wait before it counts as stuck."""
         return self._settings.stuck_after
 
     @property
@@ -196,9 +197,9 @@ class Engine:
         return (self._planner, self._runner, self._settler, self.heartbeat_loop, self._reaper, *self._tidying)
 
     async def start(self, *, with_heartbeat: bool = True) -> None:
-        """Start the loops once the database has told the time.
+        """Start the loops once two samples of the database's time agree.
 
-        Without `with_heartbeat` the caller runs that loop elsewhere, and it beats already.
+        Without `with_heartbeat` the caller runs the heartbeat loop elsewhere, and has already started it.
         """
         while with_heartbeat and self.clock.confirmations < 2:
             await self.heartbeat.tick()
@@ -214,7 +215,7 @@ class Engine:
         log.info("engine_started", extra={"node": str(self._node_id), "lanes": list(self._node().lanes)})
 
     async def stop(self) -> None:
-        """Stop in order, within the drain limit; nothing is lost whatever happens on the way."""
+        """Shut down gracefully, with the drain timeout for attempts; no run is lost whatever fails meanwhile."""
         self._is_stopping = True
         log.info("engine_stopping", extra={"node": str(self._node_id)})
         for loop in (self._planner, self._reaper, *self._tidying):
@@ -233,18 +234,18 @@ class Engine:
         log.info("engine_stopped", extra={"node": str(self._node_id)})
 
     async def announce(self, now: datetime) -> None:
-        """Put the node on the list before it begins to work. `now` is the database's time."""
+        """Register the node before it starts. `now` is the database's time."""
         await self._store.heartbeat(self._node(now), now, now + self._leases.duration, ())
 
     async def retire(self) -> None:
-        """Take the node off the list, after its last heartbeat."""
+        """Remove the node's registration, after its last heartbeat."""
         try:
             await self._store.retire(self._node_id)
         except StoreUnavailable:
             log.warning("node_not_retired", extra={"node": str(self._node_id)})
 
     def on_beat(self, result: HeartbeatResult) -> None:
-        """Act on what a heartbeat learned. Runs on the engine's event loop."""
+        """Apply the result of a heartbeat. Runs on the engine's event loop."""
         self._leases.renewed(result.trusted_until)
         self.attempts.trust(result.renewed, result.trusted_until)
         self.attempts.stop_lost(result.lost)
@@ -254,7 +255,7 @@ class Engine:
             self.runner.look_again()
             self._wake_runner()
         if abs(result.drift) > _NOTICED:
-            self._planner.wake.set()  # it sleeps until an instant that may be due by now
+            self._planner.wake.set()  # the time it sleeps until may be due by the corrected clock
 
     def _node(self, now: datetime | None = None) -> Node:
         if self._started_at is None:
@@ -287,7 +288,7 @@ class Engine:
             await asyncio.sleep(0.5)
 
     async def _end(self, loop: LoopRunner) -> None:
-        """End a loop that runs here; who runs it on another event loop stops it there."""
+        """Stop a loop that this engine started; a caller that runs it on another event loop stops it there."""
         task = self._tasks.pop(loop.name, None)
         if task is None:
             return
@@ -298,7 +299,7 @@ class Engine:
             await asyncio.wait([task], timeout=1)
 
     async def _write_the_rest(self) -> None:
-        """Give every outcome the time to be written, while the database answers."""
+        """Wait until every outcome is written, for at most five seconds."""
         end = self._elapsed() + 5.0
         while not (self.settler.is_idle and self.attempts.is_idle) and self._elapsed() < end:
             self._settler.wake.set()

@@ -1,4 +1,4 @@
-"""What happened, told once: a log line for each state change and the metrics that go with it."""
+"""Logging and metrics of the engine: one log event for each state change, and its metrics."""
 
 import logging
 from collections import Counter
@@ -18,7 +18,7 @@ log = logging.getLogger("hourbell.engine")
 
 VERY_LATE = timedelta(minutes=60)
 _NAMED = 20  # runs in one log line
-# Asking an enum for them costs ten times as much.
+# Module constants, because attribute access on an enum costs ten times as much.
 _SCHEDULED, _SUCCEEDED, _SUPERSEDED = Kind.SCHEDULED, RunState.SUCCEEDED, Saved.SUPERSEDED
 
 
@@ -46,13 +46,13 @@ class EngineEvents:
         if log.isEnabledFor(logging.DEBUG):
             log.debug("run_started", extra=_facts(run, definition.name))
         if run.kind is not _SCHEDULED:
-            return  # it is done again on purpose, however long after its instant
+            return  # manual runs, backfills and replays start on purpose after their scheduled time
         lateness = now - run.scheduled_at
         if run.started_at is None:  # its first attempt
             late = lateness.total_seconds()
             metrics.lateness.observe(late if late > 0 else 0.0)
         if run.failures > 0 or lateness <= definition.late_after:
-            return  # a retry is late by its waits, and each failure was told
+            return  # a retry is late because of its waits, and each failure was logged
         was_down = was_planned_late(run, definition) or run.crashes > 0
         facts = _facts(run, definition.name) | {
             "scheduled_at": run.scheduled_at.isoformat(),
@@ -67,12 +67,12 @@ class EngineEvents:
             log.info("run_late", extra=facts)
 
     def failed_to_begin(self, run: Run, now: datetime) -> None:
-        """An attempt failed before it began: a run's lateness is that of its first attempt all the same."""
+        """Observe the lateness of a run whose first attempt failed before it began."""
         if run.kind is _SCHEDULED and run.started_at is None:
             self._metrics.lateness.observe(max(0.0, (now - run.scheduled_at).total_seconds()))
 
     def settled(self, settled: Sequence[tuple[Settled, str, object]], saved: Sequence[Saved]) -> None:
-        """Settlements, each with the name of its job, and what became of them."""
+        """Log and count settlements; each comes with the name of its job and the result of its write."""
         outcomes: Counter[type[Outcome]] = Counter()
         ended: Counter[RunState] = Counter()
         observe, tells_successes = self._metrics.duration.observe, self._tells_successes
@@ -94,12 +94,12 @@ class EngineEvents:
         self._count_ended(ended)
 
     def handed_back(self, handed_back: Sequence[Held]) -> None:
-        """Runs went back to where they waited, because the answer to their claim was lost."""
+        """Log runs that returned to the queue because the response to their claim was lost."""
         facts = {"count": len(handed_back), "runs": [str(each.run_id) for each in handed_back[:_NAMED]]}
         log.warning("leases_handed_back", extra=facts | {"hint": "the answer to their claim was lost"})
 
     def reaped(self, settlements: Sequence[Settlement], names: Mapping[UUID, str]) -> None:
-        """Settlements of leases that ran out, with the names of their jobs, as far as they are known."""
+        """Log and count settlements of expired leases, with the names of their jobs as far as they are known."""
         for settlement in settlements:
             run, name = settlement.run, names.get(settlement.run.job_id, "")
             self._metrics.lost.inc()
@@ -115,11 +115,11 @@ class EngineEvents:
 
     @property
     def _tells_successes(self) -> bool:
-        """Whether there is something to tell of a run that succeeded: nearly all do."""
+        """True if successes need a log event or a metric each; otherwise they are only counted, which is faster."""
         return self._metrics.by_job is not None or log.isEnabledFor(logging.DEBUG)
 
     def _count_ended(self, states: Mapping[RunState, int]) -> None:
-        """Count all of a batch at once: finding the series costs more than counting."""
+        """Count the ended runs of a whole batch at once: the lookup of a metric series costs more than counting."""
         for state, count in states.items():
             if state in ENDS:
                 self._metrics.ended.labels(state.value).inc(count)

@@ -1,8 +1,7 @@
-"""Says that this node lives, renews its leases, and samples the database's time.
+"""The heartbeat: it reports that this node is alive, renews its leases, and samples the database's time.
 
-It is an ordinary loop. Wiring runs it in a thread of its own with a connection of its own, so that a busy event loop
-does not cost a lease; but a loop that has stalled does not deserve one, so a beat is left out when the engine's pulse
-has stopped.
+It is an ordinary loop. Wiring runs it in its own thread with its own connection, so that a busy event loop does not
+lose its leases. A stalled event loop must lose them, so the heartbeat skips a beat when the engine's pulse has stopped.
 """
 
 import logging
@@ -23,7 +22,7 @@ STALLED = 2.0
 
 @dataclass(slots=True)
 class Pulse:
-    """Beats while the engine's event loop turns."""
+    """A liveness signal that the engine's event loop updates while it is responsive."""
 
     elapsed: Callable[[], float]
     last: float | None = None  # None until the engine starts
@@ -38,9 +37,9 @@ class Pulse:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatResult:
-    """What the engine must know of a beat."""
+    """The result of a heartbeat for the engine."""
 
-    drift: timedelta  # of the database's time from what this node took it for
+    drift: timedelta  # of the database's time from this node's estimate
     renewed: tuple[Held, ...]
     trusted_until: float
     lost: tuple[Held, ...]
@@ -73,7 +72,7 @@ class Heartbeat:
         self._pulse = pulse
         self.on_beat = on_beat
         self._elapsed = elapsed
-        self._well: tuple[float, float] | None = None  # the first and the last of the beats that went well
+        self._well: tuple[float, float] | None = None  # times of the first and the last of consecutive successful beats
 
     @property
     def interval(self) -> float:
@@ -82,19 +81,19 @@ class Heartbeat:
 
     @property
     def longest_backoff(self) -> float:
-        """After an outage every live node beats again long before another's reaper acts."""
+        """The max backoff in seconds; short, so that after an outage every live node beats before a reaper acts."""
         return min(LONGEST_BACKOFF, self.interval / 2)
 
     @property
     def has_settled(self) -> bool:
-        """Whether beats have gone well for long enough that every live node has had one, and still do."""
+        """True if beats have succeeded for two intervals, enough for every live node to beat, and still do."""
         if self._well is None:
             return False
         first, last = self._well
         return last - first >= 2 * self.interval and self._elapsed() - last < 2 * self.interval
 
     async def tick(self) -> float:
-        """Sample the time, renew what this node holds; return the interval."""
+        """Sample the time and renew this node's leases; return the seconds until the next beat."""
         if self._pulse.has_stalled:
             self._well = None
             log.error("event_loop_stalled", extra={"hint": "a task blocks the event loop; leases are not renewed"})
@@ -107,20 +106,20 @@ class Heartbeat:
         beat_at = self._elapsed()
         well = self._well
         if well is None or beat_at - well[1] >= 2 * self.interval:
-            well = (beat_at, beat_at)  # a beat was missed, perhaps because the machine slept: others may have, too
+            well = (beat_at, beat_at)  # a beat was missed, perhaps by a suspended machine: other nodes may have, too
         self._well = (well[0], beat_at)
         self.on_beat(result)
         return 0.05 if self._clock.confirmations < 2 else self.interval
 
     async def close(self) -> None:
-        """Give back its connection."""
+        """Close the heartbeat's store."""
         await self._store.close()
 
     async def _beat(self) -> HeartbeatResult:
         sample = await self._store.sample_time()
         answered_at = self._elapsed()
         if abs(self._clock.drift_of(sample, answered_at)) > self._leases.duration / 4:
-            self._well = None  # before anybody can act on the new time
+            self._well = None  # before any other loop can act on the new time
         drift = self._clock.observe(sample, answered_at)
         if abs(drift) > STEP:
             log.warning("clock_stepped", extra={"seconds": drift.total_seconds()})

@@ -1,4 +1,4 @@
-"""Removes old history in small batches, and looks for runs that have waited too long."""
+"""The janitor: it prunes old history in small batches, and reports runs that have waited too long."""
 
 import logging
 from datetime import timedelta
@@ -40,7 +40,7 @@ class Janitor:
         self._mark: Mark | None = None
 
     async def tick(self) -> float:
-        """Look at one batch of old runs; return the interval when there are no more."""
+        """Prune one batch of old runs; when there are no more, check the backlog and return the interval."""
         if not self._clock.has_time:
             return NotAsked(1.0)
         now = self._clock.now()

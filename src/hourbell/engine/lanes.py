@@ -1,4 +1,4 @@
-"""What a runner knows of the lanes with work, who serves them, and how much it asks of them at once."""
+"""The runner's record of lanes with ready runs, the targets that serve them, and the size of its claims."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -8,25 +8,25 @@ from datetime import datetime
 from hourbell.store.base import Want
 from hourbell.targets.base import Target
 
-MOST_CLAIMED = 500  # at once; more of them would be sent, and then answered, all together
+MOST_CLAIMED = 500  # at once; larger claims would be sent, and then answered, in bursts
 _LOOK_EVERY = 1.0
 _BETWEEN_LOOKS = 0.1  # at least, also when hints come faster
-_FIRST_PORTION = 100  # a few are under way soon; while there are more, each portion is twice as large
-_LARGEST_SHARE = 25  # that a lane of many is asked for; where lanes give less, more of them are asked
+_FIRST_PORTION = 100  # small, so that runs start soon; while there are more, each portion is twice as large
+_LARGEST_SHARE = 25  # max runs per lane when there are many lanes; halved while lanes have fewer ready runs
 
 
 @dataclass(slots=True)
 class Lanes:
-    """When the first run of each is ready, as far as it is known: by a look, and by hints since."""
+    """The known ready time of each lane's first run, from the last scan of the database and from hints since."""
 
     ready_at: dict[str, datetime] = field(default_factory=dict)
     looked_at: float = float("-inf")
     look_at: float = float("-inf")
-    is_stale: bool = False  # something happened since the look, so that it hides what is ready next
-    hinted: set[str] = field(default_factory=set)  # runs were added there since the last claim began
+    is_stale: bool = False  # runs were added or claimed since the scan, so that it does not show what is ready next
+    hinted: set[str] = field(default_factory=set)  # lanes that got runs since the last claim began
 
     def is_look_due(self, elapsed: float) -> bool:
-        """What was hinted at goes first, and the look waits for it, but not long."""
+        """Return True if a scan is due; while there are hinted lanes, it is delayed a little to claim those first."""
         return elapsed >= self.look_at + (_BETWEEN_LOOKS if self.hinted else 0.0)
 
     def begin_look(self, elapsed: float) -> None:
@@ -35,28 +35,28 @@ class Lanes:
         self.is_stale = False
 
     def look_failed(self) -> None:
-        """Nothing was learned: the next look is due at once."""
+        """Record a failed scan: the next scan is due at once."""
         self.look_at = self.looked_at
 
     def look_again(self, elapsed: float) -> None:
-        """Somebody added runs somewhere."""
+        """Schedule a scan soon, because runs were added to unknown lanes."""
         self.look_at = min(self.look_at, max(self.looked_at + _BETWEEN_LOOKS, elapsed))
 
     def seen(self, ready_at: dict[str, datetime]) -> None:
-        """What a look found; lanes that are known keep their place in the line, and so do those hinted at since."""
+        """Record the result of a scan; known lanes and those hinted since keep their position in the order of turns."""
         hinted = {lane: self.ready_at[lane] for lane in self.hinted if lane in self.ready_at}
         found = ready_at | hinted
         self.ready_at = {lane: found[lane] for lane in self.ready_at if lane in found} | found
 
     def hint(self, lanes: Iterable[str], now: datetime) -> None:
-        """Runs were added to these."""
+        """Record that runs were added to these lanes."""
         self.is_stale = True
         for lane in lanes:
             self.hinted.add(lane)
             self.ready_at[lane] = now
 
     def ready(self, now: datetime) -> list[str]:
-        """Lanes with a run that is ready, those first whose turn it is."""
+        """Return the lanes with a ready run, in the order of their turns."""
         return [lane for lane, ready_at in self.ready_at.items() if ready_at <= now]
 
     def next_ready_at(self, now: datetime) -> datetime | None:
@@ -66,8 +66,11 @@ class Lanes:
         self.hinted.clear()
 
     def answered(self, wants: Iterable[Want], claimed: Mapping[str, int]) -> None:
-        """A lane that gave all that was wanted goes to the end of the line, and so does one to which runs were added
-        meanwhile; any other has no more until the next look."""
+        """Update the lanes after a claim.
+
+        A lane that gave all requested runs moves to the end of the order, and so does one to which runs were added
+        meanwhile; any other lane has no more ready runs until the next scan.
+        """
         for want in wants:
             ready_at = self.ready_at.pop(want.lane, None)
             has_more = claimed.get(want.lane, 0) >= want.free or want.lane in self.hinted
@@ -76,7 +79,7 @@ class Lanes:
 
 
 class Served:
-    """Which target serves a lane, as the targets say at this moment."""
+    """The mapping from lanes to the targets that serve them, at the time of its creation."""
 
     def __init__(self, targets: Iterable[Target]) -> None:
         self._by_name: dict[str, Target] = {}
@@ -89,7 +92,7 @@ class Served:
                     self._by_name.setdefault(lane, target)
 
     def target(self, lane: str) -> Target | None:
-        """Who names the lane goes before who serves all that begin like it."""
+        """Return the target of a lane; an exact name takes precedence over a prefix."""
         by_name = self._by_name.get(lane)
         if by_name is not None:
             return by_name
@@ -98,17 +101,20 @@ class Served:
 
 @dataclass(slots=True)
 class Portion:
-    """How many runs are claimed at once, and the most that one lane of many is asked for."""
+    """The number of runs to claim at once, and the share of a lane when there are many lanes."""
 
     size: int = _FIRST_PORTION
     share: int = _LARGEST_SHARE
 
     def of_lane(self, lanes: int) -> int:
-        """What each of so many lanes is asked for. Taken one by one, their connections would idle and be closed."""
+        """Return how many runs to request from each of so many lanes.
+
+        Claims of one run per lane would let the connections of a lane idle and be closed between its turns.
+        """
         return max(-(-self.size // max(1, lanes)), self.share)
 
     def learn(self, wants: Iterable[Want], claimed: Counter[str]) -> None:
-        """Ask for more while all that is wanted is given, else for little, and of more lanes."""
+        """Grow the portion while claims return all that was requested; else reset it and request less per lane."""
         has_more = claimed.total() >= sum(want.free for want in wants)
         self.size = min(2 * self.size, MOST_CLAIMED) if has_more else _FIRST_PORTION
         self.share = min(2 * self.share, _LARGEST_SHARE) if has_more else max(1, self.share // 2)

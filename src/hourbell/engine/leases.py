@@ -1,7 +1,7 @@
-"""How long this node may trust the leases it holds.
+"""Local expiry of the leases that this node holds.
 
-A lease is trusted until the moment its last renewal was asked for, plus its length, less a margin. Past that, another
-node may have the run, and nothing may start. Elapsed seconds count while the machine sleeps.
+A lease is trusted until the time of its last renewal request, plus its duration, less a margin. After that, another
+node may have claimed the run, and nothing may start. Elapsed seconds also count while the machine sleeps.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from hourbell.store.base import LIVE_FOR
 
-MARGIN = 5 / 60  # of the lease
+MARGIN = 5 / 60  # of the lease duration
 
 
 class Leases:
@@ -19,20 +19,20 @@ class Leases:
         self._elapsed = elapsed
         self._renewed_until = float("-inf")
         self._is_claiming = False
-        self._claim_asked_at: datetime | None = None  # None until the claim under way has taken the time
+        self._claim_asked_at: datetime | None = None  # None until the current claim has read the time
 
     @property
     def live_for(self) -> timedelta:
-        """How long after its last heartbeat a node counts as alive; every node is taken to have the same lease."""
+        """The time after its last heartbeat for which a node counts as alive, if all nodes have the same lease."""
         return max(LIVE_FOR, self.duration)
 
     @property
     def is_renewing(self) -> bool:
-        """Whether the heartbeat is well: without it nothing new may be claimed."""
+        """True while the heartbeat renews leases in time; without it, nothing new may be claimed."""
         return self._elapsed() < self._renewed_until
 
     def trust_from_now(self) -> float:
-        """Until when a lease asked for at this moment can be trusted."""
+        """Return the elapsed second until which a lease requested now can be trusted."""
         return self._elapsed() + self.duration.total_seconds() * (1 - MARGIN)
 
     def is_trusted(self, until: float) -> bool:
@@ -40,9 +40,10 @@ class Leases:
 
     @contextmanager
     def claiming(self, now: Callable[[], datetime]) -> Iterator[datetime]:
-        """A claim, from the moment it is asked for until what it claimed is held; gives that moment.
+        """Mark a claim as in progress, from its request until its runs are held; yield the time of the request.
 
-        One at a time. The heartbeat, perhaps in another thread, must see the claim before its moment is taken.
+        There is one claim at a time. The heartbeat, perhaps in another thread, must see the claim before the time is
+        read.
         """
         self._is_claiming = True
         try:
@@ -52,13 +53,13 @@ class Leases:
             self._is_claiming, self._claim_asked_at = False, None
 
     def orphaned_until(self, now: datetime) -> datetime | None:
-        """The end before which a lease that this node does not hold is an orphan; None if that cannot be told.
+        """Return the expiry time before which a lease that this node does not hold is an orphan; None if unknown.
 
-        Ask before asking what is held: a lease that a claim under way, or any later one, is given ends no sooner.
+        Call it before reading the held leases: the leases of the current claim, or of any later one, expire no sooner.
         """
         asked_at = self._claim_asked_at if self._is_claiming else now
         return None if asked_at is None else asked_at + self.duration
 
     def renewed(self, trusted_until: float) -> None:
-        """The heartbeat renewed what is held."""
+        """Record that the heartbeat renewed the held leases."""
         self._renewed_until = trusted_until

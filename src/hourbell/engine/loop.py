@@ -1,4 +1,4 @@
-"""A loop is a tick that returns its delay. The only `while`, `except Exception` and sleep of the engine are here."""
+"""Loops: a loop is a tick that returns its delay. Retry, backoff and sleep of all engine loops are here."""
 
 import asyncio
 import logging
@@ -14,18 +14,18 @@ _PATIENCE = 15.0
 
 
 class NotAsked(float):
-    """The delay of a tick that asked nothing of the database, and so is no evidence that the database is well."""
+    """The delay of a tick that did not query the database, and so is no evidence that the database is available."""
 
 
 class Loop(Protocol):
     name: str
 
     async def tick(self) -> float:
-        """Do what is to do; return the seconds until there is more, as `NotAsked` if the database was not asked."""
+        """Do the pending work; return the seconds until the next tick, as `NotAsked` if no query was made."""
 
 
 class Signal:
-    """Wakes a loop before its delay is over. Setting it twice wakes once."""
+    """An event that wakes a loop before its delay is over. Setting it twice wakes the loop once."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -34,7 +34,7 @@ class Signal:
         self._event.set()
 
     async def wait(self, seconds: float) -> None:
-        """Until it is set or the time is over."""
+        """Wait until the signal is set or the timeout has passed, then clear it."""
         if seconds > 0 and not self._event.is_set():
             try:
                 async with asyncio.timeout(seconds):
@@ -47,7 +47,7 @@ class Signal:
 
 
 class LoopRunner:
-    """Runs one loop until it is stopped, whatever its ticks raise."""
+    """A runner of one loop until it is stopped, with backoff after any exception of a tick."""
 
     def __init__(
         self,
@@ -72,12 +72,12 @@ class LoopRunner:
 
     @property
     def age(self) -> float:
-        """Seconds since a tick last ended well."""
+        """Seconds since the last successful tick."""
         return self._elapsed() - self._last_tick
 
     @property
     def longest_age(self) -> float:
-        """The age beyond which the loop is not well: twice the sleep it asked for, and some patience."""
+        """The age in seconds beyond which the loop is unhealthy: twice its last delay plus a grace period."""
         return 2 * self._last_delay + _PATIENCE
 
     def stop(self) -> None:

@@ -1,7 +1,7 @@
-"""Turns due instants into runs, and sleeps until the next one is due.
+"""The planner: it turns due scheduled times into runs, and sleeps until the next job is due.
 
 A pass is one transaction, and each of its jobs may have a backlog to plan. So the first pass after a pause takes few
-jobs, and the next ones as many as make a transaction that nobody has to wait for.
+jobs, and each further pass at most as many as make a short transaction.
 """
 
 import asyncio
@@ -20,30 +20,31 @@ from hourbell.store.base import EngineStore, Planned
 MOST_JOBS = 1_000
 _FIRST_JOBS = 20
 _MOST_RUNS = 2_000
-_LINES = 3  # of passes, so that one is read and one decided while one is written
-_IN_A_ROW = 5  # full passes, before it is seen whether the node is to stop
-_LOCKED_ELSEWHERE = 0.1  # seconds to leave a due job to whoever holds its lock
+_LINES = 3  # concurrent chains of passes, so that one is read and one decided while one is written
+_IN_A_ROW = 5  # full passes in a chain, before the loop can check for shutdown
+_LOCKED_ELSEWHERE = 0.1  # seconds to leave a due job to the node that holds its lock
 _NOTHING = timedelta(0)
-_EARLY = timedelta(milliseconds=2)  # that it wakes before a job's turn
-_MOMENT = 0.0002  # seconds; event loops whose timers count milliseconds take it for none
+_EARLY = timedelta(milliseconds=2)  # that the planner wakes before a job is due
+_MOMENT = 0.0002  # seconds; event loops with millisecond timers round it to zero
 _MOST_MOMENTS = 1_000
-_LONG = timedelta(seconds=1)  # to wait for the database
-_ALONE = timedelta(seconds=1)  # the longest sleep while hints from others do not arrive
+_LONG = timedelta(seconds=1)  # a long wait for the database
+_ALONE = timedelta(seconds=1)  # the max sleep while wake-ups from other processes do not arrive
 
 
 class _Asked(NamedTuple):
-    """When a pass was asked for: the database's time, and the elapsed seconds at that moment."""
+    """The time at which a pass was requested: the database's time, and the elapsed seconds."""
 
     at: datetime
     elapsed: float
 
 
 class _Decisions:
-    """Decide a whole pass by one time: when it was asked for, or when the database let it begin, if that is much later.
+    """The plan function of one pass, which plans all jobs for the same time.
 
-    A job that wants only the newest of its missed times must not get one run for each end of the wait. The wait is
-    measured in elapsed seconds: the clock may have stepped meanwhile, and no pass decides by a step that no second
-    sample has confirmed.
+    That is the time of the request, or the time at which the database let the pass begin, if that is much later: a job
+    that wants only the newest of its missed times must not get one run for the time before the wait and another for the
+    time after it. The wait is measured in elapsed seconds, because the clock may have stepped meanwhile, and no pass
+    uses a step that no second sample has confirmed.
     """
 
     def __init__(self, asked: _Asked, elapsed: Callable[[], float]) -> None:
@@ -81,7 +82,7 @@ class Planner:
         self._next_plan_at: datetime | None = None
 
     async def tick(self) -> float:
-        """Plan every due job; return seconds until the next one is due."""
+        """Plan due jobs; return the seconds until the next job is due, or 0 if there are more."""
         if self._clock.confirmations < 1:
             return NotAsked(0.1)  # time has stepped: wait for a sample that confirms it
         asked = await self._instant()
@@ -104,7 +105,7 @@ class Planner:
         return max(0.0, min(longest, next_plan_at - self._clock.now() - _EARLY).total_seconds())
 
     async def _instant(self) -> _Asked:
-        """The time; but if the next job's turn is about to come, the time when it has: timers are late by 1 to 2 ms."""
+        """Return the current time; if the next job is due within 2 ms, wait for it: timers are late by 1 to 2 ms."""
         for _ in range(_MOST_MOMENTS):
             now = self._clock.now()
             if self._next_plan_at is None or not _NOTHING < self._next_plan_at - now <= _EARLY:
@@ -113,9 +114,9 @@ class Planner:
         return _Asked(now, self._clock.elapsed())
 
     async def _passes(self, asked: _Asked) -> list[Planned]:
-        """One; or, while there is much to do, some lines of some: one decides while the database works for the others.
+        """Run one pass, or three concurrent chains of up to five while passes are full; return the last of each chain.
 
-        The last of each line.
+        One chain decides while the database works for the others.
         """
         lines, length = (_LINES, _IN_A_ROW) if self._limit == MOST_JOBS else (1, 1)
         ended = await asyncio.gather(*(self._line(asked, length) for _ in range(lines)), return_exceptions=True)
@@ -127,7 +128,7 @@ class Planner:
         return passes
 
     async def _line(self, asked: _Asked, length: int) -> Planned:
-        """Passes one after the other, while they are full."""
+        """Run up to `length` passes in sequence, while they are full, and return the last."""
         planned = await self._pass(asked)
         while length > 1 and planned.jobs == self._limit and planned.runs <= _MOST_RUNS:
             length -= 1
@@ -143,7 +144,7 @@ class Planner:
         return planned
 
     def _limit_after(self, planned: Planned) -> int:
-        """How many jobs the next pass takes."""
+        """Return the max number of jobs of the next pass."""
         if planned.jobs < self._limit:
             return _FIRST_JOBS
         fitting = self._limit * _MOST_RUNS // max(1, planned.runs)

@@ -1,7 +1,7 @@
-"""Takes runs from nodes that are gone, and fails those that nobody served in time.
+"""The reaper: it settles runs of dead nodes whose leases expired, and fails runs that no node served in time.
 
-It acts only after this node's own database session has been well for two heartbeats: after an outage longer than the
-lease, or a step of the clock, live nodes get the time to renew what they still hold.
+It acts only after this node's own heartbeats have succeeded for two intervals: after an outage longer than the lease,
+or a step of the clock, live nodes get the time to renew the leases they still hold.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ class Reaper:
         self._decide = partial(settle_lost, poison_after=poison_after)
 
     async def tick(self) -> float:
-        """Settle expired leases as lost; return the interval, or nothing if there is more."""
+        """Settle expired leases as lost and fail expired runs; return the interval, or 0 if there is more."""
         if not self._may_reap():
             return NotAsked(self._interval / 4)
         settlements = await self._store.reap(self._clock.now(), BATCH, self._decide)
@@ -57,7 +57,7 @@ class Reaper:
         return 0 if BATCH in (len(settlements), len(expired)) else self._interval
 
     async def _names_of(self, settlements: Sequence[Settlement]) -> dict[UUID, str]:
-        """The names of the jobs, as far as they can be read: what was settled is told without them, too."""
+        """Return the names of the jobs, as far as they can be read; settlements are logged without them, too."""
         runs = [settlement.run for settlement in settlements]
         try:
             found = await self._store.definitions({(run.job_id, run.job_version) for run in runs})

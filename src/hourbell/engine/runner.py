@@ -1,10 +1,10 @@
-"""Claims ready runs for the free slots of its node.
+"""The runner: it claims ready runs for the free slots of its node.
 
-1. `tick` learns which lanes have ready runs (a scan at most once a second, and hints in between).
-2. It claims at most as many as there are free slots, lane by lane and in portions, so that some are delivered while
-   others are claimed, and for lanes that share a pool no more than it has free places: what this node cannot begin is
-   left to others. Lanes that hang leave slots to lanes that answer (`shares.py`). The claim is committed before
-   anything leaves.
+1. `tick` finds the lanes with ready runs: a regular scan once a second, and hints in between.
+2. It claims at most as many runs as there are free slots, lane by lane and in portions, so that some are delivered
+   while others are claimed. For lanes that share a pool it claims no more than the pool has free units, and leaves the
+   other runs to other nodes. Lanes that hang leave slots to lanes that respond (`shares.py`). The claim is committed
+   before any attempt starts.
 3. Each claimed run gets its definition and its secrets, and becomes an attempt (`attempts.py`).
 """
 
@@ -27,9 +27,9 @@ from hourbell.targets.base import Target
 from hourbell.targets.pool import Pool
 
 MOST_LANES = 200
-_GATHER = 0.005  # seconds for more slots to become free, where there are fewer than a portion
+_GATHER = 0.005  # seconds to wait for more free slots when there are fewer than a portion
 _PAUSE = 1.0  # seconds, while nothing may be claimed
-_ONE_IN = 8  # of so many slots, one goes to the oldest run whatever its rank
+_ONE_IN = 8  # of so many slots, one goes to the oldest run whatever its priority, so that no run starves
 _MOST_DEFINITIONS = 10_000
 
 
@@ -64,12 +64,12 @@ class Runner:
         self._suspect_after = suspect_after
         self._portion = Portion()
         self._lanes = Lanes()
-        self._served = Served(self._targets)  # anew with each look: functions may be registered at any time
+        self._served = Served(self._targets)  # rebuilt with each scan: functions may be registered at any time
         self._definitions: dict[tuple[UUID, int], Definition] = {}
         self._claims = 0
 
     async def tick(self) -> float:
-        """Claim for the free slots; return seconds until there may be more."""
+        """Claim runs for the free slots; return the seconds until there may be more."""
         if not self._attempts.accepts or not self._leases.is_renewing:
             return NotAsked(_PAUSE)
         if self._clock.confirmations < 1:
@@ -86,17 +86,17 @@ class Runner:
                 return _GATHER
             if not self._may_claim or self._lanes.is_look_due(self._elapsed()):
                 return 0
-            claimed = await self._claim_ready()  # while attempts of what was claimed before are made
-        if self._lanes.is_stale and self._free > 0:  # else what is known is enough until a slot is free
+            claimed = await self._claim_ready()  # while the attempts of the previous claim are made
+        if self._lanes.is_stale and self._free > 0:  # without a free slot, an earlier scan would not help
             self.look_again()
         return self._delay() if looks or claimed is not None else NotAsked(self._delay())
 
     def hint(self, lanes: Iterable[str]) -> None:
-        """Runs were added to these lanes, or may go on there."""
+        """Record that runs in these lanes were added or became ready."""
         self._lanes.hint(lanes, self._clock.now())
 
     def look_again(self) -> None:
-        """Somebody added runs somewhere."""
+        """Scan soon, because runs were added to unknown lanes."""
         self._lanes.look_again(self._elapsed())
 
     @property
@@ -108,7 +108,7 @@ class Runner:
         return self._attempts.free(self._slots)
 
     async def _claim_ready(self) -> int | None:
-        """Claim a portion of what is known to be ready; how many, or None if nothing was asked for."""
+        """Claim a portion of the known ready runs; return their number, or None if none were requested."""
         wants = self._wants(self._lanes.ready(self._clock.now()))
         self._lanes.begin_claim()
         if not wants:
@@ -119,7 +119,7 @@ class Runner:
         return claimed.total()
 
     async def _claim_suspect(self, lanes: list[str]) -> None:
-        """Claim one, while this node holds none: a suspect may take its node down."""
+        """Claim one suspect from these lanes if this node holds none: a suspect may crash its node."""
         if self._attempts.holds_suspect(self._suspect_after):
             return
         if wants := [Want(want.lane, 1) for want in self._wants(lanes)]:
@@ -138,11 +138,11 @@ class Runner:
         self._lanes.seen({work.lane: work.ready_at for work in found if self._served.target(work.lane) is not None})
 
     def _wants(self, lanes: list[str]) -> list[Want]:
-        """What to ask of these lanes for the free slots."""
+        """Return how many runs to request from each of these lanes for the free slots."""
         use = SlotUse(self._slots, self._free, self._probation.calls)
         free = min(use.free, self._portion.size)
         wants: list[Want] = []
-        left: dict[Pool, int] = {}  # places that no lane was given yet
+        left: dict[Pool, int] = {}  # free units that are not assigned to a lane yet
         share = self._portion.of_lane(len(lanes))
         for lane in lanes:
             target = self._served.target(lane)
@@ -165,7 +165,7 @@ class Runner:
         return wants
 
     def _oldest(self, take: int) -> int:
-        """One slot in eight; of fewer than eight, every eighth claim."""
+        """Return how many slots go to the oldest runs: one in eight; of fewer than eight, one in every eighth claim."""
         self._claims += 1
         return take // _ONE_IN or int(self._claims % _ONE_IN == 0)
 
@@ -178,7 +178,7 @@ class Runner:
         return max(0.0, delay)
 
     async def _claim(self, wants: list[Want], *, suspects: bool = False) -> Counter[str]:
-        """Claim, and start an attempt of what was claimed; how many of each lane."""
+        """Claim runs and start an attempt for each; return their number by lane."""
         trusted_until = self._leases.trust_from_now()
         with self._leases.claiming(self._clock.now) as now:
             until = now + self._leases.duration
@@ -207,7 +207,7 @@ class Runner:
         return target
 
     async def _define(self, taken: list[Attempting]) -> None:
-        """Give each its definition, as far as there is one that can be read."""
+        """Set the definition of each attempt, from the cache or the store; NO_DEFINITION if it cannot be read."""
         if len(self._definitions) > _MOST_DEFINITIONS:
             self._definitions.clear()
         known = self._definitions
@@ -228,13 +228,13 @@ class Runner:
     async def _read_definitions(self, versions: set[tuple[UUID, int]]) -> None:
         try:
             self._definitions |= await self._store.definitions(versions)
-        except UNREADABLE:  # one of them, which must not keep the others
+        except UNREADABLE:  # one unreadable definition must not block the others
             for version in versions:
                 with suppress(*UNREADABLE):
                     self._definitions |= await self._store.definitions({version})
 
     async def _give_secrets(self, taken: list[Attempting]) -> None:
-        """The sealed secrets of the jobs whose targets read them: asked for each time, so that a change counts."""
+        """Set the sealed secrets of attempts whose targets need them; not cached, so that a change takes effect."""
         readers = [attempting for attempting in taken if attempting.target.reads_secrets]
         if readers:
             jobs = {attempting.run.job_id for attempting in readers}
@@ -244,6 +244,9 @@ class Runner:
 
 
 def _part_of(places: int, lanes: int) -> int:
-    """What one of so many ready lanes gets of a pool's free places: at most half, so that one lane's long line does not
-    take them all at once. What is left goes out with the next claim, in which the lanes have changed turns."""
+    """Return how many of a pool's free units one of so many ready lanes may take.
+
+    A lane takes at most half, so that one lane's backlog does not take all units at once. The next claim uses the rest,
+    with the lanes in a new order.
+    """
     return places if lanes == 1 else -(-places // 2)

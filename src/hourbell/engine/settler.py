@@ -1,7 +1,7 @@
-"""Writes outcomes that arrive together together, while the runner claims the next ones.
+"""The settler: it writes outcomes in batches, while the runner claims the next runs.
 
-What is finished waits here until it is written, however long the database is away; the number is bounded by the slots,
-because the runner holds no more runs than twice as many, and a run is held until its settlement is written.
+Outcomes wait here until they are written, however long the database is unavailable. Their number is bounded: a node
+holds at most twice as many runs as it has slots, and it holds a run until its settlement is written.
 """
 
 import asyncio
@@ -20,16 +20,16 @@ log = logging.getLogger("hourbell.engine")
 
 BATCH = 1_000
 _IDLE = 60.0
-_ENOUGH = 200  # to be written without waiting for more
+_ENOUGH = 200  # outcomes that are written without waiting for more
 _GATHER = 0.005
 _LONGEST_PAUSE = 2.0  # seconds
 
 
-_Waiting = tuple[Settled, str, Any]  # with the job's name, and what its owner knows it by
+_Waiting = tuple[Settled, str, Any]  # the settlement, the job's name, and the owner's object for `on_written`
 
 
 class _Gone(NamedTuple):
-    """A job whose receiver is gone for good."""
+    """A job whose receiver is permanently gone (410 Gone)."""
 
     job_id: UUID
     version: int
@@ -59,7 +59,7 @@ class Settler:
         self._gathered = False
 
     def add(self, settled: Settled, name: str, attempting: object) -> None:
-        """Write an outcome of a job of this name, and tell the owner of `attempting` that it is written."""
+        """Queue an outcome of a job of this name; `on_written` gets `attempting` once it is written."""
         self._waiting.append((settled, name, attempting))
         if len(self._waiting) == 1 or len(self._waiting) == BATCH:
             self.wake()
@@ -70,16 +70,16 @@ class Settler:
 
     @property
     def given_up(self) -> frozenset[Held]:
-        """Attempts whose outcome could not be written. May be asked from another thread."""
+        """Attempts whose outcome could not be written. Safe to read from another thread."""
         return frozenset(self._given_up.copy())
 
     async def tick(self) -> float:
-        """Write what waits; return at once if there is more."""
+        """Write a batch of waiting outcomes; return 0 if there are more."""
         if not self._waiting:
             return _IDLE
         if len(self._waiting) < _ENOUGH and not self._gathered:
             self._gathered = True
-            return _GATHER  # a moment for others to join
+            return _GATHER  # a short delay, so that more outcomes join the batch
         self._on_slots()  # the runner claims for the slots of the batch while it is written
         batch = self._waiting[:BATCH]
         saved = await self._write(batch)
@@ -93,7 +93,7 @@ class Settler:
         return 0 if self._waiting else _IDLE
 
     async def _pause(self, gone: _Gone) -> None:
-        """Pause a job whose receiver is gone for good. It holds nobody up: if it fails, the next 410 tries again."""
+        """Pause a job whose receiver is permanently gone. Errors are only logged: the next 410 tries again."""
         try:
             async with asyncio.timeout(_LONGEST_PAUSE):
                 is_paused = await self._store.pause_gone(gone.job_id, gone.version, gone.at, gone.note)
@@ -104,7 +104,7 @@ class Settler:
             log.warning("job_paused", extra={"job": gone.name, "note": gone.note})
 
     async def _write(self, batch: Sequence[_Waiting]) -> list[Saved]:
-        """Write outcomes together; if one cannot be written, in halves, until it stands alone and loses its words."""
+        """Write a batch of outcomes; on an error, bisect the batch to isolate the outcome that cannot be written."""
         try:
             return await self._store.settle([settled for settled, _, _ in batch])
         except StoreUnavailable:
@@ -118,7 +118,7 @@ class Settler:
             return [await self._write_plainly(settled, f"the outcome cannot be written: {error!r}")]
 
     async def _write_plainly(self, settled: Settled, error: str) -> Saved:
-        """Write one outcome without its words; if even that is refused, its lease runs out and another node decides."""
+        """Write one outcome without the target's texts; if that fails, too, let its lease expire for the reaper."""
         try:
             return (await self._store.settle([_plain(settled, error)]))[0]
         except StoreUnavailable:
@@ -130,7 +130,7 @@ class Settler:
 
 
 def _gone_of(batch: Sequence[_Waiting], saved: Sequence[Saved]) -> list[_Gone]:
-    """The jobs not to go on with, once each."""
+    """Return the jobs to pause, once each."""
     gone = {}
     for ((settlement, *_), name, _), answer in zip(batch, saved, strict=True):
         note = settlement.outcome.pauses_job if isinstance(settlement.outcome, Failed) else None
@@ -141,7 +141,7 @@ def _gone_of(batch: Sequence[_Waiting], saved: Sequence[Saved]) -> list[_Gone]:
 
 
 def _plain(settled: Settled, error: str) -> Settled:
-    """The same end of the same attempt, without what the target said."""
+    """Return the same settlement without the result, error text and excerpt of the target."""
     outcome = settled.settlement.outcome
     if isinstance(outcome, (Succeeded, Failed)):
         answer = None if outcome.answer is None else Answer(outcome.answer.status_code)

@@ -1,4 +1,4 @@
-"""The database's time, estimated between samples, so that a node with a wrong clock decides like the others."""
+"""The database's time, estimated between samples, so that a node with a wrong clock decides as the others do."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -7,15 +7,16 @@ STEP = timedelta(seconds=60)
 
 
 class DatabaseClock:
-    """Time as the database tells it: the last sample plus what has elapsed since.
+    """The database's time: the last sample plus the time elapsed since.
 
-    A sample that differs from the estimate by more than a minute is a step: it is taken at once, and `confirmations`
-    tells how many samples have agreed with it since, so that who must not be fooled by one wrong sample can wait.
+    A sample that differs from the estimate by more than a minute is a step. It takes effect at once, and
+    `confirmations` counts the samples that have agreed with it since, so that a caller can wait until a second sample
+    confirms the step.
     """
 
     def __init__(self, elapsed: Callable[[], float]) -> None:
         self.elapsed = elapsed
-        # One value, so that a thread never sees half of a new sample.
+        # One tuple, so that another thread never sees half of a new sample.
         self._sample: tuple[datetime, float] | None = None
         self._confirmations = 0
 
@@ -23,7 +24,7 @@ class DatabaseClock:
         if self._sample is None:
             raise RuntimeError("the clock was asked before its first sample")
         time, at = self._sample
-        return time + timedelta(0, self.elapsed() - at)  # days, seconds: by name it costs half as much again
+        return time + timedelta(0, self.elapsed() - at)  # days, seconds: keyword arguments would cost 50 % more
 
     @property
     def has_time(self) -> bool:
@@ -31,21 +32,21 @@ class DatabaseClock:
 
     @property
     def confirmations(self) -> int:
-        """How many samples have agreed with the present course of time."""
+        """The number of samples that have agreed with the estimate since the last step."""
         return self._confirmations
 
     def drift_of(self, sample: datetime, answered_at: float) -> timedelta:
-        """By how much a sample answered at this elapsed second differs from the estimate."""
+        """Return the difference between the estimate and a sample that was answered at this elapsed second."""
         if self._sample is None:
             return timedelta(0)
         time, at = self._sample
         return sample - (time + timedelta(seconds=answered_at - at))
 
     def observe(self, sample: datetime, answered_at: float) -> timedelta:
-        """Take a sample answered at this elapsed second; by how much it differs from the estimate.
+        """Use a sample that was answered at this elapsed second, and return its difference from the estimate.
 
-        However long the answer was under way, it counts from when it came: the estimate may lag behind the database by
-        that much, and is never ahead of it.
+        The sample counts from the arrival of the answer, whatever its latency: the estimate may lag behind the database
+        by that latency, and is never ahead of it.
         """
         drift = self.drift_of(sample, answered_at)
         self._confirmations = 0 if abs(drift) > STEP else self._confirmations + 1

@@ -1,7 +1,7 @@
-"""Keeps jobs planned by the newest time-zone data that any node has brought.
+"""Consistent planning with the newest time-zone data (tzdata) of any node.
 
-A node with older data plans nothing. One with newer data puts every job in its place, a batch at a time and between
-planning passes, so that a million jobs do not hold up the one that is due.
+A node with older data plans nothing. A node with newer data recomputes the next time of every job, a batch at a time
+and between planning passes, so that a million jobs do not delay the one that is due.
 """
 
 import logging
@@ -27,11 +27,11 @@ class ZoneData:
 
     @property
     def is_refreshing(self) -> bool:
-        """Whether there are jobs to be put in their place."""
+        """True while there are jobs to recompute with newer data."""
         return self._standing is Tzdata.NEWER
 
     async def may_plan(self, now: datetime) -> bool:
-        """Whether jobs may be planned by this node's data, after one step of bringing them up to it."""
+        """Recompute one batch of jobs if needed; return True if this node's data may plan jobs."""
         if not self.is_refreshing and (self._checked_at is None or now - self._checked_at > CHECK_EVERY):
             self._standing = await self._store.check_tzdata(self._version)
             self._checked_at = now

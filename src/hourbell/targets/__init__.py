@@ -1,1 +1,4 @@
-"""What a run calls. A target turns the outside world into an outcome; it never retries and never touches the store."""
+"""Targets: the things a run calls. A target makes one attempt and returns its outcome.
+
+A target never retries and never touches the store.
+"""

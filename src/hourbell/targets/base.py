@@ -1,4 +1,4 @@
-"""The one method of a target."""
+"""The target interface: one `Call` in, one `Outcome` out."""
 
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
@@ -13,23 +13,25 @@ from hourbell.targets.pool import Pool
 
 
 class Transaction(Protocol):
-    """A transaction of our own database in which an attempt does its work and is settled, both or neither."""
+    """A transaction of Hourbell's own database in which an attempt does its work and is settled, atomically."""
 
     @property
     def connection(self) -> Any:
-        """What the database's driver calls a connection, inside the transaction."""
+        """The database driver's connection object, inside the transaction."""
 
     async def settle(self, outcome: Outcome) -> bool:
-        """Write the outcome as the last statement. False if the attempt is no longer this node's: then everything
-        must be rolled back, by leaving the transaction with an exception."""
+        """Write the outcome as the last statement of the transaction.
+
+        Return False if this node no longer owns the attempt. The caller must then roll everything back by leaving the
+        transaction with an exception.
+        """
 
 
 class Call:
     """One attempt to make.
 
-    `now` is when it was claimed, and once it has begun when that was, as the database's time; `secrets` are sealed.
-    What is not overridden here lets an attempt happen, lends it no transaction and keeps nothing of what it says:
-    enough for a target that is tried by itself.
+    `now` is the claim time, and after `begin` the start time, in the database's time; `secrets` are sealed. The default
+    methods let the attempt start, provide no transaction and discard its notes, which is enough to test a target alone.
     """
 
     __slots__ = ("definition", "now", "run", "secrets")
@@ -41,24 +43,28 @@ class Call:
         self.secrets = secrets
 
     async def begin(self) -> bool:
-        """Awaited just before the first thing happens that cannot be taken back. False if the attempt is no longer
-        this node's: then nothing may happen, and the outcome is `Unstarted`."""
+        """Ask for permission to start; await it just before the first irreversible action.
+
+        Return False if this node no longer owns the attempt: then the target must do nothing and return `Unstarted`.
+        """
         return True
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
-        """Open a transaction; it commits at the end of the block, and an exception rolls it back. What is settled in it
-        is written there; the outcome returned afterwards must be the same."""
+        """Open a transaction that commits at the end of the block; an exception rolls it back.
+
+        An outcome settled in the transaction is written there, and `deliver` must return that same outcome.
+        """
         raise RuntimeError("this node's database gives its targets no transactions")
 
     async def note(self, notes: Notes) -> None:
-        """Keep what the attempt says on its way."""
+        """Store the log lines and progress of the running attempt."""
 
     async def last_success(self) -> datetime | None:
-        """The scheduled time of the newest successful run of the job before this one."""
+        """Return the scheduled time of the job's newest successful run before this one; None if there is none."""
         return None
 
     def is_stopped(self) -> bool:
-        """Whether its node has asked it to end. May be asked from any thread."""
+        """Return True once the node has asked the attempt to stop. Safe to call from any thread."""
         return False
 
     @property
@@ -76,19 +82,19 @@ class Target(Protocol):
     pools: tuple[Pool, ...]  # the limited resources that its lanes share
 
     def lanes(self) -> tuple[str, ...]:
-        """The lanes it serves: names, or prefixes that end in `*`."""
+        """Return the lanes that the target serves: names, or prefixes that end in `*`."""
 
     def slots(self, lane: str) -> int | None:
-        """How many attempts a node may make at once in a lane; None for as many as it has slots."""
+        """Return the max concurrent attempts of a node in a lane; None if only the node's slots limit it."""
 
     def pool(self, lane: str) -> Pool | None:
-        """The one of `pools` in which each attempt of a lane takes a place; None if it needs none.
+        """Return the one of `pools` that each attempt of a lane takes a unit of; None if it needs none.
 
-        No more runs are claimed for the lanes of a pool than it has free places.
+        For the lanes of a pool, the runner claims no more runs than the pool has free units.
         """
 
     async def deliver(self, call: Call) -> Outcome:
-        """Make one attempt. Cancelling it stops the attempt as far as that is possible."""
+        """Make one attempt. Cancellation stops the attempt as far as possible."""
 
     async def close(self) -> None:
-        """Give back what it holds."""
+        """Release all resources of the target."""

@@ -1,8 +1,8 @@
-"""A call of a function in a process of its own, which can be ended whatever the function does.
+"""A call of a function in its own process, which can be killed whatever the function does.
 
-Both sides speak JSON over a pipe, never objects: the parent sends the run and the arguments, the child log lines,
-progress and at last a result or an error. The parent never waits for the rest of a message, so that no child can hold
-it up. A child that is to end gets SIGTERM with all it has started, and SIGKILL five seconds later.
+Both sides exchange JSON, never pickled objects: the parent passes the run and the arguments; the child sends log lines,
+progress and finally a result or an error over a pipe. The parent never waits for the rest of a message, so no child can
+block it. To stop a child, the parent sends SIGTERM to its process group, and SIGKILL five seconds later.
 """
 
 import json
@@ -24,16 +24,16 @@ from hourbell.targets.isolated_child import main
 from hourbell.targets.task_run import ISOLATED, LastSuccess, Run
 
 _SPAWN = get_context("spawn")
-_TO_END = 5.0  # seconds
-_MAX_MESSAGE_BYTES = 1_048_576  # several times what the child sends of the longest result or text
+_TO_END = 5.0  # seconds to wait before SIGKILL
+_MAX_MESSAGE_BYTES = 1_048_576  # several times the longest message that the child sends
 _READ_BYTES = 65_536
-_LENGTH = struct.Struct("!i")  # before each message; of over 2 GiB it is negative
+_LENGTH = struct.Struct("!i")  # before each message; negative for a message of over 2 GiB
 _NO_MESSAGE = Failed("the process sent what is no message; leave its pipe alone")
-_STARTING = Lock()  # starting a process looks after all the others, which two threads must not do at once
+_STARTING = Lock()  # starting a process polls all other children, which two threads must not do at once
 
 
 class Isolated:
-    """One call. `perform` lasts as long as the process does; `stop` may be called meanwhile from another thread."""
+    """One isolated call. `perform` blocks until the process ends; another thread may call `stop` meanwhile."""
 
     def __init__(
         self, function: Callable[..., Any], run: Run, arguments: Mapping[str, object], last_success: LastSuccess
@@ -50,26 +50,26 @@ class Isolated:
         self._stopping.send_bytes(b"")
 
     def close(self) -> None:
-        """Give back what it holds, when `perform` has returned."""
+        """Close the stop pipe; call it after `perform` has returned."""
         self._stopped.close()
         self._stopping.close()
 
     def perform(self) -> Outcome:
-        """Start the process, and what it came to."""
+        """Start the process, wait for its end and return the outcome."""
         receiving, sending = _SPAWN.Pipe(duplex=False)
         name = f"{ISOLATED}{self._run.job}"
         process = _SPAWN.Process(target=main, args=(sending, *self._place, self._request), name=name)
         try:
             with _STARTING, _without_interrupts():
                 process.start()
-            sending.close()  # else its end would not be noticed
+            sending.close()  # an open copy here would hide the end of the child's pipe
             return self._follow(process, receiving)
         finally:
             sending.close()
             receiving.close()
 
     def _follow(self, process: SpawnProcess, receiving: Connection) -> Outcome:
-        """Hear what it says until it is gone, or is to end; it may still say something while it ends."""
+        """Read messages until the process has ended or must stop, then those it sent while it ended."""
         inbox = _Inbox(receiving)
         outcome: Outcome | None = None
         while outcome is None and self._stopped not in (ready := wait([receiving, process.sentinel, self._stopped])):
@@ -79,14 +79,14 @@ class Isolated:
         if outcome is _NO_MESSAGE or (outcome is None and self._stopped in ready):
             _signal(process, signal.SIGTERM)
         end = _end(process)
-        reads = _MAX_MESSAGE_BYTES // _READ_BYTES  # a limit: what has left the group may go on writing
+        reads = _MAX_MESSAGE_BYTES // _READ_BYTES  # limited: a process that left the group may go on writing
         while outcome is None and reads > 0 and inbox.read():
             outcome = self._hear_all(inbox)
             reads -= 1
         return outcome or end
 
     def _hear_all(self, inbox: "_Inbox") -> Outcome | None:
-        """Hear the messages that have arrived whole, up to the one that is the outcome."""
+        """Handle the complete messages that have arrived, up to the one that is the outcome."""
         try:
             for message in inbox.messages():
                 if (outcome := self._hear(message)) is not None:
@@ -109,7 +109,7 @@ class Isolated:
 
 
 class _Inbox:
-    """The messages of a process. It reads what has arrived, and never waits for more."""
+    """A non-blocking reader of a process's messages."""
 
     def __init__(self, receiving: Connection) -> None:
         self._place = receiving.fileno()
@@ -117,7 +117,7 @@ class _Inbox:
         os.set_blocking(self._place, False)
 
     def read(self) -> bool:
-        """Read some of what has arrived; False if there is nothing, or nobody left to write."""
+        """Read available bytes; return False if there are none or the pipe is closed."""
         try:
             data = os.read(self._place, _READ_BYTES)
         except BlockingIOError:
@@ -126,7 +126,7 @@ class _Inbox:
         return bool(data)
 
     def messages(self) -> Iterator[bytes]:
-        """Take out the messages that are complete."""
+        """Yield and remove the complete messages; raise ValueError for a length out of range."""
         while len(self._bytes) >= _LENGTH.size:
             [length] = _LENGTH.unpack_from(self._bytes)
             if not 0 <= length <= _MAX_MESSAGE_BYTES:
@@ -140,7 +140,7 @@ class _Inbox:
 
 
 def _end(process: SpawnProcess) -> Failed:
-    """Wait for the process, and end it if it takes too long; how it ended."""
+    """Wait for the process, kill it if it takes too long, and return a failure with its exit code or signal."""
     process.join(_TO_END)
     while (code := process.exitcode) is None:
         _signal(process, signal.SIGKILL)
@@ -154,7 +154,7 @@ def _end(process: SpawnProcess) -> Failed:
 
 
 def _signal(process: SpawnProcess, number: signal.Signals) -> None:
-    """Signal the process and what it has started; only itself if it has not come to lead a group of its own yet."""
+    """Signal the process group of the process; only the process itself if it does not lead a group yet."""
     assert process.pid is not None
     try:
         os.killpg(process.pid, number)
@@ -181,7 +181,7 @@ def _facts(run: Run) -> dict[str, object]:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """What starts here does not hear Ctrl-C, which a terminal sends to everybody, before it says so: the node does."""
+    """Block SIGINT, so that a process started here gets no Ctrl-C before it ignores it: the node handles Ctrl-C."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -1,6 +1,6 @@
-"""What runs in the process of an isolated call: it finds the function, calls it and tells what came of it.
+"""The child process of an isolated call: it imports the function, calls it and sends the result or the error.
 
-The process leads a group of its own, so that it ends together with what it has started, and never outlives its node.
+The process leads its own process group, so that it ends together with its children, and it never outlives its node.
 """
 
 import inspect
@@ -26,11 +26,11 @@ from hourbell.targets.base import Transaction
 from hourbell.targets.task_error import error_text
 from hourbell.targets.task_run import LastSuccess, Run, kept
 
-_TO_END = 5.0  # seconds
+_TO_END = 5.0  # seconds from SIGTERM to SIGKILL
 
 
 class _Desk:
-    """The run's side that faces its node, over a pipe."""
+    """The run's connection to its node, over a pipe."""
 
     def __init__(self, sending: Connection) -> None:
         self.is_cancelled = False
@@ -73,7 +73,7 @@ def main(sending: Connection, module: str, name: str, request: str) -> None:
 
 
 def _found(module: str, name: str) -> Any:
-    """The function of that name. Of a program's main file, the module that was imported for it in this process."""
+    """Return the function of that name; for a program's main file, from the `__main__` module of this process."""
     home = sys.modules["__main__"] if module == "__main__" else import_module(module)
     return attrgetter(name)(home)
 
@@ -92,7 +92,7 @@ def _run(facts: dict[str, Any], desk: _Desk) -> Run:
 
 
 def _end_when_told(desk: _Desk) -> None:
-    """Leave what is under way, cleaning up, on SIGTERM; Ctrl-C is the node's business."""
+    """Raise `SystemExit` on SIGTERM, so that the function can clean up; ignore Ctrl-C, which the node handles."""
 
     def leave(*_: int | FrameType | None) -> NoReturn:
         desk.is_cancelled = True
@@ -105,7 +105,7 @@ def _end_when_told(desk: _Desk) -> None:
 
 
 def _end_with_parent() -> None:
-    """Nobody is there to hear what the function comes to when its node is gone."""
+    """End this process and its children when the node's process has died: nobody is left to receive the result."""
     parent = parent_process()
     assert parent is not None
     parent.join()

@@ -1,4 +1,4 @@
-"""A limited resource that attempts in several lanes share, such as the threads of a node."""
+"""Limited resources that attempts in several lanes share, such as the threads of a node."""
 
 import logging
 from collections import Counter
@@ -8,11 +8,11 @@ log = logging.getLogger("hourbell.targets")
 
 
 class Pool:
-    """`size` places. An attempt takes one before it begins, and gives it back when nothing of it runs any more.
+    """A pool of `size` units. An attempt takes a unit before it starts and releases it when all of its work has ended.
 
-    For all lanes of a pool together, the runner claims no more runs than there are free places, so `enter` finds one.
-    It never waits: an attempt that finds none is handed back. An attempt that is past its time limit and still runs is
-    overdue, and keeps its place. While every place is kept by an overdue attempt the pool is exhausted.
+    For all lanes of a pool together, the runner claims no more runs than there are free units, so `enter` finds one.
+    It never waits: an attempt that finds no free unit is handed back. An attempt that still runs after its timeout is
+    overdue and holds its unit. The pool is exhausted while overdue attempts hold every unit.
     """
 
     def __init__(self, name: str, size: int) -> None:
@@ -22,14 +22,14 @@ class Pool:
         self._overdue: dict[Hashable, str] = {}
 
     def enter(self) -> bool:
-        """Take a place. False if none is free."""
+        """Take a unit. Return False if none is free."""
         if self.taken >= self.size:
             return False
         self.taken += 1
         return True
 
     def leave(self, user: Hashable) -> None:
-        """Give back the place of a user."""
+        """Release the unit of a user, and log the recovery of an exhausted pool."""
         self.taken -= 1
         if self._overdue and user in self._overdue:
             was_exhausted = self.is_exhausted
@@ -39,7 +39,7 @@ class Pool:
                 log.warning("pool_recovered", extra=facts)
 
     def mark_overdue(self, user: Hashable, name: str) -> None:
-        """Note that a user of this name keeps its place although its time is over."""
+        """Record that a user of this name still holds its unit after its timeout."""
         self._overdue[user] = name
         if self.is_exhausted:
             tasks = ", ".join(f"{name} ({count})" for name, count in self.overdue.most_common())
@@ -48,7 +48,7 @@ class Pool:
 
     @property
     def overdue(self) -> Counter[str]:
-        """How many overdue users there are of each name."""
+        """The number of overdue users by name."""
         return Counter(self._overdue.values())
 
     @property

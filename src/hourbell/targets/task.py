@@ -1,5 +1,5 @@
-"""Python functions as targets: coroutines on the event loop, ordinary functions in threads, or each call in a process
-of its own."""
+"""Python functions as targets: coroutines on the event loop, sync functions in threads, or each call in its own
+process."""
 
 import asyncio
 import inspect
@@ -30,9 +30,10 @@ _SUCCEEDED = Succeeded()
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A function under the name by which jobs call it. Its first parameter is the run.
+    """A function registered under the name by which jobs call it. Its first parameter is the run.
 
-    With `isolate`, each call has a process of its own, which can be ended. A ValueError says why a function cannot.
+    With `isolate`, each call runs in its own process, which can be killed. Raises ValueError, with the reason, if the
+    function cannot be isolated.
     """
 
     name: str
@@ -54,9 +55,9 @@ class Task:
 
 
 class TaskTarget:
-    """Calls the functions of this process. A node without a function never sees its runs.
+    """The target that calls functions of this process. A node without a function never claims its runs.
 
-    `threads` is how many ordinary functions run at once, `transactions` how many runs have their transaction open.
+    `threads` is the max number of sync functions that run at once, `transactions` the max number of open transactions.
     """
 
     reads_secrets = False
@@ -68,11 +69,11 @@ class TaskTarget:
         self.pools: tuple[Pool, ...] = (self._threads,)
         self._transactions = TransactionLimit(transactions)
         self._limits = TimeLimits()
-        self._told_late: set[str] = set()  # tasks
+        self._told_late: set[str] = set()  # names of tasks whose late result was logged
 
     @property
     def open_transactions(self) -> int:
-        """How many connections of the node's own database its tasks hold, or are about to."""
+        """The number of connections to the node's own database that tasks hold or are about to take."""
         return self._transactions.taken
 
     def lanes(self) -> tuple[str, ...]:
@@ -82,7 +83,7 @@ class TaskTarget:
         return None
 
     def pool(self, lane: str) -> Pool | None:
-        """The threads, for an ordinary function. One with a process of its own has a thread that follows it."""
+        """Return the thread pool for a sync function; an isolated one needs a thread that follows its process."""
         task = self._tasks.get(lane.removeprefix("task:"))
         return None if task is None or task.is_async else self._threads
 
@@ -116,7 +117,7 @@ class TaskTarget:
         if task.reads_last_success:
             try:
                 last_success = await call.last_success()
-            except Exception as error:  # nothing has begun, so it can be handed back
+            except Exception as error:  # nothing has started, so the run can be handed back
                 facts = {"run": str(call.run.id), "job": call.definition.name, "error": str(error)}
                 log.warning("last_success_unreadable", extra=facts)
                 return Unstarted()
@@ -137,19 +138,19 @@ class TaskTarget:
                 await writer.write_last()
         if desk.committed is None:
             return outcome
-        if isinstance(outcome, Failed):  # too late: what was settled stays so
+        if isinstance(outcome, Failed):  # too late: the transaction has committed the settlement
             log.warning("task_failed_after_commit", extra={"run": str(call.run.id), "error": outcome.error})
         elif isinstance(outcome, Succeeded) and outcome.result is not None and desk.committed == Succeeded(None):
             self._tell_late_result(task.name)
         return desk.committed
 
     def _keep_thread(self, task: Task, call: Call, desk: NodeDesk) -> None:
-        """A function whose time is over goes on, and keeps its thread."""
+        """Log that a function still runs after its timeout, and mark its thread as overdue."""
         desk.tell_overrun()
         self._threads.mark_overdue(call, task.name)
 
     def _tell_late_result(self, name: str) -> None:
-        """The function is written so, so that once is enough."""
+        """Log a result that came after the commit; once per task, because every call of the function does the same."""
         if name not in self._told_late:
             self._told_late.add(name)
             hint = "set run.result within run.transaction()"
@@ -159,7 +160,7 @@ class TaskTarget:
         self, task: Task, call: Call, desk: NodeDesk, arguments: Mapping[str, object], limit: TimeLimit
     ) -> Outcome:
         try:
-            with limit:  # from here on, so that it also bounds the wait for the begin
+            with limit:  # from here on, so that it also bounds the wait for `begin`
                 if not await call.begin():
                     return Unstarted()
                 desk.begin()
@@ -170,9 +171,9 @@ class TaskTarget:
                     result = await task.function(run, **arguments)
                 else:
                     result = await self._in_thread(task, run, desk, arguments)
-                if result is not None and inspect.isawaitable(result):  # of a function around a coroutine
+                if result is not None and inspect.isawaitable(result):  # a sync function that returns a coroutine
                     result = await result
-            if limit.is_over:  # it did not let itself be cancelled
+            if limit.is_over:  # the function ignored its cancellation
                 return _no_end(call)
             return _SUCCEEDED if result is None else Succeeded(kept(result))
         except TimeoutError as error:
@@ -181,9 +182,9 @@ class TaskTarget:
             return Failed(error_text(error))
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # it ends its attempt, and not the node
+        except BaseException as error:  # it must end the attempt and not the node
             if task.is_async and isinstance(error, (KeyboardInterrupt, GeneratorExit)):
-                raise  # on the event loop, it is the whole program that is to end
+                raise  # on the event loop, these mean that the whole program shuts down
             return Failed(error_text(error))
 
     async def _in_thread(self, task: Task, run: Run, desk: NodeDesk, arguments: Mapping[str, object]) -> object:
@@ -191,7 +192,7 @@ class TaskTarget:
         return answer.value()
 
     async def _in_process(self, task: Task, run: Run, desk: NodeDesk, arguments: Mapping[str, object]) -> Outcome:
-        from hourbell.targets.isolated import Isolated  # only programs that use it load it
+        from hourbell.targets.isolated import Isolated  # imported only by programs that use it
 
         isolated = Isolated(task.function, run, arguments, desk.last_success)
 
@@ -206,8 +207,10 @@ class TaskTarget:
             isolated.close()
 
     async def _until_done(self, stop: Callable[[], None], function: Callable[..., Any], *arguments: object) -> Any:
-        """What a function in a thread answers. It is waited for in any case, because a thread cannot be stopped; when
-        the attempt is to end, `stop` is called, once."""
+        """Run a function in a thread and return its result.
+
+        A thread cannot be stopped, so this waits for it in any case. The first cancellation calls `stop`, once.
+        """
         running = asyncio.get_running_loop().run_in_executor(self._executor, function, *arguments)
         stopped: asyncio.CancelledError | None = None
         while not running.done():
@@ -227,7 +230,7 @@ def _no_end(call: Call) -> Failed:
 
 
 def run_of(call: Call, desk: NodeDesk) -> Run:
-    """A call as its task sees it."""
+    """Build the `Run` object that a task gets as its first argument."""
     run, definition = call.run, call.definition
     late = call.lateness
     return Run(
@@ -248,7 +251,7 @@ def run_of(call: Call, desk: NodeDesk) -> Run:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What a function in a thread came to. Not every exception survives the way through a future."""
+    """The result or the exception of a function in a thread. A future does not carry every exception unchanged."""
 
     result: object
     error: BaseException | None = None

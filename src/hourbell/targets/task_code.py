@@ -1,4 +1,4 @@
-"""Looks into the code of a task's function for names it uses."""
+"""Inspection of a task function's bytecode for the names it uses."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -7,12 +7,12 @@ from typing import Any
 
 
 def names(function: Callable[..., Any], name: str) -> bool:
-    """Whether a name occurs in the code of a function or of those it wraps; True if there is no code to look into."""
+    """Return True if a name occurs in the code of a function or of one it wraps, or if there is no code to inspect."""
     return any(code is None or _occurs(code, name) for code in _codes(function))
 
 
 def _codes(function: Any) -> Iterator[CodeType | None]:
-    """The code of a function and of all it wraps: methods, partials, and what functools.wraps was used on."""
+    """Yield the code of a function and of all it wraps: methods, partials and functools.wraps decorators."""
     while function is not None:
         if isinstance(function, functools.partial):
             function = function.func

@@ -1,6 +1,6 @@
-"""The node's side of a task's run. A task that says nothing costs nothing.
+"""The node's side of a task's run: cancellation, log, progress and transaction. Unused features cost nothing.
 
-The task may speak from any thread; everything else happens on the event loop of its node.
+The task may log and report progress from any thread; everything else happens on the event loop of its node.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from hourbell.targets.time_limits import TimeLimit
 
 log = logging.getLogger("hourbell.targets")
 
-_opening = Lock()  # of a writer: most attempts need none, and no lock of their own either
+_opening = Lock()  # guards the creation of writers; shared, because few attempts need a writer
 
 
 class TransactionLimit:
-    """Bounds how many transactions are open at once."""
+    """A limit on the number of open transactions."""
 
     def __init__(self, size: int) -> None:
         self.taken = 0  # open, or about to be opened
@@ -39,8 +39,10 @@ class TransactionLimit:
 
 
 class NodeDesk:
-    """For one attempt, with its time limit, within which the function is called. `transactions` bounds how many are
-    open at once; None for none."""
+    """The node's side of one attempt. The function is called within the time limit.
+
+    `transactions` limits how many transactions are open at once; None if the function may not open one.
+    """
 
     __slots__ = (
         "_begun_after",
@@ -60,7 +62,7 @@ class NodeDesk:
     ) -> None:
         self.committed: Outcome | None = None
         self.last_success = last_success
-        self._begun_after: float | None = None  # seconds of the time limit
+        self._begun_after: float | None = None  # seconds from the start of the time limit
         self._call = call
         self._limit = limit
         self._transactions = transactions
@@ -71,11 +73,14 @@ class NodeDesk:
 
     @property
     def is_cancelled(self) -> bool:
-        """A timeout within the function cancels its coroutine too, so that whoever is asked must know of the others."""
+        """True if the attempt was stopped, its node asked it to stop, or its timeout has passed.
+
+        A cancelled coroutine alone is no evidence: a timeout within the function cancels it, too.
+        """
         return self._is_stopped or self._call.is_stopped() or self._limit.is_over
 
     def begin(self) -> None:
-        """The function is about to be called."""
+        """Record the time at which the function is called."""
         self._begun_after = self._limit.elapsed
 
     @property
@@ -83,11 +88,11 @@ class NodeDesk:
         return self._begun_after is not None
 
     def stop(self) -> None:
-        """The attempt is to end, whatever for."""
+        """Request that the attempt ends, for any reason."""
         self._is_stopped = True
 
     def tell_overrun(self) -> None:
-        """The function's time is over, and it goes on."""
+        """Log that the function still runs after its timeout."""
         is_async = self._transactions is not None
         hint = "let asyncio.CancelledError pass" if is_async else "isolate=True ends it"
         why = "it does not let itself be cancelled" if is_async else "a thread cannot be stopped"
@@ -111,7 +116,7 @@ class NodeDesk:
         return self._transaction(self._transactions)
 
     def close(self) -> NoteWriter | None:
-        """Take no more words; who still has some to write, if there were any."""
+        """Accept no more notes; return the writer that may still have notes to write, if there is one."""
         self._is_closed = True
         writer = self._writer
         if writer is not None:
@@ -130,13 +135,13 @@ class NodeDesk:
         with _opening:
             if self._writer is None:
                 self._writer = NoteWriter(self._call, self._limit.loop)
-            if self._is_closed:  # looked at last: whoever closes looks at the writer last
+            if self._is_closed:  # checked after the writer is set, because `close` reads the writer after the flag
                 self._writer.close()
             return self._writer
 
 
 class _Settling:
-    """A transaction that remembers what it settled the run as."""
+    """A transaction that remembers the outcome with which it settled the run."""
 
     def __init__(self, behind: Transaction) -> None:
         self._behind = behind

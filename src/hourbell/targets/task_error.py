@@ -1,6 +1,6 @@
-"""What is kept of an exception that ends a task: Python's own words, with the frames of the task and of what it calls.
+"""Error text of an exception that ends a task: Python's traceback with the frames of the task and its callees.
 
-Frames of Hourbell and of the context managers in between say nothing about the task and are left out.
+Frames of Hourbell and of asyncio.timeouts and contextlib say nothing about the task and are left out.
 """
 
 import asyncio.timeouts
@@ -17,11 +17,11 @@ _BETWEEN = (asyncio.timeouts.__file__, contextlib.__file__)
 _OUR_ERRORS = ("hourbell.store.", "hourbell.targets.")
 _MOST_READ = 50  # frames
 _MOST_KEPT = 8  # frames, the innermost
-_MOST_SAID = 1_000  # characters of what the exception itself says
+_MOST_SAID = 1_000  # characters of the exception's own message
 
 
 def error_text(error: BaseException) -> str:
-    """The end of the traceback; of an error that Hourbell raised on purpose, only what it says."""
+    """Return the end of the traceback; only the message for an error that Hourbell raised on purpose."""
     if type(error).__module__.startswith(_OUR_ERRORS):
         return storable(str(error) or type(error).__name__)[:MOST_ERROR]
     told = traceback.TracebackException.from_exception(error, limit=-_MOST_READ)

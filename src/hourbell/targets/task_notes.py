@@ -1,4 +1,4 @@
-"""Writes down what a task says on its way: at most once a second, and once more at its end."""
+"""Writer for the log lines and progress of a running task: at most one write per second, and one more at its end."""
 
 import asyncio
 import logging
@@ -12,11 +12,11 @@ from hourbell.targets.base import Call
 log = logging.getLogger("hourbell.targets")
 
 _BETWEEN_WRITES = 1.0  # seconds
-_LAST_WRITE = 5.0  # seconds that an outcome waits for the last words of its attempt
+_LAST_WRITE = 5.0  # seconds that an outcome waits for the last notes of its attempt
 
 
 class NoteWriter:
-    """Of one attempt. Words may come from any thread, and are not taken any more once it is closed."""
+    """The note writer of one attempt. It accepts notes from any thread, and none after `close`."""
 
     def __init__(self, call: Call, loop: asyncio.AbstractEventLoop) -> None:
         self._call = call
@@ -43,7 +43,7 @@ class NoteWriter:
         self._is_closed = True
 
     async def write_last(self) -> None:
-        """Write what is new, before the outcome is settled. It is not worth more than a few seconds."""
+        """Write the remaining notes before the outcome is settled, within a short timeout."""
         try:
             async with asyncio.timeout(_LAST_WRITE):
                 if self._writing is not None:
@@ -79,7 +79,7 @@ class NoteWriter:
             notes = self._book.notes(self._call.run.id, self._call.run.attempt)
         try:
             await self._call.note(notes)
-        except Exception as error:  # the next write, if there is one, says it all again
+        except Exception as error:  # the next write, if there is one, includes all notes again
             self._is_new = True
             self._tell(str(error) or type(error).__name__)
 

@@ -1,4 +1,4 @@
-"""`Run`: what a task gets as its first parameter. It tells which run this is and takes what the task says about it."""
+"""`Run`, the first argument of a task: it identifies the run and accepts log lines, progress and a transaction."""
 
 import asyncio
 import json
@@ -17,19 +17,19 @@ from hourbell.core.run.states import Kind
 from hourbell.core.values.storable import storable, storable_json
 from hourbell.targets.base import Transaction
 
-ISOLATED = "hourbell-isolated:"  # how the names of processes begin that are made for one call
+ISOLATED = "hourbell-isolated:"  # prefix of the names of processes that are started for one call
 MOST_ERROR = 4_000  # characters
 MOST_RESULT = 65_536  # bytes of JSON
 
-LastSuccess = datetime | None | EllipsisType  # `...` if nobody has read it
+LastSuccess = datetime | None | EllipsisType  # `...` if it was not read
 
 
 class Superseded(Exception):
-    """Another node has taken over the run: what was done in its transaction is undone."""
+    """Raised when another node has taken over the run: its transaction is rolled back."""
 
 
 class Desk(Protocol):
-    """The side of a run that faces its node."""
+    """The run's connection to its node."""
 
     @property
     def last_success(self) -> LastSuccess:
@@ -37,24 +37,24 @@ class Desk(Protocol):
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the attempt is to end: its time is over, somebody cancelled it, or the node stops."""
+        """True if the attempt must end: its timeout has passed, somebody cancelled it, or the node shuts down."""
 
     def log(self, text: object) -> None:
-        """Keep a line. May be called from any thread."""
+        """Store a log line. Safe to call from any thread."""
 
     def progress(self, fraction: float | None, message: object) -> None:
-        """Keep how far it is. May be called from any thread."""
+        """Store the progress. Safe to call from any thread."""
 
     def open_transaction(self) -> AbstractAsyncContextManager[Transaction]:
-        """The transaction that settles the run; a RuntimeError that says why if there is none to be had."""
+        """Open the transaction that settles the run; raise RuntimeError with the reason if there is none."""
 
 
 @dataclass(slots=True, eq=False)
 class Run:
     """One attempt at a run of a job.
 
-    `scheduled_at` is the instant the schedule names, `lateness` how long after it this attempt began, `attempt` its
-    number from 1, `kind` why the run exists. `result` is what a transaction settles the run with.
+    `scheduled_at` is the time that the schedule names, `lateness` how long after it this attempt began, `attempt` its
+    number from 1, `kind` why the run exists. `transaction` settles the run with `result`.
     """
 
     id: UUID
@@ -73,7 +73,7 @@ class Run:
 
     @property
     def trigger(self) -> str:
-        """Why the run exists, for people: `schedule:0 3 * * *`, `catch_up:0 3 * * *` if planned late, or its kind."""
+        """The readable reason for the run: `schedule:0 3 * * *`, `catch_up:0 3 * * *` if planned late, or its kind."""
         return trigger_of(self, self.definition)
 
     @property
@@ -88,8 +88,8 @@ class Run:
     def previous_success_at(self) -> datetime | None:
         """The scheduled time of the job's newest successful run before this one; None if there is none on record.
 
-        It is read just before the call, and only for functions in whose own code the name occurs: a query for every
-        run would be a high price for what few tasks need. A RuntimeError says so in others.
+        The node reads it just before the call, and only for functions whose own code contains the name: a query for
+        every run would cost too much for a value that few tasks need. In other functions it raises RuntimeError.
         """
         if isinstance(last_success := self._desk.last_success, EllipsisType):
             raise RuntimeError(
@@ -99,36 +99,36 @@ class Run:
         return last_success
 
     def log(self, text: object) -> None:
-        """Keep a line with this attempt: at most 1,000 lines and 64 KiB of them, the newest, each of 2,000 characters.
+        """Add a log line to this attempt. Safe to call from any thread; it never waits for the database.
 
-        It may be called from any thread, and costs nobody a wait.
+        The newest 1,000 lines and 64 KiB of them are stored, each line with at most 2,000 characters.
         """
         self._desk.log(text)
 
     def progress(self, fraction: float | None, message: object = "") -> None:
-        """Tell how far it is, from 0 to 1; a ValueError if it is no such number.
+        """Report the progress as a fraction from 0 to 1; raise ValueError for any other number.
 
-        It is shown while the run is running, and written at most once a second.
+        The progress is shown while the run is running, and written at most once a second.
         """
         self._desk.progress(fraction, message)
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether a function that cannot be stopped should return by itself."""
+        """True if the function should return by itself, because a thread cannot be stopped."""
         return self._desk.is_cancelled
 
     def raise_if_cancelled(self) -> None:
-        """End the function here if it should return by itself."""
+        """Raise `asyncio.CancelledError` if the attempt is cancelled."""
         if self.is_cancelled:
             raise asyncio.CancelledError
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Any]:
-        """A connection in the transaction that also settles this run: what is written there happens exactly once.
+        """Open a connection in the transaction that also settles this run, so that its writes happen exactly once.
 
-        The end of the block settles the run as succeeded, with `result`, and commits; what the function returns comes
-        too late for that. An exception rolls back, and the attempt fails as usual. Raises Superseded, and rolls back,
-        if another node has taken over the run.
+        The end of the block settles the run as succeeded, with `result`, and commits; the function's return value comes
+        too late to be stored. An exception rolls back, and the attempt fails as usual. Raises Superseded, and rolls
+        back, if another node has taken over the run.
         """
         async with self._desk.open_transaction() as transaction:
             yield transaction.connection
@@ -137,12 +137,12 @@ class Run:
 
 
 def kept(result: object) -> object:
-    """What a run keeps of a task's answer: JSON, or its text; of what is too large the beginning, and that it is."""
+    """Return the result to store for a run: JSON, else its text; too large a result is truncated, with a note."""
     if result is None:
         return None
     try:
         text = json.dumps(result, allow_nan=False)
-        if r"\u" in text:  # what a database may not take is escaped, and few results have an escape
+        if r"\u" in text:  # characters that a database may reject are escaped, and few results have an escape
             result = storable_json(json.loads(text))
     except (TypeError, ValueError, RecursionError):
         return storable(_text_of(result)[:MOST_ERROR])
@@ -153,7 +153,7 @@ def kept(result: object) -> object:
 
 
 def _text_of(result: object) -> str:
-    """Its text. The function has done its work, whatever its answer makes of being asked."""
+    """Return the result's text. The task has succeeded, so an error in `__str__` must not fail it."""
     try:
         return str(result)
     except Exception:

@@ -1,16 +1,16 @@
-"""Time limits of attempts. Nearly all attempts end long before theirs, so a timer is set only for those that have been
-under way for a while."""
+"""Timeouts of attempts. Nearly all attempts end long before their timeout, so only an attempt that is still running
+when the next scan comes gets a timer."""
 
 import asyncio
 from collections.abc import Callable
 from types import TracebackType
 
-_LOOK = 1.0  # seconds; a shorter limit has its timer at once
-_GRACE = 5.0  # seconds to end after the limit
+_LOOK = 1.0  # seconds between scans; a limit of at most two of them gets its timer at once
+_GRACE = 5.0  # seconds from the timeout to `on_overrun`
 
 
 class TimeLimits:
-    """Of one event loop."""
+    """The time limits of one event loop that have no timer yet, and the scan that sets their timers."""
 
     def __init__(self) -> None:
         self._without_timer: set[TimeLimit] = set()
@@ -39,8 +39,10 @@ class TimeLimits:
 
 
 class TimeLimit:
-    """Cancels the task that entered it when its time is over, and then raises TimeoutError, as asyncio.timeout does at
-    four times the cost. What goes on all the same is told of by `on_overrun`, once."""
+    """A timeout that cancels the task which entered it and then raises TimeoutError.
+
+    asyncio.timeout does the same at four times the cost. Calls `on_overrun` once if the task ignores cancellation.
+    """
 
     __slots__ = ("_began", "_cancelling", "_limits", "_task", "_timer", "is_over", "loop", "on_overrun", "seconds")
 
@@ -62,16 +64,16 @@ class TimeLimit:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._limits.end(self)
-        self.on_overrun = None  # whoever it belongs to knows this limit: a cycle would be left to the garbage collector
+        self.on_overrun = None  # its owner refers to this limit: the cycle would wait for the garbage collector
         if self._timer is not None:
             self._timer.cancel()
-        # Who else asked the task to end goes before the limit.
+        # Another cancellation of the task takes precedence over the timeout.
         if self.is_over and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
             raise TimeoutError from error
 
     @property
     def elapsed(self) -> float:
-        """Seconds since it was entered."""
+        """Seconds since the limit was entered."""
         return self.loop.time() - self._began
 
     def set_timer(self, loop: asyncio.AbstractEventLoop) -> None:

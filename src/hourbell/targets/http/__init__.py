@@ -1,1 +1,1 @@
-"""Webhooks: one signed request for each attempt, never a hidden second one, never to a forbidden address."""
+"""Webhooks: one signed request per attempt, never a hidden second one, never to a forbidden address."""

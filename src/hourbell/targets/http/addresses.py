@@ -1,7 +1,7 @@
-"""The address guard: which addresses a webhook may connect to.
+"""The egress policy (address guard): which addresses a webhook may connect to. It protects against SSRF.
 
-It decides about the address itself and never about a name, so nothing that a name server says can talk it round. Only
-addresses of the public internet are open; more is opened by the operator's settings alone.
+The guard checks the address itself and never a host name, so no DNS answer can bypass it. By default it allows only
+addresses of the public internet; only the operator's settings allow more.
 """
 
 import re
@@ -20,10 +20,10 @@ _PORTS = frozenset({80, 443})
 _MINUTE = 60.0
 _NETWORKS = "HOURBELL_ALLOW_NETWORKS"
 _HINT = f"{_NETWORKS} may name its network"
-_KEPT_CLOSED = "an address that this installation keeps closed"  # it is nobody's business which server that is
+_KEPT_CLOSED = "an address that this installation keeps closed"  # must not reveal which server that is
 _LAN = tuple(ip_network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"))
-_GLOBAL_IPV6 = IPv6Network("2000::/3")  # all of IPv6 that has been given out for the public internet
-# What `is_global` lets pass, in one Python release or another, and what is no receiver's all the same.
+_GLOBAL_IPV6 = IPv6Network("2000::/3")  # all of IPv6 that is allocated for the public internet
+# Networks that `is_global` accepts in some Python release, although no receiver can be there.
 _CLOSED: tuple[tuple[Network, str], ...] = tuple(
     (ip_network(network), words)
     for network, words in (
@@ -44,23 +44,23 @@ _LEAF = re.compile(r"\|-- ([0-9.]+)", re.ASCII)
 
 
 class Server(NamedTuple):
-    """An address and port that Hourbell itself works with: its database or its broker."""
+    """The address and port of a server that Hourbell itself uses: its database or its broker."""
 
     address: Address
     port: int
 
 
 class Prohibition(NamedTuple):
-    """Why no webhook may connect somewhere. `reason` names the address; `kind` says only what kind of address it is."""
+    """The reason why webhooks may not connect to an address. `reason` names the address; `kind` names only its kind."""
 
     reason: str
     kind: str | None = None  # None if the port is closed and not the address
-    setting: str | None = None  # that would allow it
+    setting: str | None = None  # the setting that would allow it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """The rules of one process. What is a function is asked each time, because it changes."""
+    """The address rules of one process. Fields that are functions are called for each check, because they change."""
 
     allow_networks: tuple[Network, ...] = ()
     allow_loopback: Callable[[], bool] = lambda: False
@@ -70,17 +70,17 @@ class Guard:
     own_addresses: Callable[[], frozenset[Address]] = frozenset
 
     def forbids(self, address: Address, port: int) -> str | None:
-        """Why no webhook may connect there, in plain words; None if it may."""
+        """Return the reason why webhooks may not connect to an address, as text; None if they may."""
         found = self.prohibits(address, port)
         return None if found is None else found.reason
 
     def prohibits(self, address: Address, port: int) -> Prohibition | None:
-        """What keeps webhooks from connecting there; None if they may.
+        """Return the rule that forbids webhooks to connect to an address; None if they may.
 
-        1. Our own servers are closed, whatever is allowed.
-        2. The operator's networks are open, on any port, and so is loopback while that is allowed.
-        3. Of the rest, only the public internet is open, and of that nothing that leads back to this machine,
-        4. on ports 80, 443 and those of the operator.
+        1. Hourbell's own servers are forbidden, whatever the settings allow.
+        2. The operator's allowed networks are open on any port, and so is loopback while it is allowed.
+        3. The operator's denied networks, this machine's own addresses and all but the public internet are forbidden.
+        4. Only ports 80, 443 and the operator's allowed ports are open.
         """
         address = plain(address)
         if any(self._leads_to(server, address, port) for server in self.own_servers()):
@@ -94,7 +94,7 @@ class Guard:
             kind = "an address of the machine that Hourbell runs on"
             return Prohibition(f"{address} is {kind}; {_HINT}", kind, _NETWORKS)
         if (kind_if_closed := _kind_if_closed(address)) is not None:
-            if address.is_link_local:  # nobody should open a cloud's metadata by accident
+            if address.is_link_local:  # no hint, so that nobody opens a cloud's metadata service by accident
                 return Prohibition(f"{address} is {kind_if_closed}", kind_if_closed)
             return Prohibition(f"{address} is {kind_if_closed}; {_HINT}", kind_if_closed, _NETWORKS)
         if port not in _PORTS | self.allow_ports:
@@ -105,8 +105,8 @@ class Guard:
     def _leads_to(self, server: Server, address: Address, port: int) -> bool:
         closed = plain(server.address)
         if self._is_here(address) and self._is_here(closed):
-            # A server that listens on all interfaces answers at each of them; other ports here are not that server,
-            # and on a developer's machine they are the receivers.
+            # A server that listens on all interfaces answers at each of them. Other ports of this machine are not that
+            # server; on a developer's machine they are the receivers.
             return port == server.port
         return closed in _readings(address)
 
@@ -115,14 +115,14 @@ class Guard:
 
 
 def plain(address: Address) -> Address:
-    """The address that a packet is sent to: IPv4 out of its IPv6 wrapping, and no zone."""
+    """Return the address that packets are sent to: IPv4 for an IPv4-mapped address, and without a zone."""
     if isinstance(address, IPv4Address):
         return address
     return address.ipv4_mapped or IPv6Address(int(address))
 
 
 def _readings(address: Address) -> tuple[Address, ...]:
-    """The address, and what a translator in an allowed network would make of it: its last 32 bits, or those of 6to4."""
+    """Return the address and its IPv4 translations in an allowed network: its last 32 bits, and those of 6to4."""
     if isinstance(address, IPv4Address):
         return (address,)
     last = IPv4Address(int(address) & 0xFFFF_FFFF)
@@ -153,10 +153,10 @@ def _kind_if_closed(address: Address) -> str | None:
 
 
 def own_addresses(folder: Path = Path("/proc/net")) -> frozenset[Address]:
-    """The addresses of this machine's interfaces, as Linux tells them; none where it does not.
+    """Return the addresses of this machine's interfaces from Linux's /proc; none on other systems.
 
-    It reads files and not netlink, which is often forbidden to a service, and not the host's name, which often means
-    loopback only.
+    It does not use netlink, which is often forbidden to a service, nor the host name, which often resolves to loopback
+    only.
     """
     return frozenset([*_read(folder / "fib_trie", _ipv4_here), *_read(folder / "if_inet6", _ipv6_here)])
 
@@ -184,7 +184,7 @@ def _ipv6_here(table: str) -> list[Address]:
 
 
 def kept_for_a_minute(read: Callable[[], T], elapsed: Callable[[], float]) -> Callable[[], T]:
-    """The same answer as `read`, at most a minute old."""
+    """Wrap `read` in a cache, so that its value is at most a minute old."""
     kept: list[tuple[float, T]] = []
 
     def answer() -> T:

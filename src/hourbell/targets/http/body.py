@@ -1,4 +1,4 @@
-"""The bytes a webhook carries: the same on every attempt of a run."""
+"""The body of a webhook: the same bytes on every attempt of a run."""
 
 import json
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ from hourbell.targets.base import Call
 MOST_BYTES = 1_048_576
 _JSON_TYPE = "application/json"
 _TEXT_TYPE = "text/plain; charset=utf-8"
-# What is encoded was JSON before, and has no circles.
+# The values were parsed from JSON, so they have no circular references.
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":")).encode
 
 
 def content_type_of(http: HttpCall) -> str | None:
-    """The content type of every body of this target; a GET without a body of its own has none."""
+    """Return the content type of this target's bodies; None for a GET without a custom body."""
     if http.body is None and http.method == "GET":
         return None
     given = next((value for name, value in http.headers.items() if name.lower() == "content-type"), None)
@@ -25,7 +25,7 @@ def content_type_of(http: HttpCall) -> str | None:
 
 
 class RunTexts(NamedTuple):
-    """What body and headers both say of a run."""
+    """The texts about a run that both the body and the headers contain."""
 
     id: str
     scheduled_at: str
@@ -36,7 +36,7 @@ class RunTexts(NamedTuple):
 
 
 def body_of(http: HttpCall, call: Call, texts: RunTexts) -> bytes:
-    """The body, or a TemplateError; it is empty where there is no content type."""
+    """Return the request body, empty if there is no content type; raise TemplateError if it cannot be made."""
     if http.body is None:
         body = b"" if http.method == "GET" else _encoded(envelope(call, texts))
     elif isinstance(http.body, str):
@@ -50,7 +50,7 @@ def body_of(http: HttpCall, call: Call, texts: RunTexts) -> bytes:
 
 
 def envelope(call: Call, texts: RunTexts) -> dict[str, object]:
-    """What is sent unless a job has a body of its own. `idempotencyKey` and `eventId` are the run's id."""
+    """Return the default body, sent unless a job has a custom one. `idempotencyKey` and `eventId` are the run's id."""
     return {
         "id": texts.id,
         "idempotencyKey": texts.id,
@@ -63,7 +63,7 @@ def envelope(call: Call, texts: RunTexts) -> dict[str, object]:
 
 
 def _values(call: Call, texts: RunTexts) -> Mapping[str, object]:
-    """What placeholders may name; nothing in it changes from one attempt to the next."""
+    """Return the values for template placeholders; they are the same for every attempt of a run."""
     trigger = trigger_of(call.run, call.definition)
     return {
         "payload": call.payload,

@@ -1,8 +1,9 @@
-"""Keeps a node from hammering a receiver that is down or hangs: it delays attempts, and never discards one.
+"""A circuit breaker per lane: it delays attempts to a receiver that is down or hangs, and never discards one.
 
-After a few failures in a row that say the receiver itself is not well, a lane rests for a moment that grows with each
-failure. Then one attempt at a time goes out, until one is answered. A lane that has been silent for much longer than
-its receiver takes to answer gets a few slots, also before an attempt fails, and all of them with the next answer.
+After a few consecutive failures to get a response, the circuit of a lane opens for a time that grows with each failure.
+Then it is half-open: one attempt at a time is made, until one gets a response. A lane without a response for much
+longer than its receiver usually takes gets only a few slots, even before an attempt fails, and all slots with the next
+response.
 """
 
 from collections.abc import Callable
@@ -10,8 +11,8 @@ from dataclasses import dataclass
 
 TRIP_AFTER = 5
 SILENT_SLOTS = 4
-SILENT_SECONDS = 5.0  # or twice as long as the slowest of the latest answers took
-_FORGET = 0.9  # of the slowest answer, with each answer that was faster
+SILENT_SECONDS = 5.0  # or twice the time of the slowest recent response, if that is longer
+_FORGET = 0.9  # decay of the slowest response time with each faster response
 _FIRST_REST = 1.0  # seconds
 _LONGEST_REST = 30.0
 _MOST_LANES = 10_000
@@ -25,15 +26,15 @@ class _Trouble:
 
 @dataclass(slots=True)
 class _CallsOut:
-    """The calls of a lane that have no answer yet."""
+    """The calls of a lane that wait for a response."""
 
-    heard_at: float  # when an answer came, or the first of them was made
+    heard_at: float  # when the last response came, or the first of the calls was made
     count: int = 0
-    slowest: float = 0.0  # seconds until an answer, lately
+    slowest: float = 0.0  # seconds that the slowest recent response took
 
 
 class Breaker:
-    """One for all lanes of a node. Lanes that are well and idle take no room."""
+    """The circuit breakers of all lanes of a node. Healthy and idle lanes take no memory."""
 
     def __init__(self, elapsed: Callable[[], float]) -> None:
         self._elapsed = elapsed
@@ -41,15 +42,18 @@ class Breaker:
         self._out: dict[str, _CallsOut] = {}
 
     def slots(self, lane: str, most: int) -> int:
-        """How many attempts may be under way in a lane: all, a few while it is silent, none while it rests, one to see
-        if it is well again."""
+        """Return how many attempts a lane may have in flight.
+
+        That is `most` for a closed circuit, a few while the lane is silent, none while the circuit is open, and one
+        while it is half-open.
+        """
         trouble = self._troubled.get(lane)
         if trouble is None or trouble.failures < TRIP_AFTER:
             return min(most, SILENT_SLOTS) if self._is_silent(lane) else most
         return 0 if self._elapsed() < trouble.rests_until else 1
 
     def begin(self, lane: str) -> float:
-        """A call is made; the moment of it, for `well`. Its end must follow."""
+        """Record that a call starts, and return its time for `well`. The caller must call `end` afterwards."""
         now = self._elapsed()
         out = self._out.get(lane)
         if out is None:
@@ -58,14 +62,14 @@ class Breaker:
         return now
 
     def end(self, lane: str) -> None:
-        """A call is over, whatever came of it."""
+        """Record that a call has ended, with any result."""
         out = self._out[lane]
         out.count -= 1
         if out.count == 0:
             del self._out[lane]
 
     def well(self, lane: str, since: float | None = None) -> None:
-        """The receiver answered a call that was made at that moment."""
+        """Record a response to a call that started at `since`, and close the lane's circuit."""
         self._troubled.pop(lane, None)
         out = self._out.get(lane)
         if out is not None:
@@ -73,9 +77,9 @@ class Breaker:
             out.slowest = max(now - since if since is not None else 0.0, _FORGET * out.slowest)
 
     def unwell(self, lane: str) -> bool:
-        """The receiver could not be reached, or did not answer. True when this made the lane rest for the first time.
+        """Record that the receiver was unreachable or did not respond. Return True if this opened the circuit.
 
-        Attempts that were under way when it tripped do not make the rest longer.
+        Attempts that were in flight when the circuit opened do not extend the time it stays open.
         """
         if len(self._troubled) >= _MOST_LANES:
             self._troubled.clear()

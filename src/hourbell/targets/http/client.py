@@ -1,7 +1,7 @@
-"""The transport on wires of our own: one request, once, over a connection the gate allows, within one deadline.
+"""The HTTP client of webhooks: it sends one request, once, over a connection the gate allows, within one deadline.
 
-What a client's session does besides must never happen here: looking names up, following redirects, sending again on a
-new connection, cookies, proxies from the environment. So there is no code for it, nor anything to switch off.
+General HTTP clients also resolve names, follow redirects, resend on a new connection, store cookies and use proxies
+from the environment. All of that is forbidden here, so there is no code for it and no option to disable.
 """
 
 import asyncio
@@ -26,7 +26,10 @@ _OWN_HEADERS = frozenset({"host", "accept-encoding", "content-length"})
 
 
 class WireTransport:
-    """Needs no event loop until the first `send`; after `close` it sends nothing more."""
+    """A transport on `Wire` connections with a connection pool.
+
+    It needs no event loop until the first `send`, and sends nothing after `close`.
+    """
 
     def __init__(
         self,
@@ -42,7 +45,7 @@ class WireTransport:
         self._elapsed = elapsed
         self._idle = IdleWires(most_idle, most_idle_per_host)
         self._limits = TimeLimits()
-        self._wires: WeakSet[Wire] = WeakSet()  # all that are open
+        self._wires: WeakSet[Wire] = WeakSet()  # all open connections
         self._is_closed = False
 
     async def send(self, request: Request, begin: Begin) -> Response:
@@ -81,10 +84,10 @@ class WireTransport:
         self._idle.close()
         for wire in list(self._wires):
             wire.abort()
-        await asyncio.sleep(0)  # their sockets are closed in the loop's next round
+        await asyncio.sleep(0)  # the event loop closes their sockets in its next iteration
 
     async def _reach(self, request: Request, begin: Begin, watch: Stopwatch) -> Wire:
-        """A connection that may carry the request now, with leave to send it."""
+        """Return an idle or new connection for the request, after `begin` has allowed to send it."""
         watch.start("dns")
         addresses = await self._gate.addresses_of(request.url)
         kept = self._kept(request.url, addresses)
@@ -94,7 +97,7 @@ class WireTransport:
             if not await begin():
                 raise NotBegun
             while wire is kept and not wire.is_quiet():
-                # The receiver has hung up. Nothing has been sent, so another connection does as well.
+                # The receiver has closed the connection. Nothing has been sent, so another connection is safe.
                 self._end(wire, may_keep=False)
                 kept = self._kept(request.url, addresses)
                 wire = kept if kept is not None else await self._opened(request, addresses, watch)
@@ -104,7 +107,7 @@ class WireTransport:
         return wire
 
     async def _read_body(self, wire: Wire, exchange: Exchange) -> None:
-        """Wait for the end of the body, but not for long: a receiver that trickles it must not keep the slot."""
+        """Wait for the end of the body, with a timeout: a receiver that sends it slowly must not hold the slot."""
         if exchange.is_over:
             return
         limit = TimeLimit(self._limits, MAX_BODY_SECONDS)
@@ -146,7 +149,7 @@ class WireTransport:
 
 
 def _asked(request: Request, wire: Wire) -> Exchange:
-    """Send the request."""
+    """Send the request; raise a TransportError if the connection is closed."""
     exchange = wire.send(_head(request) + request.body)
     if exchange is None:
         raise TransportError(wire.why_gone, begun=False)
@@ -154,7 +157,7 @@ def _asked(request: Request, wire: Wire) -> Exchange:
 
 
 def _head(request: Request) -> bytes:
-    """The request up to its body, or a TransportError: what breaks a line would be read as something else."""
+    """Serialize the request line and headers; raise a TransportError for a line break, which could inject a header."""
     lines = [f"{request.method} {request.url.path} HTTP/1.1", f"Host: {request.url.authority}", _IDENTITY]
     lines += [f"{name}: {value}" for name, value in request.headers.items() if name.lower() not in _OWN_HEADERS]
     if request.body or request.method != "GET":
@@ -164,7 +167,7 @@ def _head(request: Request) -> bytes:
         if text.count("\n") >= len(lines) or "\r" in text or "\0" in text:
             raise ValueError
         return f"{text}\n\n".replace("\n", "\r\n").encode()
-    except ValueError:  # also where a text is no text: half of a character
+    except ValueError:  # includes UnicodeEncodeError for a lone surrogate
         raise TransportError(failures.UNSENDABLE, begun=False) from None
 
 

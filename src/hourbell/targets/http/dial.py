@@ -1,7 +1,7 @@
-"""Opens connections, and only to addresses the gate allows: this is the one place where the webhooks' sockets are made.
+"""Opening of webhook connections, only to addresses the gate allows. No other module creates webhook sockets.
 
-Whatever looked the addresses up, each is put to the gate once more right before its socket exists, and the connection
-counts only if its other end is the address that was meant.
+Whichever resolver found an address, the gate checks it again right before its socket is created, and the connection
+is used only if its peer address is the one that was checked.
 """
 
 import asyncio
@@ -21,19 +21,22 @@ from hourbell.targets.http.transport import Refused, TransportError
 from hourbell.targets.http.wire import Wire
 
 HANDSHAKE_SECONDS = 10.0
-ADDRESS_SECONDS = 3.0  # at most, for each address but the last: a dead one must not use up the attempt
+ADDRESS_SECONDS = 3.0  # at most, for each address but the last: a dead one must not use up the attempt's timeout
 
 
 class Gate(Protocol):
     async def addresses_of(self, url: Url) -> tuple[Address, ...]:
-        """The addresses of this URL's host, all of them allowed; else raise Refused or another TransportError."""
+        """Return the addresses of a URL's host, all of them allowed; else raise Refused or another TransportError."""
 
     def forbids(self, address: Address, port: int) -> str | None:
-        """Why there may be no connection to this address, in one sentence; None if there may."""
+        """Return the reason why a connection to this address is forbidden, in one sentence; None if it is allowed."""
 
 
 def tls_context(ca_file: Path | None = None) -> ssl.SSLContext:
-    """Checks the certificate and its name, always, by this machine's authorities and those in the file."""
+    """Create a TLS context that always verifies certificate and host name, with the system's CAs and those of the file.
+
+    It requires TLS 1.2 or later.
+    """
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -48,9 +51,9 @@ class Dialler:
         self._tls = tls
 
     async def open(self, url: Url, addresses: Sequence[Address], watch: Stopwatch, *, seconds: float) -> Wire:
-        """Connect to the first of these addresses that answers; else raise a TransportError.
+        """Connect to the first of these addresses that accepts; raise a TransportError if none does.
 
-        It may take so many seconds, which is for the caller to see to; here they are shared among the addresses.
+        `seconds` is the attempt's timeout, which the caller enforces; here it is only divided among the addresses.
         """
         watch.start("connect")
         plain, address = await self._connect(addresses, url.port, seconds)

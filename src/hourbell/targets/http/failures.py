@@ -1,7 +1,7 @@
-"""Why an attempt has no answer, in one plain sentence.
+"""Error messages for attempts without a response, one sentence each.
 
-Only what the network, TLS and the receiver's address tell goes in: never the request, its headers or its path, for they
-may hold secrets, and never the text of an exception.
+A message is made only from network errors, TLS errors and the receiver's address: never from the request, its headers
+or its path, which may contain secrets, and never from an exception's text.
 """
 
 import errno
@@ -74,7 +74,7 @@ def of_connecting(error: OSError, address: Address, port: int) -> str:
 
 
 def joined(problems: Sequence[str]) -> str:
-    """One sentence for all the addresses that were tried."""
+    """Join the errors of all addresses that were tried into one sentence."""
     if not problems:
         return "the name has no address"
     return "; ".join(problems[:3]) + ("; and so on for the other addresses" if len(problems) > 3 else "")
@@ -88,7 +88,7 @@ def of_handshake(error: OSError, seconds: float) -> str:
             return "the connection was closed during the TLS handshake"
         case ssl.SSLError():
             return _HANDSHAKE.get(error.reason, "the TLS handshake failed")
-        case ConnectionAbortedError():  # what asyncio raises at the handshake's own limit
+        case ConnectionAbortedError():  # asyncio raises it at the handshake timeout
             return f"the TLS handshake did not end within {seconds:g} s"
         case _:
             return "the TLS handshake failed"

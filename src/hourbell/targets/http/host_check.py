@@ -1,7 +1,7 @@
-"""Warns when a job is defined whose host name leads to where webhooks may not go.
+"""Warning for a job definition whose host name resolves to an address that webhooks may not reach.
 
-It is a hint and refuses nothing: a name may lead elsewhere tomorrow, and the gate judges every connection anew. What it
-says is for whoever defines jobs, so it tells the kind of address and never the address.
+The check only warns and refuses nothing: the name may resolve differently tomorrow, and the gate checks every
+connection again. Whoever defines jobs reads the warning, so it names the kind of address and never the address.
 """
 
 import asyncio
@@ -13,8 +13,8 @@ from hourbell.core.values.url import Url
 from hourbell.targets.http.addresses import Address, Prohibition
 from hourbell.targets.http.transport import TransportError
 
-MAX_SECONDS = 2.0  # that a definition waits for lookups
-MAX_LOOKUPS = 4  # at a time, of all definitions together
+MAX_SECONDS = 2.0  # that a definition waits for DNS lookups
+MAX_LOOKUPS = 4  # at a time, for all definitions together
 MAX_HOSTS = 20  # looked up for one request
 _KEPT_SECONDS = 60.0
 _MAX_KEPT = 1_000
@@ -23,10 +23,10 @@ Host = tuple[str, int]  # a name and a port
 
 
 class HostCheck:
-    """Looks hosts up, a few at a time. While all lookups are busy with slow names, nobody waits for another.
+    """A check that resolves a few hosts at a time. While slow names occupy all lookups, no caller waits for another.
 
-    A lookup cannot be stopped: one that takes longer than a definition waits goes on, and its answer is kept for the
-    next definition. Whatever a name answered, or that it did not, is asked again only after a minute.
+    A lookup cannot be stopped: one that takes longer than a definition waits goes on, and its answer is cached for the
+    next definition. The cache stores answers and failures for a minute.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class HostCheck:
         self._kept: OrderedDict[Host, tuple[float, tuple[Address, ...]]] = OrderedDict()
 
     async def __call__(self, urls: Iterable[Url]) -> dict[str, str]:
-        """A warning for each origin that webhooks may not reach, as far as that is found out in time."""
+        """Return a warning for each origin that webhooks may not reach, as far as lookups end in time."""
         hosts = {(url.host, url.port): url.origin for url in urls if not url.is_address}
         unknown = [host for host in hosts if not self._is_known(host)][:MAX_HOSTS]
         workers = min(len(unknown), MAX_LOOKUPS - len(self._open))

@@ -1,7 +1,7 @@
-"""Connections that wait for their next request: so many in all and for each origin, and none of them for long.
+"""The connection pool: idle keep-alive connections, limited in total, per origin and in time.
 
-Whatever waits for less than a moment is not idle yet: under load a connection is wanted again at once, and closing what
-is too many of them right then would mean a handshake for almost every request.
+The size limits apply only to connections that have been idle for a moment: under load a connection is needed again at
+once, and closing surplus connections right away would cost a handshake for almost every request.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from hourbell.targets.http.addresses import Address
 from hourbell.targets.http.wire import Wire
 
 MOMENT_SECONDS = 1.0
-KEPT_SECONDS = 4.0  # less than the five after which common servers hang up
+KEPT_SECONDS = 4.0  # less than the five after which common servers close an idle connection
 
 
 class IdleWires:
@@ -23,7 +23,7 @@ class IdleWires:
         self._timer: asyncio.TimerHandle | None = None
 
     def keep(self, wire: Wire) -> None:
-        """Keep it for the next request to its origin, or until it is one too many."""
+        """Add a connection for the next request to its origin."""
         loop = asyncio.get_running_loop()
         self._kept_at[wire] = loop.time()
         self._by_origin.setdefault(wire.origin, []).append(wire)
@@ -31,7 +31,7 @@ class IdleWires:
             self._timer = loop.call_later(MOMENT_SECONDS, self._tidy)
 
     def take(self, origin: str, addresses: Collection[Address]) -> Wire | None:
-        """The freshest wire to this origin at one of these addresses, if there is one that may still work."""
+        """Take the newest reusable connection to this origin at one of these addresses; None if there is none."""
         for wire in reversed(self._by_origin.get(origin, [])[:]):
             if not wire.may_be_kept():
                 self._close(wire)
@@ -48,7 +48,7 @@ class IdleWires:
             self._close(wire)
 
     def _tidy(self) -> None:
-        """Close what is too old or, if it has waited for a moment, too many; the oldest first."""
+        """Close connections that are too old, or idle for a moment and over a size limit; the oldest first."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         for wire, kept_at in list(self._kept_at.items()):

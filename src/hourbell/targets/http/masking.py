@@ -1,11 +1,11 @@
-"""Hides secrets that a receiver sent back, in every form in which one is still easy to read.
+"""Masking of secrets that a receiver echoed in its response, in every form that is easy to decode.
 
 A secret is found in plain text, in upper and lower case, in hexadecimal, in base64 (standard and URL-safe, alone or
-anywhere inside what was encoded), and with any of its characters percent-encoded or escaped as in JSON. A credential is
-found without the word before it, too: the token of `Bearer …`, the user name and password of `Basic …`. Forms that need
-a key or a second look are not found: compressed, encrypted, reversed, encoded twice.
+anywhere inside the encoded data), and with any of its characters percent-encoded or escaped as in JSON. A credential is
+found without its scheme, too: the token of `Bearer …`, the user name and password of `Basic …`. Forms that need a key
+or a second decoding step are not found: compressed, encrypted, reversed, encoded twice.
 
-The cost is bounded: only as much text is searched as may be kept, plus the longest form of a secret.
+The cost is bounded: the search covers only the text that may be stored, plus the longest form of a secret.
 """
 
 import base64
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 MASK = "***"
-MIN_ENCODED_BYTES = 4  # what is shorter is looked for as it is: encoded, it would be found by chance
+MIN_ENCODED_BYTES = 4  # a shorter secret is searched only in plain text: encoded, it would match by chance
 _MAX_ESCAPE_BYTES = 6  # \u0041
 _PERCENT, _JSON = rb"%([0-9A-Fa-f]{2})", rb"\\u00([0-9A-Fa-f]{2})|\\(/)"
 _ESCAPES = [re.compile(pattern) for pattern in (_PERCENT, _JSON, rb"|".join([_PERCENT, _JSON]))]
@@ -28,31 +28,31 @@ class Span(NamedTuple):
 
 
 class View(NamedTuple):
-    """A reading of a text; `starts` says where each of its bytes begins in the text, None if at its own place."""
+    """A decoded form of a text. `starts` maps each byte to its offset in the text; None if the offsets are the same."""
 
     text: bytes
     starts: Sequence[int] | None
 
     def span(self, start: int, end: int) -> Span:
-        """Where a part of the view is in the text."""
+        """Return the span of the text that a part of the view was decoded from."""
         return Span(start, end) if self.starts is None else Span(self.starts[start], self.starts[end])
 
 
 class Form(NamedTuple):
-    """A way to write a secret. As many characters `before` and `after` it show some of its bits besides others."""
+    """An encoded form of a secret. `before` and `after` count adjacent characters that contain some of its bits."""
 
     text: bytes
-    is_base64: bool = False  # any other is found in upper and lower case
+    is_base64: bool = False  # any other form is matched case-insensitively
     before: int = 0
     after: int = 0
 
 
 def mask_secrets(text: str, secrets: Iterable[str], max_chars: int) -> str:
-    """Return the first characters of a text, with a mask in place of each part that shows a secret."""
+    """Return the first `max_chars` characters of a text, with each part that shows a secret replaced by a mask."""
     parts = {part for secret in secrets for part in _parts(secret)}
     if not parts:
         return text[:max_chars]
-    longest = 2 * max(map(len, parts))  # in hexadecimal, of which every character may be escaped
+    longest = 2 * max(map(len, parts))  # in hexadecimal; every character of it may be escaped
     searched = text[: max_chars + _MAX_ESCAPE_BYTES * longest].encode("utf-8", "replace")
     kept = text[:max_chars].encode("utf-8", "replace")
     forms = {form for part in parts for form in _forms(part)}
@@ -61,7 +61,7 @@ def mask_secrets(text: str, secrets: Iterable[str], max_chars: int) -> str:
 
 
 def _parts(secret: str) -> Iterator[bytes]:
-    """Yield the secret, and what it holds without the word of its scheme."""
+    """Yield the secret, and its credential without the authentication scheme."""
     scheme, _, rest = secret.partition(" ")
     for part in (secret, rest.strip(), secret.rpartition(" ")[2]):
         if part:
@@ -82,7 +82,7 @@ def _basic_credentials(token: str) -> Iterator[bytes]:
 
 
 def _views(text: bytes) -> Iterator[View]:
-    """Yield the text as it is, and with escapes of either kind, and of both, replaced by what they stand for."""
+    """Yield the text unchanged, and with escapes of either kind, and of both kinds, decoded."""
     yield View(text, None)
     for escapes in _ESCAPES:
         if escapes.search(text):
@@ -105,7 +105,7 @@ def _unescape(text: bytes, escapes: re.Pattern[bytes]) -> View:
 
 
 def _forms(part: bytes) -> Iterator[Form]:
-    """Yield the forms in which a secret is looked for."""
+    """Yield the forms in which a secret is searched."""
     yield Form(part.lower())
     yield Form(part.lower().replace(b" ", b"+"))
     if len(part) >= MIN_ENCODED_BYTES:
@@ -115,7 +115,7 @@ def _forms(part: bytes) -> Iterator[Form]:
 
 
 def _find(view: View, forms: Iterable[Form], limit: int) -> Iterator[Span]:
-    """Yield where secrets show in a view and begin within the first bytes, as many as may be kept."""
+    """Yield the spans of secrets in a view that begin within the first `limit` bytes."""
     lowered, standard = view.text.lower(), view.text.translate(_TO_STANDARD)
     for form in forms:
         searched = standard if form.is_base64 else lowered
@@ -124,9 +124,9 @@ def _find(view: View, forms: Iterable[Form], limit: int) -> Iterator[Span]:
 
 
 def _base64_cores(secret: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """Yield the characters that encode a secret whatever is before and after it, for each of the three alignments.
+    """Yield the base64 characters that depend on the secret alone, for each of the three alignments.
 
-    With them come the numbers of characters before and after that show some of its bits besides others.
+    With them come the numbers of characters before and after that also contain some of its bits.
     """
     for offset in range(3):
         encoded = base64.b64encode(bytes(offset) + secret)
@@ -135,7 +135,7 @@ def _base64_cores(secret: bytes) -> Iterator[tuple[bytes, int, int]]:
 
 
 def _occurrences(text: bytes, form: bytes, limit: int) -> Iterator[Span]:
-    """Yield where a form is and begins within the first bytes; one span where it overlaps itself again and again."""
+    """Yield the spans of a form that begin within the first `limit` bytes; one span for occurrences that overlap."""
     last = limit + len(form)  # an occurrence that begins within the limit ends before it
     start = text.find(form, 0, last)
     while start >= 0:
@@ -149,7 +149,7 @@ def _occurrences(text: bytes, form: bytes, limit: int) -> Iterator[Span]:
 
 
 def _end_of_repeats(text: bytes, tail: bytes, end: int) -> int:
-    """Return where a text stops to repeat the tail that ends there; in leaps, because it may do so very often."""
+    """Return where the repeats of `tail` after `end` stop; the steps double, because there may be very many repeats."""
     leaps = [tail]
     while text.startswith(leaps[-1], end):
         end += len(leaps[-1])

@@ -1,4 +1,4 @@
-"""What an answer means: 2xx is done, a busy or broken receiver is asked again, everything else is final."""
+"""Mapping of HTTP responses to outcomes: 2xx succeeds, 408, 425, 429 and 5xx are retried, everything else is final."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -14,12 +14,12 @@ _GONE = 410
 _MOST_EXCERPT = 4_096
 _LONGEST_WAIT = timedelta(days=1)
 _BLANKS = str.maketrans("\n\t", "  ")
-# What an answer may carry that nobody should read in a history.
+# Response headers with values that must not appear in a run's history.
 _HIDDEN = frozenset({"set-cookie", "set-cookie2", "authorization", "proxy-authorization", "www-authenticate", "cookie"})
 
 
 def outcome_of(response: Response, now: datetime, hidden: Iterable[str] = ()) -> Outcome:
-    """What an answer makes of the attempt. The texts in `hidden` do not appear in what is kept, in no common form."""
+    """Return the outcome of a response. The stored excerpt shows the texts in `hidden` in no common form."""
     answer = Answer(response.status, excerpt_of(response, hidden), response.phases)
     status = response.status
     if 200 <= status <= 299:
@@ -36,7 +36,7 @@ def outcome_of(response: Response, now: datetime, hidden: Iterable[str] = ()) ->
 
 
 def retry_after(response: Response, now: datetime) -> timedelta | None:
-    """How long the receiver wants to be left alone: seconds, or a date. What cannot be read says nothing."""
+    """Parse the Retry-After header, seconds or a date; return None if it is missing or invalid."""
     text = next((value.strip() for name, value in response.headers if name.lower() == "retry-after"), "")
     if text.isascii() and text.isdecimal():
         return _LONGEST_WAIT if len(text) > 9 else min(timedelta(seconds=int(text)), _LONGEST_WAIT)
@@ -52,7 +52,7 @@ def retry_after(response: Response, now: datetime) -> timedelta | None:
 
 
 def excerpt_of(response: Response, hidden: Iterable[str] = ()) -> str:
-    """The head of an answer as text for people, without what is secret."""
+    """Return the headers and the start of the body as readable text, with secrets masked."""
     lines = [
         f"{name}: {'***' if name.lower() in _HIDDEN else value}" for name, value in response.headers if name.strip()
     ]

@@ -1,4 +1,4 @@
-"""Where the time of an attempt went: seconds for each phase it reached, and which one it is in."""
+"""Timing of an attempt: the seconds of each phase it reached, and the current phase."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -14,13 +14,13 @@ class Stopwatch:
         self.phase: Phase | None = None
 
     def start(self, phase: Phase | None) -> None:
-        """End the phase that runs, if any, and begin this one; None is time that belongs to no phase."""
+        """End the current phase, if any, and begin this one; None is time that belongs to no phase."""
         now = self._elapsed()
         if self.phase is not None:
             self._seconds[self.phase] = self._seconds.get(self.phase, 0.0) + now - self._since
         self.phase, self._since = phase, now
 
     def phases(self) -> dict[str, float]:
-        """The seconds of every phase so far, with the one that still runs."""
+        """Return the seconds of every phase so far, including the current one."""
         self.start(self.phase)
         return self._seconds

@@ -1,7 +1,7 @@
-"""From a URL to the addresses its connection may use: the look-up, and the gate that asks the address guard about it.
+"""Resolution of a URL to the addresses its connection may use: the DNS lookup, and the gate with the address guard.
 
-One forbidden address among a name's answers closes the whole name, and what the gate gives holds for one attempt only:
-the next one looks the name up again, so an answer that changes is judged again, and so is one that was given before.
+One forbidden address among a name's answers forbids the whole name. The gate's answer is valid for one attempt only:
+the next attempt looks the name up and checks its addresses again, so that DNS rebinding cannot bypass the check.
 """
 
 import asyncio
@@ -18,29 +18,29 @@ from hourbell.core.values.url import Url
 from hourbell.targets.http.addresses import Address, Guard, Prohibition, Server, plain
 from hourbell.targets.http.transport import Refused, TransportError
 
-PATIENCE_SECONDS = 0.5  # for a newer answer, where there is an older one
-KEPT_SECONDS = 600.0  # for which an answer is used while there is no newer one
+PATIENCE_SECONDS = 0.5  # to wait for a new answer when there is a cached one
+KEPT_SECONDS = 600.0  # for which a cached answer is used while there is no newer one
 _MAX_KEPT = 10_000
 _MINUTE = 60.0
-_SOON = 5.0  # seconds until a look-up that failed is tried again
+_SOON = 5.0  # seconds until a failed lookup is retried
 _NO_SUCH_NAME = {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)}
-_Name = tuple[str, int]  # and the port
+_Name = tuple[str, int]  # host and port
 
 
 class Resolver(Protocol):
     async def resolve(self, host: str, port: int, /) -> tuple[Address, ...]:
-        """Every address of a name, once, in the order to try them; none if there is no such name.
+        """Return every address of a name, once, in the order to try them; none if there is no such name.
 
-        A TransportError says that the look-up failed.
+        Raises a TransportError if the lookup failed.
         """
 
 
 class SystemResolver:
-    """Asks the operating system.
+    """A resolver that uses the operating system's getaddrinfo.
 
-    Its look-ups take threads, of which there are few, and cannot be stopped. So there is one at a time for a name and
-    port: who asks meanwhile shares its answer, and a slow name holds up no more than one thread. Many slow names hold
-    up all of them. Then a name leads where it led a while ago, and whoever asks for it waits for `patience` only.
+    Its lookups need threads, of which there are few, and cannot be stopped. So there is one at a time for a name and
+    port: concurrent callers share its answer, and a slow name blocks only one thread. Many slow names may block all
+    threads. Then a name with a cached answer gets that answer, and its callers wait only for `patience` seconds.
     """
 
     def __init__(
@@ -67,13 +67,13 @@ class SystemResolver:
             raise TransportError(f"{host} could not be looked up within {self._timeout:g} s", begun=False) from None
 
     def _older(self, name: _Name) -> tuple[Address, ...]:
-        """The addresses of an answer that is not too old; none if there is no such answer."""
+        """Return the addresses of a cached answer that is not too old; none if there is no such answer."""
         kept_at, addresses = self._kept.get(name, (0.0, ()))
         return addresses if addresses and asyncio.get_running_loop().time() - kept_at < self._kept_seconds else ()
 
     def _finish(self, name: _Name, task: "asyncio.Task[tuple[Address, ...]]") -> None:
         del self._open[name]
-        if task.cancelled() or task.exception() is not None:  # asked for, so that asyncio does not complain
+        if task.cancelled() or task.exception() is not None:  # retrieved, so that asyncio logs no warning
             return
         self._kept[name] = task.get_loop().time(), task.result()
         self._kept.move_to_end(name)
@@ -82,7 +82,7 @@ class SystemResolver:
 
 
 async def look_up(host: str, port: int, threads: Executor | None = None) -> tuple[Address, ...]:
-    """Ask the operating system for every address of a name, in one of these threads or of those that all share."""
+    """Look up every address of a name with getaddrinfo, in one of `threads` or in the event loop's default executor."""
     loop, how = asyncio.get_running_loop(), {"type": socket.SOCK_STREAM, "proto": socket.IPPROTO_TCP}
     try:
         if threads is None:
@@ -95,13 +95,13 @@ async def look_up(host: str, port: int, threads: Executor | None = None) -> tupl
         raise TransportError(f"{host} could not be looked up: {error.strerror}", begun=False) from None
     except OSError as error:
         raise TransportError(f"{host} could not be looked up: {error.strerror}", begun=False) from None
-    except UnicodeError:  # a host of the settings that no name server could be asked for
+    except UnicodeError:  # a host from the settings that is not a valid DNS name
         return ()
     return tuple(dict.fromkeys(plain(ip_address(answer[4][0])) for answer in answers))
 
 
 class DaemonThreads(Executor):
-    """A thread for each call, which keeps no process from ending: a lookup may hang for half a minute."""
+    """An executor with one daemon thread per call, so that a lookup that hangs does not delay the process's exit."""
 
     def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         future: Future[Any] = Future()
@@ -112,15 +112,15 @@ class DaemonThreads(Executor):
 def _finish(future: "Future[Any]", call: Callable[[], Any]) -> None:
     try:
         future.set_result(call())
-    except BaseException as error:  # whoever waits for it is told
+    except BaseException as error:  # the caller that waits for the future gets it
         future.set_exception(error)
 
 
 class OwnServers:
-    """The database and the broker, by the hosts and ports of the settings: what no webhook may reach.
+    """The database and the broker, by their hosts and ports in the settings, which no webhook may reach.
 
-    A name stands for every address that it led to when it was last looked up. It is looked up again at most once a
-    minute, and the older answer holds while there is no newer one.
+    A name stands for every address of its last lookup. It is looked up again at most once a minute, and the older
+    answer is valid while there is no newer one.
     """
 
     def __init__(self, hosts: Iterable[tuple[str, int]], resolver: Resolver, *, elapsed: Callable[[], float]) -> None:
@@ -134,7 +134,7 @@ class OwnServers:
         return [Server(address, port) for host, port in self._hosts for address in self._found.get(host, ())]
 
     async def look_up(self) -> None:
-        """Know the addresses of every host, as far as they can be looked up."""
+        """Update the addresses of every host whose last lookup is too old; a failed lookup is ignored."""
         for host, port in self._hosts:
             asked_at = self._asked_at.get(host)
             if asked_at is None or self._elapsed() - asked_at >= _MINUTE:
@@ -143,23 +143,23 @@ class OwnServers:
     async def _look_up(self, host: str, port: int) -> None:
         now = self._elapsed()
         if host in self._found:
-            self._asked_at[host] = now  # already here, so that who comes meanwhile goes by the older answer
+            self._asked_at[host] = now  # set before the lookup, so that concurrent callers use the older answer
         try:
             found = await _addresses(host, port, self._resolver)
         except TransportError:
-            # What was known stays closed, and no webhook of anybody fails because of it.
+            # The known addresses stay forbidden, and the failed lookup fails no webhook.
             found, now = (), now - _MINUTE + _SOON
         self._asked_at[host] = now
         self._found[host] = found or self._found.get(host, ())
 
     def learn(self, host: str, addresses: tuple[Address, ...]) -> None:
-        """What a name leads to is closed if the name is: a name server may give other answers than a moment ago."""
+        """Add addresses that a webhook's lookup found for an own server: DNS may answer differently each time."""
         if host in self._found:
             self._found[host] = tuple(dict.fromkeys(self._found[host] + addresses))
 
 
 class Gate:
-    """What stands between a webhook's URL and its socket."""
+    """The check between a webhook's URL and its socket: it resolves the host and applies the address guard."""
 
     def __init__(self, resolver: Resolver, guard: Guard, own_servers: OwnServers) -> None:
         self._resolver = resolver
@@ -167,9 +167,9 @@ class Gate:
         self._own_servers = own_servers
 
     async def addresses_of(self, url: Url) -> tuple[Address, ...]:
-        """Every address that one connection to the URL may use, in the order to try them, and at least one.
+        """Return the addresses that one connection to the URL may use, at least one, in the order to try them.
 
-        Refused if any of them is forbidden; a TransportError if there is none, or the look-up failed.
+        Raises Refused if any of them is forbidden, and a TransportError if there is none or the lookup failed.
         """
         await self._own_servers.look_up()
         addresses = await _addresses(url.host, url.port, self._resolver)
@@ -182,11 +182,11 @@ class Gate:
         return addresses
 
     def forbids(self, address: Address, port: int) -> str | None:
-        """Why no connection may be made to this address, whoever looked it up; None if it may."""
+        """Return the reason why a connection to this address is forbidden; None if it is allowed."""
         return self._guard.forbids(address, port)
 
     def prohibits(self, address: Address, port: int) -> Prohibition | None:
-        """The same in parts, for messages that must not name the address."""
+        """Return the same as a `Prohibition`, for messages that must not name the address."""
         return self._guard.prohibits(address, port)
 
 

@@ -1,9 +1,9 @@
-"""Delivers a run as one signed request.
+"""The webhook target: it delivers a run as one signed HTTP request.
 
-1. The request is made: the same bytes and the same id on every attempt, signed with each secret that is valid. What
-   does not change from one run to the next is kept: a job's version, and its secrets as long as they are the same.
-2. The transport sends it, once, and only where the address guard lets it.
-3. The answer, or its absence, becomes the outcome; the breaker learns whether the receiver is well.
+1. Build the request: the same body and the same id on every attempt, signed with each valid secret. The parsed job
+   version and the opened secrets are cached, the secrets as long as they do not change.
+2. Send it through the transport, once, and only to an address that the address guard allows.
+3. Turn the response, or its absence, into the outcome, and report it to the circuit breaker.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ from hourbell.targets.pool import Pool
 log = logging.getLogger("hourbell.targets")
 
 _MOST_KEPT = 10_000
-_MAX_KEPT_BYTES = 8_192  # of each, about: what is larger is read again for every attempt
-_VALUE_BYTES = 64  # that any value takes, about
+_MAX_KEPT_BYTES = 8_192  # of each cache entry, about: a larger one is parsed again for every attempt
+_VALUE_BYTES = 64  # overhead of any value, about
 
 
 class HttpTarget:
@@ -62,7 +62,7 @@ class HttpTarget:
         return self._breaker.slots(lane, self._slots)
 
     def pool(self, lane: str) -> None:
-        """Lanes share nothing that is limited: each attempt has a connection of its own."""
+        """Return None: each attempt has its own connection, so lanes share no limited resource."""
 
     async def deliver(self, call: Call) -> Outcome:
         try:
@@ -74,12 +74,12 @@ class HttpTarget:
         lane = call.run.lane
         called_at = self._breaker.begin(lane)
         try:
-            await asyncio.sleep(0)  # what was claimed together is made in a row, and then sent: that keeps caches warm
+            await asyncio.sleep(0)  # build all requests of a claim first, then send them: that keeps CPU caches warm
             response = await self._transport.send(request, call.begin)
         except NotBegun:
             return Unstarted()
         except Refused as refused:
-            # A name may lead somewhere else the next time; an address never does.
+            # A name may resolve differently the next time; a literal address never does.
             return Failed(str(refused), retryable=not version.http.url.is_address, begun=False)
         except TransportError as error:
             self._note_trouble(lane)
@@ -94,7 +94,7 @@ class HttpTarget:
         await self._transport.close()
 
     def _version_of(self, call: Call) -> "_Version":
-        """What a job's version says, which never changes."""
+        """Return the parsed target of a job version, cached because a version never changes."""
         key = (call.run.job_id, call.run.job_version)
         version = self._versions.get(key)
         if version is None:
@@ -109,13 +109,13 @@ class HttpTarget:
         return version
 
     def _headers_of(self, http: HttpCall) -> dict[str, str]:
-        """The headers of every request, but for those of a run."""
+        """Return the headers that all requests of a target share, without those of a run."""
         content_type = content_type_of(http)
         defaults = {"User-Agent": self._user_agent} | ({"Content-Type": content_type} if content_type else {})
         return _joined(defaults, http.headers)
 
     def _secrets_of(self, call: Call, origin: str) -> "_Secrets":
-        """A job's secrets for an origin in the clear, opened anew when anything about one of them is not as before."""
+        """Return a job's decrypted secrets for an origin, cached until any of the sealed secrets changes."""
         if not call.secrets:
             return _NONE
         key = (call.run.job_id, origin)
@@ -131,7 +131,7 @@ class HttpTarget:
         return opened
 
     def _open(self, sealed: tuple[Sealed, ...], origin: str) -> "_Secrets":
-        """What an origin may get: the signing secrets of the job, and the headers that were set for this origin."""
+        """Decrypt the secrets for an origin: the job's signing secrets, and the headers set for this origin."""
         headers = headers_for(origin, sealed)
         if self._keys is None:
             raise CannotOpen("the job has a secret, and this node has no HOURBELL_SECRET_KEY")
@@ -147,7 +147,7 @@ class HttpTarget:
 
 @dataclass(frozen=True, slots=True)
 class _Version:
-    """What a job's version says of its requests."""
+    """The parsed target of a job version and the headers of its requests."""
 
     http: HttpCall
     headers: Mapping[str, str]
@@ -155,7 +155,7 @@ class _Version:
 
 @dataclass(frozen=True, slots=True)
 class _Secrets:
-    """What a job's secrets are for: keys that sign, and headers."""
+    """A job's decrypted secrets: signing keys and header values."""
 
     signing: tuple[bytes, ...] = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
@@ -183,7 +183,7 @@ def _request(version: _Version, call: Call, secrets: _Secrets) -> Request:
 
 
 def _is_small(value: object) -> bool:
-    """Whether JSON takes little memory. It is not looked at further than that."""
+    """Return True if a JSON value takes little memory; stop counting at the limit."""
     left, values = _MAX_KEPT_BYTES, [value]
     while values and left > 0:
         each = values.pop()
@@ -199,12 +199,12 @@ def _is_small(value: object) -> bool:
 
 
 def _joined(weaker: Mapping[str, str], stronger: Mapping[str, str]) -> dict[str, str]:
-    """Headers of which the second kind replaces the first, however they are capitalised."""
+    """Merge headers; the second mapping overrides the first, case-insensitively."""
     names = {name.lower() for name in stronger}
     return {name: value for name, value in weaker.items() if name.lower() not in names} | dict(stronger)
 
 
 def _traceparent(run_id: str, attempt: int) -> str:
-    """One trace for a run, one span for each of its attempts; both follow from what they are."""
+    """Return the traceparent header: one trace id per run and one span id per attempt, both derived from their ids."""
     span = hashlib.blake2b(f"{run_id}:{attempt}".encode(), digest_size=8).hexdigest()
     return f"00-{run_id.replace('-', '')}-{span}-01"

@@ -1,8 +1,8 @@
-"""What the target asks of an HTTP client: send one request, once.
+"""The HTTP client interface of the webhook target: send one request, once.
 
-`tests/targets/http/test_transport*.py` hold every client to these words. A transport never follows a redirect, never
-sends a request a second time, never takes a proxy from the environment, never decompresses, and connects only where the
-address guard lets it.
+`tests/targets/http/test_transport*.py` test every client against this contract. A transport never follows a redirect,
+never sends a request a second time, never uses a proxy from the environment, never decompresses, and connects only to
+addresses that the address guard allows.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,10 +11,10 @@ from typing import Protocol
 
 from hourbell.core.values.url import Url
 
-MOST_READ = 65_536  # bytes of an answer's body; the rest is not read
-MOST_HEADERS = 65_536  # bytes of an answer's status line and headers
-MAX_HEADERS = 256  # of an answer, trailers and those of interim answers included
-MAX_BODY_SECONDS = 5.0  # to read an answer's body, counted from its last header; the rest is not read
+MOST_READ = 65_536  # bytes of a response body; the rest is not read
+MOST_HEADERS = 65_536  # bytes of a response's status line and headers
+MAX_HEADERS = 256  # of a response, including trailers and those of interim responses
+MAX_BODY_SECONDS = 5.0  # to read a response body, counted from the last header; the rest is not read
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,22 +23,23 @@ class Request:
     url: Url
     headers: Mapping[str, str] = field(repr=False)  # the transport adds Host, Content-Length and Accept-Encoding
     body: bytes = field(repr=False)
-    timeout: float  # seconds for the whole attempt, from the first look-up to the last byte
+    timeout: float  # seconds for the whole attempt, from the first lookup to the last byte
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
     status: int
     headers: tuple[tuple[str, str], ...]
-    body: bytes  # the first MOST_READ bytes, as they came
-    is_whole: bool  # False if there was more to read, or it broke off
+    body: bytes  # the first MOST_READ bytes, not decoded
+    is_whole: bool  # False if there was more to read, or the connection broke
     phases: Mapping[str, float] = field(default_factory=dict)  # seconds, if any: dns, connect, tls, wait, read
 
 
 class TransportError(Exception):
-    """There is no answer. The message is one sentence for people; `begun` tells whether a byte may have left.
+    """Raised when there is no response. The message is one readable sentence.
 
-    `phases` holds the seconds of those it reached, the one it failed in included.
+    `begun` is True if a byte may have been sent. `phases` holds the seconds of each phase that the attempt reached,
+    including the one in which it failed.
     """
 
     def __init__(self, message: str, *, begun: bool, phases: Mapping[str, float] | None = None) -> None:
@@ -48,25 +49,25 @@ class TransportError(Exception):
 
 
 class Refused(TransportError):
-    """The address guard forbids the connection. It will not change by itself, so there is no use in trying again."""
+    """Raised when the address guard forbids the connection. For a literal address a retry cannot help."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, begun=False)
 
 
 class NotBegun(Exception):
-    """`begin` said no: nothing was sent, and nothing may be."""
+    """Raised when `begin` returned False: nothing was sent, and nothing may be."""
 
 
 class Transport(Protocol):
     async def send(self, request: Request, begin: Callable[[], Awaitable[bool]]) -> Response:
-        """Send one request and read the answer, within its timeout; else raise a TransportError.
+        """Send one request and return the response, within the request's timeout; else raise a TransportError.
 
-        `begin` is awaited once, when the connection is there and nothing has been sent yet; if it answers False,
-        NotBegun is raised and nothing is sent. An answer that is not 1xx counts from its last header on: if its body
-        stalls, breaks off or takes longer than MAX_BODY_SECONDS, what came of it is the answer. Cancelling closes the
-        connection, unless all is over.
+        `begin` is awaited once, when the connection is open and nothing has been sent yet; if it returns False, `send`
+        raises NotBegun and sends nothing. A response that is not 1xx counts from its last header on: if its body
+        stalls, breaks off or takes longer than MAX_BODY_SECONDS, `send` returns the part that was received.
+        Cancellation closes the connection, unless the response is complete.
         """
 
     async def close(self) -> None:
-        """Close every connection; what is being sent fails, and nothing is sent any more."""
+        """Close every connection; requests in flight fail, and nothing is sent any more."""

@@ -1,13 +1,13 @@
-"""One connection to a checked address, and what may come over it.
+"""One HTTP connection to a checked address, with limits on the response.
 
-A wire carries one exchange at a time: a request, and one answer to it. Interim answers are dropped; what comes beyond
-the answer, or unasked, spoils the wire for reuse. It takes no more than MOST_HEADERS bytes until an answer's headers
-are complete, MOST_TAKEN in all and little more than MOST_READ of the body, so that no receiver can fill the memory; and
-no more than MAX_HEADERS headers, nor many chunks of a few bytes, each of which takes as long as a large one. An answer
-whose headers have come stays an answer whatever is wrong with its body.
+A wire carries one exchange at a time: a request and its response. Interim responses are dropped; data after the
+response, or unsolicited data, makes the wire unfit for reuse. It accepts at most MOST_HEADERS bytes until the response
+headers are complete, MOST_TAKEN in all and little more than MOST_READ of the body, so that no receiver can exhaust the
+memory; and at most MAX_HEADERS headers and few small chunks, because each chunk costs as much CPU time as a large one.
+A response with complete headers remains valid whatever is wrong with its body.
 
-The parser is lenient, which does no harm to one answer. A wire is used again only if a strict reader would see the end
-of the answer in the same place.
+The parser is lenient, which is safe for a single response. A wire is reused only if a strict parser would find the end
+of the response at the same offset.
 """
 
 import asyncio
@@ -23,31 +23,31 @@ from hourbell.targets.http import failures
 from hourbell.targets.http.addresses import Address
 from hourbell.targets.http.transport import MAX_HEADERS, MOST_HEADERS, MOST_READ
 
-MOST_TAKEN = 8 * MOST_READ  # bytes of an answer as they come, with what chunks have besides the body
-_FREE_CHUNKS, _MIN_CHUNK_BYTES = 100, 64  # of more chunks, so many bytes for each on average
-_PIECE_BYTES = 8_192  # parsed at once: what goes beyond a limit is left after them
+MOST_TAKEN = 8 * MOST_READ  # bytes of a response as received, including chunk headers
+_FREE_CHUNKS, _MIN_CHUNK_BYTES = 100, 64  # further chunks must have so many bytes each on average
+_PIECE_BYTES = 8_192  # parsed at once, so that parsing stops soon after a limit is exceeded
 _BLANKS = (b" ", b"\t", b"")
 _HEAD_END = re.compile(rb"\n\r?\n")
-_MAX_LINE_END_BYTES = 4  # of an answer's last two lines
+_MAX_LINE_END_BYTES = 4  # two line ends, CR LF CR LF
 _SWITCHING = 101
-# What these let pass does no harm to somebody who reads one answer, and some receivers have always written it.
+# These leniencies are safe for a single response, and some existing receivers need them.
 _LENIENCIES = {"lenient_headers": True, "lenient_optional_cr_before_lf": True, "lenient_spaces_after_chunk_size": True}
 
 
 @dataclass(slots=True)
 class Exchange:
-    """What has come of the answer to one request."""
+    """The state of the response to one request."""
 
     status: int = 0
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)
     body: list[bytes] = field(default_factory=list)
-    has_headers: bool = False  # all of them, so that there is an answer
-    is_over: bool = False  # nothing of it comes any more
+    has_headers: bool = False  # all headers have arrived, so that there is a response
+    is_over: bool = False  # no more of it is accepted
     is_whole: bool = False
-    is_odd: bool = False  # others might read it otherwise, so that nothing may follow it
-    failure: str = ""  # why there is no answer, if it is over without one
-    tail: bytes = b""  # the last bytes of what came before the headers were complete
-    taken: int = 0  # bytes, as those below
+    is_odd: bool = False  # another parser might read it differently, so that the connection must not be reused
+    failure: str = ""  # the reason, if the exchange is over without a response
+    tail: bytes = b""  # the last bytes received before the headers were complete
+    taken: int = 0  # bytes received; the sizes below are in bytes, too
     header_size: int = 0
     header_count: int = 0
     chunk_count: int = 0
@@ -55,7 +55,7 @@ class Exchange:
 
     @property
     def ends_with_connection(self) -> bool:
-        """Whether nothing but the end of the connection tells where the body ends."""
+        """True if only the end of the connection marks the end of the body."""
         return self._said(b"content-length") is None and not self.is_chunked
 
     @property
@@ -71,12 +71,12 @@ _NONE = Exchange(is_over=True)
 
 
 class Wire(asyncio.Protocol):
-    """The parser calls what begins with `on_`."""
+    """An HTTP/1.1 client connection. The `on_` methods are the parser's callbacks."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, origin: str, address: Address) -> None:
         self.origin = origin
         self.address = address
-        self.why_gone = failures.CLOSED  # if it is
+        self.why_gone = failures.CLOSED  # valid once the connection is closed
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._poll = select.poll()
@@ -90,20 +90,23 @@ class Wire(asyncio.Protocol):
         self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN | select.POLLOUT)
 
     def may_be_kept(self) -> bool:
-        """Whether another request may go over it, as far as the event loop has seen: it is open, all is sent, and
-        nothing came unasked."""
+        """Return True if the connection is reusable as far as the event loop knows.
+
+        It must be open, with an empty write buffer, and must have received no unsolicited data.
+        """
         transport = self._transport
         return not (transport is None or transport.is_closing() or self._is_spoilt or transport.get_write_buffer_size())
 
     def is_quiet(self) -> bool:
-        """Whether the next request may go over it now: nothing has come, not even its end, and nothing is left to send.
+        """Return True if the next request may be sent now: no data or EOF has arrived, and nothing is left to send.
 
-        The system is asked, because the event loop may not have seen yet what the receiver did, and because under TLS
-        the transport does not know what waits below it."""
+        It polls the socket, because the event loop may not have seen the receiver's last action yet, and because under
+        TLS the transport does not know about data in the layer below.
+        """
         return self.may_be_kept() and [event for _, event in self._poll.poll(0)] == [select.POLLOUT]
 
     def send(self, request: bytes) -> Exchange | None:
-        """Begin an exchange; None if the connection is gone, so that nothing is sent."""
+        """Send a request and return its exchange; return None, without sending, if the connection is closed."""
         if self._transport is None or self._transport.is_closing():
             return None
         self._exchange = exchange = Exchange()
@@ -113,22 +116,22 @@ class Wire(asyncio.Protocol):
         return exchange
 
     async def wait_for_headers(self, exchange: Exchange) -> None:
-        """Wait for the last header of the answer, or for its end if there is none."""
+        """Wait until the response headers are complete, or the exchange is over."""
         while not (exchange.has_headers or exchange.is_over):
             await self._more()
 
     async def wait_for_end(self, exchange: Exchange) -> None:
-        """Wait for the end of the answer."""
+        """Wait until the exchange is over."""
         while not exchange.is_over:
             await self._more()
 
     def forget(self) -> None:
-        """Be done with the exchange. The answer may be large, and the parser knows this wire, which knows it."""
+        """Drop the exchange and the parser, to free a large response and to break the parser's reference cycle."""
         self._exchange = _NONE
         self._parser = None
 
     def abort(self) -> None:
-        """Close the connection now: a polite end would wait for the receiver."""
+        """Close the connection at once; a graceful close would wait for the receiver."""
         self._break_off(self._exchange, failures.CLOSED)
         if self._transport is not None:
             self._transport.abort()
@@ -161,10 +164,10 @@ class Wire(asyncio.Protocol):
     def on_message_begin(self) -> None:
         exchange = self._exchange
         if exchange.is_over:
-            self._is_spoilt = True  # by a second answer
+            self._is_spoilt = True  # by a second response
         else:
-            exchange.is_odd |= exchange.status > 0  # an interim answer went before it
-            exchange.headers.clear()  # those of an interim answer, and its trailers
+            exchange.is_odd |= exchange.status > 0  # an interim response came before it
+            exchange.headers.clear()  # headers and trailers of an interim response
             exchange.header_size = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -173,7 +176,7 @@ class Wire(asyncio.Protocol):
         if exchange.header_count > MAX_HEADERS:
             self._break_off(exchange, failures.TOO_MANY)
         elif not exchange.has_headers:  # else it is a trailer
-            exchange.is_odd |= name[-1:] in _BLANKS  # before the colon
+            exchange.is_odd |= name[-1:] in _BLANKS  # a blank before the colon, or an empty name
             exchange.headers.append((name, value.strip(b" \t")))
             exchange.header_size += len(name) + len(value) + len(b": \r\n")
 
@@ -204,7 +207,7 @@ class Wire(asyncio.Protocol):
             self._is_spoilt = True
             return
         if not exchange.has_headers:
-            return  # the body of an interim answer
+            return  # the body of an interim response
         exchange.body.append(data)
         exchange.body_size += len(data)
         if exchange.body_size > MOST_READ:
@@ -216,7 +219,7 @@ class Wire(asyncio.Protocol):
             self._complete(exchange, parser)
 
     def _parse(self, data: bytes, exchange: Exchange) -> None:
-        assert self._parser is not None  # as long as an exchange is not over
+        assert self._parser is not None  # it exists until the exchange is over
         end = _end_of_text(data)
         try:
             for start in range(0, end, _PIECE_BYTES):
@@ -224,7 +227,7 @@ class Wire(asyncio.Protocol):
                     self._is_spoilt = True
                     return
                 self._parser.feed_data(data[start : min(end, start + _PIECE_BYTES)])
-            for byte in data[end:]:  # the parser skips line ends after an answer: they must not pass unnoticed
+            for byte in data[end:]:  # one by one: the parser would silently skip line ends after a response
                 if exchange.is_over:
                     self._is_spoilt = True
                     return
@@ -232,7 +235,7 @@ class Wire(asyncio.Protocol):
         except HttpParserUpgrade:
             self._is_spoilt = True
         except HttpParserCallbackError:
-            raise  # it is not the receiver's fault
+            raise  # a bug in a callback and not in the receiver's response
         except HttpParserError:
             self._is_spoilt = True
             self._break_off(exchange, failures.NOT_HTTP)
@@ -243,7 +246,7 @@ class Wire(asyncio.Protocol):
         self._wake()
 
     def _break_off(self, exchange: Exchange, failure: str = "") -> None:
-        """Take no more of an answer. If its headers have come, it is one all the same."""
+        """Accept no more of a response. It stays valid, without a failure, if its headers are complete."""
         if not exchange.is_over:
             exchange.is_over = True
             exchange.failure = "" if exchange.has_headers else failure
@@ -263,7 +266,7 @@ class Wire(asyncio.Protocol):
 
 
 def _end_of_text(data: bytes) -> int:
-    """Return where the last line ends of a piece begin, four at most: as many as an answer can end with."""
+    """Return the offset of the trailing CR and LF bytes, at most four: as many as a response can end with."""
     end = len(data)
     while end and data[end - 1] in b"\r\n" and len(data) - end < _MAX_LINE_END_BYTES:
         end -= 1
@@ -271,7 +274,7 @@ def _end_of_text(data: bytes) -> int:
 
 
 def _has_folded_line(data: bytes) -> bool:
-    """Tell if a line of the headers begins with a blank, which some take for the end of all headers."""
+    """Return True if a header line begins with a blank (obsolete folding), which some parsers take for the end."""
     if b"\n " not in data and b"\n\t" not in data:
         return False
     end = _HEAD_END.search(data)

@@ -1,4 +1,4 @@
-"""What a function answers: JSON `{success, message, details?}`, or a failure that says what it should have been."""
+"""Validation of a function's return value: JSON `{success, message, details?}`, else a failure that says so."""
 
 import json
 
@@ -10,7 +10,10 @@ _WANTED = 'it must return {"success": true or false, "message": text}'
 
 
 def read_answer(size: int | None, text: str | None) -> Succeeded | Failed:
-    """The outcome an answer stands for; `text` is None if there is none, or if it is too large to be fetched."""
+    """Return the outcome of a function's answer.
+
+    `size` is None if the function returned null; `text` is then None, too, or if the answer is too large to be fetched.
+    """
     if size is None:
         return Failed(f"the function returned null; {_WANTED}")
     if text is None:

@@ -1,4 +1,4 @@
-"""JSON values as arguments of a function: each is bound as a parameter, and the server casts it to its type."""
+"""Conversion of JSON values to SQL arguments: each is bound as a parameter, and the server casts it to its type."""
 
 import json
 from collections.abc import Mapping
@@ -10,12 +10,12 @@ Bound = str | list[object] | None
 
 
 class BadArgument(ValueError):
-    """A value that PostgreSQL cannot hold; the message says which."""
+    """Validation error for a value that PostgreSQL cannot store; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What stands between the parentheses of a call, the same without names, and the values bound to it."""
+    """The SQL argument list of a call, the same list without parameter names, and the bound values."""
 
     named: tuple[str, ...]
     plain: tuple[str, ...]
@@ -25,7 +25,7 @@ class Arguments:
 def add_payload(function: Function, args: Mapping[str, object], payload: object) -> Mapping[str, object]:
     """Add the run's payload to the args if the function has a parameter for it that the args leave out.
 
-    Without a payload the parameter keeps its default, or is null if it has none.
+    Without a payload the parameter gets its default, or null if it has none.
     """
     parameter = function.payload_parameter
     if parameter is None or PAYLOAD in args or (payload is None and parameter.has_default):
@@ -34,7 +34,7 @@ def add_payload(function: Function, args: Mapping[str, object], payload: object)
 
 
 def bind(function: Function, args: Mapping[str, object]) -> Arguments:
-    """The arguments of a call in the order of the parameters; those left out have their defaults."""
+    """Return the arguments of a call in parameter order; parameters without an argument get their defaults."""
     if function.takes_all_in_one and not function.takes(args):
         [parameter] = function.parameters
         values: list[Bound] = [_json("args", dict(args))]
@@ -51,7 +51,7 @@ def bind(function: Function, args: Mapping[str, object]) -> Arguments:
 
 
 def _cast(parameter: Parameter, place: int, value: Bound) -> str:
-    """A text, or an array of texts, read as the type: the server knows how every type is written."""
+    """Return SQL that casts text, or an array of text, to the parameter's type: the server can parse every type."""
     return f"${place}::pg_catalog.{'_text' if isinstance(value, list) else 'text'}::{parameter.type}"
 
 
@@ -66,7 +66,7 @@ def _bound(parameter: Parameter, value: object) -> Bound:
 
 
 def _element(parameter: Parameter, value: object) -> object:
-    """An element of an array; a list in a list is one more dimension, unless the elements are JSON."""
+    """Convert an array element; a nested list is one more dimension, unless the elements are JSON."""
     if value is None:
         return None
     if parameter.shape is Shape.JSON_ARRAY:
@@ -77,7 +77,7 @@ def _element(parameter: Parameter, value: object) -> object:
 
 
 def _text(name: str, value: object) -> str:
-    """A string as it is; anything else as JSON writes it."""
+    """Return a string unchanged and serialize any other value as JSON; raise BadArgument for invalid text."""
     if not isinstance(value, str):
         return _json(name, value)
     if "\0" in value:

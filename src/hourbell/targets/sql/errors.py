@@ -1,4 +1,4 @@
-"""What an error of the server means for an attempt, and what is kept of it."""
+"""Mapping of PostgreSQL errors to failed attempts: which are retried, and which details are stored."""
 
 from collections.abc import Mapping
 
@@ -8,8 +8,8 @@ from hourbell.core.run.settle import Failed
 from hourbell.targets.sql.answer import MOST_ERROR
 
 _MOST_DETAIL = 2_000  # characters of each
-# Another try meets the same. What may be otherwise in a minute (a lock, a deadlock, a row that breaks a rule, a table
-# that a deployment is about to make) is tried again.
+# A retry would fail in the same way. Errors that may be gone in a minute (a lock, a deadlock, a constraint violation, a
+# table that a deployment is about to create) are retried.
 PERMANENT: Mapping[str, str] = {
     "0A000": "it asks for what this server cannot do",
     "42501": "it has no right to do so",
@@ -32,7 +32,7 @@ _DETAILS = {
 
 
 def failure_of(error: asyncpg.PostgresError) -> Failed:
-    """The failure of an attempt that the server ended, with all it said."""
+    """Return the failure of an attempt that ended with a server error, with its details."""
     message = str(error.args[0] if error.args else error)[:MOST_ERROR]
     said = {name: getattr(error, attribute, None) for name, attribute in _DETAILS.items()}
     details = {name: str(value)[:_MOST_DETAIL] for name, value in said.items() if value}

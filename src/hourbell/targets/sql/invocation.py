@@ -1,11 +1,11 @@
-"""One call of one function, in a transaction that somebody else commits.
+"""One call of one SQL function, in a transaction that the caller commits.
 
-1. `prepare` tells the session which run it is, finds the function and tries its arguments: nothing has happened yet.
-2. `perform` sets the limits and calls it. Success releases the savepoint; anything else rolls back to it, so that the
-   transaction can still be settled and committed, without the function's work.
+1. `prepare` sets the run's facts in the session, finds the function and validates its arguments, without side effects.
+2. `perform` sets the timeouts and calls the function. Success releases the savepoint; any failure rolls back to it, so
+   that the caller can still settle and commit the transaction, without the function's work.
 
-The limits are kept twice. The server's statement_timeout ends what a function does, unless the function refuses to be
-cancelled; a moment later the client gives up, and the session is ended.
+The timeout is enforced twice. The server's statement_timeout ends the function, unless the function catches the
+cancellation; a moment later the client gives up, and the session is ended.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ from hourbell.targets.sql.arguments import Arguments, BadArgument, add_payload, 
 from hourbell.targets.sql.errors import failure_of
 from hourbell.targets.sql.signature import Function, NoSuchFunction, find_function
 
-_GRACE = 2.0  # seconds for the server to end what it must
-_SESSION_ENDS = ("08", "57P")  # beginnings of codes after which there is no session to roll back in
+_GRACE = 2.0  # seconds that the client waits beyond the server's timeout
+_SESSION_ENDS = ("08", "57P")  # SQLSTATE prefixes after which there is no session to roll back in
 _FACTS = """
 select pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
        pg_catalog.set_config('hourbell.run_id', $1, true),
@@ -45,7 +45,7 @@ _LIMITS = """
 select pg_catalog.set_config('statement_timeout', $1, true),
        pg_catalog.set_config('lock_timeout', coalesce($2, pg_catalog.current_setting('lock_timeout')), true)
 """
-# The function is called once, whatever it is declared to be, and an answer that is too large stays where it is.
+# `materialized` calls the function once, whatever its volatility, and an answer that is too large is not transferred.
 _CALL = """
 with called as materialized (select {call}::pg_catalog.jsonb::pg_catalog.text as answer)
 select pg_catalog.octet_length(answer) as size,
@@ -58,19 +58,19 @@ _UNDO = "rollback to savepoint hourbell_call"
 
 
 class Overdue(Exception):
-    """The function did not end in time and did not let itself be stopped: its transaction must be given up."""
+    """Raised when the function exceeded its timeout and ignored cancellation: its transaction must be abandoned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A function that was found, with arguments that fit."""
+    """A resolved function with validated arguments."""
 
     function: Function
     arguments: Arguments
 
 
 async def prepare(connection: Any, target: SqlCall, call: Call, allowed: Collection[str] | None) -> Prepared | Failed:
-    """Find the function and try the arguments, or say for good what is wrong with them."""
+    """Find the function and validate the arguments; return a permanent failure if that is not possible."""
     run = call.run
     scheduled_at = run.scheduled_at.isoformat()
     trigger = trigger_of(run, call.definition)
@@ -82,7 +82,7 @@ async def prepare(connection: Any, target: SqlCall, call: Call, allowed: Collect
         return Failed(str(error), retryable=False, begun=False)
     await connection.execute(_SAVEPOINT)
     path = [part for part in target.search_path if part != "pg_temp"]
-    await connection.execute(_PATH, [*path, "pg_temp"])  # some types, regclass for one, read names by it
+    await connection.execute(_PATH, [*path, "pg_temp"])  # some types, such as regclass, resolve names with it
     if not arguments.values:
         return Prepared(function, arguments)
     casts = ", ".join(f"({cast}) is null" for cast in arguments.plain)
@@ -97,7 +97,7 @@ async def prepare(connection: Any, target: SqlCall, call: Call, allowed: Collect
 
 
 async def perform(connection: Any, target: SqlCall, prepared: Prepared) -> Outcome:
-    """Call the function. Its work is kept in the transaction if it succeeded, and undone if not."""
+    """Call the function. Its work stays in the transaction if it succeeded, and is rolled back if not."""
     loop = asyncio.get_running_loop()
     lock_timeout = None if target.lock_timeout is None else _milliseconds(target.lock_timeout)
     await connection.execute(_LIMITS, _milliseconds(target.timeout), lock_timeout)
@@ -126,7 +126,7 @@ def no_end_within(timeout: timedelta) -> Failed:
 
 
 def _raise_if_ended(error: Exception) -> None:
-    """An error that ended the session is the transaction's end, not the function's."""
+    """Raise an error that ended the session: it ends the transaction and not only the function."""
     if isinstance(error, asyncpg.PostgresError) and str(error.sqlstate).startswith(_SESSION_ENDS):
         raise error
 

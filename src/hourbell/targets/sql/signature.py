@@ -1,4 +1,4 @@
-"""Which function a target means: found in the catalogue by its exact name, chosen by the names of its parameters."""
+"""Resolution of a target's function: looked up in the catalogue by exact name, overloads chosen by parameter names."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -10,8 +10,8 @@ PAYLOAD = "payload"  # the name of the parameter that gets the run's payload, if
 _SHOWN = 10  # candidates in a message
 _MOST_TEXT = 200  # characters of each
 _KINDS = {"p": "a procedure", "a": "an aggregate", "w": "a window function"}
-# Run with search_path = pg_catalog, pg_temp: what it prints carries its schema, and so must what it reads. Of the
-# allow-list only what may be meant is resolved, so that a signature that cannot be hurts nobody else.
+# Run with search_path = pg_catalog, pg_temp: names in its output are schema-qualified, and allow-list entries must be.
+# Only allow-list entries that contain the function's name are resolved, so that an invalid entry affects no other.
 _CANDIDATES = """
 select format('%I.%I', n.nspname, p.proname) as name,
        format('%I.%I(%s)', n.nspname, p.proname, pg_get_function_arguments(p.oid)) as signature,
@@ -51,11 +51,11 @@ order by signature
 
 
 class NoSuchFunction(ValueError):
-    """No function, or more than one, is what the target means; or it cannot be called. The message says what is."""
+    """Validation error: no function or several match the target, or the match is not callable; the message says why."""
 
 
 class Shape(StrEnum):
-    """How a JSON value becomes a value of a type."""
+    """The way in which a JSON value is converted to a value of a type."""
 
     PLAIN = "plain"
     JSON = "json"
@@ -65,7 +65,7 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """An input of a function. `quoted` and `type` are SQL, as the server writes them."""
+    """An input parameter of a function. `quoted` and `type` are SQL text, as the server formats them."""
 
     name: str
     quoted: str
@@ -77,7 +77,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of the catalogue. `name` is SQL; `signature` and `identity` are for people."""
+    """A function of the catalogue. `name` is SQL text; `signature` and `identity` are for messages."""
 
     name: str
     signature: str
@@ -89,7 +89,7 @@ class Function:
     parameters: tuple[Parameter, ...]
 
     def takes(self, names: Collection[str]) -> bool:
-        """Whether these names are parameters, and all that have no default are among them."""
+        """Return True if all names are parameters and include every parameter without a default."""
         known = {parameter.name for parameter in self.parameters if parameter.name}
         needed = {parameter.name for parameter in self.parameters if not parameter.has_default}
         return needed <= set(names) <= known
@@ -100,19 +100,19 @@ class Function:
         return next((each for each in self.parameters if each.name == PAYLOAD and each.shape is Shape.JSON), None)
 
     def takes_with_payload(self, names: Collection[str]) -> bool:
-        """Whether it takes these names once the payload is among them."""
+        """Return True if the function takes these names together with the payload."""
         return self.payload_parameter is not None and self.takes({*names, PAYLOAD})
 
     @property
     def takes_all_in_one(self) -> bool:
-        """Whether its one parameter is JSON without a name."""
+        """True if the function has a single parameter, which is JSON and has no name."""
         return [(parameter.name, parameter.shape) for parameter in self.parameters] == [("", Shape.JSON)]
 
 
 async def find_function(
     connection: Any, schema: str, name: str, args: Mapping[str, object], allowed: Collection[str] | None
 ) -> Function:
-    """The function a target means, or NoSuchFunction. `allowed` holds signatures; None allows all."""
+    """Return the function that a target names, or raise NoSuchFunction. `allowed` holds signatures; None allows all."""
     rows = await connection.fetch(_CANDIDATES, schema, name, None if allowed is None else list(allowed))
     if not rows:
         raise NoSuchFunction(f"there is no function {schema}.{name}; create it, or correct the target")
@@ -123,8 +123,10 @@ async def find_function(
 
 
 def choose(functions: Sequence[Function], args: Collection[str]) -> Function:
-    """The one function whose parameters fit the names given; if none does, one that fits together with the payload,
-    and then one that takes all args as JSON."""
+    """Choose the one function whose parameters match the argument names; raise NoSuchFunction if there is not one.
+
+    If none matches, choose one that matches together with the payload, and then one that takes all args as JSON.
+    """
     fitting = [function for function in functions if function.takes(args)]
     fitting = fitting or [function for function in functions if function.takes_with_payload(args)]
     fitting = fitting or [function for function in functions if function.takes_all_in_one]

@@ -1,5 +1,5 @@
-"""SQL functions as targets: in Hourbell's own database settled by the transaction they work in, in others committed
-before the outcome is told."""
+"""SQL functions as targets. In Hourbell's own database the function's transaction also settles the run; in other
+databases it commits before the run is settled."""
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -15,30 +15,30 @@ from hourbell.targets.pool import Pool
 from hourbell.targets.sql.errors import failure_of
 from hourbell.targets.sql.invocation import Overdue, no_end_within, perform, prepare
 
-_REST = 1.0  # seconds
-_MAKERS_TO_CHECK = ("api", "file")  # rows made by SQL or code were made by somebody who has the right already
+_REST = 1.0  # seconds without new claims after a connection could not be had
+_MAKERS_TO_CHECK = ("api", "file")  # whoever creates jobs by SQL or code can call any function already
 
 
 class Database(Protocol):
-    """Connections to a database whose functions may be called."""
+    """A connection pool of a database whose functions may be called."""
 
     @property
     def size(self) -> int:
-        """How many calls it takes at once."""
+        """The max number of concurrent calls."""
 
     def transaction(self) -> AbstractAsyncContextManager[Any]:
-        """A connection in a transaction that commits at the end of the block; an exception rolls it back."""
+        """Open a connection in a transaction that commits at the end of the block; an exception rolls it back."""
 
     async def close(self) -> None:
-        """Give back every connection."""
+        """Close every connection."""
 
 
 class SqlTarget:
-    """Calls functions of the node's own database, if it lends transactions, and of databases named in the settings.
+    """The target for functions of the node's own database, if it lends transactions, and of databases in the settings.
 
-    `own_slots` is how many transactions the own database lends at once; None if it lends none. `lent_to_others` tells
-    how many of them are not to be had here at this moment. `allow` holds the exact signatures that jobs made by the API
-    or from files may call, as `public.run_daily_cleanup(integer)`; of another database, as `reports:public.refresh()`.
+    `own_slots` is how many transactions the own database lends at once; None if it lends none. `lent_to_others` returns
+    how many of them others hold now. `allow` holds the exact signatures that jobs from the API or from files may call,
+    such as `public.run_daily_cleanup(integer)`; in another database, `reports:public.refresh()`.
     """
 
     reads_secrets = False
@@ -66,14 +66,14 @@ class SqlTarget:
         return tuple(f"sql:{name}" for name in self._slots)
 
     def slots(self, lane: str) -> int | None:
-        """As many as there are connections; none for a moment after one could not be had, else it would be in vain."""
+        """Return the number of connections for the lane; 0 for a moment after the own database had none to give."""
         name = lane.removeprefix("sql:")
         if name != OWN_DATABASE or name not in self._slots:
             return self._slots.get(name, 0)
         return 0 if self._elapsed() < self._rests_until else self._slots[name] - self._lent_to_others()
 
     def pool(self, lane: str) -> None:
-        """Lanes share no connections: each database has a lane of its own."""
+        """Return None: each database has its own lane, so lanes share no connections."""
 
     async def deliver(self, call: Call) -> Outcome:
         try:
@@ -97,7 +97,7 @@ class SqlTarget:
             await database.close()
 
     def _allowed(self, call: Call, target: SqlCall) -> frozenset[str] | None:
-        """The signatures to choose from; None for all."""
+        """Return the signatures that the job may call; None for all."""
         if call.definition.managed_by not in _MAKERS_TO_CHECK:
             return None
         prefix = f"{target.database}:"
@@ -109,7 +109,7 @@ class SqlTarget:
 
 
 class _TakenOver(Exception):
-    """The attempt is no longer this node's."""
+    """Raised when this node no longer owns the attempt, to roll back its transaction."""
 
 
 @dataclass(slots=True)
@@ -120,7 +120,7 @@ class _Attempt:
     has_begun: bool = False
 
     async def make(self, opening: AbstractAsyncContextManager[Transaction]) -> Outcome:
-        """Make one attempt in a transaction; whatever goes wrong with that is a failure of the attempt."""
+        """Make one attempt in a transaction; database and connection errors become a failed attempt."""
         try:
             async with opening as transaction:
                 outcome = await self._in(transaction.connection)
@@ -134,7 +134,7 @@ class _Attempt:
         except ConnectionError as error:
             return self._lost(error)
         except asyncpg.PostgresError as error:
-            # Not of the function but of the statements around it: the login, the session or the server may be mended.
+            # The error is of the statements around the function: login, session or server may work on the next attempt.
             return replace(failure_of(error), retryable=True, begun=self.has_begun)
 
     async def _in(self, connection: Any) -> Outcome:
@@ -148,7 +148,7 @@ class _Attempt:
 
     def _lost(self, error: ConnectionError) -> Outcome:
         if not self.has_begun and self.target.database == OWN_DATABASE:
-            return Unstarted()  # our own database is short of connections, which is no fault of the run
+            return Unstarted()  # Hourbell's own database is short of connections, which is not the run's failure
         if not self.has_begun:
             return Failed(f"the database is out of reach: {error}", begun=False)
         if self.target.database == OWN_DATABASE:
@@ -160,7 +160,7 @@ class _Attempt:
 
 @dataclass(frozen=True, slots=True)
 class _Elsewhere:
-    """A transaction of a database that knows nothing of runs."""
+    """A transaction of another database, where runs cannot be settled."""
 
     connection: Any
 
