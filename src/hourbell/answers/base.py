@@ -1,8 +1,8 @@
-"""The base of all answers, and what the API documentation adds to their fields.
+"""The base class of all answers, and the documentation that the API adds to their fields.
 
 The server renders answers (`api.render`), OpenAPI describes them (`api.shapes`) and the client reads them
-(`client.reading`), all by the fields of the same classes. A field's type and default are the client's: what an older
-server leaves out is the default, and values that may grow, such as states, are text.
+(`client.reading`), all by the fields of the same classes. A field's type and default are the client's: a field that an
+older server omits gets its default, and open-ended values, such as states, are text.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ class Doc:
     """Documentation of a field beyond its name and type."""
 
     text: str = ""
-    type: Any = None  # where the server says more than the client relies on
+    type: Any = None  # a more precise type in OpenAPI than the client relies on
     examples: tuple[str, ...] = ()
     is_extra: bool = False  # only some answers of this class have it
 
@@ -28,7 +28,7 @@ NO_DOC = Doc()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A JSON object of the API. `raw` is the body as it came, with whatever a newer server has added."""
+    """A JSON object of the API. `raw` is the body as received, with any fields that a newer server added."""
 
     raw: Json = field(repr=False, compare=False)
 
@@ -43,7 +43,7 @@ class AnswerField(NamedTuple):
 
 @cache
 def answer_fields(kind: Any) -> tuple[AnswerField, ...]:
-    """The fields of an answer in the order of its JSON, without `raw`."""
+    """Return the fields of an answer in the order of its JSON, without `raw`."""
     hints = get_type_hints(kind, include_extras=True)
     return tuple(
         AnswerField(each.name, *_split(hints[each.name]), each.default, each.default_factory)

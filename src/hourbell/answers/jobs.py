@@ -1,4 +1,4 @@
-"""Answers about jobs. Durations are text, as the API writes them; times are aware and in UTC."""
+"""Answers about jobs. Durations are text, as the API writes them; times are time-zone aware and in UTC."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ _GENERATED = Doc("A secret that was made for this job. It is shown only here.")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Omitted(Answer):
-    """A value that is too long for a list: it is null there, or of a target only its short members are shown."""
+    """A value that is too long for a list. The list shows null instead, or only the short members of a target."""
 
     field: Annotated[str, Doc(examples=("payload", "definition.payload"))]
     url: Annotated[str, Doc("Where the single object shows it.", examples=("/api/v1/jobs/report",))]
@@ -30,7 +30,7 @@ OmittedValues = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals(Answer):
-    """All runs a job has had, by how they ended, and the last of them."""
+    """Counts of all runs of a job by final state, and its last run."""
 
     last_run_id: Annotated[UUID | None, Doc("The run that began last, also while it is under way.")] = None
     last_run_at: Annotated[datetime | None, Doc("When it began; if it never did, when it ended.")] = None
@@ -45,7 +45,7 @@ class Totals(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paused(Answer):
-    """Why a job is paused, by whom and until when."""
+    """The pause of a job: its reason, who paused it and until when."""
 
     note: str | None = None
     by: str | None = None
@@ -54,7 +54,7 @@ class Paused(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warned(Answer):
-    """A warning about a schedule, with the times it is about."""
+    """A warning about a schedule, with the times that it concerns."""
 
     code: str
     message: str
@@ -63,7 +63,7 @@ class Warned(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptSecret(Answer):
-    """A secret that a job has; its value cannot be read."""
+    """A secret of a job. The API never returns its value."""
 
     field: str
     origin: Annotated[str | None, Doc("Where a secret header is sent; null for what signs, or is not bound.")] = None
@@ -73,7 +73,7 @@ class KeptSecret(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry(Answer):
-    """A retry policy that is none of the presets."""
+    """A custom retry policy, not one of the presets."""
 
     attempts: int
     backoff: tuple[str | float, ...]
@@ -82,7 +82,7 @@ class Retry(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job(Answer):
-    """A job: its definition, its state and how its runs ended."""
+    """A job: its definition, its state and the totals of its runs."""
 
     id: UUID
     # The definition, as `core.job_body` writes it.
@@ -109,7 +109,7 @@ class Job(Answer):
     enabled: bool = True
     tags: tuple[str, ...] = ()
     subject: str = ""
-    # What Hourbell knows of it.
+    # State that Hourbell maintains.
     version: int
     state: Annotated[str, Doc(type=Literal["active", "done", "paused", "error"])]
     error: str | None = None
@@ -132,7 +132,7 @@ class Job(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upcoming(Answer):
-    """A time at which a schedule fires, with the local time there."""
+    """A time at which a schedule fires, with the local time in its time zone."""
 
     at: datetime
     local: str
@@ -144,7 +144,7 @@ class Upcoming(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intention(Answer):
-    """What a change would do. Nothing was stored."""
+    """The effect of a change in a dry run. Nothing was stored."""
 
     dry_run: Annotated[bool, Doc(type=Literal[True])] = True
     action: Annotated[str, _ACTION]
@@ -157,7 +157,7 @@ class Intention(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldChange(Answer):
-    """A field of a job before and after a change; secret values are replaced by a word."""
+    """A field of a job before and after a change. A placeholder replaces secret values."""
 
     field: Annotated[str, Doc(examples=("schedule", "target.url"))]
     before: Any = None
@@ -166,7 +166,7 @@ class FieldChange(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedJob(Answer):
-    """What becomes of a job of the source. Secrets and the values of headers are not shown."""
+    """The planned action for one job of the source. Secrets and header values are not shown."""
 
     name: str
     id: Annotated[UUID | None, Doc("None of a new job in a dry run.")] = None
@@ -182,7 +182,7 @@ class PlannedJob(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletedJob(Answer):
-    """A job of the source that is deleted, with the times at which it would have fired next."""
+    """A job of the source that is deleted, with the next times at which it would have fired."""
 
     name: str
     id: UUID
@@ -191,7 +191,7 @@ class DeletedJob(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan(Answer):
-    """What applying does, or in a dry run would do."""
+    """The changes that `apply` makes or, in a dry run, would make."""
 
     dry_run: bool = False
     source: str
@@ -213,13 +213,13 @@ class Plan(Answer):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is to be changed."""
+        """True if the plan changes nothing."""
         return len(self.unchanged) == len(self.jobs) and not self.deleted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backfill(Answer):
-    """The scheduled times that got a run, or would get one, and their runs."""
+    """The scheduled times that got a run or, in a dry run, would get one, and the ids of these runs."""
 
     dry_run: bool = False
     instants: tuple[datetime, ...]
@@ -257,7 +257,7 @@ class Version(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats(Answer):
-    """How the runs of a job ended: ever, and since a time."""
+    """Statistics of the runs of a job: totals over its lifetime, and figures since a given time."""
 
     job: str
     since: datetime
@@ -278,7 +278,7 @@ class Stats(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineError(Answer):
-    """One thing that is wrong, and where: a JSON pointer into the body, or `/query/…`, `/path/…`, `/header/…`."""
+    """A validation error with its location: a JSON pointer into the body, or `/query/…`, `/path/…`, `/header/…`."""
 
     pointer: str
     message: str
@@ -287,7 +287,7 @@ class LineError(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportResult(Answer):
-    """A line of the answer to an import, in the order of the lines that came in. Pruned jobs have no line number."""
+    """The result of one imported line, in the order of the request. Pruned jobs have no line number."""
 
     line: int | None = None
     name: str | None = None

@@ -21,7 +21,7 @@ class LogLine(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProgress(Answer):
-    """How far a run says that it is."""
+    """The progress that a running task reports."""
 
     fraction: Annotated[float | None, Doc("from 0 to 1; null if it does not know")] = None
     message: str = ""
@@ -48,7 +48,7 @@ class Attempt(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run(Answer):
-    """A run: its state and its times; if it is asked for alone, with its attempts and the log of the current one."""
+    """A run: its state and its times. A request for a single run also returns its attempts and the current log."""
 
     id: UUID
     job_id: UUID
@@ -98,7 +98,7 @@ class Run(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Triggered(Answer):
-    """The run that was added."""
+    """The run that a trigger added."""
 
     run_id: UUID
     run: Run
@@ -106,7 +106,7 @@ class Triggered(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed(Answer):
-    """The new run, and the one it repeats."""
+    """The new run of a replay, and the run that it repeats."""
 
     run_id: UUID
     replay_of: UUID
@@ -114,7 +114,7 @@ class Replayed(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancelled(Answer):
-    """A run that was cancelled, or is to be."""
+    """A run that was cancelled or was asked to stop."""
 
     run_id: UUID
     ended: Annotated[bool, Doc("false: the node that runs it was asked to stop it")]
@@ -122,7 +122,7 @@ class Cancelled(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done(Answer):
-    """A run that a bulk action has changed, and the new run of a replay."""
+    """A run that a bulk action changed and, for a replay, the new run."""
 
     run_id: UUID
     new_run_id: UUID | None = None
@@ -130,7 +130,7 @@ class Done(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused(Answer):
-    """A run that a bulk action could not change, and why."""
+    """A run that a bulk action could not change, and the reason."""
 
     run_id: UUID
     message: str
@@ -138,7 +138,7 @@ class Refused(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkResult(Answer):
-    """What was done with the runs that matched; of a dry run, how many match."""
+    """The result of a bulk action on the runs that matched; a dry run only counts them."""
 
     dry_run: bool
     matched: int

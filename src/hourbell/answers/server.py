@@ -1,4 +1,4 @@
-"""Answers about everything that is neither a job nor a run."""
+"""Answers about the server: previews, forecasts, nodes, the audit, tokens, health and events."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from hourbell.core.run.states import RunState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview(Answer):
-    """What a schedule does: its description, the next times and warnings."""
+    """A preview of a schedule: its description, the next times and warnings."""
 
     schedule: str
     resolved: str
@@ -27,7 +27,7 @@ class Preview(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation(Answer):
-    """What became of a scheduled time, in one sentence and as data."""
+    """The explanation of a scheduled time, in one sentence and as data: it ran, was skipped, waits and so on."""
 
     job: str
     at: datetime
@@ -38,7 +38,7 @@ class Explanation(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bucket(Answer):
-    """How many runs will be planned in one span of time."""
+    """The number of runs that will be planned in one time bucket."""
 
     at: datetime
     count: int
@@ -46,7 +46,7 @@ class Bucket(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast(Answer):
-    """How many runs will be planned in each span of time."""
+    """The number of runs that will be planned in each time bucket."""
 
     bucket_seconds: float
     buckets: tuple[Bucket, ...]
@@ -55,7 +55,7 @@ class Forecast(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobConflict(Answer):
-    """A job that a running program defines and somebody else owns; `command` hands it to the program."""
+    """A job that a running program defines but another owner holds; `command` transfers it to the program."""
 
     job: str
     owner: str
@@ -66,7 +66,7 @@ class JobConflict(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview(Answer):
-    """How many jobs and runs there are in which state, and how runs ended since a time."""
+    """Counts of jobs and runs by state, and of runs that ended since a given time."""
 
     since: datetime
     jobs: int
@@ -97,7 +97,7 @@ class Node(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry(Answer):
-    """A change: who made it, from where, and the values before and after."""
+    """An audit entry: the change, who made it, from which address, and the values before and after."""
 
     id: int
     at: datetime
@@ -116,7 +116,7 @@ class AuditEntry(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token(Answer):
-    """A token: its name, its role and how long it is valid."""
+    """An API token: its name, its role and its expiry."""
 
     id: UUID
     name: str
@@ -132,7 +132,7 @@ class Token(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity(Answer):
-    """Who calls. A session has a CSRF token, which the page sends as X-CSRF-Token with each change."""
+    """The identity of the caller. A session has a CSRF token; the page sends it as X-CSRF-Token with each change."""
 
     kind: Annotated[str, Doc(type=Literal["session", "token", "open"])]
     name: str
@@ -143,7 +143,7 @@ class Identity(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem(Answer):
-    """An error by RFC 9457; `code` is for programs."""
+    """An error in the format of RFC 9457 (problem details). Programs should test `code`."""
 
     type: str
     title: str
@@ -156,14 +156,14 @@ class Problem(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health(Answer):
-    """Whether the process answers."""
+    """The liveness of the process."""
 
     status: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness(Answer):
-    """Whether a node does its work, and what keeps it from that."""
+    """The readiness of a node, with the reasons if it is not ready."""
 
     status: str
     reasons: tuple[str, ...] = ()
@@ -180,7 +180,7 @@ class Readiness(Answer):
 
     @property
     def database_problem(self) -> str | None:
-        """What is wrong with the database, or None; without it the server answers nothing else."""
+        """The problem of the database, or None. Without its database the server cannot answer other requests."""
         if self.database.get("reachable") is False:
             return "out of reach"
         problem: str | None = self.database.get("problem")
@@ -189,7 +189,7 @@ class Readiness(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedJob(Answer):
-    """A job at its current version; without one, it was deleted."""
+    """A job that changed, with its current version; null if the job was deleted."""
 
     id: UUID
     version: int | None = None
@@ -197,7 +197,7 @@ class ChangedJob(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRun(Answer):
-    """A run that began or ended."""
+    """A run that started or ended."""
 
     id: UUID
     job_id: UUID
@@ -206,7 +206,7 @@ class ChangedRun(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change(Answer):
-    """Jobs and runs that changed within a second. If `is_reset`, something may have been missed: list all again."""
+    """Jobs and runs that changed within a second. If `is_reset`, changes may have been missed: list them all again."""
 
     is_reset: bool = False
     jobs: tuple[ChangedJob, ...] = ()

@@ -1,1 +1,1 @@
-"""What is served over HTTP. Knows no store and no engine: values and verbs are handed in."""
+"""The HTTP server and its REST API. It imports neither the store nor the engine: the caller passes in what it needs."""

@@ -1,8 +1,8 @@
-"""Who calls, and whether they may: everything is refused that is not allowed here.
+"""Authentication and authorization of requests. Access is denied by default.
 
-1. A token in `Authorization: Bearer` decides, right or wrong.
-2. Else the cookie of a session; to change something, only from a page of ours that knows its CSRF token.
-3. Else, as long as no token was made and the server listens on loopback only, whoever is on this machine.
+1. If the request has an `Authorization` header, its bearer token alone decides, valid or not.
+2. Else the session cookie decides. A request that changes something must come from our own page with its CSRF token.
+3. Else every program on this machine is admitted, while no token exists and the server listens on loopback only.
 """
 
 import asyncio
@@ -53,12 +53,12 @@ log = logging.getLogger("hourbell.api")
 
 LOCAL = "local"
 _AT_ONCE_SECONDS = 1.0
-_TOKEN = "token:"  # before the name of a token, so that none can be named as somebody else
+_TOKEN = "token:"  # prefix of actor names, so that no token can impersonate another actor by its name
 
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """What decides who comes in. One for each app, in `app.state.door`."""
+    """The authenticator of an app with its rate limits, stored in `app.state.door`."""
 
     access: Access
     cookies: SessionCookies
@@ -73,16 +73,16 @@ class Door:
     import_bytes: int = 1024**3
     refusals: Repeats = field(default_factory=lambda: Repeats(elapsed=clock.elapsed))
     held: HeldBytes = field(default_factory=lambda: HeldBytes(MAX_HELD_BYTES_PER_CALLER, MAX_HELD_BYTES))
-    large_body: asyncio.Lock = field(default_factory=asyncio.Lock)  # held by the one that is handled
+    large_body: asyncio.Lock = field(default_factory=asyncio.Lock)  # held while one large body is handled
 
     def guard(self, app: Starlette) -> None:
-        """Make this the door of an app."""
+        """Install this as the authenticator of an app."""
         app.state.door = self
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody who was let in."""
+    """An authenticated caller."""
 
     actor: str
     role: Role
@@ -94,17 +94,17 @@ class Caller:
 
     @property
     def limited_as(self) -> str:
-        """Whose limits apply: the token's, or those of the place without one."""
+        """The key for rate limits: the token, or without one the client address or network."""
         return str(self.token_id) if self.token_id else place_of(self.ip)
 
     @property
     def name(self) -> str:
-        """The name of the token, or who it is without one."""
+        """The name of the token, or of the actor without one."""
         return self.actor.removeprefix(_TOKEN)
 
 
 class Needs:
-    """A dependency: the caller, if they have at least that role."""
+    """A FastAPI dependency that returns the caller and requires at least a given role."""
 
     def __init__(self, role: Role) -> None:
         self.role = role
@@ -123,7 +123,7 @@ def needs(role: Role) -> Needs:
 
 
 async def caller(request: Request) -> Caller:
-    """Who calls; a Problem if that is not known, or they call too often. Asked again, the answer is the same."""
+    """Authenticate the caller, once per request. Raise a Problem if that fails or the rate limit is exceeded."""
     known: Caller | None = getattr(request.state, "caller", None)
     if known is not None:
         return known
@@ -140,13 +140,13 @@ async def caller(request: Request) -> Caller:
 
 
 async def check_again(request: Request, *, came_at_once: bool = False) -> None:
-    """Raise a Problem if a caller who was let in would not be by now, because a token or session ended meanwhile.
+    """Raise a Problem if the token or session of an authenticated caller has ended since the first check.
 
-    A body may be minutes on its way, and an import days: what arrives after the end of a token must do nothing. One
-    that came at once, within a second of the first check, needs no second one.
+    A body may take minutes to arrive, and an import days: what arrives after its token ended must have no effect. A
+    body that arrived at once, within a second of the first check, needs no second check.
     """
     if getattr(request.state, "caller", None) is None:
-        return  # a login, which nobody is let in for
+        return  # a login: its caller is not authenticated yet
     if came_at_once and clock.elapsed() - request.state.identified_at < _AT_ONCE_SECONDS:
         return
     door = door_of(request)
@@ -155,7 +155,7 @@ async def check_again(request: Request, *, came_at_once: bool = False) -> None:
 
 
 async def is_let_in(request: Request) -> bool:
-    """Whether the caller of an answer that is still being given would be let in now: a token may be revoked since."""
+    """Return True if the caller of a streamed response is still authorized: its token may be revoked meanwhile."""
     try:
         return await _identify(request, door_of(request)) is not None
     except (Problem, StoreUnavailable, TooManyUnknown):
@@ -163,7 +163,7 @@ async def is_let_in(request: Request) -> bool:
 
 
 async def is_known(request: Request) -> bool:
-    """Whether the caller would be let in, for answers that say less to others."""
+    """Return True if the caller is authenticated, for responses that show less to anonymous callers."""
     try:
         await caller(request)
     except (Problem, StoreUnavailable):
@@ -172,16 +172,16 @@ async def is_known(request: Request) -> bool:
 
 
 async def caller_or_local(request: Request) -> None:
-    """Let programs on this machine look at what a server on loopback shows; elsewhere only who has a token.
+    """Admit any program on this machine if the server listens on loopback only; else require a token.
 
-    A request through a proxy, for another Host or by a page of another site is not from a program here.
+    A request through a proxy, for another Host or by a page of another site does not count as local.
     """
     try:
         if door_of(request).is_local:
             _check_local(request)
             return
     except Problem:
-        pass  # a token may be there
+        pass  # not local; it may have a token
     await caller(request)
 
 
@@ -194,7 +194,7 @@ def door_of(request: Request) -> Door:
 
 
 def ip_of(request: Request) -> str:
-    """Where the request comes from, as the edge found out, or else the connection's other end."""
+    """Return the client address that the middleware determined, or else the peer address of the connection."""
     found: str | None = getattr(request.state, "client_ip", None)
     return found if found is not None else (request.client.host if request.client else "")
 
@@ -204,7 +204,7 @@ def request_id_of(request: Request) -> str:
 
 
 def not_authenticated(*, has_tokens: bool = True) -> Problem:
-    """The same for whoever has no token, a wrong one, one that expired and one that was revoked."""
+    """Build the 401 response. It is the same for missing, wrong, expired and revoked tokens, so it reveals nothing."""
     detail = "Send a valid token, as in Authorization: Bearer hb_…; `hourbell token create` makes one."
     if not has_tokens:
         detail = "This server has no tokens, so the one that was sent is another server's: send none, or ask that one."
@@ -212,7 +212,7 @@ def not_authenticated(*, has_tokens: bool = True) -> Problem:
 
 
 def session_of(request: Request) -> Session | None:
-    """The session of the request's cookie, whose token may be valid or not."""
+    """Return the session of the request's cookie. Its token is not checked here."""
     return door_of(request).cookies.read(request.cookies.get(COOKIE, ""))
 
 
@@ -250,7 +250,7 @@ async def _identify(request: Request, door: Door) -> Caller | None:
 
 
 def log_refusal(request: Request, refusal: Refusal) -> None:
-    """Log why somebody was not let in, once a minute for each place and token: the answer says nothing of it."""
+    """Log the reason for a refusal, at most once a minute per address and token. The response does not reveal it."""
     ip = ip_of(request)
     left_out = door_of(request).refusals.admit(f"{place_of(ip)} {refusal.reason} {refusal.token_id}")
     if left_out is None:
@@ -260,7 +260,7 @@ def log_refusal(request: Request, refusal: Refusal) -> None:
 
 
 def _refusal(request: Request, door: Door) -> Refusal:
-    """Why the request was not let in."""
+    """Return the reason why a request was refused."""
     given = request.headers.getlist("authorization")
     if given:
         scheme, _, text = given[0].partition(" ")
@@ -273,7 +273,7 @@ def _refusal(request: Request, door: Door) -> Refusal:
 
 
 def ends_at(session: Session, token: Token) -> datetime:
-    """When a session is over: by itself, or with its token."""
+    """Return the time at which a session ends: its own expiry or that of its token, whichever is earlier."""
     return min(session.expires_at, token.expires_at or session.expires_at)
 
 
@@ -303,7 +303,7 @@ def _check_session(request: Request, session: Session) -> None:
 
 
 def _check_local(request: Request) -> None:
-    """Keep out what comes from elsewhere, and what a page of another site makes the browser on this machine send."""
+    """Refuse requests from other machines, and those that a page of another site makes a local browser send."""
     if (sign := sign_of_proxy(request)) is not None:
         raise Problem(
             403,

@@ -1,4 +1,4 @@
-"""The HTTP server's app: health, metrics, the REST API and its description, behind one door."""
+"""The ASGI application: health, metrics, the REST API and its OpenAPI document, with one authenticator."""
 
 from collections.abc import Awaitable, Callable
 from functools import cache
@@ -47,7 +47,7 @@ _ANSWERS: dict[str, dict[int | str, dict[str, Any]]] = {
 def build_app(
     control: Control, door: Door, status: Callable[[], Awaitable[Readiness]], metrics: Metrics, *, version: str
 ) -> FastAPI:
-    """The whole app. `status` is asked anew whenever somebody wants to know how this node does."""
+    """Build the application. `status` is called for each readiness or metrics request."""
     app = FastAPI(
         title="Hourbell",
         version=version,
@@ -63,7 +63,7 @@ def build_app(
     app.include_router(_api())
     for path, endpoint in health_endpoints(status, metrics, is_known).items():
         guards = [Depends(caller_or_local)] if path == "/metrics" else []
-        # This one answers; the next is what the description tells, which has no HEAD anywhere.
+        # This route answers; the next one is for the OpenAPI document, which shows no HEAD anywhere.
         app.add_api_route(path, endpoint, methods=["GET", "HEAD"], include_in_schema=False, dependencies=guards)
         app.add_api_route(
             path,
@@ -80,7 +80,7 @@ def build_app(
 
 
 def _api() -> APIRouter:
-    """Every route but a login asks first who calls: nothing is done for somebody who may not come in."""
+    """Build the router of the REST API. Every route except the login authenticates the caller first."""
     closed = APIRouter(dependencies=[Depends(caller), Depends(known_parameters)], generate_unique_id_function=_name)
     for prefix in ("jobs", "schedules"):
         name = _name if prefix == "jobs" else _schedule_name
@@ -112,7 +112,7 @@ def _operation_id(path: str) -> str:
 def _add_description(app: FastAPI) -> None:
     @cache
     def described() -> dict[str, Any]:
-        return describe(app)  # takes a while, and most servers are never asked
+        return describe(app)  # built lazily: it is slow, and few servers are asked for it
 
     @cache
     def document() -> bytes:

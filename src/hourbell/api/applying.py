@@ -1,4 +1,4 @@
-"""Applying: all jobs of a source at once, as a plan and as a deed."""
+"""The route that applies all jobs of a source atomically, or shows the plan in a dry run."""
 
 import asyncio
 
@@ -32,10 +32,11 @@ _SHOWN = 3
     openapi_extra=takes(bodies.ApplyBody),
 )
 async def apply_jobs(control: ControlDep, user: Editor, body: JsonBody, dry_run: DryRun = False) -> Response:
-    """Create, change and, with `prune`, delete jobs of a source so that they are these: all of it or nothing.
+    """Create, change and, with `prune`, delete jobs of a source to match the request, atomically.
 
-    Jobs of other owners are refused, unless they are taken over. An operator's pause stays. What a dry run answers as
-    `state` can be sent as `expect`: then it is refused (`plan_outdated`) if somebody has changed any of it since.
+    Jobs of other owners are refused unless you set `take_over`. A job that an operator paused stays paused. Send the
+    `state` of a dry run as `expect` to carry out exactly that plan: if any of these jobs changed since, the request
+    is refused with `plan_outdated` and nothing is applied.
     """
     given = read(bodies.ApplyBody, body)
     wish = Wish(given.jobs, given.source, given.prune, given.take_over, given.drop_secrets, given.expect)

@@ -1,6 +1,6 @@
-"""The bodies of requests, as they are read and as the OpenAPI document shows them.
+"""Models of request bodies, for validation and for the OpenAPI document.
 
-Jobs are only described here: `core.job_body` reads them, and tells everything that is wrong at once.
+Jobs are only described here: `core.job_body` parses them and reports all validation errors at once.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -26,13 +26,13 @@ _EXAMPLE_JOB: JsonDict = {
 
 
 class Body(BaseModel):
-    """A request. What it does not know is refused, and nothing is guessed."""
+    """A request body. Unknown fields are refused, and types are not converted."""
 
     model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"additionalProperties": False})
 
 
 def _default(duration: str) -> Any:
-    """A default as it is written, which nobody validates."""
+    """Return a field with a default in its written form, which is not validated."""
     return Field(duration, validate_default=False)
 
 
@@ -43,7 +43,7 @@ class RetryBody(Body):
 
 
 class HttpTarget(Body):
-    """A request to send."""
+    """An HTTP request to send."""
 
     type: Literal["http"]
     url: str = Field(min_length=1, examples=["https://example.com/hook"])
@@ -55,7 +55,7 @@ class HttpTarget(Body):
 
 
 class SqlTarget(Body):
-    """A function of a PostgreSQL database to call."""
+    """A PostgreSQL function to call."""
 
     type: Literal["sql"]
     function: str = Field(min_length=1, examples=["public.run_daily_cleanup"])
@@ -76,7 +76,7 @@ class TaskTarget(Body):
 
 
 class QueueTarget(Body):
-    """A queue to put the run into."""
+    """A queue to add the run to."""
 
     type: Literal["queue"]
     queue: str = Field(min_length=1)
@@ -107,7 +107,7 @@ def _type_of(kind: Kind) -> Any:
 
 
 def _described(field: JobField) -> tuple[Any, Any]:
-    """A field of a job for pydantic."""
+    """Return the type and the `Field` of a job field for pydantic."""
     about: dict[str, Any] = {"description": field.help, "examples": list(field.examples) or None}
     if field.is_required:
         return _type_of(field.kind), Field(**about)
@@ -125,7 +125,7 @@ else:
 
 
 class JobBody(_JobFields):
-    """A job as it is defined. Only name, schedule and target are required."""
+    """The definition of a job. Only `name`, `schedule` and `target` are required."""
 
     model_config = ConfigDict(json_schema_extra={"additionalProperties": False, "examples": [_EXAMPLE_JOB]})
 
@@ -148,7 +148,7 @@ class ApplyBody(Body):
 
 
 class PatchBody(BaseModel):
-    """A JSON merge patch of a job: fields of a job. What is absent stays, and null means the default."""
+    """A JSON merge patch (RFC 7396) of a job's fields. Absent fields stay unchanged, and null restores the default."""
 
     model_config = ConfigDict(
         extra="allow", json_schema_extra={"examples": [{"schedule": "0 4 * * *", "description": None}]}
@@ -191,7 +191,7 @@ class PreviewBody(Body):
 
 
 class RunFilterBody(Body):
-    """Which runs: `state`, `job`, `since` or `until` choose, and only `"all": true` does without them."""
+    """A filter of runs: set `state`, `job`, `since` or `until`, or `"all": true` to select every run."""
 
     state: RunState | None = Field(None, strict=False)
     job: str | None = Field(None, min_length=1, max_length=100)
@@ -202,7 +202,7 @@ class RunFilterBody(Body):
 
     @model_validator(mode="after")
     def _chooses(self) -> Self:
-        """A filter that was left out by mistake must not act on every run."""
+        """Require a filter or `"all": true`: a filter omitted by mistake must not act on every run."""
         if not (self.everything or self.state or self.job or self.since or self.until):
             what = "without a filter, which would be every run of every job"
             raise ValueError(what, 'write state, job, since or until, or "all": true')

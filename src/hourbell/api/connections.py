@@ -1,7 +1,7 @@
-"""How many connections the HTTP server holds: in total, and for each address.
+"""Limits on open connections of the HTTP server: in total, and per client address.
 
-Deliveries, databases and files need descriptors of the same process. So the server never takes more than its share of
-them, and nobody can take all of the server's.
+Deliveries, databases and files need file descriptors of the same process. So the server never uses more than its share
+of them, and no client can use up the whole share of the server.
 """
 
 import logging
@@ -15,23 +15,23 @@ from hourbell.core.values.networks import Network
 
 log = logging.getLogger("hourbell.api")
 
-_RESERVED = 256  # descriptors for databases, files, threads and name look-ups
+_RESERVED = 256  # descriptors for databases, files, threads and DNS lookups
 _BACKLOG = 1_024
 _LOGGED_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionShare:
-    """How many connections may be open, and how many more may wait to be accepted."""
+    """The maximum number of open connections, and of further ones that wait to be accepted (listen backlog)."""
 
     connections: int
     backlog: int
 
 
 def share_of_descriptors(asked: int, descriptors: int, slots: int) -> ConnectionShare:
-    """The connections that were asked for, as far as the descriptor limit leaves one to each slot for deliveries.
+    """Limit the requested connections so that the descriptor limit leaves one descriptor for each delivery slot.
 
-    With few descriptors the server takes three eighths of them at most, those that wait to be accepted included.
+    With few descriptors the server takes at most three eighths of them, including the listen backlog.
     """
     left = max(descriptors * 3 // 8, descriptors - _RESERVED - slots)
     backlog = max(1, min(_BACKLOG, left // 3))
@@ -40,7 +40,7 @@ def share_of_descriptors(asked: int, descriptors: int, slots: int) -> Connection
 
 @dataclass(slots=True)
 class ConnectionLimits:
-    """Counts connections. `per_address` 0 means no limit for an address; trusted proxies have none either."""
+    """A counter of open connections. `per_address` 0 means no limit per address; trusted proxies are exempt from it."""
 
     total: int
     per_address: int
@@ -52,7 +52,7 @@ class ConnectionLimits:
     _logged_at: float = float("-inf")
 
     def admit(self, ip: str) -> bool:
-        """Count a connection from there, unless there are too many. Every admitted one is released once."""
+        """Count a new connection; return False if there are too many. Call `release` once per admitted connection."""
         place = place_of(ip)
         if self._count >= self.total:
             self._log_refused(ip, "HOURBELL_HTTP_CONNECTIONS", self.total)
@@ -82,7 +82,7 @@ class ConnectionLimits:
         return any(address in network for network in self.trusted_proxies)
 
     def _log_refused(self, ip: str, setting: str, limit: int) -> None:
-        """Log refusals once a minute: an attacker must not fill the log either."""
+        """Log refusals at most once a minute, so that an attacker cannot fill the log."""
         self._refused += 1
         if self.elapsed() - self._logged_at < _LOGGED_SECONDS:
             return

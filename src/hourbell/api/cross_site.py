@@ -1,4 +1,4 @@
-"""Which requests a browser sends on behalf of another site. Nothing but headers that pages cannot set is believed."""
+"""Detection of cross-site requests (CSRF, DNS rebinding), only by headers that scripts in a page cannot set."""
 
 import re
 from ipaddress import ip_address
@@ -9,13 +9,13 @@ from starlette.requests import Request
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]{1,5})?", re.ASCII)
 _USUAL_PORTS = {"http": ":80", "https": ":443"}
-# What proxies, load balancers and tunnels add to the requests that they pass on.
+# Headers that proxies, load balancers and tunnels add to the requests that they forward.
 _FORWARDED = re.compile(
     r"(?:forwarded|via|x-forwarded(?:-.*)?|x-original-.*|x-envoy-.*|x-real-ip|x-client-ip|x-cluster-client-ip|"
     r"x-proxyuser-ip|client-ip|true-client-ip|cf-.*|cdn-loop|fastly-client-ip|fly-client-ip|x-azure-.*|x-amzn-trace-id)",
     re.ASCII,
 )
-_OLD_VERSION = "1.0"  # the default of nginx before 1.29.7 towards what is behind it; programs have long ceased to
+_OLD_VERSION = "1.0"  # nginx before 1.29.7 uses it for upstreams by default; other clients no longer do
 
 
 def is_safe(request: Request) -> bool:
@@ -23,7 +23,7 @@ def is_safe(request: Request) -> bool:
 
 
 def names_this_machine(request: Request) -> bool:
-    """Whether the Host is a name of this machine, and not of a page whose name was made to lead here."""
+    """Return True if the Host header is localhost or a loopback address; refuses DNS rebinding."""
     found = _HOST.fullmatch(request.headers.get("host", ""))
     if found is None:
         return False
@@ -35,9 +35,9 @@ def names_this_machine(request: Request) -> bool:
 
 
 def sign_of_proxy(request: Request) -> str | None:
-    """What shows that somebody passes the request on, so that it may be from anywhere; None if nothing does.
+    """Return the sign that a proxy forwarded the request, so that its origin is unknown; None if there is no sign.
 
-    A proxy that speaks HTTP/1.1, names this machine as the Host and adds no header cannot be told from a program here.
+    A proxy that speaks HTTP/1.1, sends this machine as the Host and adds no header looks the same as a local program.
     """
     for name in request.headers:
         if _FORWARDED.fullmatch(name):
@@ -46,7 +46,7 @@ def sign_of_proxy(request: Request) -> str | None:
 
 
 def has_foreign_origin(request: Request) -> bool:
-    """Whether the Origin is there and another than the Host. A scheme is not told: a proxy may end the encryption."""
+    """Return True if an Origin header exists and differs from the Host. The scheme is ignored: a proxy may end TLS."""
     origin = request.headers.get("origin")
     if origin is None:
         return False
@@ -62,18 +62,18 @@ def has_foreign_origin(request: Request) -> bool:
 
 
 def is_from_another_site(request: Request) -> bool:
-    """Whether the browser says so, by either header. Without both it is no browser, or one that does not tell."""
+    """Return True if Origin or Sec-Fetch-Site names another site. A client that sends neither counts as same-site."""
     site = request.headers.get("sec-fetch-site", "none")
     return has_foreign_origin(request) or site not in ("same-origin", "none")
 
 
 def is_navigation(request: Request) -> bool:
-    """Whether the browser says that somebody follows a link, and no page can read the answer."""
+    """Return True if the browser follows a link (Sec-Fetch-Mode: navigate): no page can read that response."""
     return is_safe(request) and request.headers.get("sec-fetch-mode") == "navigate"
 
 
 def is_surely_ours(request: Request) -> bool:
-    """Whether the browser says that a page of ours sends it."""
+    """Return True if the browser states that our own page sent the request."""
     site = request.headers.get("sec-fetch-site")
     said = site == "same-origin" or (site is None and "origin" in request.headers)
     return said and not has_foreign_origin(request)

@@ -1,4 +1,4 @@
-"""The page at /docs: every operation of the OpenAPI document, as plain HTML without scripts or other servers."""
+"""The page at /docs: every operation of the OpenAPI document, as plain HTML without scripts or external resources."""
 
 from html import escape
 from typing import Any
@@ -17,7 +17,7 @@ p, ul { margin: .25rem 0; }
 
 
 def docs_page(document: dict[str, Any]) -> str:
-    """The whole page."""
+    """Render the documentation page of an OpenAPI document."""
     groups: dict[str, list[str]] = {}
     for path, operations in document["paths"].items():
         if path.startswith("/api/v1/schedules"):

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of every operation: its body, its answers and each error it may give."""
+"""Parts of the OpenAPI document that the operations share: request bodies, responses and errors."""
 
 from http import HTTPStatus
 from typing import Any
@@ -26,7 +26,7 @@ def responses(
     has_body: bool = False,
     more: dict[int | str, dict[str, Any]] | None = None,
 ) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route: what it answers, and the errors it has besides those that every route has."""
+    """Build the `responses` of a route: its success response, the errors common to all routes, and its own errors."""
     good: dict[int | str, dict[str, Any]] = {status: {"description": HTTPStatus(status).phrase}}
     if model is not None:
         good[status]["model"] = model
@@ -35,7 +35,7 @@ def responses(
 
 
 def problem_answer(status: int) -> dict[str, Any]:
-    """What the document says of an error."""
+    """Build the OpenAPI response of an error status."""
     schema = {"$ref": f"#/components/schemas/{ProblemAnswer.__name__}"}
     return {
         "description": _MEANINGS.get(status, HTTPStatus(status).phrase),
@@ -44,7 +44,7 @@ def problem_answer(status: int) -> dict[str, Any]:
 
 
 def takes(model: type[BaseModel], *media_types: str, required: bool = True) -> dict[str, Any]:
-    """The `openapi_extra` of a route that reads its body by itself, as JSON if nothing else is said."""
+    """Build the `openapi_extra` of a route that reads its body itself; the default media type is JSON."""
     schema = {"$ref": f"#/components/schemas/{model.__name__}"}
     content = {each: {"schema": schema} for each in media_types or ("application/json",)}
     return {"requestBody": {"required": required, "content": content}}

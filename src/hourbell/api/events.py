@@ -1,4 +1,4 @@
-"""Server-sent events: which jobs and runs changed, at most one event a second."""
+"""Server-sent events about changed jobs and runs, at most one event a second."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -32,7 +32,7 @@ async def listen(
     user: Viewer,
     last_event_id: Annotated[str | None, Header(max_length=100)] = None,
 ) -> Response:
-    """Which jobs and runs changed. `reset` says that something may have been missed: look at everything again."""
+    """Stream the jobs and runs that change. After `reset`, changes may have been missed: list jobs and runs again."""
     del user
     streams, name = door_of(request).streams, caller.limited_as
     if (refused := streams.begin(name)) is not None:
@@ -41,7 +41,7 @@ async def listen(
 
 
 class _EventStream(StreamingResponse):
-    """Calls `on_end` once, however the stream ends."""
+    """A streaming response that calls `on_end` once, however the stream ends."""
 
     def __init__(self, events: AsyncIterator[bytes], on_end: Callable[[], None]) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -65,7 +65,7 @@ async def _events(request: Request, watch: Watch, last_id: str | None) -> AsyncI
 
 
 def _written(event: Event | Quiet) -> bytes:
-    """An id without data only says where to go on."""
+    """Serialize an event. An id without data only gives the client its position to reconnect from."""
     if isinstance(event, Quiet):
         return f": nothing changed\nid: {event.id}\n\n".encode()
     name, body = "reset", {}

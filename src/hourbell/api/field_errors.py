@@ -1,7 +1,7 @@
-"""Validation errors of parameters and bodies, in our own words and with what to write instead.
+"""Validation errors of parameters and bodies, with our own messages and hints.
 
-pydantic finds it, and says what by a type: https://docs.pydantic.dev/latest/errors/validation_errors. What was given is
-never repeated: it may be a secret.
+pydantic finds each error and gives it a type: https://docs.pydantic.dev/latest/errors/validation_errors. Messages
+never repeat the value that was sent: it may be a secret.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,14 +17,14 @@ _PLACES = ("query", "path", "header")
 
 
 def field_errors(found: Sequence[Found], fields: Sequence[str] = ()) -> list[FieldError]:
-    """Return an error for each; `fields` are those that a body may have."""
+    """Convert the errors of pydantic; `fields` are the field names that a body may have."""
     errors = [field_error(each) for each in found if each["type"] != "extra_forbidden"]
     others = [each["loc"][-1] for each in found if each["type"] == "extra_forbidden"]
     return [*errors, *unknown_fields("", dict.fromkeys(others), (), fields)]
 
 
 def field_error(found: Found) -> FieldError:
-    """Return what pydantic found, with its own words if nothing like it was foreseen."""
+    """Convert one error of pydantic; an error of an unknown type has the message of pydantic."""
     place = tuple(found["loc"])
     name = str(place[-1]) if place else "the body"
     words = _WORDS.get(found["type"])
@@ -39,7 +39,7 @@ def _is_not(what: str, hint: str) -> _Words:
 
 
 def _refused(name: str, context: Mapping[str, Any]) -> tuple[str, str | None]:
-    """What our own validators say: what the value is, and what to write."""
+    """Return the message and hint of an error that our own validators raised."""
     what, hint = context["error"].args
     return f"{name} is {what}", hint
 

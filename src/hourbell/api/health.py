@@ -1,10 +1,10 @@
-"""What watches Hourbell asks: does the process live, can it do its work, and the metrics.
+"""Endpoints for monitoring: liveness, readiness and metrics.
 
-`/health` says only that the process answers. `/health/ready` says whether it does its work: 503 while the database is
-out of reach or takes no writes, a loop has not done well for too long, or every place of a pool is held by attempts
-past their timeout, so that the node can begin nothing more there. A backlog or a lane that no node serves is told and
-changes no status, because taking this node out of use would not help; `warnings` tells of what is stuck. Names of lanes
-and tasks are for callers who are let in; all others get numbers.
+`/health` shows only that the process answers. `/health/ready` shows whether the node works. It returns 503 while the
+database is unreachable or refuses writes, a loop has not succeeded for too long, the node is stopping, or attempts past
+their timeout hold a whole pool, so that the node can start nothing more there. A backlog or a lane that no node serves
+is reported without changing the status, because taking this node out of rotation would not help; `warnings` lists what
+is stuck. Only authenticated callers see names of lanes and tasks; all others get counts.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from starlette.responses import JSONResponse, Response
 from hourbell.api.problems import problem
 from hourbell.metrics import Metrics
 
-_PATIENCE = 5.0  # seconds to wait for the status; who asks has little more
+_PATIENCE = 5.0  # seconds to wait for the status; the timeouts of probes are hardly longer
 _FRESH = {"Cache-Control": "no-store"}
 
 
 @dataclass(frozen=True, slots=True)
 class LoopAge:
-    """How long ago a loop last did well, and how long that may be."""
+    """The time since a loop last succeeded, and its limit."""
 
     name: str
     seconds: float
@@ -37,7 +37,7 @@ class LoopAge:
 
 @dataclass(frozen=True, slots=True)
 class PoolUse:
-    """How many places of a pool, such as threads, are taken; and of how many the attempts are past their timeout."""
+    """The use of a pool, such as threads: how many are taken, and how many of these by attempts past their timeout."""
 
     name: str
     size: int
@@ -64,24 +64,24 @@ class PoolUse:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """The state of this node as it is told to others. What only the database knows is None or empty without it."""
+    """The status of this node. Fields that come from the database are None or empty while it is unreachable."""
 
     database_reachable: bool
     loops: tuple[LoopAge, ...]
     waiting: int | None = None
-    oldest_seconds: float | None = None  # how long the first of the waiting runs has been ready
+    oldest_seconds: float | None = None  # how long the oldest waiting run has been ready
     unserved_lanes: tuple[str, ...] = ()
-    is_stopping: bool = False  # it finishes what it has begun, and takes nothing new
+    is_stopping: bool = False  # it finishes its current attempts and claims nothing new
     pools: tuple[PoolUse, ...] = ()
-    database_problem: str | None = None  # what is wrong with a database that answers, and what to do
-    stuck_seconds: float = float("inf")  # from which the oldest of the waiting runs is stuck
+    database_problem: str | None = None  # the problem of a database that answers, and what to do
+    stuck_seconds: float = float("inf")  # age from which the oldest waiting run counts as stuck
 
     @property
     def is_ready(self) -> bool:
         return not self.reasons(with_names=False)
 
     def reasons(self, *, with_names: bool) -> list[str]:
-        """Why it is not ready, for people."""
+        """Return the reasons why this node is not ready, as readable text."""
         return [
             *([] if self.database_reachable else ["the database is out of reach"]),
             *([] if self.database_problem is None else [self.database_problem]),
@@ -91,7 +91,7 @@ class Readiness:
         ]
 
     def warnings(self, *, with_names: bool) -> list[str]:
-        """What keeps runs waiting although this node may be ready, for people."""
+        """Return the reasons why runs wait although this node may be ready, as readable text."""
         lanes = [f"no live node serves {lane}" for lane in self.unserved_lanes]
         if lanes and not with_names:
             count = "a lane" if len(lanes) == 1 else f"{len(lanes)} lanes"
@@ -144,9 +144,9 @@ def health_endpoints(
     *,
     patience_seconds: float = _PATIENCE,
 ) -> dict[str, Endpoint]:
-    """What answers at each path, also without a database. `status` is asked anew for each request.
+    """Return the endpoint for each path. They work without a database and call `status` for each request.
 
-    `sees_names` tells whether a caller may know the names of lanes and tasks.
+    `sees_names` decides if a caller may see the names of lanes and tasks.
     """
 
     async def learn() -> Readiness | None:
@@ -160,7 +160,7 @@ def health_endpoints(
         return JSONResponse({"status": "ok"}, headers=_FRESH)
 
     async def may_see_names(request: Request, readiness: Readiness) -> bool:
-        if not readiness.database_reachable:  # where tokens are
+        if not readiness.database_reachable:  # tokens are stored there, so no caller can be authenticated
             return False
         try:
             async with asyncio.timeout(patience_seconds):

@@ -1,11 +1,11 @@
-"""The HTTP/1.1 connection of a client: uvicorn's protocol with limits that a slow or hostile client cannot evade.
+"""The HTTP/1.1 protocol of a connection: uvicorn's, with limits that a slow or hostile client cannot evade.
 
-1. A connection over the limits of `ConnectionLimits` is answered 503 and closed.
-2. The headers of a request arrive within `header_seconds`, counted from the connection or from their first byte.
-3. A body brings `MIN_BYTES_PER_SECOND` in every `body_seconds`, or its end, whenever we are ready to read it. What is
-   left of it after the answer has `body_seconds` in all.
-4. A client reads an answer as fast.
-5. What servers may read differently is refused with 400 (`request_head.py`).
+1. A connection over the limits of `ConnectionLimits` gets a 503 response and is closed.
+2. The headers of a request must arrive within `header_seconds`, counted from the connection or from their first byte.
+3. A body must bring `MIN_BYTES_PER_SECOND` in every window of `body_seconds`, or end, whenever we are ready to read it.
+   The rest of a body after the response must arrive within `body_seconds` in total.
+4. A client must read a response at the same rate.
+5. A request that servers may parse differently is refused with 400 (`request_head.py`).
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from hourbell.api.request_head import StrictConnection
 
 log = logging.getLogger("hourbell.api")
 _server_log = logging.getLogger("uvicorn.error.requests")
-_server_log.setLevel(logging.ERROR)  # it warns of each bad request, and an attacker must not fill the log
+_server_log.setLevel(logging.ERROR)  # it warns about each bad request, so an attacker could fill the log
 
 MIN_BYTES_PER_SECOND = 2_048
 _CLOSE = {"Connection": "close", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
@@ -42,12 +42,12 @@ class RequestTimeouts:
 
 
 class ServerConfig(uvicorn.Config):
-    """uvicorn's settings for our server, with the limits of its connections."""
+    """The uvicorn configuration of our server, with connection limits and timeouts."""
 
     def __init__(self, app: ASGIApp, connections: ConnectionLimits, timeouts: RequestTimeouts, **options: Any) -> None:
         super().__init__(
             app,
-            http=HttpProtocol,  # what else is installed must not change how requests are read
+            http=HttpProtocol,  # other installed packages must not change how requests are parsed
             ws="none",
             interface="asgi3",
             log_config=None,
@@ -78,7 +78,7 @@ class HttpProtocol(H11Protocol):
         self._limits = config.connections
         self._refusals = config.refusals
         self._timeouts = config.timeouts
-        self._ip: str | None = None  # of a connection that is counted
+        self._ip: str | None = None  # set while the connection is counted
         self._request_timer = _Timer(self.loop)
         self._write_timer = _Timer(self.loop)
         self._window_bytes = 0
@@ -136,7 +136,7 @@ class HttpProtocol(H11Protocol):
         self._close_in_time()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Ignore an upgrade without a word in the log: anybody may ask for one."""
+        """Ignore a protocol upgrade without logging: any client can request one and fill the log."""
 
     def send_400_response(self, msg: str) -> None:
         reason = self.conn.refusal or "it is not HTTP/1.1"
@@ -147,7 +147,7 @@ class HttpProtocol(H11Protocol):
         self.answer_and_close(400, "invalid_request", detail)
 
     def answer_and_close(self, status: int, code: str, detail: str) -> None:
-        """Answer for the app, unless it has begun to, and close the connection."""
+        """Send a problem response, unless the app has begun its own, and close the connection."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self._write_problem(status, code, detail)
         if self.cycle is not None and not self.cycle.response_complete:
@@ -170,7 +170,7 @@ class HttpProtocol(H11Protocol):
             self.transport.write(self.conn.send(event) or b"")
 
     def _follow_request(self) -> None:
-        """Start the time limit of what the client is to send next, unless it runs already."""
+        """Start the timeout for the next part of the request, unless it runs already."""
         if self.transport.is_closing():
             self._request_timer.cancel()
         elif self.conn.their_state is h11.IDLE:
@@ -207,7 +207,7 @@ class HttpProtocol(H11Protocol):
         self._write_timer.start("answer", self._timeouts.body_seconds, self._check_reader)
 
     def _close_in_time(self) -> None:
-        """Close for good a connection whose client does not read the end of its answer."""
+        """Abort the connection after `body_seconds` if the client does not read the end of its response."""
         self._request_timer.cancel()
         if self.transport.get_write_buffer_size():
             self._write_timer.start("end", self._timeouts.body_seconds, self.transport.abort)
@@ -221,7 +221,7 @@ class HttpProtocol(H11Protocol):
 
 
 class _Timer:
-    """One call that is due later, by what it waits for."""
+    """A timer for one pending call, named after the event it waits for."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -229,7 +229,7 @@ class _Timer:
         self.name = ""
 
     def start(self, name: str, seconds: float, call: Callable[[], None]) -> None:
-        """Wait for this from now on, and for nothing else."""
+        """Schedule a call and cancel the previous one."""
         self.cancel()
         self.name = name
         self._handle = self._loop.call_later(seconds, self._fire, call)

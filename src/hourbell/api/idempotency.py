@@ -1,13 +1,14 @@
-"""A POST with an `Idempotency-Key` acts once, however often it is sent.
+"""Idempotency keys: a POST with an `Idempotency-Key` acts once, however often it is sent.
 
-The key is written in the transaction of the change itself, so that whether it acted is never in doubt; its answer is
-kept right after. Steps of a call with a key:
+The transaction of the change also writes the key, so that it is never in doubt if the change was made. The response is
+stored right after it. Steps of a call with a key:
 
-1. The key is known with another request: 422. With an answer: that answer again.
-2. The key is known without an answer: the first call is about to keep it, or died before. Wait for it a little.
-3. Else the call is handled. If the store says that it was asked already, another call was quicker: as in 2.
-   If that one's answer never came, control is asked for what it made; it does not act again, but may not know.
-4. The answer of a call that acted is kept, unless it tells a secret or is too long.
+1. The key is known with another request: answer 422. It is known with a response: send that response again.
+2. The key is known without a response: the first call has not stored it yet, or died before. Wait up to two seconds.
+3. Else handle the call. If the store raises `AlreadyAsked`, a concurrent call was first: continue as in 2. If its
+   response does not arrive, handle the call once more: control does not act again, but returns the earlier result if it
+   can be found; else the answer is 409.
+4. Store the response of a call that acted, unless it contains a secret or is too long.
 """
 
 import contextlib
@@ -39,7 +40,7 @@ _KEPT_HEADERS = ("content-type", "etag", "location")
 
 
 async def asked(request: Request) -> ActorRequest:
-    """A dependency: the call behind a change, for the store. It has a key if the caller sent one."""
+    """Return the call behind a change, for the store (a FastAPI dependency). It has a key if the caller sent one."""
     found = await caller(request)
     key, fingerprint, milliseconds, is_known = getattr(request.state, "idempotency", (None, b"", None, False))
     return ActorRequest(
@@ -54,11 +55,11 @@ async def asked(request: Request) -> ActorRequest:
 
 
 class TellsSecret(JSONResponse):
-    """An answer that is given once and kept nowhere."""
+    """A response that contains a secret: it is sent once and never stored."""
 
 
 class IdempotentRoute(APIRoute):
-    """The class of routes, for `APIRouter(route_class=…)`, whose POSTs may bring a key."""
+    """A route class, for `APIRouter(route_class=…)`, whose POST requests may have an idempotency key."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -91,13 +92,13 @@ async def _answer_once(request: Request, handle: Handle) -> Response:
             if is_known:
                 raise already_done() from None
     if 200 <= response.status_code < 300:
-        with contextlib.suppress(StoreUnavailable):  # it has acted, and the caller shall know
+        with contextlib.suppress(StoreUnavailable):  # the change is made, so the caller gets its response anyway
             await door.access.keep_answer(key, _kept_of(response))
     return response
 
 
 async def _answer_again(door: Door, key: str, fingerprint: bytes) -> Response | None:
-    """The answer that the first call with the key was given; None if it does not come."""
+    """Return the response of the first call with the key, or None if it is not stored within two seconds."""
     waited = 0.0
     while True:
         known = await door.access.idempotency_record(key)
@@ -116,7 +117,7 @@ async def _answer_again(door: Door, key: str, fingerprint: bytes) -> Response | 
 
 
 def _scoped(found: Caller, request: Request, key: str) -> str:
-    """Of the caller and the place it calls: nobody meets the keys of others."""
+    """Scope a key to its caller, method and path, so that keys of different callers never collide."""
     who = str(found.token_id) if found.token_id else found.actor
     return hashlib.sha256(json.dumps([who, request.method, request.url.path, key]).encode()).hexdigest()
 
@@ -130,7 +131,7 @@ _NOT_KEPT: Mapping[str, object] = {"status": None}
 
 
 def _kept_of(response: Response) -> Mapping[str, object]:
-    body = getattr(response, "body", None)  # a stream has none
+    body = getattr(response, "body", None)  # a streaming response has none
     media_type = response.headers.get("content-type", "")
     is_json = media_type.startswith("application/json") or body == b""
     if isinstance(response, TellsSecret) or not isinstance(body, bytes) or len(body) > _MOST_BYTES or not is_json:

@@ -1,7 +1,7 @@
-"""The import of jobs: lines of JSON in, a line of results for each out.
+"""The route that imports jobs: NDJSON in, one result line for each line out.
 
-Results wait in a file until the last line is in: many clients read nothing before they have sent everything, and would
-otherwise wait for us while we wait for them.
+Results are spooled to a file until the whole request has arrived: many clients read nothing before they have sent
+everything, so sending results earlier would deadlock.
 """
 
 import json
@@ -28,7 +28,7 @@ router = APIRouter()
 NDJSON = "application/x-ndjson"
 MAX_LINES = 2_000_000
 _TOO_LARGE = "import_too_large"
-_encode = json.JSONEncoder(ensure_ascii=False).encode  # made once: `json.dumps` would make one for each line
+_encode = json.JSONEncoder(ensure_ascii=False).encode  # reused: `json.dumps` would create an encoder for each line
 _IN_MEMORY = 1024 * 1024
 _PART = 64 * 1024
 _BODY = {
@@ -47,7 +47,7 @@ _ANSWER: dict[int | str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class ImportParameters:
-    """Whose jobs an import brings, and what becomes of others."""
+    """Query parameters of an import: the owner of the jobs, and the treatment of other jobs."""
 
     managed_by: Annotated[Literal["api", "file"], Query(description="Who owns the jobs.")] = "api"
     source: Annotated[str, Query(max_length=200, description="Which of the owner's places they come from.")] = ""
@@ -68,10 +68,10 @@ async def import_jobs(
     user: Editor,
     given: Annotated[ImportParameters, Depends()],
 ) -> Response:
-    """Create what is new and change what differs, by name; made for 1,000,000 jobs.
+    """Create jobs that are new and change jobs that differ, by name; suitable for 1,000,000 jobs.
 
-    A line that is refused does not hold up the others. Jobs of another owner are refused, unless they are taken over. A
-    paused job stays paused.
+    A refused line does not affect the others. Jobs of another owner are refused unless you set `take_over`. A paused
+    job stays paused.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in (NDJSON, "application/ndjson"):
         raise Problem(
@@ -88,7 +88,7 @@ async def import_jobs(
     if (refused := imports.begin(name)) is not None:
         raise refused
     results = control.imports.run(_lines(request, most), given.owner(), user, dry_run=given.dry_run)
-    spool = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - it is read and closed while the answer goes out
+    spool = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - it is read and closed while the response is sent
     try:
         await _spool(results, spool)
     except BaseException:
@@ -100,7 +100,7 @@ async def import_jobs(
 
 
 class _TooLarge(Exception):
-    """An import that goes on after all that is read of one; the message says how much that is."""
+    """Raised when an import exceeds its limit of bytes or lines; the message names the limit."""
 
     @classmethod
     def of_bytes(cls, most: int) -> "_TooLarge":
@@ -112,13 +112,13 @@ class _TooLarge(Exception):
 
 
 async def _lines(request: Request, most_bytes: int) -> AsyncIterator[tuple[int, bytes]]:
-    """The lines of a body that are not blank, as they come, with their numbers.
+    """Yield the non-blank lines of a body as they arrive, with their line numbers.
 
-    One that is too long is cut, and so refused as JSON that ends too early.
+    A line that is too long is truncated, and so refused as incomplete JSON.
 
-    Raises _TooLarge after so many bytes or MAX_LINES, and a Problem if the caller's access ends before the body does.
+    Raises _TooLarge after `most_bytes` or MAX_LINES, and a Problem if the caller's access ends before the body does.
     """
-    rest, size, before = b"", 0, 0  # the rest of a line, and the bytes and lines before it
+    rest, size, before = b"", 0, 0  # an incomplete line, and the bytes and lines read before it
     async for part in request.stream():
         await check_again(request)
         size += len(part)
@@ -137,7 +137,7 @@ async def _lines(request: Request, most_bytes: int) -> AsyncIterator[tuple[int, 
 
 
 async def _spool(results: AsyncIterator[list[LineResult]], spool: IO[bytes]) -> None:
-    """Write results down. Trouble after the first of them is the last line: what has a result is stored."""
+    """Write results to the spool. An error after the first result becomes the last line: earlier results stand."""
     try:
         async for batch in results:
             spool.write(b"".join(_line(result) for result in batch))

@@ -1,4 +1,4 @@
-"""The routes of jobs. Each parses, asks control, and renders."""
+"""The routes of jobs. Each parses the request, calls control and renders the answer."""
 
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -52,7 +52,7 @@ _INTENDED: dict[int | str, dict[str, Any]] = {200: {"model": shapes.Intention, "
 
 @dataclass(frozen=True, slots=True)
 class JobParameters:
-    """Which jobs are listed, and in which order."""
+    """Query parameters of the job list: filters and order."""
 
     q: Annotated[str | None, Query(max_length=100, description="How the name begins.")] = None
     tag: Annotated[str | None, Query(max_length=100)] = None
@@ -74,7 +74,7 @@ class JobParameters:
 
 @dataclass(frozen=True, slots=True)
 class JobRunParameters:
-    """Which runs of a job are listed."""
+    """Query parameters of the list of a job's runs."""
 
     state: RunState | None = None
     since: Instant | None = None
@@ -101,7 +101,7 @@ async def list_jobs(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Jobs by name, or by when they fire next (`sort=next_at`, and always with `next_before`)."""
+    """List jobs by name, or by their next scheduled time (`sort=next_at`, and always with `next_before`)."""
     del user
     found = await control.history.jobs(wanted.query(), limit, cursor)
     if not wanted.secrets:
@@ -121,8 +121,8 @@ async def list_jobs(
 async def create_job(control: ControlDep, user: Editor, body: JsonBody, dry_run: DryRun = False) -> Response:
     """Store a job that fires from now on, never for the past.
 
-    With `"secret": "generate"` in an http target its requests are signed, and the answer shows the secret once. What is
-    in `secret_headers` is sent with each request to this URL's origin, and never shown.
+    Set `"secret": "generate"` in an http target to sign its requests; the response shows the secret once. The headers
+    in `secret_headers` are sent with each request to the origin of this URL, and are never shown.
     """
     if dry_run:
         return await _show(control, await control.jobs.intend(None, body, user))
@@ -131,7 +131,7 @@ async def create_job(control: ControlDep, user: Editor, body: JsonBody, dry_run:
 
 @router.get("/{job}", summary="Get a job", responses=responses(shapes.JobDetail, 404))
 async def get_job(control: ControlDep, user: Viewer, job: JobRef) -> Response:
-    """A job with its definition, its state, and which secrets it has."""
+    """Return a job with its definition, its state and the list of its secrets, without their values."""
     del user
     view = await control.jobs.get(job)
     rows = await control.secrets.list(view.job.id, control.now())
@@ -154,9 +154,9 @@ async def get_job(control: ControlDep, user: Viewer, job: JobRef) -> Response:
 async def replace_job(
     control: ControlDep, user: Editor, job: JobRef, body: JsonBody, options: Edit, dry_run: DryRun = False
 ) -> Response:
-    """Put a definition in the place of the job's, or make a job of that name. What is absent is the default.
+    """Replace the definition of a job, or create a job of that name. Absent fields get their defaults.
 
-    What is due until now belongs to the old definition and is planned first.
+    Scheduled times that are already due belong to the old definition and are planned first.
     """
     if dry_run:
         return await _show(control, await control.jobs.intend(job, body, user, options))
@@ -172,7 +172,7 @@ async def replace_job(
 async def patch_job(
     control: ControlDep, user: Editor, job: JobRef, body: JsonBody, options: Edit, dry_run: DryRun = False
 ) -> Response:
-    """Change what a JSON merge patch says; what is absent stays as it is, and null means the default."""
+    """Change a job by a JSON merge patch. Absent fields stay unchanged, and null restores the default."""
     if dry_run:
         return await _show(control, await control.jobs.intend(job, body, user, options, is_patch=True))
     return await _defined(control, await control.jobs.patch(job, body, user, options))
@@ -187,10 +187,10 @@ async def delete_job(
     take_over: TakeOver = False,
     purge: Annotated[bool, Query(description="Remove its history too. Needs the role admin.")] = False,
 ) -> Response:
-    """Remove a job from use and cancel its waiting runs. Its history stays readable by its id until retention takes it.
+    """Delete a job and cancel its waiting runs. Its history stays readable by its id until the retention ends.
 
-    With `purge` its runs, attempts, skips, statistics and versions go at once; that also works by the id of a job that
-    was deleted before. It is refused while a run of the job is running.
+    With `purge` its runs, attempts, skips, statistics and versions are removed at once; you can also purge a job that
+    was deleted before, by its id. A purge is refused while a run of the job is running.
     """
     await control.jobs.delete(job, user, expect_version=version, take_over=take_over, purge=purge)
     return Response(status_code=204)
@@ -203,7 +203,7 @@ async def delete_job(
     openapi_extra=takes(bodies.PauseBody, required=False),
 )
 async def pause_job(control: ControlDep, user: Operator, job: JobRef, body: OptionalBody, version: Version) -> Response:
-    """Stop planning, until then if said so. Runs already planned go on unless they are cancelled too."""
+    """Stop planning the job, until the time `until` if given. Planned runs continue unless you set `cancel_waiting`."""
     given = read(bodies.PauseBody, body)
     view = await control.jobs.pause(
         job,
@@ -225,7 +225,10 @@ async def pause_job(control: ControlDep, user: Operator, job: JobRef, body: Opti
 async def resume_job(
     control: ControlDep, user: Operator, job: JobRef, body: OptionalBody, version: Version
 ) -> Response:
-    """Plan again from now on. What the pause swallowed is one skip, or with `catch_up` is planned as missed."""
+    """Plan the job again from now on. Scheduled times during the pause are recorded as one skip.
+
+    With `catch_up` they are planned by the job's catch-up policy instead.
+    """
     given = read(bodies.ResumeBody, body)
     view = await control.jobs.resume(job, user, catch_up=given.catch_up, expect_version=version)
     return JSONResponse(render.job(view), headers=_etag(view.job.version))
@@ -240,7 +243,7 @@ async def resume_job(
     openapi_extra=takes(bodies.TriggerBody, required=False),
 )
 async def trigger_job(control: ControlDep, user: Operator, job: JobRef, body: OptionalBody) -> Response:
-    """Add a run that is ready at once, also while the job is paused. Its schedule is not touched."""
+    """Add a run that is ready at once, even while the job is paused. The schedule does not change."""
     given = read(bodies.TriggerBody, body)
     run_id = await control.jobs.trigger(job, user, payload=given.payload, key=given.key)
     view, attempts = await control.runs.get(run_id)
@@ -258,9 +261,10 @@ async def trigger_job(control: ControlDep, user: Operator, job: JobRef, body: Op
 async def backfill_job(
     control: ControlDep, user: Operator, job: JobRef, body: JsonBody, dry_run: DryRun = False
 ) -> Response:
-    """Make runs for the instants from `from` to `to`, both included, that have none yet, at a bounded rate.
+    """Add runs for the scheduled times from `from` to `to`, both included, that have none, at a limited rate.
 
-    Of instants older than every run that is kept nobody knows whether they ran; they are refused unless included.
+    Scheduled times whose runs may have been pruned are refused, because they may have run; set `include_pruned` to run
+    them anyway.
     """
     given = read(bodies.BackfillBody, body)
     filled = await control.backfills.fill(
@@ -282,7 +286,7 @@ async def backfill_job(
     openapi_extra=takes(bodies.RotateBody, required=False),
 )
 async def rotate_secret(control: ControlDep, user: Editor, job: JobRef, body: OptionalBody) -> Response:
-    """Sign requests with a new secret, which the answer shows once; for a while the old one signs as well."""
+    """Sign requests with a new secret, shown once in the response. The old secret also signs during `keep_old`."""
     given = read(bodies.RotateBody, body)
     keep_old = given.keep_old if isinstance(given.keep_old, timedelta) else timedelta(days=1)
     plain, old_until = await control.jobs.rotate_secret(job, user, keep_old=keep_old)
@@ -297,7 +301,10 @@ async def list_upcoming(
     count: Annotated[int, Query(ge=1, le=100)] = _SHOWN,
     after: Instant | None = None,
 ) -> Response:
-    """When a job fires next, with daylight-saving changes marked. None while it is paused or in error."""
+    """List the next scheduled times of a job, with daylight-saving changes marked.
+
+    The list is empty while the job is paused or in error.
+    """
     del user
     found = await control.history.upcoming(job, count, after)
     return JSONResponse({"items": [each.as_json() for each in found]})
@@ -312,7 +319,7 @@ async def list_runs_of_job(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Runs of a job by the instant they are for, newest first."""
+    """List the runs of a job by scheduled time, newest first."""
     del user
     job_id = (await control.jobs.get(job, deleted=True)).job.id
     page = await control.runs.page(RunFilter(wanted.state, job_id, wanted.since, wanted.until), limit, cursor)
@@ -322,7 +329,7 @@ async def list_runs_of_job(
 
 @router.get("/{job}/stats", summary="How the runs of a job ended", responses=responses(shapes.StatsAnswer, 404))
 async def get_stats(control: ControlDep, user: Viewer, job: JobRef, since: Instant | None = None) -> Response:
-    """Counts, durations and lateness since a time, by default of the last seven days."""
+    """Return counts, durations and lateness of runs since a time, by default of the last seven days."""
     del user
     start = since or control.now() - _WEEK
     view, summary, is_sampled = await control.history.stats(job, start)
@@ -333,7 +340,7 @@ async def get_stats(control: ControlDep, user: Viewer, job: JobRef, since: Insta
 async def list_skips(
     control: ControlDep, user: Viewer, job: JobRef, limit: Limit = 50, cursor: Cursor = None
 ) -> Response:
-    """Instants of a job that got no run, with the reason, newest first."""
+    """List the scheduled times of a job that got no run, with the reason, newest first."""
     del user
     return page_response(await control.history.skips(job, limit, cursor), partial(answer, Skip))
 
@@ -344,7 +351,7 @@ async def list_skips(
 async def list_versions(
     control: ControlDep, user: Viewer, job: JobRef, limit: Limit = 50, cursor: Cursor = None
 ) -> Response:
-    """Every definition the job has had, with who changed it and when, newest first."""
+    """List every version of a job's definition, with who changed it and when, newest first."""
     del user
     found = await control.history.versions(job, limit, cursor)
     return page_response(found, lambda view: render.listed_version(view, job))
@@ -354,7 +361,7 @@ async def list_versions(
     "/{job}/versions/{version}", summary="Get a version of a job", responses=responses(shapes.VersionAnswer, 404)
 )
 async def get_version(control: ControlDep, user: Viewer, job: JobRef, version: VersionNumber) -> Response:
-    """One definition the job has had, with who changed it and when."""
+    """Return one version of a job's definition, with who changed it and when."""
     del user
     return JSONResponse(render.version(await control.history.version(job, version)))
 
@@ -374,7 +381,7 @@ async def _defined(control: Control, defined: Defined) -> Response:
 
 
 async def _show(control: Control, intended: Intended) -> Response:
-    """What a change would do: the next ten instants before and after, and what may surprise."""
+    """Answer a dry run: the next ten scheduled times before and after the change, and warnings."""
     now = control.now()
     before = [] if intended.before is None else await instants_to_come(intended.before, now, _SHOWN)
     after = await instants_to_come(intended.after, now, _SHOWN)

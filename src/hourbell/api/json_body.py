@@ -1,4 +1,4 @@
-"""JSON bodies: of one media type, at most 1 MiB, and read in one way only. What is too large is not read to its end."""
+"""JSON request bodies: size limits (1 MiB by default), media types and strict parsing. Reading stops at the limit."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,18 +18,18 @@ MOST_BYTES_OF = {  # by path
     "/api/v1/schedules/apply": 8 * MOST_BYTES,
     "/api/v1/session": 4 * 1024,
 }
-MAX_VALUES_OF = {  # by path; each job among them has a limit of its own
+MAX_VALUES_OF = {  # by path; each job in the body has its own limit
     "/api/v1/jobs/apply": 10 * MAX_VALUES,
     "/api/v1/schedules/apply": 10 * MAX_VALUES,
 }
 _LONGEST_LENGTH = 19
 _LARGE_BYTES = 8 * 1024
-_large_bodies = ThreadPoolExecutor(1, "large-bodies")  # they wait for each other, and nobody else for them
+_large_bodies = ThreadPoolExecutor(1, "large-bodies")  # one thread: large bodies queue up and delay nothing else
 _MEDIA_TYPES = ("application/json", "application/merge-patch+json")
 
 
 async def json_body(request: Request) -> object:
-    """The value a request brings; a Problem if it brings none."""
+    """Return the JSON value of a request body; raise a Problem if it is too large or not declared as JSON."""
     body = await read_body(request)
     _check_media_type(request)
     parse = partial(parse_json, body, max_values=MAX_VALUES_OF.get(request.url.path, MAX_VALUES))
@@ -39,7 +39,10 @@ async def json_body(request: Request) -> object:
 
 
 async def optional_json_body(request: Request) -> object:
-    """The value a request brings, or an empty object if the body is empty, with or without JSON's media type."""
+    """Return the JSON value of a request body, or an empty object if the body is empty.
+
+    An empty body may have the media type of JSON or none.
+    """
     if await read_body(request):
         return await json_body(request)
     if "content-type" in request.headers:
@@ -48,22 +51,25 @@ async def optional_json_body(request: Request) -> object:
 
 
 async def json_body_in_turn(request: Request) -> AsyncIterator[object]:
-    """As `json_body`, for a dependency that ends before the answer is sent: large bodies are handled one at a time."""
+    """Yield the value of `json_body` while holding the lock for large bodies.
+
+    Used as a dependency that ends before the response is sent: large bodies are handled one at a time.
+    """
     async with _turn(request):
         yield await json_body(request)
 
 
 async def optional_json_body_in_turn(request: Request) -> AsyncIterator[object]:
-    """As `optional_json_body`, with the turns of `json_body_in_turn`."""
+    """Yield the value of `optional_json_body` while holding the lock for large bodies."""
     async with _turn(request):
         yield await optional_json_body(request)
 
 
 @asynccontextmanager
 async def _turn(request: Request) -> AsyncIterator[None]:
-    """Wait for the large bodies that came before, once this one is whole.
+    """Handle large bodies one at a time: once this body is complete, wait for those before it.
 
-    Whatever is done with a large body takes long, in whichever thread: many at once would delay runs by seconds.
+    Handling a large body is slow in any thread: many at once would delay runs by seconds.
     """
     is_large = len(await read_body(request)) > _LARGE_BYTES
     async with door_of(request).large_body if is_large else nullcontext():
@@ -71,9 +77,9 @@ async def _turn(request: Request) -> AsyncIterator[None]:
 
 
 async def read_body(request: Request, *, most: int | None = None) -> bytes:
-    """The bytes of a body, however often they are asked for, counted while they come.
+    """Read a body within its size limit, counted while it arrives. Further calls return the same bytes.
 
-    Whoever sends it must still be let in when it is whole.
+    The caller must still be authenticated when the body is complete.
     """
     if not hasattr(request, "_body"):
         most = most or MOST_BYTES_OF.get(request.url.path, MOST_BYTES)
@@ -89,15 +95,15 @@ async def read_body(request: Request, *, most: int | None = None) -> bytes:
             if len(body) > _LARGE_BYTES:
                 _hold(request, len(body))
         await check_again(request, came_at_once=parts <= 1)
-        request._body = bytes(body)  # where Starlette looks for a body that was read
+        request._body = bytes(body)  # where Starlette caches a body
     return await request.body()
 
 
 def _hold(request: Request, size: int) -> None:
-    """Count a body that has this size by now, until its request has ended; a Problem if too much is held already."""
+    """Count the bytes of a body as held until its request ends; raise a Problem if too many bytes are held already."""
     found: Caller | None = getattr(request.state, "caller", None)
     if found is None:
-        return  # a login, whose body is small
+        return  # a login, whose body is at most 4 KiB
     held, name, before = door_of(request).held, found.limited_as, getattr(request.state, "held_bytes", 0)
     if (refused := held.take(name, size - before)) is not None:
         raise refused
@@ -106,15 +112,16 @@ def _hold(request: Request, size: int) -> None:
 
 
 def announced_bytes(request: Request) -> int | None:
-    """The length of the body by its Content-Length; None if the request has none."""
+    """Return the Content-Length of the request, or None if it has none."""
     text = request.headers.get("content-length", "")
     return int(text) if text.isdecimal() and len(text) < _LONGEST_LENGTH else None
 
 
 def _too_large(most: int, announced: int | None) -> Problem:
-    """A client still sends while it is answered: if the connection were closed at once, it would not see the answer.
+    """Build the 413 response. It closes the connection unless the rest of the body is known to be short.
 
-    So the server throws away the rest, as it does unless told otherwise, where the rest is known to be short.
+    The client is still sending: if the connection were closed at once, it would not see the response. So the server
+    reads and discards a body of at most eight times the limit.
     """
     is_short = announced is not None and announced <= 8 * most
     headers = {} if is_short else {"Connection": "close"}

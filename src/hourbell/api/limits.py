@@ -1,6 +1,6 @@
-"""How often somebody may call: a bucket of requests for each caller, and ever longer waits for wrong logins.
+"""Rate limits: a token bucket of requests per caller, and exponential backoff for failed logins.
 
-Pure arithmetic on the seconds that are handed in. Of the callers that were seen longest ago, the oldest are forgotten.
+Pure arithmetic on the clock that is passed in. Memory is bounded: the callers that were seen longest ago are evicted.
 """
 
 import math
@@ -11,7 +11,7 @@ from ipaddress import IPv6Address, ip_address
 
 from hourbell.api.problems import Problem
 
-BURST = 5  # seconds' worth of requests that may come at once
+BURST = 5  # size of a full bucket, in seconds' worth of requests
 _MOST_CALLERS = 10_000
 _TRIES, _PER_SECONDS = 10, 60.0
 _LONGEST_WAIT = 3_600.0
@@ -19,23 +19,23 @@ _FORGIVEN_SECONDS = 7_200.0
 _REPEATED_SECONDS = 60.0
 _LATER = {"Retry-After": "30"}
 _SOON = {"Retry-After": "1", "Connection": "close"}  # the rest of the body is not read
-UNKNOWN_TOKENS_PER_SECOND = 5  # that are looked up for one place
-MAX_STREAMS = 500  # of one process
+UNKNOWN_TOKENS_PER_SECOND = 5  # lookups of unknown tokens per address
+MAX_STREAMS = 500  # per process
 MAX_IMPORTS_PER_CALLER, MAX_IMPORTS = 2, 8
 MAX_HELD_BYTES_PER_CALLER, MAX_HELD_BYTES = 32 * 1024 * 1024, 256 * 1024 * 1024
 
 
 class Limits:
-    """`rate` requests a second for each caller; 0 means no limit."""
+    """A limit of `rate` requests a second per caller (token bucket); 0 means no limit."""
 
     def __init__(self, rate: float, *, elapsed: Callable[[], float], most_callers: int = _MOST_CALLERS) -> None:
         self._rate = rate
         self._elapsed = elapsed
         self._most_callers = most_callers
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # what is left, and since when
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # requests left, and at what time
 
     def take(self, caller: str) -> float:
-        """Seconds until a request may come; 0 if it may now, and is counted."""
+        """Count a request and return 0, or return the seconds to wait if the caller is over its limit."""
         if not self._rate:
             return 0.0
         now, full = self._elapsed(), max(1.0, self._rate * BURST)
@@ -56,7 +56,7 @@ class _Tries:
 
 
 class LoginLimits:
-    """Ten wrong logins a minute from one place, then a wait of a minute that doubles each time, up to an hour."""
+    """A limit of ten failed logins a minute per address, then a lockout of a minute that doubles up to an hour."""
 
     def __init__(self, *, elapsed: Callable[[], float], most_callers: int = _MOST_CALLERS) -> None:
         self._elapsed = elapsed
@@ -64,9 +64,9 @@ class LoginLimits:
         self._tries: OrderedDict[str, _Tries] = OrderedDict()
 
     def begin(self, place: str) -> float:
-        """Seconds until a login from there is looked at; 0 if it is now.
+        """Count a login attempt and return 0, or return the seconds to wait if the address is locked out.
 
-        It counts as wrong until it is known to be right: many at once are not looked at before the first is told.
+        An attempt counts as failed until `succeeded` is called, so that concurrent attempts cannot exceed the limit.
         """
         now = self._elapsed()
         tries = self._tries.get(place)
@@ -86,14 +86,14 @@ class LoginLimits:
         return 0.0
 
     def succeeded(self, place: str) -> None:
-        """A login that had begun was right: it does not count. The wrong ones before it still do."""
+        """Uncount a login that succeeded. Failed logins before it still count."""
         tries = self._tries.get(place)
         if tries is not None and tries.count:
             tries.count -= 1
 
 
 class ConcurrencyLimits:
-    """How many requests of one kind, such as event streams, are open: for each caller, and of the whole process."""
+    """A limit on open requests of one kind, such as event streams: per caller and for the whole process."""
 
     def __init__(self, kind: str, per_caller: int, total: int, *, codes: tuple[str, str]) -> None:
         self.kind = kind
@@ -103,7 +103,7 @@ class ConcurrencyLimits:
         self._open: Counter[str] = Counter()
 
     def begin(self, caller: str) -> Problem | None:
-        """Count a request, unless too many are open: then say so. Every counted one ends once."""
+        """Count a request, or return a Problem if too many are open. Call `end` once per counted request."""
         if self._open[caller] >= self.per_caller:
             detail = f"This caller has {self.per_caller} {self.kind} open already; close one or wait for its end."
             return Problem(429, self._caller_code, detail, headers=_LATER)
@@ -120,17 +120,17 @@ class ConcurrencyLimits:
 
 
 def stream_limits(per_caller: int = MAX_STREAMS, total: int = MAX_STREAMS) -> ConcurrencyLimits:
-    """Limit event streams."""
+    """Build the limit of open event streams."""
     return ConcurrencyLimits("event streams", per_caller, total, codes=("too_many_streams", "too_many_listeners"))
 
 
 def import_limits(per_caller: int = MAX_IMPORTS_PER_CALLER, total: int = MAX_IMPORTS) -> ConcurrencyLimits:
-    """Limit imports: one that its client has left goes on with what has arrived."""
+    """Build the limit of concurrent imports. An import whose client disconnects still handles what has arrived."""
     return ConcurrencyLimits("imports", per_caller, total, codes=("too_many_imports", "too_many_imports"))
 
 
 class HeldBytes:
-    """How many bytes of large request bodies are held in memory: for each caller, and by the whole process."""
+    """A limit on the bytes of large request bodies held in memory: per caller and for the whole process."""
 
     def __init__(self, per_caller: int, total: int) -> None:
         self.per_caller = per_caller
@@ -138,7 +138,7 @@ class HeldBytes:
         self._held: Counter[str] = Counter()
 
     def take(self, caller: str, size: int) -> Problem | None:
-        """Count bytes of a body, unless there are too many: then say so. What is counted is released once."""
+        """Count bytes of a body, or return a Problem if too many are held. Release counted bytes once."""
         if self._held[caller] + size > self.per_caller:
             detail = f"The requests of this caller hold {self.per_caller:,} bytes already; send fewer at once."
             return Problem(429, "too_many_bytes", detail, headers=_SOON)
@@ -155,7 +155,7 @@ class HeldBytes:
 
 
 class Repeats:
-    """Which of many equal log lines are written: one a minute, with the number of those left out since the last."""
+    """A filter for repeated log lines: one a minute per key, with the number suppressed since the last one."""
 
     def __init__(self, *, elapsed: Callable[[], float], most_keys: int = _MOST_CALLERS) -> None:
         self._elapsed = elapsed
@@ -163,7 +163,7 @@ class Repeats:
         self._seen: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
     def admit(self, key: str) -> int | None:
-        """The number of lines like this left out before it; None if it is left out itself."""
+        """Return the number of lines suppressed before this one, or None to suppress this one too."""
         now = self._elapsed()
         since, left_out = self._seen.get(key, (-math.inf, 0))
         is_due = now - since >= _REPEATED_SECONDS
@@ -175,7 +175,10 @@ class Repeats:
 
 
 def place_of(ip: str) -> str:
-    """Those who call from one place: an IPv4 address, or the network of an IPv6 address, whose hosts cost nothing."""
+    """Return the key of an address for limits: an IPv4 address, or the /64 network of an IPv6 address.
+
+    A single client can use any number of IPv6 addresses of its network.
+    """
     try:
         address = ip_address(ip)
     except ValueError:

@@ -1,6 +1,6 @@
-"""The edge of the HTTP server: every request gets an id, every answer the headers that keep browsers strict.
+"""The outermost middleware: it gives every request an id and adds security headers to every response.
 
-It wraps the whole app from outside, so that the answer to a failure has the same headers, and logs a failure once.
+It wraps the whole app, so that responses to unexpected errors have the same headers. It logs such an error once.
 """
 
 import logging
@@ -63,7 +63,7 @@ class Edge:
         began = self._elapsed()
         try:
             await self._app(scope, receive, answer)
-        except Exception:  # the app has answered it as a problem; the server would only log it again
+        except Exception:  # the app has sent a problem response; uvicorn would only log it again
             log.exception("request_failed", extra=facts)
             if not status:
                 raise
@@ -77,9 +77,9 @@ def _nothing() -> None: ...
 
 
 def client_ip(scope: Scope, headers: Headers, trusted: Sequence[Network]) -> str:
-    """Who has called: the other end of the connection, or whom the last of our proxies has heard it from.
+    """Return the client address: the peer of the connection or, behind trusted proxies, the client they report.
 
-    Only what trusted proxies have added to X-Forwarded-For is believed, from its end on.
+    X-Forwarded-For is read from its end, and only the entries that trusted proxies have added are used.
     """
     client = scope.get("client")
     ip = _plain(client[0]) if client else ""
@@ -93,7 +93,7 @@ def client_ip(scope: Scope, headers: Headers, trusted: Sequence[Network]) -> str
 
 
 def shown_path(scope: Scope) -> str:
-    """The path as it was sent, without the query: what stands there may be secret."""
+    """Return the raw path for the log, without the query, which may contain secrets."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode("utf-8", "surrogateescape")
     text = raw.partition(b"?")[0].decode("ascii", "backslashreplace")[:_LONGEST_PATH]
     return text if text.isprintable() else ascii(text)[1:-1]
@@ -109,7 +109,7 @@ def _add_headers(headers: MutableHeaders, path: str, request_id: str) -> None:
 
 
 def _plain(text: str) -> str:
-    """An address without the IPv6 around it, or a port behind it, that some proxies write."""
+    """Normalize an address: remove brackets, a port and the IPv6 mapping of an IPv4 address, as some proxies write."""
     bare = text.partition("]")[0].removeprefix("[") if text.startswith("[") else text
     if bare.count(":") == 1:
         bare = bare.partition(":")[0]

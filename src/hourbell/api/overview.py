@@ -1,4 +1,4 @@
-"""The routes that look at everything: previews, explanations, forecasts, statistics, nodes, the audit, tokens."""
+"""Routes for the whole installation: previews, explanations, forecasts, statistics, nodes, the audit and tokens."""
 
 from datetime import timedelta
 from typing import Annotated
@@ -34,7 +34,7 @@ _MOST_BUCKETS = 744  # a month of hours
     openapi_extra=takes(bodies.PreviewBody),
 )
 async def preview_schedule(control: ControlDep, user: Viewer, body: JsonBody) -> Response:
-    """Words, the next instants and warnings for a schedule. Nothing is stored."""
+    """Return a description, the next scheduled times and warnings for a schedule. Nothing is stored."""
     del user
     given = read(bodies.PreviewBody, body)
     try:
@@ -52,7 +52,10 @@ async def explain_instant(
     job: Annotated[str, Query(min_length=1, max_length=100, description="The name or the id of a job.")],
     at: Annotated[Instant, Query(description="The instant, as in 2026-11-16T03:00:00Z.")],
 ) -> Response:
-    """Whether an instant ran, was skipped, waits or is none of the job's, in one sentence and as data."""
+    """Explain a scheduled time of a job in one sentence and as data.
+
+    It says whether the time ran, was skipped, waits or is not in the schedule, and why.
+    """
     del user
     found = await control.history.explain(job, at)
     return JSONResponse(answer(server.Explanation, found, job=job, at=render.time(at)))
@@ -66,7 +69,7 @@ async def get_forecast(
     bucket: Annotated[Bucket, Query(description="How long a bucket is, as in 1h.")] = timedelta(hours=1),
     buckets: Annotated[int, Query(ge=1, le=_MOST_BUCKETS)] = 168,
 ) -> Response:
-    """How many runs will be planned in each span of time, if no job is changed. What is past is not counted."""
+    """Count the runs that will be planned in each time bucket if no job changes. Past times are not counted."""
     del user
     found = await control.history.forecast(start or control.now(), bucket, buckets)
     items = [
@@ -79,9 +82,10 @@ async def get_forecast(
 
 @router.get("/stats", summary="How many there are of what", responses=responses(shapes.OverviewAnswer))
 async def get_overview(control: ControlDep, user: Viewer, since: Instant | None = None) -> Response:
-    """Jobs, waiting and running runs, dead letters, and how runs ended since a time: by default of the last day.
+    """Count jobs, waiting and running runs, dead letters, and runs that ended since a time (default: the last day).
 
-    `conflicts` are jobs that a running program defines and somebody else owns, so that the program's are left out.
+    `conflicts` lists jobs that a running program defines but another owner holds; the program's definitions of these
+    jobs are ignored.
     """
     del user
     start = since or control.now() - _DAY
@@ -93,9 +97,9 @@ async def get_overview(control: ControlDep, user: Viewer, since: Instant | None 
 
 @router.get("/nodes", summary="The nodes", responses=responses(shapes.NodeList))
 async def list_nodes(control: ControlDep, user: Viewer) -> Response:
-    """Every engine process, with what it can run and how many runs it holds.
+    """List the engine processes, with the lanes each one serves and the number of its running runs.
 
-    A node that stops properly leaves the list. One that died stays for a day and is `stale`.
+    A node that shuts down cleanly leaves the list. A node that died stays for a day and is `stale`.
     """
     del user
     found = await control.history.nodes()
@@ -110,21 +114,21 @@ async def list_audit(
     cursor: Cursor = None,
     subject: Annotated[str | None, Query(max_length=200, description="The id of a job, a run or a token.")] = None,
 ) -> Response:
-    """Every change with who made it, from where, and how it was before and after; newest first."""
+    """List every change with its actor, client address, and values before and after; newest first."""
     del user
     return page_response(await control.history.audit(limit, cursor, subject), render.listed_audit)
 
 
 @router.get("/audit/{entry}", summary="Get an entry of the audit", responses=responses(shapes.AuditAnswer, 404))
 async def get_audit_entry(control: ControlDep, user: Admin, entry: AuditId) -> Response:
-    """One change, with how it was before and after."""
+    """Return one change, with the values before and after."""
     del user
     return JSONResponse(render.audit(await control.history.audit_entry(entry)))
 
 
 @router.get("/tokens", summary="List tokens", responses=responses(shapes.TokenList))
 async def list_tokens(control: ControlDep, user: Admin) -> Response:
-    """Every token, also those that expired or were revoked. The tokens themselves are kept nowhere."""
+    """List all tokens, including expired and revoked ones. The texts of tokens are not stored and cannot be shown."""
     del user
     return JSONResponse({"items": [answer(server.Token, each) for each in await control.access.list()]})
 
@@ -137,7 +141,7 @@ async def list_tokens(control: ControlDep, user: Admin) -> Response:
     openapi_extra=takes(bodies.TokenBody),
 )
 async def create_token(control: ControlDep, user: Admin, body: JsonBody) -> Response:
-    """Make a token, which the answer shows once. From the first one on, every call needs one."""
+    """Create a token, which the response shows once. After the first token is created, every call needs one."""
     given = read(bodies.TokenBody, body)
     expires_in = timedelta(days=90) if isinstance(given.expires_in, str) else given.expires_in
     try:
@@ -151,6 +155,6 @@ async def create_token(control: ControlDep, user: Admin, body: JsonBody) -> Resp
 
 @router.delete("/tokens/{token}", summary="Revoke a token", status_code=204, responses=responses(None, 404, status=204))
 async def revoke_token(control: ControlDep, user: Admin, token: UUID) -> Response:
-    """End a token: at once on this node, within five seconds on the others."""
+    """Revoke a token: at once on this node, within five seconds on the others."""
     await control.access.revoke(token, user.name, request=user.request)
     return Response(status_code=204)

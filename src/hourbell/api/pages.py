@@ -1,4 +1,4 @@
-"""Pages of lists as answers: at most so many bytes, and a mark for each value that is too long for a list."""
+"""Responses for pages of lists: limited in bytes, with a mark for each value that is too long for a list."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -13,14 +13,14 @@ T = TypeVar("T")
 Json = dict[str, Any]
 
 MAX_PAGE_BYTES = 4 * 1024 * 1024
-_AROUND_ITEMS = 4_096  # bytes for the names and the longest cursor
+_AROUND_ITEMS = 4_096  # bytes for the field names and the longest cursor
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
 
 
 def page_response(page: Page[T], render_item: Callable[[T], Json]) -> Response:
-    """Answer with a page. One that would be longer than MAX_PAGE_BYTES ends earlier; its cursor leads to the rest.
+    """Build the response of a page. A page over MAX_PAGE_BYTES is cut short; its cursor leads to the rest.
 
-    The first item is always there, so that whoever follows the cursors comes to an end.
+    The first item is always included, so that a client that follows the cursors makes progress.
     """
     items = [render_item(each) for each in page.items]
     body = _body(items, page)
@@ -35,11 +35,11 @@ def _body(items: list[Json], page: Page[Any]) -> bytes:
 
 
 def _fitting(items: list[Json], max_bytes: int) -> int:
-    """How many of the first items are so long together, with a comma after each."""
+    """Count the first items that fit into `max_bytes` together, with a comma after each."""
     ends = accumulate(len(_encode(item).encode()) + 1 for item in items)
     return sum(1 for _ in takewhile(lambda end: end <= max_bytes, ends))
 
 
 def mark_omitted(item: Json, omitted: Sequence[str], url: str) -> Json:
-    """Name the values that an item of a list lacks because they are long, and the address that shows them."""
+    """Add the names of the long values that a list item omits, and the URL that shows them."""
     return {**item, "omitted": [{"field": field, "url": url} for field in omitted]}

@@ -1,7 +1,7 @@
-"""How the API says no: every error is a problem by RFC 9457, with a code for programs and a sentence for people.
+"""Error responses: every error is a problem by RFC 9457, with a code for programs and a sentence for people.
 
-Nothing of the inside is shown: what was not foreseen is told as 500 with the id of the request. Whoever runs the app
-logs it, once: the edge (`middleware.py`), or else the server.
+Internals are never shown: an unexpected error becomes a 500 with the request id. It is logged once, by the middleware
+(`middleware.py`) or, without it, by the server.
 """
 
 import zlib
@@ -25,12 +25,12 @@ MEDIA_TYPE = "application/problem+json"
 _FRESH = {"Cache-Control": "no-store"}
 _MOST_ERRORS = 100
 _AGAIN = {"Retry-After": "5"}
-_TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}  # RFC 9110's, which older Pythons do not know
+_TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}  # as in RFC 9110; older Pythons differ
 _CODES = {413: "body_too_large", 422: "invalid_body"}
 
 
 class Error(NamedTuple):
-    """One thing that is wrong with a request, and where: a JSON pointer into the body, or `/query/…`, `/path/…`."""
+    """A validation error of a request with its location: a JSON pointer into the body, or `/query/…`, `/path/…`."""
 
     pointer: str
     message: str
@@ -38,7 +38,7 @@ class Error(NamedTuple):
 
 
 class Problem(Exception):
-    """What the API answers instead of doing what it was asked for."""
+    """An error that the API answers as a problem response."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ def problem(
     errors: Sequence[Error] = (),
     request_id: str | None = None,
 ) -> JSONResponse:
-    """The answer. `errors` and `request_id` are left out where there are none."""
+    """Build a problem response. `errors` and `request_id` are omitted if there are none."""
     body: dict[str, object] = {
         "type": "about:blank",
         "title": _TITLES.get(status) or HTTPStatus(status).phrase,
@@ -81,7 +81,7 @@ def problem(
 
 
 def add_handlers(app: Starlette) -> None:
-    """Make a problem of everything that may be raised while the app answers."""
+    """Install handlers that turn every exception of the app into a problem response."""
     for what in (
         Problem,
         BodyError,
@@ -99,12 +99,12 @@ def add_handlers(app: Starlette) -> None:
 
 
 async def answer_problem(request: Request, error: Exception) -> Response:
-    """The answer to what was foreseen."""
+    """Answer an expected exception with its problem."""
     return _answer(request, _problem_of(request, error))
 
 
 async def answer_failure(request: Request, _error: Exception) -> Response:
-    """The answer to what was not."""
+    """Answer an unexpected exception with 500 and no details."""
     detail = "Something went wrong here; the log of the server says what."
     return _answer(request, Problem(500, "internal_server_error", detail))
 
@@ -144,7 +144,7 @@ def _problem_of(request: Request, error: Exception) -> Problem:
         case StoreUnwritable():
             return Problem(503, "database_unwritable", f"The database takes no writes: {error.reason}.", headers=_AGAIN)
         case StoreUnavailable():
-            # By the request's id, so that those who were refused together do not come back together.
+            # Derived from the request id, so that clients refused together do not retry together (thundering herd).
             seconds = 1 + zlib.crc32((_request_id(request) or "").encode()) % 5
             what = "read-only" if isinstance(error, StoreReadOnly) else "out of reach"
             detail = f"The database is {what}; repeat the request, with an Idempotency-Key if it changes something."

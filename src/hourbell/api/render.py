@@ -1,7 +1,7 @@
-"""Answers as JSON: views become plain values here and nowhere else.
+"""Serialization of answers: only this module turns views into JSON values.
 
-`answer` takes each field of an answer from the attribute of the same name, so only what is called or computed
-otherwise is written down here.
+`answer` reads each field of an answer from the attribute of the same name, so this module lists only fields that have
+another name or are computed.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,16 +41,16 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def answer(kind: Any, source: object = None, /, **given: Any) -> Json:
-    """The JSON of an answer: the fields that are given, as they are, and all others from the source's attributes.
+    """Serialize an answer: fields in `given` are used as they are, all others are read from the source's attributes.
 
-    Fields that only some answers of this kind have are there only if they are given.
+    Extra fields, which only some answers of this kind have, are included only if given.
     """
     return _renderer(kind, tuple(given))(source, given)
 
 
 @cache
 def _renderer(kind: Any, given: tuple[str, ...]) -> Callable[[object, Json], Json]:
-    """Compile the function that renders this kind of answer: a loop over its fields would take longer."""
+    """Compile the function that renders this kind of answer: a loop over its fields would be slower."""
     fields = {each.name: each.type for each in answer_fields(kind) if not each.doc.is_extra or each.name in given}
     if unknown := set(given) - set(fields):
         raise TypeError(f"{kind.__name__} has no {', '.join(sorted(unknown))}")
@@ -69,7 +69,7 @@ def _renderer(kind: Any, given: tuple[str, ...]) -> Callable[[object, Json], Jso
 
 
 def _writer(hint: Any) -> Callable[[Any], Any] | None:
-    """How a value of this type becomes JSON; None if it is JSON already."""
+    """Return the function that serializes a value of this type, or None if the value is JSON already."""
     origin, parts = get_origin(hint), [part for part in get_args(hint) if part is not NoneType]
     if hint is datetime:
         return rfc3339
@@ -90,7 +90,7 @@ def time(instant: datetime | None) -> str | None:
 
 
 def job(view: JobView, **extra: Any) -> Json:
-    """Written out, because lists have many: `answer` takes a fifth longer for so many given fields."""
+    """Serialize a job. Written out for speed, as lists have many jobs: `answer` would take a fifth longer."""
     stored, definition = view.job, view.job.definition
     return {
         "id": str(stored.id),
@@ -111,7 +111,7 @@ def job(view: JobView, **extra: Any) -> Json:
 
 
 def listed_job(view: JobView, rows: Iterable[SecretRow] | None = None) -> Json:
-    """A job in a list; with its secrets, if they were asked for."""
+    """Serialize a job of a list, with its secrets if `rows` are given."""
     item = job(view) if rows is None else job_with_secrets(view, rows)
     return mark_omitted(item, view.omitted, f"{API}/jobs/{view.job.id}") if view.omitted else item
 
@@ -129,7 +129,7 @@ def _words(definition: Definition) -> str | None:
         return None
 
 
-_render_totals = _renderer(jobs.Totals, ("success_rate_percent",))  # looked up once, because each job has them
+_render_totals = _renderer(jobs.Totals, ("success_rate_percent",))  # looked up once, because every job has totals
 
 
 def totals(found: JobTotals) -> Json:
@@ -199,7 +199,7 @@ def listed_run(view: RunView, waits_for: str | None = None) -> Json:
 
 
 def _lateness(view: RunView) -> float | None:
-    """How long after it should have a run began. Backfills and replays should begin when they are made."""
+    """Return the lateness of a run in milliseconds. Backfills and replays are due at their ready time."""
     due = view.scheduled_at if view.kind in (Kind.SCHEDULED, Kind.MANUAL) else view.ready_at
     late = _milliseconds(due, view.started_at)
     return None if late is None else max(0.0, late)

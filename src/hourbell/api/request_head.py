@@ -1,8 +1,8 @@
-"""Which requests are refused because another server may read them differently than we do (request smuggling).
+"""Protection against request smuggling: requests that another server may parse differently are refused.
 
-h11 is lenient where RFC 9112 allows it: it joins folded headers, takes a bare LF for the end of a line, and prefers
-Transfer-Encoding to a Content-Length that contradicts it. A proxy in front of us may decide otherwise, and would then
-let a second request pass that it never saw.
+h11 is lenient where RFC 9112 allows it: it joins folded headers, accepts a bare LF as a line end, and prefers
+Transfer-Encoding to a contradicting Content-Length. A proxy in front of us may decide otherwise, and would then let a
+second request pass that it never saw.
 """
 
 import re
@@ -12,12 +12,12 @@ import h11
 MAX_HEAD_BYTES = 32 * 1024  # the request line and all headers
 _HEAD_END = re.compile(rb"\n\r?\n")
 _LENGTH, _CODING = b"\r\ncontent-length:", b"\r\ntransfer-encoding:"
-_LAST_BYTES = b"\r\n\r\n"  # of every chunked body
+_LAST_BYTES = b"\r\n\r\n"  # every chunked body ends with these
 _FREE_CHUNKS, _LEAST_CHUNK_BYTES = 100, 64
 
 
 def find_ambiguity(head: bytes) -> str | None:
-    """Say what is ambiguous about a request line with its headers and the blank line; None if nothing is."""
+    """Return what is ambiguous about a request head (request line, headers, blank line); None if nothing is."""
     if len(head) > MAX_HEAD_BYTES:
         return f"its headers have more than {MAX_HEAD_BYTES:,} bytes"
     line_ends = head.count(b"\r\n")
@@ -42,14 +42,14 @@ def find_ambiguity(head: bytes) -> str | None:
 
 
 class StrictConnection(h11.Connection):
-    """A server's side of a connection that refuses ambiguous requests; `refusal` says why it refused one."""
+    """The server side of an h11 connection that refuses ambiguous requests; `refusal` holds the reason."""
 
     def __init__(self) -> None:
         super().__init__(h11.SERVER, MAX_HEAD_BYTES)
         self.refusal: str | None = None
         self._is_chunked = False
         self._chunks = self._body_bytes = 0
-        self._before = self._newest = b""  # the end of what was received before, and what was received last
+        self._before = self._newest = b""  # the last bytes received before, and the newest data
 
     def receive_data(self, data: bytes) -> None:
         self._before = (self._before + self._newest[-len(_LAST_BYTES) :])[-len(_LAST_BYTES) :]
@@ -78,7 +78,7 @@ class StrictConnection(h11.Connection):
         self._chunks = self._body_bytes = 0
 
     def _check_chunk(self, data: h11.Data) -> None:
-        """Refuse a body of tiny chunks: each costs as much to read as a large one."""
+        """Refuse a body of tiny chunks: reading each costs as much as reading a large one."""
         self._chunks += data.chunk_start
         self._body_bytes += len(data.data)
         if self._chunks > _FREE_CHUNKS + self._body_bytes // _LEAST_CHUNK_BYTES:

@@ -1,4 +1,4 @@
-"""The routes of runs: what runs, waits and ended, and what may be done about it, one by one or all that match."""
+"""The routes of runs: list them, and replay, cancel or discard one run or all that match."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -30,7 +30,7 @@ DryRun = Annotated[bool, Query(description="Answer with how many match, and do n
 
 @dataclass(frozen=True, slots=True)
 class RunParameters:
-    """Which runs are listed."""
+    """Query parameters of the run list."""
 
     state: RunState | None = None
     job: Annotated[str | None, Query(min_length=1, max_length=100, description="The name or the id of a job.")] = None
@@ -47,9 +47,10 @@ async def list_runs(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """What runs, then what waits, then what ended last; of one job or subject by instant, newest first.
+    """List running runs, then waiting ones, then those that ended, newest first.
 
-    With `state=failed` these are the dead letters that nobody has replayed or discarded.
+    The runs of one job or subject are listed by scheduled time, newest first. `state=failed` lists the dead letters:
+    failed runs that nobody has replayed or discarded.
     """
     del user
     return await _page(control, await control.runs.page(await _filter(control, wanted), limit, cursor))
@@ -57,9 +58,9 @@ async def list_runs(
 
 @router.get("/late", summary="Runs that began late", responses=responses(shapes.RunList))
 async def list_late(control: ControlDep, user: Viewer, limit: Limit = 100, cursor: Cursor = None) -> Response:
-    """Runs that ended and began later than their job's `late_after`, worst first, as long as they are kept.
+    """List ended runs that started later than their job's `late_after`, worst first, within the retention.
 
-    Runs late by ten seconds or less are looked for among the last 5,000 to end.
+    Runs late by ten seconds or less are searched only among the last 5,000 that ended.
     """
     del user
     return page_response(await control.history.late(limit, cursor), render.listed_run)
@@ -67,14 +68,14 @@ async def list_late(control: ControlDep, user: Viewer, limit: Limit = 100, curso
 
 @router.get("/stuck", summary="Runs that wait for long", responses=responses(shapes.RunList))
 async def list_stuck(control: ControlDep, user: Viewer, limit: Limit = 100, cursor: Cursor = None) -> Response:
-    """Runs that still wait an hour after they were planned and ready."""
+    """List runs that still wait an hour after they were planned and ready."""
     del user
     return await _page(control, await control.history.stuck(limit, cursor))
 
 
 @router.get("/orphans", summary="Runs that nobody has tried", responses=responses(shapes.RunList))
 async def list_orphans(control: ControlDep, user: Viewer, limit: Limit = 100, cursor: Cursor = None) -> Response:
-    """Runs without a single attempt a quarter of an hour after they were planned and ready."""
+    """List runs without any attempt 15 minutes after they were planned and ready."""
     del user
     return await _page(control, await control.history.orphans(limit, cursor))
 
@@ -86,7 +87,7 @@ async def list_orphans(control: ControlDep, user: Viewer, limit: Limit = 100, cu
     openapi_extra=takes(bodies.ReplayAllBody),
 )
 async def replay_runs(control: ControlDep, user: Operator, body: JsonBody, dry_run: DryRun = False) -> Response:
-    """Run again the dead letters that match, up to 1,000 by one call; they become ready at a bounded rate."""
+    """Replay the dead letters that match, up to 1,000 per call. The replays become ready at a limited rate."""
     given = read(bodies.ReplayAllBody, body)
     return await _all(control, BulkAction.REPLAY, given, user, dry_run=dry_run, per_minute=given.per_minute)
 
@@ -98,7 +99,7 @@ async def replay_runs(control: ControlDep, user: Operator, body: JsonBody, dry_r
     openapi_extra=takes(bodies.RunFilterBody),
 )
 async def cancel_runs(control: ControlDep, user: Operator, body: JsonBody, dry_run: DryRun = False) -> Response:
-    """Cancel waiting runs and ask running ones to stop, up to 1,000 by one call."""
+    """Cancel the waiting runs that match and ask running ones to stop, up to 1,000 per call."""
     return await _all(control, BulkAction.CANCEL, read(bodies.RunFilterBody, body), user, dry_run=dry_run)
 
 
@@ -109,13 +110,13 @@ async def cancel_runs(control: ControlDep, user: Operator, body: JsonBody, dry_r
     openapi_extra=takes(bodies.RunFilterBody),
 )
 async def discard_runs(control: ControlDep, user: Operator, body: JsonBody, dry_run: DryRun = False) -> Response:
-    """Take failed runs off the dead letters, up to 1,000 by one call. Their history stays."""
+    """Remove the failed runs that match from the dead letters, up to 1,000 per call. Their history stays."""
     return await _all(control, BulkAction.DISCARD, read(bodies.RunFilterBody, body), user, dry_run=dry_run)
 
 
 @router.get("/{run}", summary="Get a run", responses=responses(shapes.RunDetail, 404))
 async def get_run(control: ControlDep, user: Viewer, run: UUID) -> Response:
-    """A run with its attempts."""
+    """Return a run with its attempts."""
     del user
     view, attempts = await control.runs.get(run)
     waits_for = await control.runs.waits_for([view])
@@ -130,14 +131,14 @@ async def get_run(control: ControlDep, user: Viewer, run: UUID) -> Response:
     responses=responses(shapes.Replayed, 404, 409, status=201),
 )
 async def replay_run(control: ControlDep, user: Operator, run: UUID) -> Response:
-    """Run again what has ended or waits: a new run with its payload and the job's target as it is now."""
+    """Add a new run that repeats one that has ended or waits, with its payload and the job's current target."""
     new_id = await control.runs.replay(run, user)
     return JSONResponse(answer(Replayed, run_id=str(new_id), replay_of=str(run)), 201)
 
 
 @router.post("/{run}/cancel", summary="Cancel a run", responses=responses(shapes.Cancelled, 404, 409))
 async def cancel_run(control: ControlDep, user: Operator, run: UUID) -> Response:
-    """Cancel a run that waits, or ask the node that runs it to stop it."""
+    """Cancel a waiting run, or ask the node of a running one to stop it."""
     return JSONResponse(answer(Cancelled, run_id=str(run), ended=await control.runs.cancel(run, user)))
 
 
@@ -145,7 +146,7 @@ async def cancel_run(control: ControlDep, user: Operator, run: UUID) -> Response
     "/{run}/discard", summary="Discard a failed run", status_code=204, responses=responses(None, 404, 409, status=204)
 )
 async def discard_run(control: ControlDep, user: Operator, run: UUID) -> Response:
-    """Take a failed run off the dead letters. Its history stays."""
+    """Remove a failed run from the dead letters. Its history stays."""
     await control.runs.discard(run, user)
     return Response(status_code=204)
 

@@ -1,7 +1,7 @@
-"""The cookie of a session: the id of a token, when the session began and its own id, signed with a key of the database.
+"""The session cookie: a token id, the start time and id of the session, signed with a key stored in the database.
 
-It holds no right of its own: the token is looked up on every request. Of a session the server keeps only that it was
-ended before it expired.
+The cookie grants no right by itself: its token is looked up on every request. The server stores a session only if it
+was ended before it expired.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ _LEAST_KEY_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What a cookie says. The CSRF token is another signature of the same, which no other site can read."""
+    """The content of a session cookie. The CSRF token is a second signature of it, which no other site can read."""
 
     id: UUID
     token_id: UUID
@@ -39,7 +39,7 @@ class SessionCookies:
         self._new_id = new_id
 
     def issue(self, token_id: UUID) -> tuple[str, Session]:
-        """A cookie for a session that begins now."""
+        """Create a session that begins now; return its cookie value and the session."""
         claim = f"{token_id.hex}.{int(self._now().timestamp())}.{self._new_id().hex}"
         value = f"{claim}.{self._sign('session', claim)}"
         session = self.read(value)
@@ -47,7 +47,7 @@ class SessionCookies:
         return value, session
 
     def read(self, value: str) -> Session | None:
-        """The session of a cookie, if it is one of ours that has not expired."""
+        """Verify a cookie value; return its session, or None if the signature is wrong or the session expired."""
         found = _VALUE.fullmatch(value)
         if found is None:
             return None

@@ -1,4 +1,4 @@
-"""Sessions of the page: a token is exchanged for a cookie that no script can read, and that only our page can use."""
+"""Sessions of the web page: a token is exchanged for a cookie that scripts cannot read and only our page can use."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -36,7 +36,7 @@ SessionAnswer = schema("SessionAnswer", Identity, optional=["csrf_token"], other
     openapi_extra=takes(SessionBody),
 )
 async def create_session(request: Request) -> Response:
-    """Exchange a token for a session of 12 hours, or until the token ends. Any wrong token is answered the same."""
+    """Exchange a token for a session of 12 hours, or until the token ends. All invalid tokens get the same answer."""
     if is_from_another_site(request):
         raise Problem(403, "cross_site", "A session begins on our own page.")
     door, place = door_of(request), place_of(ip_of(request))
@@ -60,7 +60,7 @@ async def create_session(request: Request) -> Response:
 
 @router.get("/session", operation_id="get_session", summary="Who am I", responses=responses(SessionAnswer))
 async def get_session(request: Request, caller: CallerDep) -> Response:
-    """Tell who calls, with which role and until when: by a session, by a token, or on a server without tokens."""
+    """Return your identity, role and expiry: by session, by token, or on a server without tokens."""
     session = session_of(request) if caller.is_session else None
     kind = "session" if session else "token" if caller.token_id else "open"
     csrf_token = session.csrf_token if session else None
@@ -77,7 +77,10 @@ async def get_session(request: Request, caller: CallerDep) -> Response:
 async def delete_session(
     request: Request, caller: CallerDep, call: Annotated[ActorRequest, Depends(asked)]
 ) -> Response:
-    """End the session at once, wherever its cookie was copied to. To end every session of a token, revoke it."""
+    """End the session at once, on every node and for every copy of its cookie.
+
+    Revoke the token to end all its sessions.
+    """
     session = session_of(request) if caller.is_session else None
     if session is not None:
         access = door_of(request).access

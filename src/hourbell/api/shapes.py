@@ -1,4 +1,4 @@
-"""The OpenAPI schemas of answers, derived from their classes. They only describe: `render` makes the JSON."""
+"""OpenAPI schemas of answers, derived from their classes. They only document: `render` creates the JSON."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -14,7 +14,7 @@ from hourbell.api.values import Instant
 from hourbell.control.explain import Verdict
 
 Model = type[BaseModel]
-_models: dict[Any, Model] = {}  # by the class of the answer: what refers to it refers to this
+_models: dict[Any, Model] = {}  # by answer class: references to the class use its schema
 
 
 def schema(
@@ -26,7 +26,7 @@ def schema(
     others: Literal["forbid", "allow", "ignore"] = "forbid",
     **types: Any,
 ) -> Model:
-    """A schema of an answer, with these of its extra fields. Of `optional` ones, an answer may lack them."""
+    """Create the schema of an answer with the given extra fields. An answer may omit `optional` fields."""
     fields: dict[str, Any] = {
         each.name: (_documented(types.get(each.name, each.doc.type or each.type)), _info(each, each.name in optional))
         for each in answer_fields(kind)
@@ -54,7 +54,7 @@ def _info(each: AnswerField, is_optional: bool) -> FieldInfo:
 
 
 def _documented(hint: Any) -> Any:
-    """A type as the document describes it."""
+    """Convert the type of a field to the type that the document shows."""
     origin, parts = get_origin(hint), get_args(hint)
     if hint is datetime:
         return Instant

@@ -1,4 +1,4 @@
-"""One answer for all who ask the same at about the same time: how often they ask costs nothing."""
+"""A short-lived cache for one asynchronous call, so that frequent requests cost nothing."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class SharedAnswer(Generic[T]):
-    """Asks once at a time, and gives the answer, or the error, to everybody until it is `seconds` old."""
+    """A cached call: one call runs at a time, and all callers share its result or error until it is `seconds` old."""
 
     def __init__(self, ask: Callable[[], Awaitable[T]], *, seconds: float, elapsed: Callable[[], float]) -> None:
         self._ask = ask
@@ -23,10 +23,10 @@ class SharedAnswer(Generic[T]):
             self._asked_at = self._elapsed()
             answer = self._answer = asyncio.ensure_future(self._ask())
             answer.add_done_callback(_retrieve)
-        return await asyncio.shield(answer)  # whoever stops waiting takes the answer from nobody else
+        return await asyncio.shield(answer)  # a cancelled caller must not cancel the call for the others
 
 
 def _retrieve(answer: "asyncio.Future[T]") -> None:
-    """Mark an error as seen: those who wait for the answer get it, and there may be none."""
+    """Mark an error as retrieved, so that asyncio does not warn if no caller waits for it any more."""
     if not answer.cancelled():
         answer.exception()

@@ -1,4 +1,4 @@
-"""Who calls, and what with: the dependencies that the routes share."""
+"""Dependencies that the routes share: the user by role, the body, parameters and the expected version."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -50,7 +50,7 @@ OptionalBody = Annotated[object, Depends(optional_json_body_in_turn, scope="func
 
 
 def read(model: type[Model], body: object) -> Model:
-    """The body by its model."""
+    """Validate a body against its model; raise a RequestError with all its validation errors."""
     try:
         return model.model_validate(body)
     except ValidationError as error:
@@ -59,15 +59,15 @@ def read(model: type[Model], body: object) -> Model:
 
 
 async def limited_trigger(request: Request, found: Annotated[Caller, Depends(caller)]) -> None:
-    """Refuse a caller that starts more runs by hand than it may, whatever it may ask for otherwise."""
+    """Apply the rate limit for manual triggers and replays, in addition to the limit on requests."""
     if wait := door_of(request).triggers.take(found.limited_as):
         raise too_many(wait)
 
 
 async def known_parameters(request: Request) -> None:
-    """Refuse a parameter that means nothing here, one that is given twice, and more of them than anybody needs.
+    """Refuse unknown query parameters, repeated ones, and more than MAX_PARAMETERS of them.
 
-    It takes little time whatever is sent: it also runs before a login, where nobody is known yet.
+    The cost is bounded for any input, because this also runs before a login, for anonymous callers.
     """
     if request.scope["query_string"].count(b"&") >= MAX_PARAMETERS:
         raise Problem(400, "too_many_parameters", f"A request has at most {MAX_PARAMETERS} parameters; send fewer.")
@@ -99,7 +99,7 @@ def _known(dependant: Dependant) -> set[str]:
 async def expected_version(
     if_match: Annotated[str | None, Header(description='The ETag of the job, as in `"3"`.')] = None,
 ) -> int | None:
-    """The version that a job must be at, by If-Match."""
+    """Return the job version that the If-Match header requires, or None."""
     if if_match is None or if_match.strip() == "*":
         return None
     digits = if_match.strip().strip('"')

@@ -1,4 +1,4 @@
-"""Types of values in requests: instants, durations, limits, versions. `core.values` reads them."""
+"""Types of values in requests: times, durations, limits, versions. `core.values` parses them."""
 
 from datetime import datetime, timedelta
 from functools import partial
