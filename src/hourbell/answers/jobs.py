@@ -63,7 +63,7 @@ class Warned(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptSecret(Answer):
-    """A secret of a job. The API never returns its value."""
+    """A secret of a job, without its value."""
 
     field: str
     origin: Annotated[str | None, Doc("Where a secret header is sent; null for what signs, or is not bound.")] = None

@@ -100,7 +100,7 @@ async def import_jobs(
 
 
 class _TooLarge(Exception):
-    """Raised when an import exceeds its limit of bytes or lines; the message names the limit."""
+    """An import over its limit of bytes or lines; the message names the limit."""
 
     @classmethod
     def of_bytes(cls, most: int) -> "_TooLarge":

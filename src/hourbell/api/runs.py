@@ -47,7 +47,7 @@ async def list_runs(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """List running runs, then waiting ones, then those that ended, newest first.
+    """List running runs, then waiting ones, then ended ones by the time of their end, newest first.
 
     The runs of one job or subject are listed by scheduled time, newest first. `state=failed` lists the dead letters:
     failed runs that nobody has replayed or discarded.

@@ -1,1 +1,1 @@
-"""What a user may ask for: the only door to jobs, runs and their secrets."""
+"""Operations of users: the only entry point to jobs, runs and their secrets."""

@@ -1,7 +1,7 @@
-"""Who may call: tokens are made, told once, looked up and revoked. Of a token only its digest is kept.
+"""API tokens and sessions: create, authenticate and revoke. Only the digest of a token is stored.
 
-What the database said is believed for five seconds at most, so that a token that is revoked anywhere stops working
-everywhere within them.
+Results of the database are cached for at most five seconds, so that a token that is revoked on one node stops working
+on every node within that time.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _LONGEST_NAME = 100
 
 
 class TooManyUnknown(Exception):
-    """Too many unknown tokens came from one place: this one is not looked up before `wait` seconds are over."""
+    """Too many unknown tokens from one address; the token is not looked up for `wait` seconds."""
 
     def __init__(self, wait: float) -> None:
         super().__init__(f"unknown tokens are not looked up for {wait:g} s")
@@ -43,7 +43,7 @@ class TooManyUnknown(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a token was refused, for the log, and which token it is if that is known."""
+    """The reason why a token was refused, for the log, and the id of the token if known."""
 
     reason: Literal["missing", "malformed", "unknown", "expired", "revoked", "session_ended"]
     token_id: UUID | None = None
@@ -66,9 +66,9 @@ class Access:
         self._elapsed = elapsed
         self._by_digest: _Believed[bytes, Token] = _Believed(elapsed, _MOST_VALID)
         self._by_id: _Believed[UUID, Token] = _Believed(elapsed, _MOST_VALID)
-        self._wrong: _Believed[bytes, bool] = _Believed(elapsed, _MOST_WRONG)  # apart: they push out no valid one
+        self._wrong: _Believed[bytes, bool] = _Believed(elapsed, _MOST_WRONG)  # separate: they must evict no valid one
         self._open: _Believed[None, bool] = _Believed(elapsed, 1)
-        self._good: frozenset[bytes] = frozenset()  # digests of valid tokens, as they were a moment ago
+        self._good: frozenset[bytes] = frozenset()  # digests of valid tokens as of `_good_at`
         self._good_at = -_GOOD_SECONDS
         self._good_lock = asyncio.Lock()
         self._used: dict[UUID, datetime] = {}
@@ -84,7 +84,7 @@ class Access:
         expires_in: timedelta | None = EXPIRES_IN,
         request: Request = NO_REQUEST,
     ) -> tuple[Token, Plain]:
-        """Make a token; its text is told here and never again. A ValueError says what cannot be used."""
+        """Create a token; return it with its text, which is not stored. Raise ValueError for a bad name or expiry."""
         check_token(name, expires_in)
         now, text = self._now(), Plain(token_text(self._random_bytes(RANDOM_BYTES)))
         token = Token(self._new_id(), name.strip(), role, now, now + expires_in if expires_in else None)
@@ -93,11 +93,11 @@ class Access:
         return token, text
 
     async def list(self) -> list[Token]:
-        """All tokens, also those that are not valid, the newest first."""
+        """Return all tokens, including expired and revoked ones, newest first."""
         return await self._store.tokens()
 
     async def revoke(self, token_id: UUID, by: str, *, request: Request = NO_REQUEST) -> None:
-        """End a token: at once in this process, within five seconds in others. `Conflict` if it has none such."""
+        """Revoke a token: at once in this process, within five seconds in others. Raise Conflict if there is none."""
         if not await self._store.revoke_token(token_id, Actor(by, self._now(), request)):
             raise Conflict("no_such_token", f"there is no token {token_id} that is not revoked")
         self._by_digest.forget()
@@ -105,10 +105,10 @@ class Access:
         self._open.forget()
 
     async def authenticate(self, text: str, *, delay: Callable[[], float] = lambda: 0.0) -> Token | None:
-        """The valid token of that text. Every wrong one takes the same way, so that time tells nothing apart.
+        """Return the valid token of a text, or None. All wrong tokens take the same path (no timing side channel).
 
-        `delay` is asked before a token that is not known here is looked up: with other seconds than 0 the database is
-        not asked, and TooManyUnknown raised, unless it is the digest of a valid token.
+        `delay` is called before a token that is not cached is looked up. If it returns seconds other than 0, the token
+        is not looked up and TooManyUnknown is raised, unless its digest is that of a valid token.
         """
         if not is_token_text(text):
             return None
@@ -126,17 +126,17 @@ class Access:
         return await self._valid(found)
 
     def refusal(self, text: str) -> Refusal:
-        """Why a text that was just refused is no valid token."""
+        """Return the reason why a token text was just refused."""
         if not is_token_text(text):
             return Refusal("malformed")
         return self._refusal(self._by_digest.get(digest_of(text)))
 
     def session_refusal(self, token_id: UUID) -> Refusal:
-        """Why a session of that token, which was just refused, is over."""
+        """Return the reason why a session of that token was just refused."""
         return self._refusal(self._by_id.get(token_id))
 
     async def session_token(self, token_id: UUID) -> Token | None:
-        """The valid token of that id."""
+        """Return the valid token of that id, or None."""
         found = self._by_id.get(token_id)
         if found is None:
             asked_at = self._elapsed()
@@ -153,26 +153,26 @@ class Access:
         await self._store.end_session(ended, Actor(by, self._now(), request))
 
     async def is_session_ended(self, session_id: UUID) -> bool:
-        """Whether a session was ended. No earlier answer is believed: it ends at once."""
+        """Return True if a session was ended. The result is not cached, so that ending a session acts at once."""
         return await self._store.is_session_ended(session_id)
 
     async def is_open(self) -> bool:
-        """Whether nobody needs a token.
+        """Return True if no token is needed.
 
-        The first token closes the server for good: neither its end nor that of the last one opens it, only `open`.
+        The first token closes the server permanently: revoking all tokens does not reopen it, only `open` does.
         """
         known = self._open.get(None)
         if known is None:
             asked_at = self._elapsed()
             known = await self._store.is_open()
-            if not known:  # that it is open is never believed: the first token closes it at once
+            if not known:  # True is never cached: the first token closes the server at once
                 self._open.put(None, known, asked_at)
         return known
 
     async def open(self, by: str) -> None:
-        """Let everybody on the server's machine in without a token, until the next one is made.
+        """Admit every program on the server's machine without a token, until the next token is created.
 
-        Servers follow within five seconds. `Conflict` while a token is valid.
+        Servers apply it within five seconds. Raise Conflict while a token is valid.
         """
         if valid := await self._store.open_access(Actor(by, self._now())):
             tokens = "a token is" if valid == 1 else f"{valid} tokens are"
@@ -180,15 +180,15 @@ class Access:
         self._open.forget()
 
     async def idempotency_record(self, key: str) -> IdempotencyRecord | None:
-        """The record of a change that was made under that idempotency key."""
+        """Return the record of a change that was made under that idempotency key, or None."""
         return await self._store.idempotency_record(key)
 
     async def keep_answer(self, key: str, answer: Mapping[str, object]) -> None:
-        """Keep the answer of a change that was made under that key; the first one stays."""
+        """Store the response of a change that was made under that key; the first one stays."""
         await self._store.keep_answer(key, answer)
 
     async def flush(self) -> None:
-        """Note when tokens were last used: each at most once a minute."""
+        """Write the last use of tokens to the database, at most once a minute per token."""
         self._flushed_at = self._elapsed()
         used, self._used = self._used, {}
         if not used:
@@ -196,12 +196,12 @@ class Access:
         try:
             await self._store.touch_tokens(used)
         except StoreUnavailable:
-            self._used = used | self._used  # for the next time
+            self._used = used | self._used  # written by the next flush
             raise
         self._noted.update(dict.fromkeys(used, self._flushed_at))
 
     async def _is_good(self, digest: bytes) -> bool:
-        """Whether a valid token has that digest. All of them are read together, at most once a second."""
+        """Return True if a valid token has that digest. All digests are read together, at most once a second."""
         async with self._good_lock:
             if self._elapsed() - self._good_at >= _GOOD_SECONDS:
                 self._good_at = self._elapsed()
@@ -222,13 +222,13 @@ class Access:
         if self._elapsed() - self._noted.get(token.id, -_NOTED_SECONDS) >= _NOTED_SECONDS:
             self._used[token.id] = now
         if self._elapsed() - self._flushed_at >= _NOTED_SECONDS:
-            with contextlib.suppress(StoreUnavailable):  # nobody is kept out because a note cannot be made
+            with contextlib.suppress(StoreUnavailable):  # a failed write of the last use must not refuse a valid token
                 await self.flush()
         return token
 
 
 def check_token(name: str, expires_in: timedelta | None) -> None:
-    """Raise a ValueError that says what of a new token cannot be used."""
+    """Raise ValueError if the name or the expiry of a new token is invalid."""
     if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
         raise ValueError(f"write a name of 1 to {_LONGEST_NAME} printable characters")
     if expires_in is not None and not timedelta(0) < expires_in <= _LONGEST:
@@ -236,7 +236,7 @@ def check_token(name: str, expires_in: timedelta | None) -> None:
 
 
 def refuse_to_listen(address: Address, is_open: bool) -> str | None:
-    """Why a server must not listen there, with what to do; None if it may."""
+    """Return why a server must not listen on an address, with what to do; None if it may."""
     if address.is_loopback or not is_open:
         return None
     return (
@@ -247,7 +247,7 @@ def refuse_to_listen(address: Address, is_open: bool) -> str | None:
 
 
 class _Believed(Generic[K, V]):
-    """Answers of the database that are fresh enough, the most recent ones."""
+    """A bounded cache of database results that are at most five seconds old."""
 
     def __init__(self, elapsed: Callable[[], float], most: int) -> None:
         self._elapsed = elapsed
@@ -259,7 +259,7 @@ class _Believed(Generic[K, V]):
         return answer if self._elapsed() - asked_at < _BELIEVED_SECONDS else None
 
     def put(self, key: K, answer: V, asked_at: float) -> None:
-        """Believe an answer from the moment it was asked for: a change may have come while it was on its way."""
+        """Cache a result as of the time of its query: the data may have changed while the query ran."""
         self._answers[key] = (answer, asked_at)
         self._answers.move_to_end(key)
         if len(self._answers) > self._most:

@@ -1,6 +1,6 @@
-"""All jobs of a file at once: planned, shown, and then done as a whole or not at all.
+"""Applying all jobs of a file atomically, with a plan that can be shown first.
 
-A plan stands on a state. What is done later names that state, and is refused if anybody has changed any of it.
+A plan is based on a state. A later apply names that state, and is refused if any of these jobs changed since.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ from hourbell.store.bundles import Applied, AppliedJob, Bundle, ImportResult, Jo
 from hourbell.store.control import ControlStore
 
 FILE = "file"
-JOBS_A_TURN = 50  # then others may have theirs: a few milliseconds
+JOBS_A_TURN = 50  # yield to the event loop after so many: a few milliseconds
 
 
 class PlanRefused(Exception):
-    """Jobs that cannot be brought in, by their place; so none was."""
+    """A refused plan: the jobs that cannot be applied, by index. Nothing was changed."""
 
     def __init__(self, refused: Mapping[int, ImportResult]) -> None:
         super().__init__("some of the jobs cannot be brought in, so nothing was changed")
@@ -37,7 +37,7 @@ class PlanRefused(Exception):
 
     @property
     def errors(self) -> list[FieldError]:
-        """What speaks against each of the jobs, at its place in the request."""
+        """One error per refused job, with a pointer to it in the request."""
         return [FieldError(pointer_to("jobs", place), *_why(each)) for place, each in self.refused.items()]
 
 
@@ -52,7 +52,7 @@ def _why(result: ImportResult) -> tuple[str, str | None]:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What somebody wants the jobs of a source to be: bodies as the API takes them, each with its `secret_headers`."""
+    """The desired jobs of a source: bodies as the API accepts them, each with its `secret_headers`."""
 
     jobs: Sequence[object]
     source: str = ""
@@ -64,7 +64,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class PlannedJob:
-    """A job of the file; `fields` is empty for one that is new, or the same."""
+    """A job of the file; `fields` is empty for a new or an unchanged job."""
 
     applied: AppliedJob
     definition: Definition
@@ -88,7 +88,7 @@ class AppliedPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A job as it was read. Its secrets are by field; a signing secret may be the word for a new one."""
+    """A parsed job with its secrets by field. The signing secret may be `generate`, which asks for a new one."""
 
     definition: Definition
     secrets: Mapping[str, Plain] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class _Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _SecretWork:
-    """What is to be done about the secrets of one job: those to set by field, None for one that is to be made."""
+    """The secret changes of one job: values to set by field, None for a secret to generate."""
 
     to_set: Mapping[str, Plain | None] = field(default_factory=dict)
     fields: tuple[FieldChange, ...] = ()
@@ -120,10 +120,10 @@ class Applying:
         self._new_id = new_id
 
     async def apply(self, wish: Wish, user: User, *, dry_run: bool = False) -> AppliedPlan:
-        """Make the jobs of a source what is wished, or say what that would do.
+        """Make the jobs of a source match the wish, or in a dry run return the plan.
 
-        BodyError with everything that is wrong, PlanRefused, or a Conflict, which is `plan_outdated` if the state is
-        not the expected one: then nothing was changed.
+        Raises BodyError with all validation errors, PlanRefused, or Conflict (`plan_outdated` if the state is not the
+        expected one). In all these cases nothing was changed.
         """
         user.must_be(Role.EDITOR, "to apply jobs")
         wanted = await self._read(wish, user)
@@ -134,7 +134,7 @@ class Applying:
         planned = await self._store.apply_jobs(bundle, user.actor(now), expect=wish.expect, rights=rights, dry_run=True)
         if planned.refused:
             raise PlanRefused(planned.refused)
-        compares = not dry_run or user.role.may(Role.ADMIN)  # who only guesses a secret learns nothing
+        compares = not dry_run or user.role.may(Role.ADMIN)  # else a dry run would confirm a guessed secret
         work = await self._secret_work(wanted, planned, now, compares=compares)
         generated = {} if dry_run else await self._write(bundle, planned, work, now, user, rights)
         jobs = tuple(
@@ -152,7 +152,7 @@ class Applying:
         user: User,
         rights: Rights,
     ) -> dict[UUID | None, Plain]:
-        """Do what is planned, on the state it was planned on; the secrets that were made, by job."""
+        """Apply the plan if its state is unchanged; return the generated secrets by job."""
         secrets: list[NewSecret] = []
         generated: dict[UUID | None, Plain] = {}
         for job, of_job in zip(planned.jobs, work, strict=True):
@@ -165,7 +165,7 @@ class Applying:
                 secrets.append(NewSecret(sealed, old_until, now + max_age))
                 if given is None:
                     generated[job.result.job_id] = plain
-        with contextlib.nullcontext() if generated else user.acting_once():  # a secret that was told is told once
+        with contextlib.nullcontext() if generated else user.acting_once():  # a generated secret is shown only once
             await self._store.apply_jobs(
                 bundle,
                 user.actor(now),
@@ -203,7 +203,7 @@ class Applying:
     async def _secret_work(
         self, wanted: Sequence[_Wanted], planned: Applied, now: datetime, *, compares: bool
     ) -> list[_SecretWork]:
-        """Find out what each job's secrets need. Unless it compares, every secret that is given counts as another."""
+        """Find the secret changes of each job. Without `compares`, every given secret counts as changed."""
         ids = [job.result.job_id for job in planned.jobs if job.before is not None and job.result.job_id is not None]
         known = await self._secrets.current(ids, now)
         work = []
@@ -221,7 +221,7 @@ class Applying:
         to_set: dict[str, Plain | None] = {}
         fields = []
         for name, given in wanted.secrets.items():
-            stored = there.get(name.lower())  # a header is the same however it is written
+            stored = there.get(name.lower())  # header names are case-insensitive
             is_to_be_made = name == SIGNING and given.reveal() == GENERATE
             if stored is not None and (is_to_be_made or (compares and self._secrets.is_same(stored, given))):
                 continue

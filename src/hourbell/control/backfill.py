@@ -1,5 +1,7 @@
-"""Backfill: runs for instants of the past that got none. It never moves a job's cursor, and never doubles a run that is
-on record."""
+"""Backfill: runs for past scheduled times that have none.
+
+A backfill never moves a job's cursor and never duplicates a run that is on record.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,7 +27,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """The instants of a range that have no run, and the runs that were made for them: none in a dry run."""
+    """The scheduled times of a range that have no run, and the runs added for them (none in a dry run)."""
 
     instants: Sequence[datetime]
     runs: Sequence[UUID]
@@ -49,9 +51,9 @@ class Backfills:
         include_pruned: bool = False,
         dry_run: bool = False,
     ) -> Backfill:
-        """Make runs for the instants from `start` to `end`, both included, that have none, at a bounded rate.
+        """Add runs for the scheduled times from `start` to `end`, both included, that have none, at a limited rate.
 
-        Instants that may have had a run before it was pruned are refused, unless they are to be included.
+        Scheduled times whose run may have been pruned are refused, unless `include_pruned` is set.
         """
         user.must_be(Role.OPERATOR, "to backfill a job")
         view = await self._jobs.get(ref)
@@ -67,7 +69,7 @@ class Backfills:
         if not include_pruned:
             await self._refuse_pruned(view, [each.at for each in missing])
         if not dry_run and not missing and user.request.is_known:
-            raise AlreadyAsked  # it is this call that filled them, and which they were is not known any more
+            raise AlreadyAsked  # this very call filled them before, and which ones is no longer known
         if dry_run or not missing:
             return Backfill([each.at for each in missing], ())
         runs = await self._store.backfill_job(
@@ -81,7 +83,10 @@ class Backfills:
         return Backfill([each.at for each in missing], runs)
 
     async def _refuse_pruned(self, view: JobView, instants: list[datetime]) -> None:
-        """RequestError if some of the instants may have run: since the job was made, and as far as it was pruned."""
+        """Raise RequestError if some of the instants may have had a run that was pruned.
+
+        These are instants without a skip record, after the creation of the job and up to `pruned_until`.
+        """
         if view.pruned_until is None:
             return
         since = [at for at in instants if view.created_at < at <= view.pruned_until]
@@ -95,7 +100,7 @@ class Backfills:
 
 
 def _check_range(start: datetime, end: datetime, now: datetime) -> None:
-    """Raise a RequestError if nothing of the range can be filled, whatever the job."""
+    """Raise RequestError if the range is reversed or entirely in the future."""
     if end < start:
         hint = "write the earlier time as from, and the later one as to"
         faults = [
@@ -109,7 +114,7 @@ def _check_range(start: datetime, end: datetime, now: datetime) -> None:
 
 
 def _occurrences(definition: Definition, start: datetime, end: datetime) -> list[Occurrence]:
-    """The occurrences from `start` to `end`; RequestError if there are too many for one call."""
+    """Return the occurrences from `start` to `end`; raise RequestError if there are too many for one call."""
     try:
         schedule = definition.parsed()
     except ScheduleError as error:

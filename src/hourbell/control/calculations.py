@@ -1,7 +1,7 @@
-"""Arithmetic on schedules for callers, in a thread where it may take long.
+"""Schedule calculations for requests, in a thread if they may be slow.
 
-Everything about a cron expression is answered in microseconds. A recurrence rule is walked, and one that never matches
-is walked for the whole calendar: on the event loop, a few such requests would hold up every delivery.
+A calculation on a cron expression takes microseconds. A recurrence rule is iterated, and one that never matches is
+iterated through the whole calendar: on the event loop, a few such requests would delay every delivery.
 """
 
 import asyncio
@@ -12,17 +12,17 @@ from typing import TypeVar, TypeVarTuple
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
-_RECURRENCE = "RRULE"  # is in every text of one, and in no other schedule
-_thread = ThreadPoolExecutor(1, "calculations")  # calculations wait for each other, and nothing else for them
+_RECURRENCE = "RRULE"  # in the text of every recurrence rule, and of no other schedule
+_thread = ThreadPoolExecutor(1, "calculations")  # calculations queue up and delay nothing else
 
 
 async def calculate(schedule: str, call: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
-    """Make a call that does arithmetic on a schedule."""
+    """Run a calculation on a schedule: directly, or in the thread for a recurrence rule."""
     if _RECURRENCE not in schedule:
         return call(*arguments)
     return await calculate_much(call, *arguments)
 
 
 async def calculate_much(call: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
-    """Make a call that does much arithmetic, whatever the schedule."""
+    """Run a calculation in the thread, whatever the schedule."""
     return await asyncio.get_running_loop().run_in_executor(_thread, call, *arguments)

@@ -1,7 +1,7 @@
-"""Which jobs and runs change, as it happens: asked of the database once a second, and only while somebody listens.
+"""The change feed of jobs and runs: the database is polled once a second, and only while there are listeners.
 
-What was found is kept in a ring, so that a listener who was cut off goes on where it was, within limits. The hints of
-the database are not used for that: they say that something changed, not what.
+Recent events are stored in a ring buffer, so that a disconnected listener can resume where it stopped, within limits.
+The notifications of the database are not used: they say that something changed, not what.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ _SILENCE_SECONDS = 15.0
 _MOST = 500
 _KEPT = 300
 _OVERLAP = timedelta(seconds=2)  # a commit may become visible later than the times it wrote
-_LOOKS = 4  # that find a deletion: at least as long as the versions of what was deleted are found
+_LOOKS = 4  # polls that report a deletion: at least as many as still find the versions of the deleted job
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What changed within a second. None if listeners may have missed something, and should look again at all of it."""
+    """The changes within a second; None if listeners may have missed some and should list everything again."""
 
     id: str
     changes: Changes | None
@@ -32,13 +32,13 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """Nothing changed. Whoever is cut off goes on from here."""
+    """A keep-alive without changes. A disconnected listener resumes from its id."""
 
     id: str
 
 
 class Watch:
-    """`epoch` tells the rings of processes apart: an id of another one is not known here."""
+    """The change feed of a process. `epoch` identifies its ring buffer, so that event ids of others are rejected."""
 
     def __init__(self, lists: ListStore, *, now: Callable[[], datetime], epoch: str) -> None:
         self._lists = lists
@@ -56,9 +56,9 @@ class Watch:
         self._missed = False
 
     async def listen(self, last_id: str | None = None) -> AsyncGenerator[Event | Quiet, None]:
-        """Events after the one given, as they come, until this is closed.
+        """Yield events after `last_id` as they happen, until the feed is closed.
 
-        It is quiet at the beginning, and after every fifteen seconds in which nothing changed.
+        Yields `Quiet` at the beginning if there is no `last_id`, and after every fifteen seconds without changes.
         """
         self._listeners += 1
         try:
@@ -81,11 +81,11 @@ class Watch:
 
     @property
     def listeners(self) -> int:
-        """How many listen at this moment."""
+        """The number of current listeners."""
         return self._listeners
 
     async def close(self) -> None:
-        """Let every listener end."""
+        """Stop polling and end every listener."""
         self._is_closed = True
         if self._polling is not None:
             self._polling.cancel()
@@ -94,7 +94,7 @@ class Watch:
             self._news.notify_all()
 
     def _begin(self) -> None:
-        """Look from now on. What happened while nobody listened is not known: neither is an id of before."""
+        """Start polling. Changes while nobody listened are unknown, so earlier event ids become invalid."""
         self._mark, self._told = None, frozenset()
         self._audit_ids.clear()
         self._ring.clear()
@@ -103,7 +103,7 @@ class Watch:
             self._polling = asyncio.create_task(self._poll())
 
     async def _hear(self, told: int) -> bool:
-        """Wait for news, or the end; False if neither came for a while."""
+        """Wait for an event or the end of the feed; return False after fifteen seconds without either."""
         try:
             async with asyncio.timeout(_SILENCE_SECONDS), self._news:
                 return await self._news.wait_for(lambda: self._count > told or self._is_closed)
@@ -115,17 +115,20 @@ class Watch:
             try:
                 await self._look()
             except StoreUnavailable:
-                self._missed = True  # what ended meanwhile may be written later than it is dated
+                self._missed = True  # runs that end meanwhile may be written later than their timestamps
             await asyncio.sleep(_SECONDS)
 
     async def _look(self) -> None:
-        """Looks overlap, because what is committed later may be dated earlier; nothing is told twice all the same."""
+        """Poll for changes once.
+
+        Polls overlap, because a later commit may have an earlier timestamp; changes already reported are dropped.
+        """
         is_first = self._mark is None
         found = await self._lists.changes(self._mark, self._now(), _MOST)
         jobs = [each for each in found.jobs if each not in self._told]
         runs = [each for each in found.runs if each not in self._told]
         if not found.is_whole:
-            self._audit_ids.clear()  # whoever looks at everything need not be told again
+            self._audit_ids.clear()  # listeners list everything again, so deletions need no repeat
         self._audit_ids.append(found.mark.audit_id)
         self._mark = ChangeMark(found.mark.at - _OVERLAP, self._audit_ids[0])
         self._told = frozenset([*found.jobs, *found.runs])
@@ -143,7 +146,7 @@ class Watch:
         return f"{self._epoch}-{number}"
 
     def _place_of(self, event_id: str) -> int | None:
-        """The number of an event that is still in the ring, or was the last one; None if it is not known."""
+        """Return the number of an event that the ring still covers, or None if the id is unknown."""
         epoch, _, number = event_id.rpartition("-")
         if epoch != self._epoch or not number.isdecimal() or len(number) > 15:
             return None

@@ -1,4 +1,4 @@
-"""Everything that users may ask for, in one place for whoever asks on their behalf."""
+"""All operations of users in one object, for the API."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

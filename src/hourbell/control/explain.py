@@ -1,6 +1,7 @@
-"""What became of one instant of a job, in one sentence for people and as data.
+"""Explanations of one instant of a job, in one sentence for people and as data.
 
-The run of the instant says the most, then a skip that covers it. Without either, the job's place in time says why.
+The run of the instant takes precedence, then a skip that covers it. Without either, the reason follows from the
+job's lifetime, schedule and cursor.
 """
 
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ class Verdict(StrEnum):
     DELETED = "deleted"
     PAUSED = "paused"
     IN_ERROR = "in_error"
-    PRUNED = "pruned"  # if it had a run, retention took it
+    PRUNED = "pruned"  # if it had a run, the retention removed it
     NO_RECORD = "no_record"  # neither run nor skip, though the schedule names it
 
 
@@ -65,12 +66,12 @@ _SKIPS = {
 
 
 def explain(facts: InstantFacts, at: datetime, now: datetime) -> Explanation:
-    """What became of the instant, or will."""
+    """Explain what happened, or will happen, at the instant."""
     return _Case(facts, at, now).explanation()
 
 
 class _Case:
-    """One question, with what is known."""
+    """One instant to explain, with the facts about it."""
 
     def __init__(self, facts: InstantFacts, at: datetime, now: datetime) -> None:
         self.facts = facts
@@ -83,7 +84,7 @@ class _Case:
         self.data = self._facts()
 
     def explanation(self) -> Explanation:
-        """By the first that applies: its run, its skip, the life of the job, its schedule, its place in time."""
+        """Explain by the first fact that applies: the run, the skip, the job's lifetime, its schedule, its cursor."""
         if self.facts.run is not None:
             return self._of_run(self.facts.run)
         is_instant = _names(self.definition, self.at)
@@ -92,7 +93,7 @@ class _Case:
             return self._of_skip(skip)
         is_before = (
             self.at < self.view.created_at and self.facts.version is None
-        )  # any row may name another `created_at`
+        )  # SQL may insert any `created_at`: a stored version proves it wrong
         if is_before and (is_instant or self.schedule is None):
             return self._before_the_job(f"the job was made at {self._when(self.view.created_at)}")
         if self.view.deleted_at is not None and self._is_beyond_the_cursor:
@@ -106,7 +107,7 @@ class _Case:
         return self._without_record()
 
     def _without_record(self) -> Explanation:
-        """The schedule names it, and there is neither run nor skip."""
+        """Explain an instant of the schedule that has neither a run nor a skip."""
         if self._is_beyond_the_cursor:
             return self._still_to_plan()
         if self.facts.version is None:
@@ -125,7 +126,7 @@ class _Case:
 
     @property
     def _was_changed_since(self) -> bool:
-        """Whether the definition of the instant is an older one than the job's of now."""
+        """True if the definition at the instant is older than the current one."""
         return self.facts.version is not None and self.facts.version.version < self.job.version
 
     def _still_to_plan(self) -> Explanation:
@@ -200,17 +201,17 @@ class _Case:
         return "" if not number else f"; it was replayed {'once' if number == 1 else f'{number} times'}"
 
     def _unless_deleted(self, advice: str) -> str:
-        """Nothing can be run of a job that is gone."""
+        """Return the advice, or nothing for a deleted job, which cannot run again."""
         return "" if self.view.deleted_at is not None else f"; {advice}"
 
     def _backfill(self) -> str:
-        """Only what the job names today can be filled, and only behind its cursor."""
+        """Return the advice to backfill. Only instants of the current schedule up to the cursor can be backfilled."""
         if self._is_beyond_the_cursor or not _names(self.job.definition, self.at):
             return ""
         return self._unless_deleted("backfill it to run it now")
 
     def _skip(self) -> SkipView | None:
-        """The skip that says the most: the one with the fewest instants."""
+        """Return the most specific skip: the one with the fewest instants."""
         return min(self.facts.skips, key=lambda skip: skip.count, default=None)
 
     def _of_skip(self, skip: SkipView) -> Explanation:
@@ -267,7 +268,7 @@ class _Case:
         return Explanation(verdict, sentence, {"verdict": verdict.value, **self.data})
 
     def _when(self, instant: datetime) -> str:
-        """An instant in UTC, and on the clock of the job's zone where that differs."""
+        """Format an instant in UTC and, if the job's time zone is another one, in local time."""
         instant = instant.astimezone(UTC)
         told = f"{instant.replace(tzinfo=None).isoformat(' ')} UTC"
         zone = self.definition.timezone
@@ -312,7 +313,7 @@ def _names(definition: Definition, at: datetime) -> bool:
 
 
 def _nearest(definition: Definition, schedule: Schedule, at: datetime) -> tuple[datetime | None, datetime | None]:
-    """The job's instants before and after, within its starts_at and ends_at."""
+    """Return the job's instants before and after, within its starts_at and ends_at."""
     ends_at = definition.ends_at
     before = schedule.previous(at if ends_at is None else min(at, ends_at + _MICROSECOND))
     if before is not None and definition.starts_at is not None and before < definition.starts_at:

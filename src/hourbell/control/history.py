@@ -1,4 +1,4 @@
-"""What became of a job's instants and what will: lists of jobs, the next instants, skips, versions, explanations."""
+"""Read access to jobs and their history: lists, next instants, skips, versions, the audit and explanations."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -49,7 +49,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Planned fires per bucket. Of an installation with too many different schedules, the rarest are left out."""
+    """Planned runs per time bucket. With too many different schedules, the rarest ones are left out."""
 
     start: datetime
     bucket: timedelta
@@ -59,14 +59,17 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class ListedNode:
-    """A node on the list; a stale one has sent no heartbeat for too long and counts as dead."""
+    """A node of the list. A stale node has sent no heartbeat for too long and counts as dead."""
 
     node: NodeView
     is_stale: bool
 
 
 class History:
-    """`check_hosts` finds a warning for each origin that webhooks may not reach. It is quick and refuses nothing."""
+    """Queries on jobs and their history.
+
+    `check_hosts` returns a warning for each origin that webhooks may not reach. It must be fast and refuse nothing.
+    """
 
     def __init__(
         self,
@@ -84,7 +87,7 @@ class History:
         self._check_hosts = check_hosts
 
     async def jobs(self, query: JobQuery, limit: int, cursor: str | None = None) -> Page[JobView]:
-        """Jobs in the order of the query, which must be one that its filters have an index for."""
+        """List jobs in the order of the query. Raise Conflict if no index supports that order with its filters."""
         _refuse_slow(query)
         kind = f"jobs:{query.sort}"
         place = None
@@ -94,7 +97,7 @@ class History:
         return page_of(found, limit, lambda last: cursor_of(kind, _job_key(query.sort, last), last.job.id))
 
     async def skips(self, ref: str, limit: int, cursor: str | None = None) -> Page[SkipView]:
-        """Instants of a job that got no run, newest first."""
+        """List the instants of a job that got no run, newest first."""
         job_id = (await self._jobs.get(ref, deleted=True)).job.id
         before = None
         if cursor is not None:
@@ -104,14 +107,14 @@ class History:
         return page_of(found, limit, lambda last: cursor_of("skips", last.last_at, last.id))
 
     async def versions(self, ref: str, limit: int, cursor: str | None = None) -> Page[VersionView]:
-        """The definitions a job has had, newest first."""
+        """List the versions of a job's definition, newest first."""
         job_id = (await self._jobs.get(ref, deleted=True)).job.id
         before = None if cursor is None else number_of(parts_of("versions", cursor, 1)[0])
         found = await self._lists.versions(job_id, limit + 1, before)
         return page_of(found, limit, lambda last: cursor_of("versions", last.version))
 
     async def version(self, ref: str, number: int) -> VersionView:
-        """One of the definitions a job has had; Conflict if there is none."""
+        """Return one version of a job's definition; raise Conflict if there is none."""
         job_id = (await self._jobs.get(ref, deleted=True)).job.id
         found = await self._lists.version(job_id, number)
         if found is None:
@@ -119,24 +122,24 @@ class History:
         return found
 
     async def audit(self, limit: int, cursor: str | None = None, subject: str | None = None) -> Page[AuditRow]:
-        """Who changed what, newest first."""
+        """List the entries of the audit, newest first."""
         before = None if cursor is None else number_of(parts_of("audit", cursor, 1)[0])
         found = await self._lists.audit(limit + 1, before, subject)
         return page_of(found, limit, lambda last: cursor_of("audit", last.id))
 
     async def audit_entry(self, entry_id: int) -> AuditRow:
-        """One change; Conflict if there is none."""
+        """Return one entry of the audit; raise Conflict if there is none."""
         found = await self._lists.audit_entry(entry_id)
         if found is None:
             raise Conflict("no_such_audit_entry", f"the audit has no entry {entry_id}")
         return found
 
     async def upcoming(self, ref: str, count: int, after: datetime | None = None) -> list[Upcoming]:
-        """The next instants of a job, none while it is paused or in error."""
+        """Return the next instants of a job; none while it is paused or in error."""
         return await instants_to_come((await self._jobs.get(ref)).job.definition, after or self._now(), count)
 
     async def explain(self, ref: str, at: datetime) -> Explanation:
-        """What became of one instant of a job, also of one that was deleted if it is named by its id."""
+        """Explain one instant of a job. A deleted job can be named by its id."""
         facts = await self._lists.instant(await self._id_of(ref), at)
         if facts is None:
             raise Conflict("no_such_job", f"there is no job {ref[:100]!r}")
@@ -148,7 +151,7 @@ class History:
         return await calculate(schedules, explain, facts, at, self._now())
 
     async def stats(self, ref: str, since: datetime) -> tuple[JobView, Summary, bool]:
-        """How the newest runs of a job ended, and whether there were more than are looked at."""
+        """Return a job, statistics of its newest ended runs, and True if there may be more runs than were sampled."""
         view = await self._jobs.get(ref, deleted=True)
         ended = await self._lists.ended(view.job.id, since, MOST_SAMPLED)
         return view, summarize(ended), len(ended) == MOST_SAMPLED
@@ -157,14 +160,14 @@ class History:
         return await self._lists.overview(since)
 
     async def forecast(self, start: datetime, bucket: timedelta, buckets: int) -> Forecast:
-        """How many runs each span of time to come will plan, if no job is changed."""
+        """Count the runs that will be planned in each future time bucket if no job changes."""
         groups, left_out = await self._lists.schedules(MOST_SCHEDULES)
         pairs = [(group.definition, group.jobs) for group in groups]
         counts = await calculate_much(partial(forecast, pairs, start, bucket, buckets, now=self._now()))
         return Forecast(start, bucket, counts, left_out)
 
     async def late(self, limit: int, cursor: str | None = None) -> Page[RunView]:
-        """Runs that began late, worst first."""
+        """List runs that started late, worst first."""
         after = None
         if cursor is not None:
             lateness, run_id = parts_of("late", cursor, 2)
@@ -173,11 +176,11 @@ class History:
         return page_of(found, limit, lambda last: cursor_of("late", _lateness(last) // _MICROSECOND, last.id))
 
     async def stuck(self, limit: int, cursor: str | None = None) -> Page[RunView]:
-        """Runs that could have been taken for an hour, since they were planned and ready, and still wait."""
+        """List runs that still wait an hour after they were planned and ready."""
         return await self._stuck(STUCK_AFTER, limit, cursor)
 
     async def orphans(self, limit: int, cursor: str | None = None) -> Page[RunView]:
-        """Runs that could have been taken for a quarter of an hour, and that nobody has tried."""
+        """List runs without any attempt 15 minutes after they were planned and ready."""
         return await self._stuck(ORPHAN_AFTER, limit, cursor, untried=True)
 
     async def _stuck(
@@ -188,22 +191,22 @@ class History:
         return page_of(found, limit, lambda last: cursor_of("stuck", last.expires_at, last.id))
 
     async def conflicts(self) -> list[JobConflict]:
-        """Jobs that a program on a live node defines and somebody else owns."""
+        """List jobs that a program on a live node defines but another owner holds."""
         return await self._lists.conflicts(self._now() - self._live_for)
 
     async def nodes(self) -> list[ListedNode]:
-        """List nodes until they stop properly or a day after their last heartbeat, with whether they are stale."""
+        """List nodes until they shut down cleanly or a day after their last heartbeat, and mark stale ones."""
         now = self._now()
         found = await self._lists.nodes(now - STALE_NODES_KEPT_FOR)
         return [ListedNode(node, is_stale=node.beat_at < now - self._live_for) for node in found]
 
     async def warnings(self, definition: Definition) -> list[ScheduleWarning]:
-        """What may surprise about a job: its schedule, that no node could run it, or that no webhook may go there."""
+        """Return warnings about a job: its schedule, a lane that no node serves, or a forbidden webhook address."""
         [found] = await self.warnings_of([definition])
         return found
 
     async def warnings_of(self, definitions: Sequence[Definition]) -> list[list[ScheduleWarning]]:
-        """The same for each of several jobs."""
+        """Return the warnings of each of several jobs, in the same order."""
         now = self._now()
         nodes = await self._lists.nodes(now - self._live_for)
         served = {lane: is_served(lane, nodes) for lane in {job.lane for job in definitions}}
@@ -215,7 +218,7 @@ class History:
         return found
 
     async def _host_warnings(self, definitions: Iterable[Definition]) -> dict[str, list[ScheduleWarning]]:
-        """Warnings about the hosts of webhooks, by their lane, which is the origin."""
+        """Return warnings about webhook hosts by lane, which is the origin."""
         if self._check_hosts is None:
             return {}
         urls = [url for job in definitions if (url := _url_of(job)) is not None]
@@ -232,7 +235,7 @@ class History:
 
 
 def late_success(run: RunView, attempts: Iterable[AttemptView]) -> int | None:
-    """The attempt of a failed run whose success arrived after its lease had been taken; None if there is none."""
+    """Return the attempt of a failed run that succeeded after its lease was lost; None if there is none."""
     if run.state is not RunState.FAILED:
         return None
     return next((each.number for each in attempts if each.late_outcome == "succeeded"), None)
@@ -263,12 +266,12 @@ def _unserved(lane: str) -> ScheduleWarning:
 
 
 async def instants_to_come(definition: Definition, after: datetime, count: int) -> list[Upcoming]:
-    """The next instants of a definition, as `next_instants` finds them, without holding up the event loop."""
+    """Return the result of `next_instants` without blocking the event loop."""
     return await calculate(definition.schedule, next_instants, definition, after, count)
 
 
 def next_instants(definition: Definition, after: datetime, count: int) -> list[Upcoming]:
-    """The next instants of a definition within starts_at and ends_at; none if it is paused or cannot be read."""
+    """Return the next instants of a definition within starts_at and ends_at; none if paused or not parseable."""
     if not definition.enabled:
         return []
     try:
@@ -282,7 +285,7 @@ def next_instants(definition: Definition, after: datetime, count: int) -> list[U
 
 
 def _refuse_slow(query: JobQuery) -> None:
-    """Raise a Conflict for an order that would mean to sort everything first."""
+    """Raise Conflict for an order that would require sorting all jobs first."""
     if query.last_result is not None and query.sort is not JobSort.ID:
         raise Conflict("unsorted", "jobs by last_result are listed by id; write sort=id")
     if query.next_before is not None and query.sort is not JobSort.NEXT:

@@ -1,6 +1,6 @@
-"""Import: many jobs in one go, in bounded memory, each told apart by its name and answered by a line of its own.
+"""Import of many jobs in bounded memory. Jobs are identified by name, and each line gets its own result.
 
-While a batch is written the next one is read, so at most two of them are held.
+The next batch is read while the current one is written, so at most two batches are in memory.
 """
 
 import asyncio
@@ -21,20 +21,20 @@ from hourbell.store.bundles import Imported, ImportResult, JobEntry
 from hourbell.store.control import ControlStore
 from hourbell.store.errors import Conflict
 
-AT_ONCE = 250  # jobs in one transaction: on SQLite a run that is due waits for one or two of them
+AT_ONCE = 250  # jobs per transaction: on SQLite a due run waits for one or two transactions
 _PRUNED_AT_ONCE = 1_000
-_MAX_LARGE_BYTES_AT_ONCE = 256 * 1024  # of large lines: the engine waits for a batch that is being written
+_MAX_LARGE_BYTES_AT_ONCE = 256 * 1024  # of large lines: the engine waits while a batch is written
 LONGEST_LINE = 1_048_576
-_LINES_A_TURN = 20  # then everybody else has theirs: a few milliseconds
-_LARGE_BYTES = 8 * 1024  # a line that takes as long as many
+_LINES_A_TURN = 20  # yield to the event loop after so many: a few milliseconds
+_LARGE_BYTES = 8 * 1024  # a line of this size takes as long as many small ones
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose jobs an import brings.
+    """The owner of the imported jobs, and options of the import.
 
-    With `prune`, those of the owner that it does not bring are deleted. With `take_over`, jobs of these names that
-    others own become its own. With `drop_secrets`, jobs that go to another origin give up their secret headers.
+    `prune` deletes jobs of the owner that are not imported. `take_over` makes it the owner of imported jobs that others
+    own. `drop_secrets` removes the secret headers of jobs whose origin changes.
     """
 
     managed_by: str = "api"
@@ -46,7 +46,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class LineResult:
-    """What became of one line, counted from 1; None for a job that was pruned."""
+    """The result of one line. Lines count from 1; `line` is None for a pruned job."""
 
     line: int | None
     name: str | None
@@ -59,7 +59,7 @@ class LineResult:
 
 
 Batch = list[tuple[int, JobEntry | LineResult]]
-"""The numbers of lines, and what each brings or why it is refused."""
+"""Line numbers, each with its parsed job or the refusal."""
 
 
 class Imports:
@@ -73,14 +73,14 @@ class Imports:
         self._reading, self._writing = (
             asyncio.Lock(),
             asyncio.Lock(),
-        )  # imports take turns, line by line and batch by batch
+        )  # concurrent imports take turns, per line and per batch
 
     async def run(
         self, lines: AsyncIterator[tuple[int, bytes]], owner: Owner, user: User, *, dry_run: bool = False
     ) -> AsyncIterator[list[LineResult]]:
-        """Import lines of JSON with their numbers; the results in batches of at most `AT_ONCE`, each after its commit.
+        """Import numbered lines of JSON; yield results in batches of at most `AT_ONCE`, each after its commit.
 
-        A line that is refused keeps none of the others. Jobs are pruned only if no line was refused.
+        A refused line does not affect the others. Jobs are pruned only if no line was refused.
         """
         user.must_be(Role.EDITOR, "to import jobs")
         import_id = self._new_id() if owner.prune else None
@@ -97,7 +97,7 @@ class Imports:
                 yield pruned
 
     async def _batches(self, lines: AsyncIterator[tuple[int, bytes]], owner: Owner, user: User) -> AsyncIterator[Batch]:
-        """What each line says, in portions of bounded size; nobody else waits long for their turn."""
+        """Parse the lines into batches of bounded size, yielding to the event loop in between."""
         batch: Batch = []
         size = 0
         async for number, line in lines:
@@ -119,7 +119,7 @@ class Imports:
     async def _written(
         self, batches: AsyncIterator[Batch], owner: Owner, user: User, import_id: UUID | None, *, dry_run: bool
     ) -> AsyncIterator[list[LineResult]]:
-        """Write one batch after the other, each while the next is read."""
+        """Write the batches in order, each while the next one is read."""
         writing: asyncio.Task[list[LineResult]] | None = None
         try:
             async for batch in batches:

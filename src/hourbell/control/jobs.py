@@ -1,7 +1,7 @@
-"""Jobs: made, looked at, changed and removed. The only door for users.
+"""Operations on jobs: create, read, change, trigger and delete, on behalf of users.
 
-Everything that is wrong with a definition is told at once, before anything is stored. A job whose owner is a program, a
-file or plain SQL is changed here only by whoever takes it over, because its owner would put it back.
+All validation errors of a definition are reported together, before anything is stored. A job that a program, a file or
+plain SQL owns can be changed here only by taking it over, because its owner would revert the change.
 """
 
 import contextlib
@@ -34,15 +34,15 @@ from hourbell.store.list_reader import ListStore
 from hourbell.store.lists import JobView, RunList, RunQuery
 
 OWN = "api"
-_KEYS = UUID("0f6c0a5e-8a57-5c39-9a1e-5d1c7f6b2a40")  # the namespace of ids that come from a caller's key
+_KEYS = UUID("0f6c0a5e-8a57-5c39-9a1e-5d1c7f6b2a40")  # the namespace of ids derived from an idempotency key
 _LONGEST_NOTE = 1_000
-_PURGED_AT_ONCE = 1_000  # runs in one transaction
+_PURGED_AT_ONCE = 1_000  # runs per transaction
 _MOST_COUNTED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Defined:
-    """A job as it stands after it was defined, and its signing secret, which is shown this once."""
+    """A job after it was created or changed, and its generated signing secret, which is shown only once."""
 
     view: JobView
     secret: Plain | None = None
@@ -51,7 +51,7 @@ class Defined:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A body that may be stored. `secret` is `generate` or the text of a signing secret; `headers` are secret ones."""
+    """A validated body. `secret` is `generate` or a signing secret; `headers` are the secret headers."""
 
     definition: Definition
     call: TargetCall
@@ -65,10 +65,10 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True)
 class EditOptions:
-    """Options of an edit: the version it expects, and what it may do.
+    """Options of an edit: the expected version, and what the edit may do.
 
-    `drop_backlog` skips what is due and not planned yet, `drop_secrets` gives up secret headers that were set for
-    another origin, and `take_over` owns a job that somebody else owns.
+    `drop_backlog` skips instants that are due and not planned yet, `drop_secrets` removes secret headers that were set
+    for another origin, and `take_over` takes over a job that somebody else owns.
     """
 
     expect_version: int | None = None
@@ -82,7 +82,7 @@ _AS_IT_IS = EditOptions()
 
 @dataclass(frozen=True, slots=True)
 class Intended:
-    """What a definition would do: nothing was stored."""
+    """The definition before and after a dry run. Nothing was stored."""
 
     before: Definition | None
     after: Definition
@@ -107,27 +107,27 @@ class Jobs:
         self._new_id = new_id
 
     async def get(self, ref: str | UUID, *, deleted: bool = False) -> JobView:
-        """A job by its id or its name; by id also a deleted one, if asked for. Conflict if there is none."""
+        """Return a job by id or name, with `deleted` also a deleted one by id. Raise Conflict if there is none."""
         found = await self._find(ref, deleted=deleted)
         if found is None:
             raise no_such_job(ref)
         return found
 
     async def create(self, body: object, user: User) -> Defined:
-        """Store a job that fires from now on. A secret that is asked for is made with it, or neither is."""
+        """Store a job that fires from now on, in one transaction with its secrets."""
         parsed = self.parse(body, user)
         job_id = self.id_for(user)
         is_used = user.request.is_fresh and await self._lists.job(job_id, deleted=True) is not None
         plain, sealed = await self._seal(parsed, job_id)
         view: JobView | None = None
-        with contextlib.nullcontext() if plain else user.acting_once():  # a secret that was told cannot be told again
+        with contextlib.nullcontext() if plain else user.acting_once():  # a secret is shown only once
             view = await self._store.create_job(parsed.definition, job_id, user.actor(self._now()), secrets=sealed)
             if is_used:
                 raise key_used_before()
         return Defined(view or await self.get(job_id), plain, is_new=True)
 
     async def replace(self, ref: str, body: object, user: User, options: EditOptions = _AS_IT_IS) -> Defined:
-        """Put a definition in the place of another, or make the job if none has this name."""
+        """Replace the definition of a job, or create the job if none has this name."""
         found = await self._find(ref)
         if found is None:
             if parse_id(ref) is not None:
@@ -138,7 +138,7 @@ class Jobs:
         return await self._edit(found.job.id, body, lambda job: _for(job, body), user, options)
 
     async def patch(self, ref: str, patch: object, user: User, options: EditOptions = _AS_IT_IS) -> Defined:
-        """Change what a JSON merge patch says, and nothing else."""
+        """Change a job by a JSON merge patch."""
         _refuse_read_only(patch)
         return await self._edit(ref, patch, lambda job: merge_patch(job_to_body(job.definition), patch), user, options)
 
@@ -151,7 +151,7 @@ class Jobs:
         *,
         is_patch: bool = False,
     ) -> Intended:
-        """What `create`, `replace` or `patch` would store; it is refused for the same reasons."""
+        """Return what `create`, `replace` or `patch` would store; raise the same errors."""
         found = None if ref is None else await self._find(ref)
         if found is None:
             if ref is not None and is_patch:
@@ -179,9 +179,9 @@ class Jobs:
         take_over: bool = False,
         purge: bool = False,
     ) -> None:
-        """Remove a job from use and cancel its waiting runs. Its history stays, unless an admin purges it.
+        """Delete a job and cancel its waiting runs. Its history stays, unless an admin purges it.
 
-        By its id, a job that was deleted before may be purged too.
+        A job that was deleted before can be purged by its id.
         """
         if purge:
             user.must_be(Role.ADMIN, "to purge the history of a job")
@@ -202,7 +202,7 @@ class Jobs:
         self._may_change(found.job, user)
         if not take_over:
             _refuse_owned(found.job)
-        looked_at = expect_version or found.job.version  # only that may be deleted
+        looked_at = expect_version or found.job.version  # no later version may be deleted
         await self._store.delete_job(found.job.id, user.actor(self._now()), expect_version=looked_at)
 
     async def pause(
@@ -215,7 +215,7 @@ class Jobs:
         cancel_waiting: bool = False,
         expect_version: int | None = None,
     ) -> JobView:
-        """Stop planning, until then if said so. Runs already planned go on unless they are cancelled too."""
+        """Stop planning a job, until a time if given. Planned runs continue unless `cancel_waiting` is set."""
         user.must_be(Role.OPERATOR, "to pause a job")
         now = self._now()
         faults = []
@@ -240,7 +240,7 @@ class Jobs:
     async def resume(
         self, ref: str, user: User, *, catch_up: bool = False, expect_version: int | None = None
     ) -> JobView:
-        """Plan again from now on, or with `catch_up` also what the pause swallowed, by the job's catch-up policy."""
+        """Plan a job again from now on; `catch_up` applies its catch-up policy to instants during the pause."""
         user.must_be(Role.OPERATOR, "to resume a job")
         found, view = await self.get(ref), None
         if found.job.definition.enabled:
@@ -255,9 +255,9 @@ class Jobs:
         return view or await self.get(found.job.id)
 
     async def trigger(self, ref: str, user: User, *, payload: object = None, key: str | None = None) -> UUID:
-        """Run a job now, with a payload of its own if one is given; the id of the run.
+        """Add a run that is ready now, with its own payload if one is given; return the run id.
 
-        The same key runs it once, however often it is asked for.
+        Calls with the same key add only one run.
         """
         user.must_be(Role.OPERATOR, "to trigger a job")
         found = await self.get(ref)
@@ -270,7 +270,7 @@ class Jobs:
         return run_id
 
     async def rotate_secret(self, ref: str, user: User, *, keep_old: timedelta) -> tuple[Plain, datetime | None]:
-        """Give a job a new signing secret, and until when the one before it is valid; None if it is the first."""
+        """Set a new signing secret; return it and the end of the old one's validity, None if there was no old one."""
         found = await self.get(ref)
         self._may_change(found.job, user)
         now = self._now()
@@ -281,7 +281,7 @@ class Jobs:
         return plain, now + keep_old
 
     def id_for(self, user: User) -> UUID:
-        """A new id, or the one that belongs to the key of the call: repeating the call finds what it made."""
+        """Return a new id, or the id derived from the idempotency key, so that a repeated call finds its result."""
         request = user.request
         return self._new_id() if request.key is None else keyed_id(_KEYS, request.key, request.key_milliseconds)
 
@@ -295,9 +295,9 @@ class Jobs:
     async def _edit(
         self, ref: str | UUID, body: object, change: Callable[[Job], object], user: User, options: EditOptions
     ) -> Defined:
-        """Edit a job to what `change` makes of it and of the body. Its store reads it, in the transaction that writes.
+        """Edit a job: `change` computes the new body from the job that the store reads in the writing transaction.
 
-        Only for secret headers is it read before: they are sealed for the origin that the body gives the job.
+        With secret headers the job is also read before, because they are sealed for the origin of the new body.
         """
 
         def edit(job: Job) -> Definition:
@@ -323,7 +323,7 @@ class Jobs:
         return Defined(edited)
 
     async def _new_headers(self, job: Job, body: object, user: User, *, take_over: bool) -> list[NewSecret]:
-        """The secret headers that a body brings, sealed for the origin that it gives the job."""
+        """Seal the secret headers of a body for its origin."""
         new = self._redefined(job, body, user, take_over=take_over)
         now = self._now()
         until = now + job.definition.max_age
@@ -334,7 +334,7 @@ class Jobs:
         return [NewSecret(sealed, now, until) for _, sealed in prepared]
 
     def _redefined(self, job: Job, body: object, user: User, *, take_over: bool) -> Parsed:
-        """What a body makes of a job, or what speaks against it. The definition is the old one if it says the same."""
+        """Parse a body as the new definition of a job, or raise its errors. If nothing changes, keep the old one."""
         old = job.definition
         self._may_change(job, user)
         parsed = self.parse(body, user)
@@ -354,7 +354,7 @@ class Jobs:
             user.must_be(Role.EDITOR, "to change a job")
 
     def parse(self, body: object, user: User) -> Parsed:
-        """A body that may be stored, or everything that speaks against it."""
+        """Parse and validate the body of a job; raise BodyError with all its validation errors."""
         body, headers = without_secret_headers(body)
         parsed = parse_job(body)
         call = parsed.call
@@ -370,7 +370,7 @@ class Jobs:
         return Parsed(parsed.definition, call, parsed.secret, sealed)
 
     async def _seal(self, parsed: Parsed, job_id: UUID) -> tuple[Plain | None, list[Sealed]]:
-        """What to show and what to store of the secrets that a body asks for."""
+        """Return the generated secret to show, if any, and the sealed secrets to store."""
         shown, stored = None, []
         if parsed.secret is not None:
             given = None if parsed.secret == GENERATE else Plain(parsed.secret)
@@ -386,12 +386,12 @@ def no_such_job(ref: str | UUID) -> Conflict:
 
 
 def key_used_before() -> Conflict:
-    """What is told where a key is taken anew, and what it once made is still there: nothing was made now."""
+    """Build the conflict for an expired idempotency key whose first result still exists: nothing was made now."""
     return Conflict("idempotency_key_reused", "this Idempotency-Key was used long ago; choose a new one for each call")
 
 
 def _refuse_owned(job: Job) -> None:
-    """Raise a Conflict if somebody else owns the job, and would put it back."""
+    """Raise Conflict if the job has another owner, which would revert the change."""
     definition = job.definition
     if definition.managed_by != OWN:
         owner = f"{definition.managed_by}:{definition.source}".removesuffix(":")
@@ -402,7 +402,7 @@ def _refuse_owned(job: Job) -> None:
 
 
 def _refuse_read_only(patch: object) -> None:
-    """Raise a BodyError if a patch would change what no patch changes."""
+    """Raise BodyError if a patch sets read-only fields or removes secret headers."""
     given = sorted(READ_ONLY.intersection(patch)) if isinstance(patch, dict) else []
     if given:
         hint = "leave it out; a version is expected by If-Match, and a job is paused by POST …/pause"
@@ -412,7 +412,7 @@ def _refuse_read_only(patch: object) -> None:
 
 
 def _named(body: object, name: str) -> object:
-    """A body for a job that is to be made under a name, which it may leave out but not contradict."""
+    """Return the body of a new job with this name; raise BodyError if the body has another name."""
     if not isinstance(body, dict):
         return body
     if body.get("name", name) != name:
@@ -421,5 +421,5 @@ def _named(body: object, name: str) -> object:
 
 
 def _for(job: Job, body: object) -> object:
-    """A body that is to replace a job's definition; what it is called need not be repeated."""
+    """Return the body that replaces a job's definition, with the job's name if the body has none."""
     return {"name": job.definition.name, **body} if isinstance(body, dict) else body

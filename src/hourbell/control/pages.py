@@ -1,4 +1,4 @@
-"""Pages of lists: a cursor is where the last page ended, as text that says nothing to whoever holds it."""
+"""Pages of lists. A cursor is the position where a page ended, as opaque text."""
 
 import base64
 import binascii
@@ -17,7 +17,7 @@ MOST = 500
 
 
 class BadCursor(ValueError):
-    """The text is not a cursor of this list."""
+    """A text that is not a cursor of the list."""
 
     def __init__(self) -> None:
         super().__init__("this is not a cursor of this list; take next_cursor from the answer before, or leave it out")
@@ -25,7 +25,7 @@ class BadCursor(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Items of a list. `cursor_after` makes the cursor of the page that begins after the item of an index."""
+    """Items of a list. `cursor_after` returns the cursor of the page that begins after the item at an index."""
 
     items: Sequence[T]
     has_more: bool
@@ -36,7 +36,7 @@ class Page(Generic[T]):
         return self.cursor_after(len(self.items) - 1) if self.has_more else None
 
     def first(self, count: int) -> "Page[T]":
-        """The page as far as its first items; what is left begins the next page."""
+        """Return the page cut to its first items; the next page begins with the rest."""
         return (
             self
             if count >= len(self.items)
@@ -45,18 +45,18 @@ class Page(Generic[T]):
 
 
 def page_of(found: Sequence[T], limit: int, cursor_after: Callable[[T], str]) -> Page[T]:
-    """A page of at most `limit` items, of which one more was looked for."""
+    """Build a page of at most `limit` items from a query for one more than that."""
     return Page(found[:limit], has_more=len(found) > limit, cursor_after=lambda index: cursor_after(found[index]))
 
 
 def cursor_of(kind: str, *parts: str | int | datetime | UUID | None) -> str:
-    """A cursor of a list, made of what its next page begins after."""
+    """Encode the position of the last item as a cursor of a list."""
     plain = [_plain(part) for part in parts]
     return base64.urlsafe_b64encode(json.dumps([kind, *plain]).encode()).decode().rstrip("=")
 
 
 def parts_of(kind: str, cursor: str, count: int) -> list[object]:
-    """What a cursor was made of; BadCursor if it is not one of that list."""
+    """Decode a cursor; raise BadCursor if it is not one of that list."""
     try:
         text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         found = json.loads(text)
@@ -79,7 +79,7 @@ def place_of(key: object, found_id: object, *, is_time: bool) -> Place:
 
 
 def _instant_of(key: object) -> datetime:
-    """An instant in UTC: one near the ends of the calendar has no other offset, and databases have other ends."""
+    """Parse an instant and convert it to UTC. Near the ends of the calendar that raises OverflowError."""
     instant = datetime.fromisoformat(str(key))
     if instant.tzinfo is None:
         raise BadCursor

@@ -1,8 +1,10 @@
-"""The jobs that programs define: brought into the database when a program starts, and taken out of use when none
-defines them any more. Jobs of other owners are left alone, and so is an operator's pause.
+"""Synchronization of jobs that programs define.
 
-Programs of one source may differ, as while a new version is rolled out: a job is gone when no live node defines it.
-A program of another source that defines it takes it over then, so that renaming a module stops nothing.
+Jobs are stored when a program starts, and paused or deleted when no program defines them any more. Jobs of other owners
+stay unchanged, and a job that an operator paused stays paused.
+
+Programs of one source may differ, for example during a rolling update: a job is undefined when no live node defines it.
+Then a program of another source that defines it takes it over, so that renaming a module stops no job.
 """
 
 import logging
@@ -30,7 +32,7 @@ GONE_NOTE = "the program does not define it any more"
 
 
 class Gone(StrEnum):
-    """What becomes of a job that no program of its source defines any more."""
+    """The action for a job that no program of its source defines any more."""
 
     PAUSE = "pause"
     DELETE = "delete"
@@ -38,7 +40,7 @@ class Gone(StrEnum):
 
 
 class Program(Protocol):
-    """What a program says about its tasks and jobs. The jobs have its source."""
+    """The tasks and jobs that a program defines. The jobs have the source of the program."""
 
     @property
     def source(self) -> str: ...
@@ -51,7 +53,7 @@ class Program(Protocol):
 
 
 class Programs:
-    """`live_for` is how long after its last heartbeat a node counts as alive."""
+    """Synchronizer of program jobs. A node counts as alive for `live_for` after its last heartbeat."""
 
     def __init__(
         self,
@@ -65,29 +67,32 @@ class Programs:
         self._now = now
         self._new_id = new_id
         self._live_for = live_for
-        self._told: set[tuple[str, str | None, str | None]] = set()  # refusals that were logged
-        self._refused: set[str] | None = None  # the jobs to bring in again; None for all
-        self._watching_since: datetime | None = None  # since when other programs had the chance to be heard of
-        self._missed: set[UUID] | None = None  # jobs that nobody defined at the last look; None before the first
+        self._told: set[tuple[str, str | None, str | None]] = set()  # refusals already logged
+        self._refused: set[str] | None = None  # the jobs to sync again; None for all
+        self._watching_since: datetime | None = None  # since when other nodes could send heartbeats
+        self._missed: set[UUID] | None = None  # jobs undefined at the last check; None before the first
 
     async def announce(self, program: Program, node_id: UUID) -> None:
-        """Note what the program of a node defines. It comes before `sync`: then of two programs that start at once and
-        define the same job, the one that comes second sees the other."""
+        """Record the jobs that a node's program defines.
+
+        Call it before `sync`: if two programs start at once and define the same job, the second one sees the first.
+        """
         await self._store.note_program(node_id, program.source, sorted(program.jobs))
 
     async def sync(self, program: Program, now: datetime) -> bool:
-        """Bring in the jobs of a node's program. False if one could not be brought in; the next call tries those again.
+        """Store the jobs of a node's program; return False if some were refused. The next call retries those.
 
-        The first time, what is gone is taken out of use before anybody plans it: nobody could run what is due.
+        The first call also retires undefined jobs before they are planned, because no node could run them.
         """
         if self._missed is None and (program.jobs or program.tasks):
             await self._look(program, now)
         return await self.bring_in(program, now)
 
     async def bring_in(self, program: Program, now: datetime) -> bool:
-        """Create jobs that are new and change those that differ. False if one could not be brought in.
+        """Create new jobs and change those that differ; return False if some were refused.
 
-        A job of another program becomes this one's if no live node defines it any more: a module was renamed.
+        The program takes over a job of another program that no live node defines any more, as after a module was
+        renamed.
         """
         names = program.jobs.keys() if self._refused is None else self._refused
         try:
@@ -101,7 +106,7 @@ class Programs:
         return not refused
 
     async def _apply(self, left: dict[str, Definition], program: Program, now: datetime) -> set[str]:
-        """Bring in these jobs; the names of those that were refused, which do not keep out the others."""
+        """Store these jobs; return the names of refused ones, which do not affect the others."""
         refused: set[str] = set()
         heard_since = self._heard_since(now)
         while left:
@@ -123,20 +128,22 @@ class Programs:
         return refused
 
     def _heard_since(self, now: datetime) -> datetime:
-        """Since when a node must have been heard of to count as alive.
+        """Return the time after which a node must have sent a heartbeat to count as alive.
 
-        At first every node on the list does: after an outage not even live nodes have been heard of for a while.
+        At first every listed node counts: after an outage even live nodes have sent no heartbeat for a while.
         """
         if self._watching_since is None:
             self._watching_since = now
         return now - self._live_for if now - self._watching_since >= self._live_for else _EVER
 
     async def retire_gone(self, program: Program, node_id: UUID) -> None:
-        """Say what this node's program defines, and take out of use what none does any more. Runs that wait for a
-        task which no live node has, as after a module was renamed, wait for the one that their job names now.
+        """Record what this node's program defines, and pause or delete jobs that no program defines any more.
 
-        After an outage no node has been heard of for a while, this one included. So what it defines itself is not gone,
-        and what only others might define is gone when two looks in a row say so, unless the program has just started.
+        Waiting runs of a task that no live node has, as after a module was renamed, move to the task that their job
+        names now.
+
+        After an outage no node has sent a heartbeat for a while, not even this one. So jobs of this program never count
+        as undefined, and other jobs only after two checks in a row, or at the first check after the program started.
         """
         await self.announce(program, node_id)
         await self._look(program, self._now())
@@ -160,7 +167,7 @@ class Programs:
     async def _retire(self, job: Job, program: Program, now: datetime) -> None:
         try:
             await retire(self._store, job, program, now)
-        except Conflict:  # somebody was quicker, perhaps another node of this very program
+        except Conflict:  # changed meanwhile, perhaps by another node of this program
             return
         done = "deleted" if program.gone is Gone.DELETE else "paused"
         log.warning("job_gone", extra={"job": job.definition.name, "source": program.source, "done": done})
@@ -189,7 +196,7 @@ class Programs:
 
 
 async def retire(store: ControlStore, job: Job, program: Program, now: datetime) -> None:
-    """Delete or pause a job that is gone. What waits is cancelled, unless the program still has the job's task."""
+    """Delete or pause an undefined job. Cancel its waiting runs, unless it is paused and its task still exists."""
     actor = Actor(_name(program), now)
     if program.gone is Gone.DELETE:
         await store.delete_job(job.id, actor, expect_version=job.version)
@@ -203,5 +210,5 @@ def _owner(job: Job) -> str:
 
 
 def _name(program: Program) -> str:
-    """The program in the audit, and as the owner of its jobs."""
+    """Return the name of the program in the audit and as the owner of its jobs."""
     return owner_text(CODE, program.source)

@@ -1,7 +1,7 @@
-"""What this installation accepts as a target, told when a job is defined and not first when it runs.
+"""Rules for targets in this installation, checked when a job is defined and not only when it runs.
 
-A name may lead elsewhere tomorrow, so the address guard has the last word when a webhook connects. A literal address
-will not, and is refused here already.
+A host name may resolve to another address later, so the egress policy decides when a webhook connects. A literal IP
+address cannot change, and is refused here already.
 """
 
 import re
@@ -19,15 +19,15 @@ _QUALIFIED = re.compile(rf"\s*{_NAME}\s*\.\s*{_NAME}\s*\(")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """`forbids` is the address guard; `functions` the signatures that jobs made through control may call."""
+    """The rules for targets: `forbids` is the egress policy, `functions` the signatures that jobs may call."""
 
     forbids: Callable[[Address, int], str | None]
     functions: Collection[str] = ()
     databases: Collection[str] = ()
-    has_functions: bool = True  # whether the own database can call functions
+    has_functions: bool = True  # False if the own database has no functions to call (SQLite)
 
     def check(self, call: TargetCall) -> list[FieldError]:
-        """What keeps a target from working here."""
+        """Return the errors of a target that this installation does not allow."""
         match call:
             case HttpCall():
                 return self._check_address(call)
@@ -58,11 +58,11 @@ class Rules:
 
 
 def _names(signature: str, call: SqlCall) -> bool:
-    """Tell if a signature has the schema and the name of the call. Its types are compared when the function runs."""
+    """Return True if a signature has the schema and name of the call. Its types are compared when the function runs."""
     found = _QUALIFIED.match(signature)
     return found is not None and (_identifier(found[1]), _identifier(found[2])) == (call.schema, call.function)
 
 
 def _identifier(text: str) -> str:
-    """A name as the catalogue has it: in lower case unless it is quoted."""
+    """Normalize a name as the PostgreSQL catalog does: to lower case unless it is quoted."""
     return text[1:-1].replace('""', '"') if text.startswith('"') else text.lower()

@@ -1,4 +1,4 @@
-"""Runs: listed, looked at, cancelled, replayed and discarded, one or all that match."""
+"""Operations on runs: list, read, cancel, replay and discard, one run or all that match."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ class BulkAction(StrEnum):
     DISCARD = "discard"
 
 
-# What an action reaches, in this order.
+# The states of runs that an action applies to, in this order.
 _FOR = {
     BulkAction.REPLAY: (RunState.FAILED,),
     BulkAction.CANCEL: (RunState.PENDING, RunState.RETRYING, RunState.RUNNING),
@@ -39,7 +39,7 @@ _FOR = {
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which runs are meant. Times are those of the end, or of the schedule if a run has not ended."""
+    """A filter of runs. `since` and `until` compare the end of a run, or its scheduled time if it has not ended."""
 
     state: RunState | None = None
     job_id: UUID | None = None
@@ -50,9 +50,9 @@ class RunFilter:
 
 @dataclass(frozen=True, slots=True)
 class BulkResult:
-    """What was done with the runs that matched; `has_more` if there are others left."""
+    """The result of a bulk action; `has_more` if further runs match."""
 
-    done: Sequence[tuple[UUID, UUID | None]]  # a run, and the one that replays it
+    done: Sequence[tuple[UUID, UUID | None]]  # a run, and for a replay the new run
     refused: Sequence[tuple[UUID, str]]
     has_more: bool
 
@@ -74,7 +74,7 @@ class Runs:
         self._live_for = live_for
 
     async def page(self, wanted: RunFilter, limit: int, cursor: str | None = None) -> Page[RunView]:
-        """List runs of a job or subject by instant, newest first; of all jobs what runs, waits, then ended last."""
+        """List runs: of a job or subject by instant, newest first; of all jobs running, waiting, then ended ones."""
         queries = _queries(wanted)
         step, place = _resume(cursor, len(queries))
         found: list[tuple[int, RunView]] = []
@@ -90,14 +90,14 @@ class Runs:
         return Page([run for _, run in found[:limit]], has_more=len(found) > limit, cursor_after=cursor_after)
 
     async def get(self, run_id: UUID) -> tuple[RunView, list[AttemptView]]:
-        """A run with its attempts; Conflict if there is none."""
+        """Return a run with its attempts; raise Conflict if there is none."""
         found = await self._lists.run(run_id)
         if found is None:
             raise Conflict("no_such_run", f"there is no run {run_id}; it may have been pruned")
         return found, await self._lists.attempts(run_id)
 
     async def waits_for(self, runs: Sequence[RunView]) -> dict[UUID, str]:
-        """Why those of the runs that wait have not begun, by the run's id."""
+        """Return the reason why each waiting run has not started, by run id."""
         if not any(run.state in WAITING for run in runs):
             return {}
         now = self._now()
@@ -106,7 +106,7 @@ class Runs:
         return {run_id: reason for run_id, reason in reasons if reason is not None}
 
     async def cancel(self, run_id: UUID, user: User) -> bool:
-        """Cancel a waiting run, or ask its node to stop it. True if it has ended by that."""
+        """Cancel a waiting run, or ask the node of a running one to stop it. Return True if the run has ended."""
         user.must_be(Role.OPERATOR, "to cancel a run")
         has_ended = None
         with user.acting_once():
@@ -114,7 +114,10 @@ class Runs:
         return (await self.get(run_id))[0].state in ENDS if has_ended is None else has_ended
 
     async def replay(self, run_id: UUID, user: User) -> UUID:
-        """Run again what has ended or waits, with its payload and the job's target as it is now; the new run."""
+        """Add a run that repeats an ended or waiting one; return its id.
+
+        The new run has the payload of the old one and the job's current target.
+        """
         user.must_be(Role.OPERATOR, "to replay a run")
         key = user.request.key
         new_id = self._new_id() if key is None else keyed_id(run_id, key, user.request.key_milliseconds)
@@ -131,13 +134,13 @@ class Runs:
         return new_id
 
     async def discard(self, run_id: UUID, user: User) -> None:
-        """Take a failed run off the dead letters; its history stays."""
+        """Remove a failed run from the dead letters; its history stays."""
         user.must_be(Role.OPERATOR, "to discard a run")
         with user.acting_once():
             await self._store.discard_run(run_id, user.actor(self._now()))
 
     async def matching(self, action: BulkAction, wanted: RunFilter, limit: int) -> tuple[list[RunView], bool]:
-        """The runs an action on all that match would reach, at most so many, and whether there are more."""
+        """Return up to `limit` runs that a bulk action applies to, and True if there are more."""
         found: list[RunView] = []
         for state in _states(action, wanted):
             cursor = None
@@ -152,23 +155,23 @@ class Runs:
     async def all_matching(
         self, action: BulkAction, wanted: RunFilter, user: User, *, limit: int, per_minute: int
     ) -> BulkResult:
-        """Act on the runs that match, each by itself; replays become ready at this rate and not all at once.
+        """Act on the runs that match, each in its own transaction; replays become ready at the rate `per_minute`.
 
-        Whatever was replayed or discarded matches no more, so that calling again goes on with the rest. Under a key it
-        acts once: if it was cut off in the middle, it says that it was asked for already.
+        Replayed and discarded runs match no more, so a further call continues with the rest. A call with an idempotency
+        key acts once: if it was interrupted, repeating it raises `AlreadyAsked`.
         """
         user.must_be(Role.OPERATOR, f"to {action} runs")
-        _states(action, wanted)  # what cannot be done takes no key
+        _states(action, wanted)  # checked first: a refused call must not use up its key
         await self._store.take_key(user.actor(self._now()))
         found, has_more = await self.matching(action, wanted, limit)
         done: list[tuple[UUID, UUID | None]] = []
         refused: list[tuple[UUID, str]] = []
         now, apart = self._now(), timedelta(minutes=1) / per_minute
-        actor = user.actor(now).without_key()  # the whole call has it
+        actor = user.actor(now).without_key()  # the key belongs to the whole call
         for run in found:
             try:
                 done.append((run.id, await self._act(action, run.id, actor, now + len(done) * apart)))
-            except Conflict as conflict:  # somebody else was quicker, or its job is gone
+            except Conflict as conflict:  # changed meanwhile, or its job was deleted
                 refused.append((run.id, str(conflict)))
         return BulkResult(done, refused, has_more)
 
@@ -186,7 +189,7 @@ class Runs:
 
 
 def _states(action: BulkAction, wanted: RunFilter) -> Sequence[RunState]:
-    """The states an action reaches; Conflict if another is asked for."""
+    """Return the states that an action applies to; raise Conflict if the filter names another state."""
     if wanted.state is None:
         return _FOR[action]
     if wanted.state not in _FOR[action]:
@@ -195,7 +198,7 @@ def _states(action: BulkAction, wanted: RunFilter) -> Sequence[RunState]:
 
 
 def _queries(wanted: RunFilter) -> list[RunQuery]:
-    """The lists that hold the runs which are meant, in the order they are shown."""
+    """Return the queries that find the matching runs, in display order."""
     if wanted.job_id is not None:
         lists = [RunList.OF_JOB]
     elif wanted.subject is not None:

@@ -1,4 +1,4 @@
-"""Secret headers in the body of a job: values that are sealed, and are never part of a definition."""
+"""Secret headers in the body of a job. Their values are sealed and never part of a definition."""
 
 from collections.abc import Mapping
 
@@ -9,14 +9,14 @@ FIELD = "secret_headers"
 
 
 def without_secret_headers(body: object) -> tuple[object, object]:
-    """The body of a job without its secret headers, and those."""
+    """Split the body of a job into the body without secret headers, and the secret headers."""
     if not isinstance(body, dict):
         return body, {}
     return {name: value for name, value in body.items() if name != FIELD}, body.get(FIELD, {})
 
 
 def header_faults(headers: object, call: TargetCall, plain: Mapping[str, str], *, has_keys: bool) -> list[FieldError]:
-    """What is wrong with the secret headers of a job that has these plain ones."""
+    """Return the validation errors of secret headers, next to the plain headers of the job."""
     at = pointer_to(FIELD)
     if not isinstance(headers, dict):
         return [FieldError(at, "it is not an object of names and values")]
@@ -37,7 +37,7 @@ def header_faults(headers: object, call: TargetCall, plain: Mapping[str, str], *
 
 
 def refuse_removals(patch: object) -> list[FieldError]:
-    """Faults for headers that a patch would remove by null: it says what to set, and nothing else."""
+    """Return an error for each secret header that a patch sets to null or empty: a patch cannot remove secrets."""
     headers = patch.get(FIELD) if isinstance(patch, dict) else None
     if headers is None or not isinstance(headers, dict):
         return []

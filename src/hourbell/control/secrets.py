@@ -1,4 +1,4 @@
-"""The secrets of jobs: made, replaced and taken away. One is shown once, to the one who makes it, and never again."""
+"""Secrets of jobs: create, rotate, set and remove. A generated secret is shown once, to its creator."""
 
 import base64
 import binascii
@@ -25,11 +25,11 @@ MAKE_KEY = "set HOURBELL_SECRET_KEY to base64 of 32 random bytes, as `openssl ra
 
 
 class WrongKeys(Exception):
-    """The secrets of this database were sealed with a key this process does not have."""
+    """A key mismatch: the secrets of the database were sealed with a key that this process does not have."""
 
 
 class Secrets:
-    """Without `keys` it tells which secrets there are, and makes none."""
+    """Operations on the secrets of jobs. Without `keys` it can list secrets, but not create any."""
 
     def __init__(
         self,
@@ -48,19 +48,19 @@ class Secrets:
 
     @property
     def has_keys(self) -> bool:
-        """Whether a secret can be kept here."""
+        """True if there is a key to seal secrets with."""
         return self._keys is not None
 
     async def create(self, ref: str | UUID, actor: Actor) -> Plain:
-        """Make a job sign its webhooks; the new secret. `Conflict` if it does so already."""
+        """Create the signing secret of a job and return it. Raise Conflict if the job has one already."""
         return await self._sign_anew(await self._job(ref), actor, old_until=actor.at, is_first=True)
 
     async def prepare(
         self, job_id: UUID, definition: Definition, given: Plain | None, field: str = SIGNING
     ) -> tuple[Plain, Sealed]:
-        """A secret of a job that is about to get this definition: the one given or a new one to sign with, and sealed.
+        """Seal a secret for a job with this definition; return it plain and sealed.
 
-        A header is bound to the origin of the definition.
+        Without a given secret a new signing secret is generated. A header is bound to the origin of the definition.
         """
         plain = given or Plain(new_secret(self._random_bytes(SECRET_BYTES)))
         if field == SIGNING:
@@ -68,7 +68,7 @@ class Secrets:
         return plain, await self._seal(plain, job_id, field, _origin_for(field, definition))
 
     async def current(self, job_ids: Sequence[UUID], now: datetime) -> dict[UUID, list[Sealed]]:
-        """The secrets that jobs have now, without those that were replaced and are only valid for a while."""
+        """Return the current secrets of jobs, without replaced ones that stay valid for a while."""
         found: dict[UUID, list[Sealed]] = {}
         for sealed in await self._secrets.sealed_secrets(job_ids, now):
             if sealed.valid_until is None:
@@ -76,18 +76,18 @@ class Secrets:
         return found
 
     def is_same(self, sealed: Sealed, plain: Plain) -> bool:
-        """Whether a secret says this. False if it cannot be opened."""
+        """Return True if a sealed secret has this value; False if it cannot be opened."""
         try:
             return self._ring.open(sealed).reveal() == plain.reveal()
         except CannotOpen:
             return False
 
     async def rotate(self, ref: str | UUID, actor: Actor, *, keep_old: timedelta = KEEP_OLD) -> Plain:
-        """Replace the signing secret. For so long the old one signs as well, so that either verifies."""
+        """Replace the signing secret. The old one also signs during `keep_old`, so that either one verifies."""
         return await self._sign_anew(await self._job(ref), actor, old_until=actor.at + keep_old, is_first=False)
 
     async def put(self, ref: str | UUID, field: str, plain: Plain, actor: Actor) -> None:
-        """Set a secret somebody brings: `signing`, or `header:Name`, which is sent with each request."""
+        """Set a given secret: `signing`, or `header:Name`, which is sent with each request."""
         job = await self._job(ref)
         if field == SIGNING:
             secret_bytes(plain.reveal())
@@ -100,23 +100,23 @@ class Secrets:
         await self._put(job, field, plain, actor, old_until=actor.at)
 
     async def remove(self, ref: str | UUID, field: str, actor: Actor) -> None:
-        """Take a secret away at once. `Conflict` if there is none."""
+        """Remove a secret at once. Raise Conflict if there is none."""
         if not await self._secrets.remove_secret((await self._job(ref)).id, field, actor):
             raise Conflict("no_such_secret", f"the job has no secret {field!r}")
 
     async def list(self, ref: str | UUID, now: datetime) -> list[SecretRow]:
-        """Which secrets a job has, not what they say."""
+        """List the secrets of a job, without their values."""
         return await self._secrets.list_secrets([(await self._job(ref)).id], now)
 
     async def list_by_job(self, job_ids: Sequence[UUID], now: datetime) -> Mapping[UUID, Sequence[SecretRow]]:
-        """The same for many jobs at once; those that have none are not there."""
+        """Return the secrets of many jobs by job id, without their values. Jobs without secrets are absent."""
         found: dict[UUID, list[SecretRow]] = {}
         for row in await self._secrets.list_secrets(job_ids, now) if job_ids else ():
             found.setdefault(row.job_id, []).append(row)
         return found
 
     async def rotate_keys(self, actor: Actor) -> int:
-        """Seal everything with the newest key of the ring, in batches; how many there were."""
+        """Seal all secrets again with the newest key of the ring, in batches; return their number."""
         await check_keys(self._secrets, self._ring)
         done = 0
         while count := await self._secrets.reseal(self._ring.newest, _BATCH, self._seal_again, actor):
@@ -159,7 +159,7 @@ class Secrets:
 
     async def _seal(self, plain: Plain, job_id: UUID, field: str, origin: str | None) -> Sealed:
         keys = self._ring
-        _open_canary(await self._secrets.set_canary(_canary(keys)), keys)  # if there is another one, that decides
+        _open_canary(await self._secrets.set_canary(_canary(keys)), keys)  # an existing canary must open with our keys
         return keys.seal(plain, self._new_id(), job_id, field, origin)
 
     @property
@@ -176,7 +176,7 @@ class Secrets:
 
 
 def _origin_for(field: str, definition: Definition) -> str | None:
-    """The origin to which a secret of a job with this definition is bound."""
+    """Return the origin that a secret is bound to: for a header that of the definition, else None."""
     return None if header_name(field) is None else origin_of(definition)
 
 

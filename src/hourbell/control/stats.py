@@ -1,4 +1,4 @@
-"""What a job's ended runs say together: how many succeeded, how long they took, how late they began."""
+"""Statistics of a job's ended runs: counts by state, durations and lateness."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _ZERO = timedelta(0)
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Numbers over ended runs; None where there is nothing to say. A run that never began has neither duration."""
+    """Statistics of ended runs; None if there is no data. A run that never started has no duration and no lateness."""
 
     total: int
     succeeded: int
@@ -29,7 +29,7 @@ class Summary:
 
 
 def summarize(ended: Sequence[EndedRun]) -> Summary:
-    """Duration is from the beginning of a run to its end, lateness from when it was due to its beginning."""
+    """Compute statistics. Duration is from the start of a run to its end, lateness from its due time to its start."""
     states = [run.state for run in ended]
     succeeded, failed = states.count(RunState.SUCCEEDED), states.count(RunState.FAILED)
     judged = succeeded + failed
@@ -56,7 +56,7 @@ def _average(spans: Sequence[timedelta]) -> int | None:
 
 
 def _percentile(rising: Sequence[timedelta], percent: int) -> int | None:
-    """By nearest rank: the smallest value that at least so many percent do not exceed."""
+    """Return the nearest-rank percentile: the smallest value that at least `percent` of the values do not exceed."""
     if not rising:
         return None
     rank = -(-len(rising) * percent // 100)

@@ -1,4 +1,4 @@
-"""Who asks for something: a name for the audit, what they may do, and the call by which they ask."""
+"""The user of an operation: the name for the audit, the role and the request."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from hourbell.store.errors import AlreadyAsked
 
 
 class NotAllowed(Exception):
-    """The user's role is not enough; `needed` would be."""
+    """An operation that the role of the user does not allow; `needed` is the required role."""
 
     def __init__(self, needed: Role, what: str) -> None:
         super().__init__(f"{what} needs the role {needed}")
@@ -29,16 +29,16 @@ class User:
     request: Request = field(default_factory=Request)
 
     def actor(self, now: datetime) -> Actor:
-        """The user as the actor of a change at that time."""
+        """Return the user as the actor of a change at that time."""
         return Actor(self.name, now, self.request)
 
     def rights(self, *, drop_secrets: bool) -> Rights:
-        """The user's rights over existing jobs."""
+        """Return the user's rights over existing jobs."""
         return Rights(self.may_change, OriginChange(self.role.may(Role.ADMIN), drop_secrets))
 
     @contextmanager
     def acting_once(self) -> Iterator[None]:
-        """Pass over that a change was made before, if this very call made it: its user wants to hear of it again."""
+        """Suppress AlreadyAsked if this call repeats a known one, so that its result is returned again."""
         try:
             yield
         except AlreadyAsked:
@@ -51,14 +51,14 @@ class User:
             raise NotAllowed(needed, what)
 
     def may_define(self, call: TargetCall) -> None:
-        """Raise NotAllowed unless the user may make, change or remove jobs that call this."""
+        """Raise NotAllowed unless the user may create, change or delete jobs with this target."""
         if isinstance(call, HttpCall):
             self.must_be(Role.EDITOR, "to define a job")
         else:
             self.must_be(Role.ADMIN, "to define a job whose target is not http")
 
     def may_change(self, definition: Definition) -> bool:
-        """Whether the user may change or remove a job. One whose target makes no sense may be mended by any editor."""
+        """Return True if the user may change or delete a job. Any editor may repair a job with an invalid target."""
         try:
             self.may_define(parse_target(definition.target))
         except TargetError:

@@ -1,4 +1,4 @@
-"""The values and errors that control takes and gives: all that whoever asks it knows of the store."""
+"""Values and errors of the store that the interface of control uses. Callers of control need no other store types."""
 
 from hourbell.store.access import Token
 from hourbell.store.actor import Request

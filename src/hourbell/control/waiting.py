@@ -1,4 +1,4 @@
-"""Why a run waits: its time, a node that serves its lane, another run of its job, or a free slot."""
+"""Reasons why a run waits: its time, a node that serves its lane, another run of its job, or a free slot."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -11,18 +11,18 @@ from hourbell.store.records import serves
 
 
 def is_served(lane: str, nodes: Iterable[NodeView]) -> bool:
-    """Whether one of the nodes could run what is in a lane."""
+    """Return True if one of the nodes serves the lane."""
     return any(serves(node.lanes, lane) for node in nodes)
 
 
 def nobody_serves(lane: str) -> str:
-    """That no node could, as people call it."""
+    """Return a message that no node serves the lane, with the task name for a task lane."""
     kind, _, task = lane.partition(":")
     return f"no node has the task {task}" if kind == "task" else f"no live node serves the lane {lane}"
 
 
 def waits_for(run: RunView, now: datetime, nodes: Iterable[NodeView]) -> str | None:
-    """Explain why a run has not begun, given the nodes that are alive; None if it does not wait."""
+    """Explain why a run has not started, given the live nodes; None if it does not wait."""
     if run.state not in WAITING:
         return None
     if run.ready_at > now:
