@@ -9,6 +9,7 @@ from uuid import UUID
 import httpx
 import pytest
 
+from hourbell.control.imports import AT_ONCE
 from hourbell.core.access.roles import Role
 from tests.api.document import CHANGES, distinct_operations
 from tests.api.failing import fail_waiting_runs
@@ -61,7 +62,7 @@ class World:
 
 
 Action = tuple[str, str, dict[str, Any]]
-LINES = 1_500
+LINES = 2 * AT_ONCE
 ACTIONS: dict[str, Callable[[World], Action]] = {
     "create_job": lambda world: ("POST", JOBS, {"json": a_job(f"{world.name}-new")}),
     "replace_job": lambda world: ("PUT", world.path, {"json": a_job(world.name, schedule="@hourly")}),
@@ -87,7 +88,7 @@ ACTIONS: dict[str, Callable[[World], Action]] = {
     "create_token": lambda world: ("POST", TOKENS, {"json": {"name": f"{world.name}-new", "role": "viewer"}}),
     "revoke_token": lambda world: ("DELETE", f"{TOKENS}/{world.token}", {}),
 }
-ROWS = {"import_jobs": 2, "replay_runs": 2, "discard_runs": 2}  # one for each chunk, and for each run
+ROWS = {"import_jobs": LINES // AT_ONCE, "replay_runs": 2, "discard_runs": 2}  # one for each chunk, and for each run
 CAN_BE_TRIED = (
     "create_job",
     "replace_job",

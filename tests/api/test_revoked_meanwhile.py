@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from hourbell.api.session_cookie import COOKIE
+from hourbell.control.imports import AT_ONCE
 from hourbell.core.access.roles import Role
 from tests.api.whole import Whole, a_job, whole_api
 from tests.database import BACKENDS
@@ -125,11 +126,11 @@ async def test_an_import_ends_with_the_token_and_says_what_is_stored(api: Whole)
     results = [json.loads(line) for line in answer.text.splitlines()]
     other = {"Authorization": f"Bearer {await api.token(Role.VIEWER)}"}
 
-    assert [each["result"] for each in results] == ["created"] * 1_000 + ["refused"]
+    assert [each["result"] for each in results] == ["created"] * (2_500 - AT_ONCE) + ["refused"]
     assert (results[-1]["line"], results[-1]["code"]) == (None, "not_authenticated")
     assert "what has a result is stored" in results[-1]["message"]
-    assert (await api.client.get(f"{JOBS}/job-999", headers=other)).status_code == 200
-    assert (await api.client.get(f"{JOBS}/job-2000", headers=other)).status_code == 404
+    assert (await api.client.get(f"{JOBS}/job-{2_500 - AT_ONCE - 1}", headers=other)).status_code == 200
+    assert (await api.client.get(f"{JOBS}/job-2500", headers=other)).status_code == 404
 
 
 @pytest.mark.parametrize("last", [b"\n", b""], ids=["a part", "the end"])

@@ -150,10 +150,12 @@ async def test_a_heartbeat_learns_what_somebody_wants_stopped(store: EngineStore
 
 
 async def beat_with_orphans(store: EngineStore, runs: list[Held], **more: Any) -> tuple[Held, ...]:
-    """Beat a second after the claims of `held`, with none of them under way; what was handed back."""
-    orphaned_until = NOW + MINUTE + SECOND
-    beat = await store.heartbeat(a_node(), NOW, NOW + HOUR, runs, **({"orphaned_until": orphaned_until} | more))
-    return beat.handed_back
+    """Beat twice with no claim in progress; what was handed back."""
+    first = await store.heartbeat(a_node(), NOW, NOW + HOUR, runs, **more)
+    assert first.handed_back == ()
+    second = await store.heartbeat(a_node(), NOW, NOW + HOUR, runs, orphans=first.unheld, **more)
+    assert (second.handed_back, second.unheld) == (first.unheld, ())
+    return second.handed_back
 
 
 async def test_a_lease_that_the_node_does_not_hold_is_handed_back(
@@ -183,13 +185,26 @@ async def test_a_run_that_had_failed_before_is_handed_back_to_its_retry(
     assert (row["state"], row["failures"], row["ready_at"]) == ("retrying", 1, run.ready_at)
 
 
-async def test_a_lease_that_a_claim_under_way_may_have_taken_is_left_alone(
-    store: EngineStore, control: ControlStore
+async def test_a_lease_that_a_claim_in_progress_may_have_taken_is_left_alone(
+    store: EngineStore, control: ControlStore, database: Database
 ) -> None:
-    await held(store, control)
+    earlier, later = await held(store, control, count=2)
 
-    assert await beat_with_orphans(store, [], orphaned_until=NOW + MINUTE) == ()
-    assert await beat_with_orphans(store, [], orphaned_until=None) == ()
+    beat = await store.heartbeat(a_node(), NOW + HOUR, NOW + 2 * HOUR, [], orphans=[earlier])
+
+    assert (beat.handed_back, beat.unheld) == ((earlier,), (later,))
+    [row] = [row for row in await database.rows("runs") if row["id"] == later.run_id]
+    assert row["state"] == "running"
+
+
+async def test_an_orphan_that_is_held_or_leased_anew_is_left_alone(store: EngineStore, control: ControlStore) -> None:
+    first, second = await held(store, control, count=2)
+    await lose(store, NOW + 2 * MINUTE)
+    [again] = await claim(store, now=NOW + 2 * MINUTE)
+
+    beat = await store.heartbeat(a_node(), NOW, NOW + HOUR, [Held(again.id, 2)], orphans=[first, second, again])
+
+    assert (beat.handed_back, beat.unheld) == ((), ())
 
 
 async def test_a_lease_of_another_node_is_not_handed_back(store: EngineStore, control: ControlStore) -> None:
@@ -204,8 +219,7 @@ async def test_a_later_attempt_of_a_run_that_is_held_is_handed_back(store: Engin
     await lose(store, NOW + 2 * MINUTE)
     [second] = await claim(store, now=NOW + 2 * MINUTE)
 
-    orphaned_until = NOW + 3 * MINUTE + SECOND
-    assert await beat_with_orphans(store, [first], orphaned_until=orphaned_until) == (Held(second.id, 2),)
+    assert await beat_with_orphans(store, [first]) == (Held(second.id, 2),)
 
 
 async def test_an_attempt_at_most_once_that_has_begun_is_not_handed_back(

@@ -96,7 +96,7 @@ STATEMENTS: dict[str, tuple[tuple[Any, ...] | None, set[str]]] = {
     "deaths": ((ENDED,), {"attempts_pkey", "nodes_pkey"}),
     "expire": ((T0 + DAY + MINUTE, T0, BATCH), {"runs_expiry", "runs_pkey"}),
     "renew": ((RUNNING, *each(1), T0 + HOUR, NODE), {"runs_pkey"}),
-    "orphans": ((NODE, T0 + HOUR, RUNNING, *each(1)), {"runs_running"}),
+    "unheld": ((NODE, RUNNING, *each(1)), {"runs_running"}),
     "cancels_of": ((RUNNING,), {"cancels_pkey"}),
     "prune_candidates": ((T0 + HOUR, T0, UUID(int=0), 20, BATCH), {"runs_ended", "runs_once", "jobs_pkey"}),
     "mark_pruned": ((ENDED,), {"runs_pkey", "jobs_pkey"}),

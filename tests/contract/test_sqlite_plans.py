@@ -82,7 +82,7 @@ STATEMENTS: dict[str, tuple[tuple[Any, ...] | None, int, set[str]]] = {
     "too_old": ((T0 + DAY + MINUTE, T0, BATCH), BATCH, {"runs_expiry"}),
     "expire": ((WAITING, T0), BATCH, {"runs by id"}),
     "renew": (([(run, 1) for run in RUNNING], T0 + HOUR, NODE), BATCH, {"runs by id"}),
-    "orphans": ((NODE, T0 + HOUR, [(run, 1) for run in RUNNING]), BATCH, set()),
+    "unheld": ((NODE, [(run, 1) for run in RUNNING]), BATCH, set()),
     "cancels_of": ((RUNNING,), BATCH, {"key"}),
     "prune_candidates": (
         (T0 + HOUR, T0, UUID(int=0), 20, BATCH),
@@ -107,7 +107,7 @@ NOT_FOR_BATCHES = {
     *("served_lanes", "set_planned_by_tzdata", "tzdata_version"),
 }
 _WALKED_RUNS = {"hourbell_runs hourbell_runs_running"}  # from end to end: it is short
-WALKED = {"expired_leases": _WALKED_RUNS, "orphans": _WALKED_RUNS}
+WALKED = {"expired_leases": _WALKED_RUNS, "unheld": _WALKED_RUNS}
 SETTLE_BY_STATE = """update hourbell_runs indexed by hourbell_runs_running set lease_until = null
     where id in (select unhex(value) from json_each(?)) and state = 'running'"""
 ENDED_BY_AGE = """delete from hourbell_runs indexed by hourbell_runs_ended

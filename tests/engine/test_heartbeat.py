@@ -49,12 +49,12 @@ class ScriptedStore:
         lease_until: datetime,
         held: Sequence[Held],
         *,
-        orphaned_until: datetime | None,
         given_up: Collection[Held],
+        orphans: Collection[Held],
     ) -> Beat:
         if self.is_out:
             raise StoreUnavailable("out of reach")
-        self.asked.append((node, now, lease_until, held, orphaned_until, given_up))
+        self.asked.append((node, now, lease_until, held, given_up, orphans))
         return self.answer
 
     async def close(self) -> None:
@@ -68,13 +68,14 @@ class Beating:
         self.elapsed = Elapsed(100.0)
         self.store = ScriptedStore(self.elapsed, answer)
         self.pulse = Pulse(self.elapsed)
+        self.leases = Leases(lease, self.elapsed)
         self.results: list[HeartbeatResult] = []
         self.settled_while_asked: list[bool] = []
         self.heartbeat = Heartbeat(
             cast(EngineStore, self.store),
             DatabaseClock(self.elapsed),
             node=self._node,
-            leases=Leases(lease, self.elapsed),
+            leases=self.leases,
             held=lambda: [KEPT, LOST],
             given_up=lambda: [GIVEN_UP],
             pulse=self.pulse,
@@ -102,8 +103,33 @@ async def test_a_beat_renews_what_is_held_and_reports_what_the_database_said() -
     now = beating.store.now()
     await beating.beat()
 
-    assert beating.store.asked == [(NODE, now, now + LEASE, [KEPT, LOST], now + LEASE, [GIVEN_UP])]
+    assert beating.store.asked == [(NODE, now, now + LEASE, [KEPT, LOST], [GIVEN_UP], ())]
     assert beating.results == [HeartbeatResult(timedelta(0), (KEPT,), 155.0, (LOST,), (CANCELLED,), (ORPHAN,))]
+
+
+async def test_a_lease_not_held_at_two_beats_is_an_orphan_if_its_claim_has_ended() -> None:
+    beating = Beating(answer=Beat((), (), unheld=(ORPHAN,)))
+    named = []
+    await beating.settle()
+    with beating.leases.claiming():
+        for _ in range(3):
+            await beating.beat(after=INTERVAL)
+            named.append(beating.store.asked[-1][-1])
+    with beating.leases.claiming():  # a later one, which cannot have taken a lease that was seen before it
+        for _ in range(3):
+            await beating.beat(after=INTERVAL)
+            named.append(beating.store.asked[-1][-1])
+    await beating.beat(after=INTERVAL)
+    named.append(beating.store.asked[-1][-1])
+
+    assert named == [(ORPHAN,), (), (), (ORPHAN,), (), (), (ORPHAN,)]
+
+
+async def test_a_lease_that_is_not_held_is_looked_at_again_soon() -> None:
+    beating = Beating(answer=Beat((), (), unheld=(ORPHAN,)))
+    await beating.settle()
+
+    assert await beating.beat(after=INTERVAL) == INTERVAL / 4
 
 
 async def test_it_beats_four_times_in_a_lease_once_a_second_sample_has_confirmed_the_time() -> None:

@@ -167,7 +167,8 @@ MUTANTS = (
         (
             Change(
                 f"{_ENGINE}/attempts.py",
-                "except Exception:  # nothing has left, so it can be handed back\n                return False",
+                "except Exception:  # nothing has been sent, so the run can be handed back\n"
+                "                return False",
                 "except Exception:\n                return True",
             ),
         ),
@@ -194,15 +195,15 @@ MUTANTS = (
         (
             Change(
                 f"{_ENGINE}/heartbeat.py",
-                "orphaned_until=orphaned_until, given_up=given_up",
-                "orphaned_until=None, given_up=given_up",
+                "given_up=given_up, orphans=orphans",
+                "given_up=given_up",
             ),
         ),
         ("tests/engine/test_deaths.py",),
     ),
     Mutant(
         "a claim under way is no orphan",
-        (Change(f"{_ENGINE}/leases.py", "self._claim_asked_at if self._is_claiming else now", "now"),),
+        (Change(f"{_ENGINE}/leases.py", "return not self._is_claiming or self._claims > claim", "return True"),),
         ("tests/engine/test_deaths.py",),
     ),
     Mutant(

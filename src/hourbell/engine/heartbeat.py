@@ -72,6 +72,8 @@ class Heartbeat:
         self._pulse = pulse
         self.on_beat = on_beat
         self._elapsed = elapsed
+        self._unheld: tuple[Held, ...] = ()  # by the last beat: leases in the node's name that it did not hold
+        self._unheld_since = 0  # the last claim that may have taken one of them
         self._well: tuple[float, float] | None = None  # times of the first and the last of consecutive successful beats
 
     @property
@@ -109,7 +111,9 @@ class Heartbeat:
             well = (beat_at, beat_at)  # a beat was missed, perhaps by a suspended machine: other nodes may have, too
         self._well = (well[0], beat_at)
         self.on_beat(result)
-        return 0.05 if self._clock.confirmations < 2 else self.interval
+        if self._clock.confirmations < 2:
+            return 0.05
+        return self.interval / 4 if self._unheld else self.interval
 
     async def close(self) -> None:
         """Close the heartbeat's store."""
@@ -125,12 +129,12 @@ class Heartbeat:
             log.warning("clock_stepped", extra={"seconds": drift.total_seconds()})
         trusted_until = self._leases.trust_from_now()
         now = self._clock.now()
-        orphaned_until = self._leases.orphaned_until(now)
+        # If every claim that may have taken them has ended, the response to it was lost, unless they are held by now.
+        orphans = self._unheld if self._leases.has_ended(self._unheld_since) else ()
         held, given_up = self._held(), self._given_up()
         lease_until = now + self._leases.duration
-        beat = await self._store.heartbeat(
-            self._node(), now, lease_until, held, orphaned_until=orphaned_until, given_up=given_up
-        )
+        beat = await self._store.heartbeat(self._node(), now, lease_until, held, given_up=given_up, orphans=orphans)
+        self._unheld, self._unheld_since = beat.unheld, self._leases.last_claim
         lost = set(beat.lost)
         renewed = tuple(each for each in held if each not in lost)
         return HeartbeatResult(drift, renewed, trusted_until, beat.lost, beat.cancels, beat.handed_back)

@@ -6,7 +6,7 @@ node may have claimed the run, and nothing may start. Elapsed seconds also count
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from hourbell.store.base import LIVE_FOR
 
@@ -19,7 +19,7 @@ class Leases:
         self._elapsed = elapsed
         self._renewed_until = float("-inf")
         self._is_claiming = False
-        self._claim_asked_at: datetime | None = None  # None until the current claim has read the time
+        self._claims = 0  # number of the current claim, or of the last one
 
     @property
     def live_for(self) -> timedelta:
@@ -39,26 +39,23 @@ class Leases:
         return self._elapsed() < until
 
     @contextmanager
-    def claiming(self, now: Callable[[], datetime]) -> Iterator[datetime]:
-        """Mark a claim as in progress, from its request until its runs are held; yield the time of the request.
-
-        There is one claim at a time. The heartbeat, perhaps in another thread, must see the claim before the time is
-        read.
-        """
-        self._is_claiming = True
+    def claiming(self) -> Iterator[None]:
+        """Mark a claim as in progress, from its request until its runs are held. There is one claim at a time."""
+        self._is_claiming = True  # first: the heartbeat, perhaps in another thread, must not take a new number as ended
+        self._claims += 1
         try:
-            self._claim_asked_at = now()
-            yield self._claim_asked_at
+            yield
         finally:
-            self._is_claiming, self._claim_asked_at = False, None
+            self._is_claiming = False
 
-    def orphaned_until(self, now: datetime) -> datetime | None:
-        """Return the expiry time before which a lease that this node does not hold is an orphan; None if unknown.
+    @property
+    def last_claim(self) -> int:
+        """The number of the current claim, or of the last one."""
+        return self._claims
 
-        Call it before reading the held leases: the leases of the current claim, or of any later one, expire no sooner.
-        """
-        asked_at = self._claim_asked_at if self._is_claiming else now
-        return None if asked_at is None else asked_at + self.duration
+    def has_ended(self, claim: int) -> bool:
+        """True if the claim of this number, and every earlier one, has ended."""
+        return not self._is_claiming or self._claims > claim
 
     def renewed(self, trusted_until: float) -> None:
         """Record that the heartbeat renewed the held leases."""

@@ -180,7 +180,8 @@ class Runner:
     async def _claim(self, wants: list[Want], *, suspects: bool = False) -> Counter[str]:
         """Claim runs and start an attempt for each; return their number by lane."""
         trusted_until = self._leases.trust_from_now()
-        with self._leases.claiming(self._clock.now) as now:
+        with self._leases.claiming():
+            now = self._clock.now()
             until = now + self._leases.duration
             runs = await self._store.claim(
                 self._node, now, until, wants, suspects=suspects, suspect_after=self._suspect_after

@@ -1,1 +1,1 @@
-"""The tables, on SQLite and on PostgreSQL, behind one protocol in domain verbs."""
+"""The database tables on SQLite and PostgreSQL, behind one protocol of domain verbs."""

@@ -1,12 +1,13 @@
-"""What the engine asks of a store. Each method is one verb, one transaction and one promise.
+"""The contract between the engine and a store. Each method is one verb, one transaction and one promise.
 
-The docstrings are the contract, and `tests/contract` holds every backend to each sentence. Losing a race is normal and
-never an error: a write says what it expects, and the answer tells whether it was so. Every verb takes `now`; a store
-never reads a clock except in `sample_time`. A verb that reads, decides and writes takes the pure function that decides
-and runs it inside its own transaction, or before it, and then writes only if what it stands on is still so.
+The docstrings are the contract, and `tests/contract` checks every backend against each sentence. Losing a race is
+normal and never an error: a write states the values that it expects, and the result reports whether they matched. Every
+verb takes `now`; a store never reads a clock except in `sample_time`. A verb that reads, decides and writes takes the
+pure function that decides and runs it inside its own transaction; or it runs the function before the transaction, and
+then writes only if the rows that the decision is based on have not changed.
 
-A database that is out of reach raises `StoreUnavailable`; whether the last commit took place is then unknown, and the
-verb may be repeated.
+An unreachable database raises `StoreUnavailable`. It is then unknown whether the last commit took place, and the verb
+may be repeated.
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -28,9 +29,9 @@ LIVE_FOR = timedelta(minutes=1)
 
 
 class Wake(StrEnum):
-    """A hint that there is something to do; never the only way to learn it."""
+    """A hint that there is something to do; never the only way to find out."""
 
-    JOBS = "jobs"  # a job was made or changed
+    JOBS = "jobs"  # a job was created or changed
     RUNS = "runs"  # runs are waiting
 
 
@@ -41,12 +42,12 @@ class Node:
     id: UUID
     host: str
     started_at: datetime
-    lanes: tuple[str, ...]  # what it can serve: names, or prefixes that end in `*`
+    lanes: tuple[str, ...]  # lanes it can serve: names, or prefixes that end in `*`
     tzdata: str
 
 
 class Held(NamedTuple):
-    """A run a node holds, fenced by its attempt."""
+    """A run that a node holds, fenced by its attempt number."""
 
     run_id: UUID
     attempt: int
@@ -54,42 +55,43 @@ class Held(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """What a heartbeat learned."""
+    """The result of a heartbeat."""
 
-    lost: tuple[Held, ...]  # held no longer: superseded, or ended by somebody else
-    cancels: tuple[UUID, ...]  # runs somebody wants stopped
-    handed_back: tuple[Held, ...] = ()  # leases in the node's name that it did not hold
+    lost: tuple[Held, ...]  # no longer held: superseded, or ended by another node or user
+    cancels: tuple[UUID, ...]  # runs whose cancellation was requested
+    handed_back: tuple[Held, ...] = ()  # the orphans that were still leased
+    unheld: tuple[Held, ...] = ()  # other leases in its name that it does not hold: of claims in progress, or orphans
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What a planning pass did."""
+    """The result of a planning pass."""
 
     jobs: int
     runs: int
-    skipped: Mapping[str, int]  # instants by reason
-    errors: tuple[tuple[str, str], ...]  # (job name, what is wrong), for jobs that cannot be planned
-    lanes: frozenset[str]  # where runs were added
-    next_plan_at: datetime | None  # when the next job is due: at once, as far as a full pass knows
+    skipped: Mapping[str, int]  # number of scheduled times by reason
+    errors: tuple[tuple[str, str], ...]  # (job name, error message), for jobs that cannot be planned
+    lanes: frozenset[str]  # lanes that got new runs
+    next_plan_at: datetime | None  # when the next job is due; now if the pass was full, because more may be due
 
 
 class Tzdata(StrEnum):
-    """How a node's time-zone data stands to the database's."""
+    """The state of a node's time-zone data compared with the database's."""
 
     CURRENT = "current"
     OUTDATED = "outdated"  # another node has newer data
-    NEWER = "newer"  # jobs were planned by older data
+    NEWER = "newer"  # jobs were planned with older data
 
 
 @dataclass(frozen=True, slots=True)
 class Refreshed:
-    moved: tuple[tuple[str, datetime | None, datetime | None], ...]  # job name, next instant before and after
-    after: UUID | None  # where to go on; None when no job is left
+    moved: tuple[tuple[str, datetime | None, datetime | None], ...]  # job name, next scheduled time before and after
+    after: UUID | None  # continue after this job; None when no job is left
 
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """How many runs a node can take from a lane; `oldest` of them by age, whatever their rank."""
+    """The number of runs a node can take from a lane; `oldest` of them are chosen by age, regardless of rank."""
 
     lane: str
     free: int
@@ -98,32 +100,32 @@ class Want:
 
 @dataclass(frozen=True, slots=True)
 class LaneWork:
-    """A lane with runs waiting, and when the first of them is ready."""
+    """A lane with waiting runs, and the time at which the first of them is ready."""
 
     lane: str
     ready_at: datetime
 
 
 class Saved(StrEnum):
-    """What became of a settlement."""
+    """The result of writing a settlement."""
 
     SAVED = "saved"
-    REPEATED = "repeated"  # our own attempt was settled already: a commit whose answer was lost
-    SUPERSEDED = "superseded"  # another attempt has the run; the outcome is kept as late_outcome
+    REPEATED = "repeated"  # the same attempt was settled before, by a commit whose response was lost
+    SUPERSEDED = "superseded"  # another attempt owns the run; the outcome is stored as late_outcome
 
 
 class Settled(NamedTuple):
-    """A settlement, with what it does not say of the attempt that is written down with it."""
+    """A settlement, with the further columns of the attempt that is written with it."""
 
     settlement: Settlement
-    node: UUID | None = None  # None if nothing left the process: then there was no attempt
-    started_at: datetime | None = None  # None where nobody knows: its node died, and the run had been attempted before
-    error: str | None = None  # where the outcome has none
+    node: UUID | None = None  # None if nothing was sent, so that there was no attempt
+    started_at: datetime | None = None  # None if unknown: its node died, and the run had an earlier attempt
+    error: str | None = None  # used if the outcome has no error
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far pruning has looked."""
+    """The position up to which pruning has scanned."""
 
     finished_at: datetime
     run_id: UUID
@@ -132,51 +134,52 @@ class Mark:
 @dataclass(frozen=True, slots=True)
 class Pruned:
     removed: int
-    mark: Mark | None  # None when there is nothing older left to look at
+    mark: Mark | None  # None when no older run is left to scan
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """How much waits, for people and metrics."""
+    """The size of the backlog, for users and metrics."""
 
     waiting: int
-    oldest_ready_at: datetime | None  # since when the oldest of them could have been taken: planned, and ready
-    unserved: tuple[str, ...]  # lanes with work that no live node serves
+    oldest_ready_at: datetime | None  # since when the oldest could have been claimed: planned, and ready
+    unserved: tuple[str, ...]  # lanes with waiting runs that no live node serves
 
 
 class OpenTransaction(Protocol):
-    """A transaction in which somebody's work and the settlement of its attempt are written, both or neither."""
+    """A transaction that writes a target's work and the settlement of its attempt, both or neither."""
 
     @property
     def connection(self) -> Any:
-        """What the driver calls a connection."""
+        """The connection object of the database driver."""
 
     async def settle(self, settled: Settled) -> bool:
-        """Write the settlement with its attempt. False if the attempt is no longer the run's: nothing was written,
-        and the caller must leave the transaction with an exception."""
+        """Write the settlement with its attempt. Return False if the attempt no longer owns the run: nothing was
+        written, and the caller must leave the transaction with an exception.
+        """
 
 
 class TransactionStore(Protocol):
-    """Lends transactions of the engine's own database to targets that work in it."""
+    """Lends transactions on the engine's own database to targets that work in it."""
 
     def transaction(self, held: Held) -> AbstractAsyncContextManager[OpenTransaction]:
-        """Commits at the end of the block; an exception rolls everything back."""
+        """Open a transaction that commits at the end of the block; an exception rolls everything back."""
 
     async def check(self) -> None:
-        """See that it can settle what it lends transactions for.
+        """Check that this store can settle the attempts it lends transactions for.
 
-        Raises FunctionsOutOfReach or FunctionLoginRefused if it is the login of functions that could not.
+        Raises FunctionsOutOfReach or FunctionLoginRefused if the separate login of functions cannot.
         """
 
     async def close(self) -> None:
-        """Give back every connection."""
+        """Close every connection."""
 
 
 class EngineStore(Protocol):
-    """What plans, claims and settles. Who wants to understand Hourbell reads this."""
+    """The verbs that plan, claim and settle runs. Start reading here to understand Hourbell."""
 
     async def sample_time(self) -> datetime:
-        """The database's own time."""
+        """Return the database's own current time."""
 
     async def heartbeat(
         self,
@@ -185,34 +188,36 @@ class EngineStore(Protocol):
         lease_until: datetime,
         held: Sequence[Held],
         *,
-        orphaned_until: datetime | None = None,
         given_up: Collection[Held] = (),
+        orphans: Collection[Held] = (),
     ) -> Beat:
         """Announce the node as alive and renew the leases it still holds.
 
-        A lease is renewed only where owner and attempt are still the node's, and never after it was lost.
+        A lease is renewed only if owner and attempt are still the node's, and never after it was lost.
 
-        A lease in the node's name that is not among `held` and ends before `orphaned_until` is an orphan: the answer to
-        its claim was lost, so nothing has begun. Its run is handed back uncharged to where it waited, and is cancelled
-        if somebody wants it stopped. A run that may happen at most once and has begun is left to the reaper, and so are
-        those `given_up`, whose outcome the node could not write.
+        The result names the leases in the node's name that are not in `held`. If the node has received the response to
+        every claim that could have taken such a lease, or will never receive it, nothing has begun: the node names the
+        lease in `orphans` of its next heartbeat. The run then returns to its former waiting state, as if it had not
+        been claimed, and is cancelled if a cancellation was requested. A run that may happen at most once and has begun
+        is left to the reaper, and so are the runs in `given_up`, whose outcome the node could not write.
         """
 
     async def retire(self, node: UUID) -> None:
-        """Take a node that stops off the list. Its leases are not touched."""
+        """Remove a node that stops from the list of nodes. Its leases are not touched."""
 
     async def plan_due(self, now: datetime, limit: int, decide: Callable[[Job, datetime], Plan]) -> Planned:
         """Lock due jobs, let `decide` plan each, save runs, skips and cursors, all in one transaction.
 
-        Jobs are taken by `plan_at`, the longest due first; those another node has locked are passed over. A run that
-        exists is left alone. A cursor never moves back. A skip that continues the last one of its reason extends it.
-        A job that cannot be planned gets its error and is not looked at again; the others are planned. A version
-        nobody wrote down yet is written. Of a job that plain SQL changed, a pass plans the version before the oldest
-        change that is left; when nothing of it remains the change is dropped, and the next pass plans the next version.
+        Jobs are taken in the order of `plan_at`, longest due first; jobs that another node has locked are passed over.
+        A run that exists already is left alone. A cursor never moves back. A skip that continues the job's last skip of
+        the same reason extends it. A job that cannot be planned gets its error and is not planned again; the others are
+        planned. A version that is not stored yet is stored. For a job that plain SQL changed, a pass plans the version
+        before its oldest remaining change; when nothing of that version is left to plan, the change is dropped, and the
+        next pass plans the next version.
         """
 
     async def lanes(self, now: datetime) -> list[LaneWork]:
-        """Every lane with runs waiting, with the moment the first of them is ready."""
+        """Return every lane with waiting runs, and the time at which the first of them is ready."""
 
     async def claim(
         self,
@@ -226,71 +231,75 @@ class EngineStore(Protocol):
     ) -> list[Run]:
         """Take leases on ready runs, at most as many as wanted in each lane.
 
-        A claimed run is running, its attempt one higher, its lease the node's; it names no start if this is its first
-        attempt. Lower ranks come first, then the longest ready. No run is claimed twice for one attempt, however many
-        nodes ask. Unless its job allows overlap, a run is claimed only if no run of its job is running and none older
-        is unfinished. With `suspects`, just one run under which `suspect_after` nodes died, or more, is taken; without,
-        none such.
+        A claimed run is running, its attempt is one higher, and its lease is the node's; it has no start time if this
+        is its first attempt. Lower ranks come first, then the longest ready. No run is claimed twice for one attempt,
+        however many nodes claim. Unless its job allows overlap, a run is claimed only if no run of its job is running
+        and no older one is unfinished. With `suspects`, only one run during which `suspect_after` or more nodes died is
+        claimed; without it, no such run is claimed.
         """
 
     async def definitions(self, versions: Collection[tuple[UUID, int]]) -> dict[tuple[UUID, int], Definition]:
-        """The definitions of job versions."""
+        """Return the definitions of job versions."""
 
     async def secrets(self, jobs: Collection[UUID], now: datetime) -> dict[UUID, tuple[Sealed, ...]]:
-        """The sealed secrets of jobs that are valid now, the newest of each field first."""
+        """Return the sealed secrets of jobs that are valid now, the newest of each field first."""
 
     async def last_success(self, job_id: UUID, before: datetime) -> datetime | None:
-        """The scheduled time of the job's newest successful run, of any kind, scheduled strictly before then."""
+        """Return the scheduled time of the job's newest successful run, of any kind, scheduled before `before`."""
 
     async def pause_gone(self, job_id: UUID, version: int, now: datetime, note: str) -> bool:
-        """Pause a job whose receiver is gone, if it is still at that version. What is due is planned first."""
+        """Pause a job whose receiver is gone, if it is still at `version`. Due times are planned first."""
 
     async def begin(self, held: Held) -> bool:
-        """Note that the effect of an `at_most_once` attempt begins. False if the attempt is no longer the run's."""
+        """Record that the effect of an `at_most_once` attempt begins. Return False if the attempt no longer owns the
+        run.
+        """
 
     async def write_notes(self, notes: Sequence[Notes], now: datetime) -> None:
-        """Keep what attempts have said, in the place of what the same ones said before.
+        """Store the notes of attempts, each replacing earlier notes of the same attempt.
 
-        What comes later than newer notes of its attempt changes nothing, and a run that is gone keeps none. Notes go
-        with their run.
+        Notes that arrive after newer notes of their attempt change nothing, and none are stored for a run that no
+        longer exists. Notes are deleted with their run.
         """
 
     async def settle(self, settled: Sequence[Settled]) -> list[Saved]:
-        """Write outcomes that arrived together, each only where its attempt is still the run's and the run is running.
+        """Write outcomes that arrived together, each only if its attempt still owns the run and the run is running.
 
-        The attempt is written down with it; the first attempt's start is the run's. Repeating a settlement changes
-        nothing. One that was superseded changes no run and is kept as the late outcome of its attempt. The statistics
-        of the jobs follow.
+        The attempt is written with it; the start of the first attempt is the start of the run. Repeating a settlement
+        changes nothing. A superseded settlement changes no run and is stored as the late outcome of its attempt. The
+        statistics of the jobs are updated.
         """
 
     async def reap(
         self, now: datetime, limit: int, decide: Callable[[Run, datetime, int], Settlement]
     ) -> list[Settlement]:
-        """Settle runs whose lease ran out by what `decide` says, writing the attempt as lost.
+        """Settle runs whose lease ran out as `decide` says, and write the attempt as lost.
 
-        `decide` is handed the number of the run's earlier attempts whose nodes are gone: lost, without a late outcome,
-        and with no heartbeat of their node since.
+        `decide` gets the number of the run's earlier attempts whose nodes are gone: attempts that were lost, have no
+        late outcome, and whose node has sent no heartbeat since.
         """
 
     async def expire(self, now: datetime, limit: int, live_for: timedelta = LIVE_FOR) -> list[UUID]:
         """Fail waiting runs older than their max_age, but only while no live node serves their lane.
 
-        Those that are served get the attempt they wait for: it was the downtime that made them old. A node lives for
-        so long after its last heartbeat.
+        Runs whose lane is served still get the attempt they wait for, because it was the downtime that made them old. A
+        node counts as live for `live_for` after its last heartbeat.
         """
 
     async def prune(self, now: datetime, age: timedelta, keep: int, limit: int, after: Mark | None = None) -> Pruned:
-        """Look at up to `limit` ended runs older than `age`, past the mark, and remove those that may go.
+        """Scan up to `limit` ended runs older than `age`, after the mark, and remove those that need not be kept.
 
-        Each job's last `keep` runs stay, and unfinished runs always. A job that was deleted or never fires again keeps
-        none, and goes with its last run. Planning does not change.
+        The last `keep` runs of each job stay, and so do all unfinished runs. A job that was deleted or never fires
+        again keeps none, and is removed with its last run. Pruning does not change planning.
         """
 
     async def backlog(self, now: datetime, live_for: timedelta = LIVE_FOR) -> Backlog:
-        """How much waits. A node lives for so long after its last heartbeat."""
+        """Count the waiting runs. A node counts as live for `live_for` after its last heartbeat."""
 
     async def check_tzdata(self, version: str) -> Tzdata:
-        """Record the node's time-zone data, which only rises, and tell how it stands to what jobs are planned by."""
+        """Record the node's time-zone data version, which only rises, and compare it with the one jobs are planned
+        with.
+        """
 
     async def refresh(
         self,
@@ -300,21 +309,22 @@ class EngineStore(Protocol):
         decide: Callable[[Job, datetime | None], Plan | None],
         after: UUID | None = None,
     ) -> Refreshed:
-        """Let `decide` put up to `limit` jobs, past the one given, in their place by newer time-zone data.
+        """Let `decide` replan up to `limit` jobs, after the given one, with newer time-zone data.
 
-        It is handed the local time of each job's newest scheduled run, and answers None where nothing moves. When no
-        job is left, the version is recorded as the one that jobs are planned by.
+        `decide` gets the local time of each job's newest scheduled run, and returns None if nothing moves. When no job
+        is left, the version is recorded as the one that jobs are planned with.
         """
 
     @property
     def hears_others(self) -> bool:
-        """Whether hints from other processes arrive at this moment."""
+        """True while hints from other processes arrive."""
 
     def wakes(self) -> AsyncIterator[Wake]:
-        """Hints from this and other processes that there is something to do. After a silence, all of them.
+        """Yield hints from this and other processes that there is something to do, and all of them after an
+        interruption.
 
-        Of runs that its own verbs made there may be none: their answers tell, and sooner.
+        Runs that this store's own verbs created may get no hint: the results of those verbs report them sooner.
         """
 
     async def close(self) -> None:
-        """Give back every connection."""
+        """Close every connection."""

@@ -1,4 +1,4 @@
-"""What the planner writes in one transaction: runs, skips and where their jobs stand now."""
+"""The rows that the planner writes in one transaction: runs, skips, and the new state of their jobs."""
 
 import json
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from hourbell.store.rows import definition_text
 
 
 class RunRow(NamedTuple):
-    """A run to insert, with what it takes from its job."""
+    """A run to insert, with the columns it takes from its job."""
 
     job_id: UUID
     job_version: int
@@ -41,7 +41,7 @@ class RunRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The plans of one pass, sorted by what is to be written."""
+    """The plans of one pass, sorted by the table they are written to."""
 
     plans: tuple[Plan, ...]
 
@@ -55,12 +55,12 @@ class Batch:
 
     @property
     def current(self) -> list[Plan]:
-        """The plans of jobs as they are now."""
+        """The plans of current job versions."""
         return [plan for plan in self.plans if plan.job.change_id is None]
 
     @property
     def superseded(self) -> list[tuple[int | None, UUID, datetime | None, datetime | None, bool]]:
-        """For each version that plain SQL replaced: its change, the job, where it stands and whether it is done."""
+        """The change, job, cursor, next planning time and completion flag of each version that plain SQL replaced."""
         return [
             (plan.job.change_id, plan.job.id, plan.cursor_at, plan.plan_at, plan.ends_version)
             for plan in self.plans
@@ -68,7 +68,7 @@ class Batch:
         ]
 
     def versions(self, unsaved: Mapping[UUID, datetime], now: datetime) -> list[tuple[UUID, int, str, datetime]]:
-        """Id, version, definition and first moment of each job whose version is to be written down."""
+        """Return id, version, definition and start of validity of each job version to store."""
         return [
             (
                 plan.job.id,
@@ -81,8 +81,10 @@ class Batch:
         ]
 
     def unasked(self, unsaved: Mapping[UUID, datetime]) -> list[tuple[UUID, int, str, str, str]]:
-        """The changes that came by no call, for the audit: by plain SQL, or by a pause that is over. Of each the id,
-        version and definition, who made it, and the id as text."""
+        """Return the changes that no API call made, for the audit: made by plain SQL, or by the end of a pause.
+
+        Each has the id, version and definition, the actor, and the id as text.
+        """
         by_sql = [
             (plan.job.id, plan.job.version, definition_text(plan.job.definition), "sql", str(plan.job.id))
             for plan in self.plans

@@ -1,6 +1,6 @@
-"""Many jobs at once: what is asked of a store, and what it answers.
+"""Changes of many jobs at once: the requests to a store, and its answers.
 
-An import takes each job by itself; a bundle has all jobs of one owner, and is brought in as a whole or not at all.
+An import handles each job by itself; a bundle has all jobs of one owner and is applied as a whole or not at all.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,14 +17,14 @@ STAY = OriginChange()  # a job with secret headers keeps its origin
 
 
 def any_job(definition: Definition) -> bool:
-    """Allow to change every job."""
+    """Allow changes to every job."""
     del definition
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """Rights of a user over existing jobs: which to change, and whether secret headers may be left behind."""
+    """The rights of a user over existing jobs: which to change, and whether to give up secret headers."""
 
     may_change: Callable[[Definition], bool] = any_job
     moving: OriginChange = STAY
@@ -43,7 +43,7 @@ class JobEntry:
 
 
 class Imported(StrEnum):
-    """What an import did with a job."""
+    """The result of importing one job."""
 
     CREATED = "created"
     CHANGED = "changed"
@@ -55,20 +55,20 @@ class Imported(StrEnum):
 class ImportResult:
     name: str
     result: Imported
-    job_id: UUID | None = None  # None if it was refused
+    job_id: UUID | None = None  # None if the job was refused
     version: int | None = None
-    code: str | None = None  # why it was refused, for programs
+    code: str | None = None  # machine-readable reason for the refusal
     message: str | None = None
-    owner: str | None = None  # who has it, if it was refused for that
+    owner: str | None = None  # the current owner, if that is why the job was refused
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """The definitions have the owner already.
+    """The jobs of one owner, applied together. The definitions already name the owner.
 
-    With `prune`, jobs of the owner that are not in it are deleted. With `take_over`, jobs of these names that others
-    own become its own. With `heard_since`, so do those of other programs that no node defines which was heard of
-    since then.
+    With `prune`, jobs of the owner that are not in the bundle are deleted. With `take_over`, jobs with these names that
+    others own become the owner's. With `heard_since`, so do jobs of other programs that are defined by no node with a
+    heartbeat since then.
     """
 
     entries: Sequence[JobEntry]
@@ -89,10 +89,10 @@ class Bundle:
 
 @dataclass(frozen=True, slots=True)
 class NewSecret:
-    """A secret that takes the place of others of its job and field.
+    """A secret that replaces the earlier ones of the same job and field.
 
-    Those are valid until `old_until` at the longest, or until `waiting_until` if they are bound to another origin: runs
-    that still go there wait for them.
+    Those stay valid until `old_until` at the latest, or until `waiting_until` if they are bound to another origin,
+    because runs that still go there need them.
     """
 
     sealed: Sealed
@@ -102,7 +102,7 @@ class NewSecret:
 
 @dataclass(frozen=True, slots=True)
 class AppliedJob:
-    """What became of a job, or would. `before` is None for one that is new, `after` for one that is refused."""
+    """The result for one job, real or in a dry run. `before` is None for a new job, `after` for one that is refused."""
 
     result: ImportResult
     before: Job | None = None
@@ -111,7 +111,7 @@ class AppliedJob:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """`state` stands for everything that was looked at: it is the same as long as nobody changes any of it."""
+    """The result of applying a bundle. `state` identifies all rows that were read: it changes if any of them does."""
 
     jobs: tuple[AppliedJob, ...]  # in the order of the bundle
     gone: tuple[Job, ...]
@@ -119,10 +119,10 @@ class Applied:
 
     @property
     def refused(self) -> dict[int, ImportResult]:
-        """What was refused, by its place in the bundle. If there is anything, nothing was changed."""
+        """The refused jobs, by their index in the bundle. If there are any, nothing was changed."""
         return {place: job.result for place, job in enumerate(self.jobs) if job.result.result is Imported.REFUSED}
 
 
 def owner_text(managed_by: str, source: str) -> str:
-    """Whose a job is, for people: `file:billing`."""
+    """Format the owner of a job for display, such as `file:billing`."""
     return f"{managed_by}:{source}".removesuffix(":")

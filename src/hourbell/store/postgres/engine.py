@@ -80,8 +80,8 @@ class PostgresEngineStore:
         lease_until: datetime,
         held: Sequence[Held],
         *,
-        orphaned_until: datetime | None = None,
         given_up: Collection[Held] = (),
+        orphans: Collection[Held] = (),
     ) -> Beat:
         ids = [each.run_id for each in held]
         async with self._connections.transaction() as connection:
@@ -91,17 +91,19 @@ class PostgresEngineStore:
             attempts = [each.attempt for each in held]
             renewed = await connection.fetch(SQL["renew"], ids, attempts, lease_until, node.id) if held else []
             cancels = await connection.fetch(SQL["cancels_of"], ids) if held else []
-            orphans = []
-            if orphaned_until is not None:
-                known = columns([*held, *given_up], 2)
-                orphans = await connection.fetch(SQL["orphans"], node.id, orphaned_until, *known)
-            if orphans:
-                await write_settlements(connection, [Settled(hand_back(run_of(row), now)) for row in orphans])
+            known = columns([*held, *given_up], 2)
+            unheld = await connection.fetch(SQL["unheld"], node.id, *known)
+            orphaned = [row for row in unheld if _held(row) in orphans]
+            if orphaned:
+                await write_settlements(connection, [Settled(hand_back(run_of(row), now)) for row in orphaned])
                 await connection.execute(SQL["wake"], Wake.RUNS)
-        kept = {Held(row["id"], row["attempt"]) for row in renewed}
-        lost = tuple(each for each in held if each not in kept)
-        handed_back = tuple(Held(row["id"], row["attempt"]) for row in orphans)
-        return Beat(lost, tuple(row["run_id"] for row in cancels), handed_back)
+        kept = {_held(row) for row in renewed}
+        return Beat(
+            tuple(each for each in held if each not in kept),
+            tuple(row["run_id"] for row in cancels),
+            tuple(_held(row) for row in orphaned),
+            tuple(_held(row) for row in unheld if _held(row) not in orphans),
+        )
 
     async def retire(self, node: UUID) -> None:
         async with self._connections.connection() as connection:
@@ -346,6 +348,10 @@ class PostgresEngineStore:
 
     async def close(self) -> None:
         await self._connections.close()
+
+
+def _held(row: asyncpg.Record) -> Held:
+    return Held(row["id"], row["attempt"])
 
 
 def _wake_of(payload: str) -> Wake:

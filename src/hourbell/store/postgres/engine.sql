@@ -512,12 +512,12 @@ set lease_until = greatest(r.lease_until, $3)
 where r.id = any(array(select id from mine)) and r.lease_owner = $4
 returning r.id, r.attempt
 
--- name: orphans
+-- name: unheld
 select r.id, r.job_id, r.job_version, r.kind, r.scheduled_at, r.ready_at, r.expires_at, r.state, r.lane, r.attempt,
        r.failures, r.crashes, r.started_at, r.at_most_once, r.begun_attempt, r.payload::text
 from hourbell.runs r
-where r.state = 'running' and r.lease_owner = $1 and r.lease_until < $2
-  and ((r.id, r.attempt) in (select g.run_id, g.attempt from unnest($3::uuid[], $4::int[]) as g(run_id, attempt)))
+where r.state = 'running' and r.lease_owner = $1
+  and ((r.id, r.attempt) in (select g.run_id, g.attempt from unnest($2::uuid[], $3::int[]) as g(run_id, attempt)))
       is not true
   and (r.at_most_once and r.begun_attempt = r.attempt) is not true
 order by r.id

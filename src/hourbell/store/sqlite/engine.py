@@ -73,26 +73,25 @@ class SqliteEngineStore:
         lease_until: datetime,
         held: Sequence[Held],
         *,
-        orphaned_until: datetime | None = None,
         given_up: Collection[Held] = (),
+        orphans: Collection[Held] = (),
     ) -> Beat:
         def beat(session: Session) -> Beat:
             session.execute(SQL["beat"], node.id, node.host, node.started_at, now, node.lanes, node.tzdata)
-            handed_back: tuple[Held, ...] = ()
-            if orphaned_until is not None:
-                known = array([*held, *given_up])
-                orphans = [run_of(row) for row in session.fetch(SQL["orphans"], node.id, orphaned_until, known)]
-                handed_back = tuple(Held(run.id, run.attempt) for run in orphans)
-                if orphans:
-                    write_settlements(session, [Settled(hand_back(run, now)) for run in orphans])
-                    session.wakes.add(Wake.RUNS)
+            rows = session.fetch(SQL["unheld"], node.id, array([*held, *given_up]))
+            leases = [(run_of(row), Held(row["id"], row["attempt"])) for row in rows]
+            unheld = tuple(lease for _, lease in leases if lease not in orphans)
+            handed_back = tuple(lease for _, lease in leases if lease in orphans)
+            if handed_back:
+                write_settlements(session, [Settled(hand_back(run, now)) for run, lease in leases if lease in orphans])
+                session.wakes.add(Wake.RUNS)
             if not held:
-                return Beat((), (), handed_back)
+                return Beat((), (), handed_back, unheld)
             rows = session.fetch(SQL["renew"], [(each.run_id, each.attempt) for each in held], lease_until, node.id)
             kept = {Held(row["id"], row["attempt"]) for row in rows}
             cancels = session.fetch(SQL["cancels_of"], [each.run_id for each in held])
             lost = tuple(each for each in held if each not in kept)
-            return Beat(lost, tuple(row["run_id"] for row in cancels), handed_back)
+            return Beat(lost, tuple(row["run_id"] for row in cancels), handed_back, unheld)
 
         return await self._runner.write(beat)
 

@@ -372,12 +372,12 @@ from (select unhex(value ->> 0) as run_id, value ->> 1 as attempt from json_each
 where r.id = g.run_id and r.attempt = g.attempt and r.state = 'running' and r.lease_owner = ?3
 returning id, attempt
 
--- name: orphans
+-- name: unheld
 select id, job_id, job_version, kind, scheduled_at, ready_at, expires_at, state, lane, attempt, failures, crashes,
        started_at, at_most_once, begun_attempt, payload
 from hourbell_runs
-where state = 'running' and lease_owner = ?1 and lease_until < ?2
-  and (id, attempt) not in (select unhex(value ->> 0), value ->> 1 from json_each(?3))
+where state = 'running' and lease_owner = ?1
+  and (id, attempt) not in (select unhex(value ->> 0), value ->> 1 from json_each(?2))
   and not (at_most_once and begun_attempt is attempt)
 
 -- name: cancels_of
