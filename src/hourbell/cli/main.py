@@ -1,6 +1,6 @@
-"""The command `hourbell`: which commands there are, and what every one of them has in common.
+"""The `hourbell` command: the table of subcommands, and the exit codes that all of them share.
 
-A command's module is imported only when it is called or completed, so that `hourbell --help` stays light.
+A command's module is imported only when the command is called or completed, so that `hourbell --help` stays fast.
 """
 
 import os
@@ -51,7 +51,7 @@ COMMANDS = {
 
 
 class LazyGroup(ExampleGroup):
-    """Finds a command by the table above and loads it when it is needed."""
+    """A group that looks up its commands in the table above and imports each one on demand."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(COMMANDS)
@@ -106,7 +106,8 @@ def main() -> None:
         click.echo("interrupted", err=True)
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        # The reader has gone, as in `hourbell … | head`; without this, Python complains again when it exits.
+        # The reader closed the pipe, as in `hourbell … | head`. Redirecting stdout stops Python from failing again when
+        # it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     sys.exit(status if isinstance(status, int) else 0)

@@ -1,4 +1,4 @@
-"""A typed client of the REST API: `AsyncClient`, and `Client` for programs without an event loop."""
+"""A typed client for the REST API: `AsyncClient`, and the blocking `Client` for programs without an event loop."""
 
 from hourbell.answers.jobs import (
     Backfill,

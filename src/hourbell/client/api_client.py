@@ -1,11 +1,11 @@
-"""Calls of the API: what is sent is JSON, what may be sent again is, and what was refused is raised.
+"""Calls of the API: they send JSON, retry where that is safe, and raise errors of the server.
 
-A call is made again after a lost connection, 429, 502, 503 or 504. If an earlier try may have acted, then only when
-acting twice does no more than acting once:
+A call is retried after a lost connection, 429, 502, 503 or 504. If an earlier try may have taken effect, the call is
+retried only if it is idempotent:
 
-1. GET changes nothing, and a POST has an Idempotency-Key, the same on every try.
-2. PUT, PATCH and DELETE say for themselves (`may_repeat`).
-3. An error after a try that may have acted says so: `is_in_doubt`.
+1. GET changes nothing, and every POST has an Idempotency-Key, which is the same on every try.
+2. PUT, PATCH and DELETE are retried if the caller passes `may_repeat`.
+3. An error after a try that may have taken effect has `is_in_doubt`.
 """
 
 import json
@@ -53,7 +53,7 @@ class ApiClient:
         key: str | None = None,
         expect_version: int | None = None,
     ) -> Any:
-        """None if the answer is empty."""
+        """Return the JSON value of the answer; None if the answer is empty."""
         headers = {"Idempotency-Key": key or self.retries.new_key(), **_if_match(expect_version)}
         sent = None
         if body is not None:
@@ -78,11 +78,11 @@ class ApiClient:
             headers = _if_match(expect_version)
             await self.send(Request("DELETE", path, text_of(query), headers, may_repeat=may_repeat))
         except NotFound as error:
-            if not error.is_in_doubt:  # else the try whose answer was lost has deleted it
+            if not error.is_in_doubt:  # else an earlier try, whose answer was lost, deleted it
                 raise
 
     async def send(self, request: Request) -> Reply:
-        """A successful answer, after as many tries as it may take."""
+        """Return a successful answer; retry if that is safe, else raise a ClientError."""
         began, tries, is_in_doubt = self.retries.elapsed(), 0, False
         while True:
             tries += 1
@@ -104,7 +104,7 @@ class ApiClient:
 
 
 def segment(text: object) -> str:
-    """The name or the id of something as a part of a path."""
+    """Return a name or an id as a segment of a URL path; raise ValueError if it is empty or only dots."""
     found = str(text)
     if not found.strip("."):
         raise ValueError("Give the name or the id, which is not empty.")
@@ -112,7 +112,7 @@ def segment(text: object) -> str:
 
 
 def is_id(ref: object) -> bool:
-    """Whether it names one thing for ever, as a name does not."""
+    """Return True for an id, which always names the same object; a name can be given to another one."""
     try:
         return bool(UUID(str(ref)))
     except ValueError:
@@ -120,12 +120,12 @@ def is_id(ref: object) -> bool:
 
 
 def set_options(options: Mapping[str, object]) -> dict[str, object]:
-    """The options that are set: neither None nor False."""
+    """Return the options that are neither None nor False."""
     return {name: value for name, value in options.items() if value is not None and value is not False}
 
 
 def text_of(query: Mapping[str, object] | None) -> dict[str, str]:
-    """Parameters as the API takes them; None means that one is not given."""
+    """Return the query parameters in the format of the API; those that are None are left out."""
     return {name: _parameter(value) for name, value in (query or {}).items() if value is not None}
 
 
@@ -134,7 +134,7 @@ def encoded(body: object) -> bytes:
 
 
 def plain(value: object) -> object:
-    """What JSON has no form for, as the API writes it."""
+    """Convert a value that JSON does not support to the format of the API; raise TypeError if that is impossible."""
     match value:
         case datetime():
             return _rfc3339(value)

@@ -1,6 +1,6 @@
-"""An event loop in a thread of its own, in which the sync client runs the async one.
+"""An event loop in a background thread, in which the sync client runs the async one.
 
-It serves any number of threads, and also one that runs an event loop itself. The thread starts with the first call.
+Any number of threads may call it, including one that runs an event loop. The thread starts with the first call.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ _CLOSED = "This client was closed; make another one."
 class Background:
     def __init__(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._close_client = close
-        self._lock = threading.RLock()  # the garbage collector may come in at any time, also under it
+        self._lock = threading.RLock()  # reentrant: the garbage collector may call in while it is held
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._is_closed = False
 
     def run(self, what: Coroutine[Any, Any, T]) -> T:
-        """What the coroutine returns or raises. Whoever is interrupted while waiting ends it."""
+        """Run a coroutine and return its result; an interrupt of the caller, such as Ctrl+C, cancels it."""
         future = self._submit(what)
         try:
             return future.result()
@@ -36,16 +36,16 @@ class Background:
             future.cancel()
 
     def iterate(self, source: AsyncIterator[T]) -> Iterator[T]:
-        """The items as they come. Whoever leaves early ends the source."""
+        """Yield the items as they arrive; close the source if the caller stops early."""
         try:
             while items := self.run(_next(source)):
                 yield from items
         finally:
             with contextlib.suppress(RuntimeError):
-                self._submit(_end(source))  # not waited for: this may be the garbage collector, in any thread
+                self._submit(_end(source))  # without waiting: the garbage collector may run this, in any thread
 
     def close(self) -> None:
-        """End the thread, after what it still has open is closed. Calls that wait in other threads are told so."""
+        """Close the connections and end the thread; calls that wait in other threads raise RuntimeError."""
         with self._lock:
             self._is_closed = True
             thread, loop, stop = self._thread, self._loop, self._stop
@@ -54,7 +54,7 @@ class Background:
         try:
             loop.call_soon_threadsafe(stop.set)
         except RuntimeError:
-            return  # it has ended
+            return  # the thread has ended
         if thread is not threading.current_thread():
             thread.join()
 
@@ -65,7 +65,7 @@ class Background:
             except BaseException:
                 what.close()
                 raise
-            return asyncio.run_coroutine_threadsafe(what, loop)  # whoever is interrupted now has handed it over
+            return asyncio.run_coroutine_threadsafe(what, loop)  # the loop owns it now, also if we are interrupted
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._is_closed:
@@ -81,7 +81,7 @@ class Background:
         return self._loop
 
     def _start(self) -> None:
-        """Start the thread; one whose start is interrupted ends, and another can be started."""
+        """Start the thread. If the start is interrupted, the thread ends, and a later call starts another one."""
         loop, stop = asyncio.new_event_loop(), asyncio.Event()
 
         def work() -> None:
@@ -112,7 +112,7 @@ async def _cancel_others() -> None:
 
 
 async def _next(source: AsyncIterator[T]) -> Sequence[T]:
-    """What comes next; empty at the end."""
+    """Return the next items; empty at the end."""
     if isinstance(source, Batches):
         return await source.take()
     try:

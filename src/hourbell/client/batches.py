@@ -1,4 +1,4 @@
-"""Items that come many at once and are asked for one by one: the sync client takes each batch in one step."""
+"""Iteration over items that arrive in batches; the sync client takes a whole batch in one step."""
 
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -21,7 +21,7 @@ class Batches(AsyncIterator[T], Generic[T]):
         return self._ready.popleft()
 
     async def take(self) -> Sequence[T]:
-        """What is there, or else what comes next; empty only at the end."""
+        """Return the items that are buffered, or wait for the next batch; empty only at the end."""
         try:
             self._ready.appendleft(await anext(self))
         except StopAsyncIteration:
@@ -35,9 +35,9 @@ class Batches(AsyncIterator[T], Generic[T]):
 
 
 async def line_batches(parts: AsyncIterator[bytes]) -> AsyncGenerator[Sequence[bytes], None]:
-    """Lines, however the parts were cut; each without its end. A last one without an end is not whole, and left out."""
+    """Split a byte stream into lines without their line ends. An incomplete last line is dropped."""
     rest: list[bytes] = []
-    size = 0  # of the rest
+    size = 0  # of the rest, in bytes
     async for part in parts:
         first, *more = part.split(b"\n")
         rest.append(first)

@@ -1,4 +1,4 @@
-"""The async client: one connection pool to one server, with the names that control has."""
+"""The async client: one connection pool to one server. Its methods have the names of the `control` package."""
 
 import ssl
 from collections.abc import AsyncIterator
@@ -34,10 +34,12 @@ from hourbell.client.tokens import Tokens
 
 
 class AsyncClient:
-    """A client of the server at `url`, or HOURBELL_URL, or http://127.0.0.1:8080.
+    """The async client of the server at `url`, or HOURBELL_URL, or http://127.0.0.1:8080.
 
-    The token is `token`, or HOURBELL_TOKEN, or what the file HOURBELL_TOKEN_FILE holds. `timeout` is seconds for one
-    try. Use it in one event loop, best with `async with`.
+    The token is `token`, or HOURBELL_TOKEN, or the content of the file HOURBELL_TOKEN_FILE. `timeout` is in seconds
+    and applies to each try. Use a client in one event loop only, preferably with `async with`.
+
+    Every method raises a `ClientError` if the call fails; `ApiError` carries what the server answered.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close its connections. It may be closed again, and used no more."""
+        """Close the connections. You cannot use the client afterwards; closing it again does nothing."""
         await self._session.close()
 
     async def preview(
@@ -82,18 +84,18 @@ class AsyncClient:
         after: datetime | None = None,
         count: int = 5,
     ) -> Preview:
-        """Words, the next instants and warnings for a schedule. Nothing is stored."""
+        """Return a description, the next times and the warnings of a schedule. Nothing is stored."""
         body = {"schedule": schedule, "timezone": timezone, "dst": dst, "name": name, "after": after, "count": count}
         return read(Preview, await self._api.post(f"{API}/preview", body))
 
     async def explain(self, job: UUID | str, at: datetime) -> Explanation:
-        """Whether an instant ran, was skipped, waits or is none of the job's."""
+        """Explain a time of a job: whether it ran, was skipped, is waiting or is not in the schedule."""
         return read(Explanation, await self._api.get(f"{API}/explain", {"job": job, "at": at}))
 
     async def forecast(
         self, *, start: datetime | None = None, bucket: str | timedelta | None = None, buckets: int | None = None
     ) -> Forecast:
-        """How many runs will be planned in each span of time, if no job is changed."""
+        """Return the number of runs that will be planned in each time bucket, if no job changes."""
         if isinstance(bucket, timedelta):
             bucket = f"{bucket // timedelta(seconds=1)}s"
         return read(
@@ -101,31 +103,34 @@ class AsyncClient:
         )
 
     async def overview(self, *, since: datetime | None = None) -> Overview:
-        """Jobs, waiting and running runs, dead letters, and how runs ended since a time, by default of the last day."""
+        """Return counts of jobs, of waiting and running runs, of dead letters, and of runs that ended in the last day.
+
+        Pass `since` to count runs that ended since another time.
+        """
         return read(Overview, await self._api.get(f"{API}/stats", {"since": since}))
 
     async def nodes(self) -> Page[Node]:
-        """Every running engine process."""
+        """Return the nodes, the running engine processes."""
         return Page.of(Node, await self._api.get(f"{API}/nodes"))
 
     def audit(self, *, subject: UUID | str | None = None, limit: int | None = None) -> Pages[AuditEntry]:
-        """Every change with who made it, newest first. `subject` is the id of a job, a run or a token."""
+        """List every change and who made it, newest first. `subject` is the id of a job, a run or a token."""
         return Pages(AuditEntry, lambda page: self._api.get(f"{API}/audit", page), {"subject": subject}, limit)
 
     async def audit_entry(self, entry: int) -> AuditEntry:
-        """One change, with how it was before and after."""
+        """Return one change, with the state before and after it."""
         return read(AuditEntry, await self._api.get(f"{API}/audit/{entry}"))
 
     async def whoami(self) -> Identity:
-        """Who calls, with which role and until when."""
+        """Return the identity of the caller: its name, its role and when its token expires."""
         return read(Identity, await self._api.get(f"{API}/session"))
 
     async def health(self) -> Health:
-        """That the server answers."""
+        """Check that the server answers; it says nothing about its database or its loops."""
         return read(Health, await self._api.get("/health"))
 
     async def ready(self) -> Readiness:
-        """Whether the server does its work. It is asked once, and no is an answer too."""
+        """Return whether the server is ready. The call is not retried; "not ready" is an answer and no error."""
         reply = await self._session.send(Request("GET", "/health/ready"))
         found = _readiness(reply.body)
         if found is None:
@@ -133,9 +138,9 @@ class AsyncClient:
         return read(Readiness, found)
 
     def events(self) -> AsyncIterator[Change]:
-        """Which jobs and runs change, as it happens, at most once a second and without an end.
+        """Yield changes of jobs and runs as they happen, at most once a second. The iterator never ends.
 
-        A lost connection is taken up again where it broke off. `is_reset` says that something may have been missed.
+        After a lost connection it continues where it stopped. `is_reset` means that you may have missed changes.
         """
         return events.listen(self._api)
 

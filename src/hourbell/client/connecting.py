@@ -1,4 +1,4 @@
-"""Opens connections to the server: by any of its addresses, with TLS, and through a proxy where that is wanted."""
+"""Opens connections to the server: to any of its addresses, with TLS, and through a proxy if asked for."""
 
 import asyncio
 import socket
@@ -11,12 +11,12 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from hourbell.client.http_connection import ConnectionBroken, HttpConnection
 
-_NEXT_ADDRESS_SECONDS = 0.25  # after which another address is tried beside the ones before
+_NEXT_ADDRESS_SECONDS = 0.25  # then the next address is tried, too, while the others go on
 _PORTS = {"http": 80, "https": 443}
 
 
 class ProxyRefused(Exception):
-    """The proxy makes no connection to the server; the message says why."""
+    """The proxy does not connect to the server, or its URL is invalid; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ def port_of(url: SplitResult) -> int:
 
 
 def environment_proxy(server: SplitResult) -> Proxy | None:
-    """The proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name for this server."""
+    """Return the proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name for this server; None if there is none."""
     from urllib.request import getproxies, proxy_bypass
 
     text = getproxies().get(server.scheme)
@@ -46,7 +46,7 @@ def environment_proxy(server: SplitResult) -> Proxy | None:
 
 
 async def connect(server: SplitResult, tls: ssl.SSLContext | None, proxy: Proxy | None) -> HttpConnection:
-    """A connection to the server, or to the proxy if it is one for plain HTTP; OSError or ProxyRefused if none is."""
+    """Connect to the server; for plain HTTP through a proxy, to the proxy. Raise OSError or ProxyRefused on failure."""
     if proxy is None:
         return await _open(server, tls)
     connection = await _open(proxy.url, tls)
@@ -98,7 +98,7 @@ async def _tunnel(
 
 
 async def _first_socket(host: str, port: int) -> socket.socket:
-    """Connect to whichever address answers first, the preferred ones with a head start; else raise the first error."""
+    """Connect to the first address that answers, with a head start for preferred ones; else raise the first error."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     waiting = [(family, address) for family, _, _, _, address in found]
     trying: set[asyncio.Task[socket.socket]] = set()

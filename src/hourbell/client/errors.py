@@ -1,6 +1,6 @@
-"""What can go wrong with a call, as exceptions that carry what the server said.
+"""Exceptions of the client. They carry what the server answered.
 
-`is_in_doubt` is the one thing a caller cannot see from the answer alone: whether what was asked may have been done.
+`is_in_doubt` tells what the answer alone cannot: True if the server may have carried out the request.
 """
 
 import json
@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 NOT_OURS = "What answers there is no Hourbell server; look at HOURBELL_URL"
 _LONGEST_EXCERPT = 200
-_OF_A_PROXY = frozenset({401, 403, 407, 408, 413, 414, 429, 431})  # what one before a server refuses by itself
+_OF_A_PROXY = frozenset({401, 403, 407, 408, 413, 414, 429, 431})  # refusals that a proxy may send by itself
 
 
 class ClientError(Exception):
-    """Any failure of a call."""
+    """The base class of all errors of a call."""
 
     is_in_doubt = False
     may_pass = False  # the same call may succeed later
@@ -22,7 +22,7 @@ class ClientError(Exception):
 
 
 class ServerOutOfReach(ClientError):
-    """No answer came: there was no connection, or it was lost, or the time was up."""
+    """No answer came: the connection failed, was lost or timed out."""
 
     may_pass = True
 
@@ -32,11 +32,11 @@ class ServerOutOfReach(ClientError):
 
 
 class UnexpectedAnswer(ClientError):
-    """What answers there is no Hourbell server, or one of another kind."""
+    """The answer is not that of a Hourbell server, or of one that this client does not understand."""
 
 
 class FieldError(NamedTuple):
-    """One thing that is wrong with a request, and where: a JSON pointer into the body, or `/query/…`."""
+    """One validation error of a request. `pointer` is a JSON pointer into the body, or `/query/…`."""
 
     pointer: str
     message: str
@@ -44,7 +44,7 @@ class FieldError(NamedTuple):
 
 
 class ApiError(ClientError):
-    """The server said no."""
+    """The server refused the request, or failed. `code` is for programs, `detail` for people."""
 
     def __init__(
         self,
@@ -64,15 +64,15 @@ class ApiError(ClientError):
         self.errors = errors
         self.request_id = request_id
         self.retry_after = retry_after
-        self.raw: Mapping[str, Any] = raw or {}  # the problem as it came
+        self.raw: Mapping[str, Any] = raw or {}  # the problem document, unchanged
 
 
 class Invalid(ApiError):
-    """400, 422: the request cannot be used as it is written; `errors` say where."""
+    """400, 422: the request is invalid; `errors` lists the fields."""
 
 
 class NotAuthenticated(ApiError):
-    """401: there is no token, or it is not valid."""
+    """401: the token is missing or not valid."""
 
 
 class NotAllowed(ApiError):
@@ -84,11 +84,11 @@ class NotFound(ApiError):
 
 
 class Conflict(ApiError):
-    """409: as things stand it cannot be done; `code` says why."""
+    """409: the current state does not allow the request; `code` says why."""
 
 
 class VersionMismatch(ApiError):
-    """412: somebody has changed the job since."""
+    """412: the job has changed since the version that you expect."""
 
 
 class TooManyRequests(ApiError):
@@ -98,7 +98,7 @@ class TooManyRequests(ApiError):
 
 
 class Unavailable(ApiError):
-    """502, 503, 504: the server, or its database, is out of reach for now."""
+    """502, 503, 504: the server or its database is temporarily out of reach."""
 
     may_pass = True
     is_in_doubt = True
@@ -120,7 +120,7 @@ _KINDS: Mapping[int, type[ApiError]] = {
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse what a server sent; a ValueError if it is no JSON, or nested too deep to be read."""
+    """Parse JSON from a server; raise ValueError if it is not JSON or is nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -128,7 +128,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ClientError:
-    """The exception for an answer that is not a success, whoever wrote it: Hourbell, a proxy before it, or neither."""
+    """Return the exception for an unsuccessful answer of Hourbell, a proxy in front of it, or another server."""
     kind = _KINDS.get(status, ApiError)
     request_id, retry_after = headers.get("X-Request-Id"), _seconds(headers.get("Retry-After"))
     problem = _object(body)
@@ -150,12 +150,12 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ClientErro
 
 
 def _may_be_of_a_proxy(status: int) -> bool:
-    """Whether it tells nothing of what is behind: it sends elsewhere, keeps out, or has failed."""
+    """Return True for redirects, refusals and failures that a proxy may send, whatever server is behind it."""
     return 300 <= status < 400 or status in _OF_A_PROXY or (status >= 500 and status != HTTPStatus.NOT_IMPLEMENTED)
 
 
 def _of_another(status: int, headers: Mapping[str, str], body: bytes) -> tuple[str, str]:
-    """A code and a sentence for an answer that is no problem of Hourbell's."""
+    """Return a code and a message for an answer that is not a problem document of Hourbell."""
     if 300 <= status < 400:
         place = headers.get("Location", "elsewhere")
         return "redirected", f"The server sends to {place}, which is not followed; set HOURBELL_URL to where it is."
@@ -184,5 +184,5 @@ def _field_errors(found: object) -> list[FieldError]:
 
 
 def _seconds(text: str | None) -> float | None:
-    """Retry-After in seconds, as Hourbell writes it. A date would need the clock of the other side."""
+    """Return Retry-After in seconds, as Hourbell writes it; None for a date, which depends on the server's clock."""
     return float(text) if text is not None and text.isascii() and text.isdecimal() and len(text) < 10 else None

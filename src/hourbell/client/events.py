@@ -1,4 +1,4 @@
-"""Changes as they happen: server-sent events, taken up again where they broke off."""
+"""Changes as they happen: server-sent events, resumed after a lost connection."""
 
 from collections.abc import AsyncIterator
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from hourbell.client.errors import ClientError, UnexpectedAnswer, parse_json
 from hourbell.client.http_session import Request
 from hourbell.client.reading import read
 
-_QUIET = 45.0  # seconds; the server says something every fifteen
+_QUIET = 45.0  # seconds; the server sends something every 15
 _RETRY = 2.0
 
 
@@ -22,7 +22,7 @@ class _Event(NamedTuple):
 
 
 async def listen(api: ApiClient) -> AsyncIterator[Change]:
-    """Without an end. Whoever was cut off before the first event has no place to go on from, and is told to reset."""
+    """Yield changes forever; yield a reset if the connection was lost before the first event id gave a position."""
     last_id: str | None = None
     retry, retries = _RETRY, api.retries
     tries, out_since, has_been_cut = 0, retries.elapsed(), False
@@ -54,7 +54,7 @@ async def listen(api: ApiClient) -> AsyncIterator[Change]:
 
 
 async def _events(parts: AsyncIterator[bytes]) -> AsyncIterator[_Event]:
-    """Events by the rules of server-sent events; what is unknown is passed over."""
+    """Parse server-sent events; unknown fields and comments are ignored."""
     fields: dict[str, list[str]] = {}
     size = 0
     async for line in Batches(line_batches(parts)):

@@ -1,6 +1,6 @@
 """One HTTP/1.1 connection to the server: h11 over an asyncio transport, one request at a time.
 
-What has come is parsed when somebody asks for it, so an answer that came before the connection broke is still read.
+Received bytes are parsed only when they are read, so an answer that came before the connection broke is still read.
 """
 
 import asyncio
@@ -12,14 +12,14 @@ from typing import NamedTuple, cast
 import h11
 
 _MAX_HEAD_BYTES = 64 * 1024
-_MAX_UNREAD_BYTES = 256 * 1024  # then the server has to wait until somebody reads
+_MAX_UNREAD_BYTES = 256 * 1024  # above it, reading from the socket pauses
 _CONTINUE = 100
 
 Headers = Sequence[tuple[str, str]]
 
 
 class ConnectionBroken(Exception):
-    """The connection ended, or what came over it is not HTTP, before the answer was complete."""
+    """The connection was closed, or the data is not HTTP, before the answer was complete."""
 
 
 class ResponseHead(NamedTuple):
@@ -33,13 +33,13 @@ class HttpConnection(asyncio.Protocol):
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD_BYTES)
         self._transport: asyncio.Transport | None = None
         self._lost: asyncio.Future[None] = loop.create_future()  # done once the connection is closed
-        self._changed = asyncio.Event()  # something came, or nothing more will
+        self._changed = asyncio.Event()  # data arrived, or the connection ended
         self._can_write = asyncio.Event()
         self._can_write.set()
         self._unread_bytes = 0
-        self._error: BaseException | None = None  # that ended it
+        self._error: BaseException | None = None  # the error that ended the connection
 
-    # What asyncio calls
+    # Called by asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -69,7 +69,7 @@ class HttpConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._can_write.set()
 
-    # What the session calls
+    # Called by the session
 
     async def ask(
         self,
@@ -80,10 +80,10 @@ class HttpConnection(asyncio.Protocol):
         *,
         quiet_seconds: float | None = None,
     ) -> ResponseHead:
-        """Send a request and wait for the head of its answer, which may take so many seconds once all is sent.
+        """Send a request and return the head of its answer; raise TimeoutError after `quiet_seconds` of silence.
 
         A streamed body is sent only after the server has agreed to it (`Expect: 100-continue`), and no further once
-        the answer has come.
+        the answer has come. While it is being sent, the server may stay silent.
         """
         if isinstance(body, AsyncIterator):
             framing = [("Transfer-Encoding", "chunked"), ("Expect", "100-continue")]
@@ -99,13 +99,13 @@ class HttpConnection(asyncio.Protocol):
         return await self._final_head(quiet_seconds)
 
     async def body(self, quiet_seconds: float | None = None) -> AsyncIterator[bytes]:
-        """The parts of the answer's body as they come; each may take so many seconds."""
+        """Yield the parts of the answer's body as they arrive; raise TimeoutError after `quiet_seconds` of silence."""
         while not isinstance(event := await self._next_event(quiet_seconds), h11.EndOfMessage):
             if isinstance(event, h11.Data):
                 yield bytes(event.data)
 
     def make_ready(self) -> bool:
-        """Prepare for the next request; False if this connection cannot carry one."""
+        """Prepare for the next request; return False if this connection cannot be used again."""
         is_over = self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
         if not is_over or self._transport is None or self._transport.is_closing():
             return False
@@ -113,9 +113,9 @@ class HttpConnection(asyncio.Protocol):
         return True
 
     def is_quiet(self) -> bool:
-        """Whether nothing came since the last answer, not even the end of the connection.
+        """Return True if nothing came since the last answer, not even the end of the connection.
 
-        The system is asked, because the event loop may not have seen it yet.
+        It polls the socket, because the event loop may not have seen the data yet.
         """
         if self._transport is None or self._transport.is_closing() or self._http.trailing_data != (b"", False):
             return False
@@ -124,7 +124,7 @@ class HttpConnection(asyncio.Protocol):
         return not poll.poll(0)
 
     def abort(self) -> None:
-        """Close the connection now: a polite end would wait for the server."""
+        """Close the connection at once; a graceful close would wait for the server."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -135,7 +135,7 @@ class HttpConnection(asyncio.Protocol):
         await asyncio.shield(self._lost)
 
     def leave(self) -> asyncio.Transport:
-        """Hand over the transport, as to TLS."""
+        """Return the transport, to start TLS on it."""
         assert self._transport is not None
         return self._transport
 
@@ -147,13 +147,13 @@ class HttpConnection(asyncio.Protocol):
             self._transport.write(data)
 
     async def _upload(self, parts: AsyncIterator[bytes], quiet_seconds: float | None) -> ResponseHead:
-        """Send the parts while listening: a server that refuses them need not read them all."""
+        """Send the parts and read the answer concurrently: a server may refuse the body before it has read it all."""
         sending = asyncio.ensure_future(self._send_parts(parts))
         answering = asyncio.ensure_future(self._final_head(None))
         try:
             await asyncio.wait({sending, answering}, return_when=asyncio.FIRST_COMPLETED)
             if not answering.done():
-                with suppress(ConnectionBroken):  # the answer may have come before it broke
+                with suppress(ConnectionBroken):  # the answer may have come before the connection broke
                     await sending
                 async with asyncio.timeout(quiet_seconds):
                     await asyncio.shield(answering)
@@ -175,7 +175,7 @@ class HttpConnection(asyncio.Protocol):
         return head
 
     async def _head(self, quiet_seconds: float | None, *, may_continue: bool = False) -> ResponseHead | None:
-        """The head of the final answer; with `may_continue`, None if the server wants the body first."""
+        """Return the head of the final answer; with `may_continue`, None if the server asks for the body first."""
         while True:
             match await self._next_event(quiet_seconds):
                 case h11.Response() as event:

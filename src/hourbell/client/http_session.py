@@ -1,7 +1,7 @@
-"""Requests to one server over a pool of connections. A request is sent once, to that server and to no other.
+"""Requests to one server over a connection pool. Each request is sent once, and to no other server.
 
-There are no redirects, no cookies and no hidden second try: a kept connection that the server has closed is replaced
-only while nothing was sent over it. The session belongs to the event loop of its first request.
+There are no redirects, no cookies and no hidden retries: an idle connection that the server has closed is replaced
+only before anything is sent over it. The session belongs to the event loop of its first request.
 """
 
 import asyncio
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from hourbell.client.http_connection import HttpConnection, ResponseHead
 
 _CONNECT_SECONDS = 10.0
-_IDLE_SECONDS = 4.0  # less than the server's, which would hang up on the next request
+_IDLE_SECONDS = 4.0  # less than the server's keep-alive, so that it does not close during the next request
 _MAX_CONNECTIONS = 100
-MAX_ANSWER_BYTES = 256 * 1024 * 1024  # a plan tells every long payload that it changes
-# What OpenSSL calls bytes that are no TLS, by its version and by what they are.
+MAX_ANSWER_BYTES = 256 * 1024 * 1024  # a plan contains every long payload that it changes
+# Error reasons of OpenSSL for bytes that are not TLS; they differ by version and by content.
 _WITHOUT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST")
 _START = "start it with `hourbell serve`, or set HOURBELL_URL to where it is"
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to send. `may_repeat`: sent twice, it does no more than sent once."""
+    """An HTTP request. With `may_repeat` it is idempotent."""
 
     method: str
     path: str
@@ -41,7 +41,7 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | AsyncIterator[bytes] | None = None
     may_repeat: bool = False
-    quiet_seconds: float | None = None  # of a stream: how long it may say nothing; it may last for ever
+    quiet_seconds: float | None = None  # of a stream: max silence; its duration is not limited
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +63,11 @@ class HttpSession:
         self._proxy: Proxy | None = None
         self._free = asyncio.Semaphore(_MAX_CONNECTIONS)
         self._open: set[HttpConnection] = set()
-        self._idle: dict[HttpConnection, asyncio.TimerHandle] = {}  # with what ends its wait, the freshest last
+        self._idle: dict[HttpConnection, asyncio.TimerHandle] = {}  # with its timeout, most recently used last
         self._is_closed = False
 
     async def send(self, request: Request) -> Reply:
-        """The whole answer, whatever its status; ServerOutOfReach if none comes."""
+        """Return the whole answer with any status; raise ServerOutOfReach if none comes in time."""
         deadline = asyncio.get_running_loop().time() + self._timeout
         headers = self._headers(request)
         async with self._connected(deadline) as connection:
@@ -79,7 +79,7 @@ class HttpSession:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The parts of a successful answer as they come; another one is an error."""
+        """Open a stream of the parts of an answer; raise a ClientError if its status is not 200."""
         headers, quiet = self._headers(request), request.quiet_seconds
         async with self._connected(None) as connection:
             with self._reporting():
@@ -102,7 +102,7 @@ class HttpSession:
 
     @asynccontextmanager
     async def _connected(self, deadline: float | None) -> "AsyncIterator[HttpConnection]":
-        """A connection over which nothing was sent yet; it is kept for the next request if it can carry one."""
+        """Lend a connection from the pool, or a new one; afterwards it goes back to the pool if it is reusable."""
         try:
             async with asyncio.timeout_at(deadline):
                 await self._free.acquire()
@@ -135,7 +135,7 @@ class HttpSession:
             if self._use_proxies:
                 self._proxy = environment_proxy(self._url)
             if self._tls is None and "https" in (self._url.scheme, self._proxy and self._proxy.url.scheme):
-                self._tls = ssl.create_default_context()  # takes a while
+                self._tls = ssl.create_default_context()  # loading the certificates is slow
             async with asyncio.timeout_at(limit if deadline is None else min(limit, deadline)):
                 connection = await connect(self._url, self._tls, self._proxy)
         except TimeoutError as error:
@@ -168,14 +168,14 @@ class HttpSession:
         self, connection: "HttpConnection", request: Request, headers: list[tuple[str, str]]
     ) -> "ResponseHead":
         target = self._url.path + request.path + (f"?{urlencode(request.query)}" if request.query else "")
-        if self._proxy is not None and self._url.scheme == "http":  # which relays it
+        if self._proxy is not None and self._url.scheme == "http":  # the proxy forwards plain HTTP
             target = f"http://{self._url.netloc}{target}"
             headers = [*headers, *self._proxy.headers]
         body = b"" if request.body is None and request.method != "GET" else request.body
         return await connection.ask(request.method, target, headers, body, quiet_seconds=request.quiet_seconds)
 
     def _headers(self, request: Request) -> list[tuple[str, str]]:
-        """All headers but those of the body's length; ValueError if one could not be sent as it is."""
+        """Return all headers except the framing of the body; raise ValueError if a value is not printable ASCII."""
         headers = {
             "Host": self._url.netloc,
             "User-Agent": "hourbell-client",
@@ -192,7 +192,7 @@ class HttpSession:
 
     @contextmanager
     def _reporting(self) -> Iterator[None]:
-        """Report what goes wrong after a request was on its way."""
+        """Turn failures after a request was sent into ServerOutOfReach with `is_in_doubt`."""
         from hourbell.client.http_connection import ConnectionBroken
 
         try:
@@ -212,7 +212,7 @@ class HttpSession:
 
 
 async def _read_body(connection: "HttpConnection", quiet_seconds: float | None = None) -> bytes:
-    """The body; UnexpectedAnswer if it is longer than any of Hourbell's, before all of it is in memory."""
+    """Read the body; raise UnexpectedAnswer as soon as it exceeds MAX_ANSWER_BYTES, without reading the rest."""
     body = bytearray()
     async for part in connection.body(quiet_seconds):
         body += part
@@ -222,7 +222,7 @@ async def _read_body(connection: "HttpConnection", quiet_seconds: float | None =
 
 
 def _of_tls(error: ssl.SSLError) -> str:
-    """Why there is no TLS, and what to do; its `errno` is a number of its own, and none of the system's."""
+    """Return why TLS failed, and what to do. Its `errno` is not one of the operating system."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"(its certificate is not accepted: {error.verify_message}); write the name that it is for, or trust it"
     if error.reason in _WITHOUT_TLS:

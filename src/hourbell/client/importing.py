@@ -1,4 +1,4 @@
-"""Import: jobs go out line by line as they come, and a result comes back for each."""
+"""Import of jobs: a stream of lines to the server, and a stream of results back."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
@@ -15,12 +15,12 @@ Line = Mapping[str, Any] | str | bytes
 Source = Iterable[Line] | AsyncIterable[Line]
 
 _NDJSON = {"Content-Type": "application/x-ndjson"}
-_LINES, _BYTES = 500, 64 * 1024  # of a part that is sent at once
-_QUIET = 600.0  # seconds; the server answers when the last line is in
+_LINES, _BYTES = 500, 64 * 1024  # max of a part that is sent at once
+_QUIET = 600.0  # seconds; the server answers after the last line
 
 
 class _Lines:
-    """The body: what was read of the source so far, and what went wrong with it."""
+    """The request body, read from the source; `failure` is the error that the source raised."""
 
     def __init__(self, source: Source) -> None:
         if isinstance(source, (str, bytes, Mapping)):
@@ -36,7 +36,7 @@ class _Lines:
                 async for line in self._source:
                     yield _written(line)
             else:
-                # In a thread, because it may block: a pipe, or a generator that calls this very client.
+                # In a thread, because it may block: a pipe, or a generator that calls this client.
                 lines = iter(self._source)
                 while part := await asyncio.to_thread(_next_part, lines):
                     yield part
@@ -48,7 +48,7 @@ class _Lines:
 async def import_batches(
     api: ApiClient, source: Source, query: Mapping[str, object]
 ) -> AsyncGenerator[Sequence[ImportResult], None]:
-    """Results in the order of the lines. It is tried again only as long as nothing of the source was read."""
+    """Yield results in the order of the lines. The call is retried only until the source is first read."""
     lines, retries = _Lines(source), api.retries
     began, tries = retries.elapsed(), 0
     while True:

@@ -1,6 +1,6 @@
-"""Jobs: defined, changed, run and looked at. A job is named by its name or its id.
+"""Methods of the client for jobs. Refer to a job by its name or its id.
 
-A method `preview_…` takes what its counterpart takes, answers with what that would do, and changes nothing.
+A method `preview_…` takes the same arguments as its counterpart, returns what that would do, and changes nothing.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -35,9 +35,9 @@ _JOBS = f"{API}/jobs"
 
 
 class JobFilter(TypedDict, total=False):
-    """Which jobs to list, and in which order. With `secrets`, each says which secrets it has."""
+    """A filter and a sort order for lists of jobs. With `secrets`, each job lists its secrets, without values."""
 
-    q: str | None  # how the name begins
+    q: str | None  # prefix of the name
     tag: str | None
     state: str | None
     target: str | None
@@ -57,7 +57,7 @@ class EditOptions(TypedDict, total=False):
 
 
 class ApplyOptions(TypedDict, total=False):
-    """`prune` deletes jobs of the source that are not among the given ones."""
+    """Options of `apply`. `prune` deletes jobs of the source that are not in the list."""
 
     source: str
     prune: bool
@@ -74,18 +74,18 @@ class Jobs:
         self._api = api
 
     def list(self, *, limit: int | None = None, **filters: Unpack[JobFilter]) -> Pages[Job]:
-        """Jobs by name, or by when they fire next (`sort="next_at"`, and always with `next_before`)."""
+        """List jobs by name, or by their next time (with `sort="next_at"`, and always with `next_before`)."""
         return Pages(Job, lambda page: self._api.get(_JOBS, page), set_options(filters), limit)
 
     async def create(self, definition: Definition, *, idempotency_key: str | None = None) -> Job:
-        """Store a job that fires from now on, never for the past."""
+        """Create a job. It fires from now on, never for past times."""
         return read(Job, await self._api.post(_JOBS, definition, key=idempotency_key))
 
     async def preview_create(self, definition: Definition) -> Intention:
         return read(Intention, await self._api.post(_JOBS, definition, DRY_RUN))
 
     async def get(self, job: Ref) -> Job:
-        """A job with its definition, its state, and which secrets it has."""
+        """Return a job with its definition, its state and its secrets, without their values."""
         return read(Job, await self._api.get(_path(job)))
 
     async def replace(
@@ -96,8 +96,8 @@ class Jobs:
         expect_version: int | None = None,
         **options: Unpack[EditOptions],
     ) -> Job:
-        """Put a definition in the place of the job's, or make a job of that name. What is absent is the default."""
-        # A secret is made or taken only once: a second try would be refused, and could not tell it either.
+        """Replace the definition of a job, or create a job with that name. Absent fields get their defaults."""
+        # A secret is created or accepted only once: a retry would be refused, and could not return it either.
         has_secret = "secret" in (definition.get("target") or {})
         edit = Edit("PUT", _path(job), definition, set_options(options), expect_version)
         return read(Job, await self._api.edit(edit, may_repeat=not has_secret))
@@ -114,7 +114,7 @@ class Jobs:
         expect_version: int | None = None,
         **options: Unpack[EditOptions],
     ) -> Job:
-        """Change what a JSON merge patch says; what is absent stays as it is, and None means the default."""
+        """Change a job by a JSON merge patch: absent fields stay as they are, None restores the default."""
         edit = Edit("PATCH", _path(job), changes, set_options(options), expect_version)
         return read(Job, await self._api.edit(edit, may_repeat=expect_version is not None))
 
@@ -125,9 +125,9 @@ class Jobs:
     async def delete(
         self, job: Ref, *, expect_version: int | None = None, take_over: bool = False, purge: bool = False
     ) -> None:
-        """Remove a job from use and cancel its waiting runs. Its history stays, or with `purge` goes too."""
+        """Delete a job and cancel its waiting runs. Its history stays, unless you pass `purge`."""
         query = set_options({"take_over": take_over, "purge": purge})
-        # By name, a second try might meet a job that somebody has made since.
+        # By name, a retry might delete a job that was created since.
         await self._api.delete(_path(job), query, expect_version=expect_version, may_repeat=is_id(job))
 
     async def pause(
@@ -140,7 +140,7 @@ class Jobs:
         expect_version: int | None = None,
         idempotency_key: str | None = None,
     ) -> Job:
-        """Stop planning, until then if said so. Runs already planned go on unless they are cancelled too."""
+        """Pause a job, until a time if given. Planned runs still run, unless you pass `cancel_waiting`."""
         body = {"note": note, "until": until, "cancel_waiting": cancel_waiting}
         path = _path(job, "pause")
         return read(Job, await self._api.post(path, body, key=idempotency_key, expect_version=expect_version))
@@ -153,15 +153,17 @@ class Jobs:
         expect_version: int | None = None,
         idempotency_key: str | None = None,
     ) -> Job:
-        """Plan again from now on; with `catch_up`, what the pause swallowed is planned as missed."""
+        """Resume a job from now on; with `catch_up`, times missed during the pause get the job's catch-up policy."""
         path, body = _path(job, "resume"), {"catch_up": catch_up}
         return read(Job, await self._api.post(path, body, key=idempotency_key, expect_version=expect_version))
 
     async def trigger(
         self, job: Ref, *, payload: Any = None, key: str | None = None, idempotency_key: str | None = None
     ) -> Triggered:
-        """Add a run that is ready at once, also while the job is paused. The same `key` runs the job once, while
-        that run is kept."""
+        """Trigger a job: add a run that is ready at once, also while the job is paused.
+
+        Calls with the same `key` return the same run, as long as retention keeps that run.
+        """
         body = {name: value for name, value in (("payload", payload), ("key", key)) if value is not None}
         return read(Triggered, await self._api.post(_path(job, "trigger"), body, key=idempotency_key))
 
@@ -175,7 +177,7 @@ class Jobs:
         include_pruned: bool = False,
         idempotency_key: str | None = None,
     ) -> Backfill:
-        """Make runs for the scheduled times from start to end, both included, that have none yet, at a bounded rate."""
+        """Add runs for the scheduled times from start to end (inclusive) that have none, at most `per_minute`."""
         body = set_options({"per_minute": per_minute, "include_pruned": include_pruned})
         return await self._backfill(job, {"from": start, "to": end, **body}, key=idempotency_key)
 
@@ -193,12 +195,12 @@ class Jobs:
     async def rotate_secret(
         self, job: Ref, *, keep_old: str | timedelta | None = None, idempotency_key: str | None = None
     ) -> RotatedSecret:
-        """Sign with a new secret, which the answer shows once; for a while the old one signs as well."""
+        """Replace the signing secret and return the new one, once. The old one signs, too, for the time `keep_old`."""
         body = {} if keep_old is None else {"keep_old": keep_old}
         return read(RotatedSecret, await self._api.post(_path(job, "rotate-secret"), body, key=idempotency_key))
 
     async def upcoming(self, job: Ref, *, count: int | None = None, after: datetime | None = None) -> Page[Upcoming]:
-        """When a job fires next. None while it is paused or in error."""
+        """Return the next times of a job; the page is empty while the job is paused or in error."""
         return Page.of(Upcoming, await self._api.get(_path(job, "upcoming"), {"count": count, "after": after}))
 
     def runs(
@@ -210,27 +212,27 @@ class Jobs:
         until: datetime | None = None,
         limit: int | None = None,
     ) -> Pages[Run]:
-        """Runs of a job by the instant they are for, newest first."""
+        """List the runs of a job by scheduled time, newest first."""
         path = _path(job, "runs")
         query = {"state": state, "since": since, "until": until}
         return Pages(Run, lambda page: self._api.get(path, page), query, limit)
 
     async def stats(self, job: Ref, *, since: datetime | None = None) -> Stats:
-        """Counts, durations and lateness since a time, by default of the last seven days."""
+        """Return counts, durations and lateness of runs since a time, by default of the last seven days."""
         return read(Stats, await self._api.get(_path(job, "stats"), {"since": since}))
 
     def skips(self, job: Ref, *, limit: int | None = None) -> Pages[Skip]:
-        """Instants of a job that got no run, with the reason, newest first."""
+        """List the scheduled times of a job that got no run, with the reason, newest first."""
         path = _path(job, "skips")
         return Pages(Skip, lambda page: self._api.get(path, page), {}, limit)
 
     def versions(self, job: Ref, *, limit: int | None = None) -> Pages[Version]:
-        """Every definition the job has had, with who changed it and when, newest first."""
+        """List all versions of a job, with who made each and when, newest first."""
         path = _path(job, "versions")
         return Pages(Version, lambda page: self._api.get(path, page), {}, limit)
 
     async def version(self, job: Ref, version: int) -> Version:
-        """One definition the job has had."""
+        """Return one version of a job."""
         return read(Version, await self._api.get(_path(job, "versions", str(version))))
 
     async def apply(
@@ -241,10 +243,10 @@ class Jobs:
         idempotency_key: str | None = None,
         **options: Unpack[ApplyOptions],
     ) -> Plan:
-        """Make the jobs of a source these, all of it or nothing.
+        """Apply a list of jobs to a source atomically.
 
-        Each job may have `secret_headers` besides. With the `state` of an earlier plan as `expect`, it is refused if
-        somebody has changed any of it since.
+        Each job may also have `secret_headers`. Pass the `state` of an earlier plan as `expect`: the call is refused
+        if any of these jobs changed since.
         """
         body = {"jobs": jobs, **set_options(options), **set_options({"expect": expect})}
         return read(Plan, await self._api.post(f"{_JOBS}/apply", body, key=idempotency_key))
@@ -253,9 +255,9 @@ class Jobs:
         return read(Plan, await self._api.post(f"{_JOBS}/apply", {"jobs": jobs, **set_options(options)}, DRY_RUN))
 
     def import_jobs(self, jobs: Source, **options: Unpack[ImportOptions]) -> AsyncIterator[ImportResult]:
-        """Create what is new and change what differs, by name, as the results are asked for; one for each line.
+        """Import jobs by name: create new ones, change those that differ, and yield one result for each line.
 
-        The jobs are mappings, or lines of JSON as an open file has them.
+        The jobs are mappings, or lines of JSON such as an open file. They are sent as you iterate over the results.
         """
         return Batches(import_batches(self._api, jobs, set_options(options)))
 

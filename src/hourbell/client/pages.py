@@ -1,4 +1,4 @@
-"""Lists: one page of the API, or all of them one after the other, fetched as they are needed."""
+"""Lists of the API: a single page, or all items, with pages fetched as they are needed."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,13 +11,13 @@ from hourbell.client.errors import UnexpectedAnswer
 from hourbell.client.reading import read
 
 A = TypeVar("A", bound=Answer)
-_AT_ONCE = 200  # items of a page when all are wanted
+_AT_ONCE = 200  # page size while iterating over all items
 _MOST = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Sequence[A], Generic[A]):
-    """The items of one answer. `next_cursor` leads to the next page, if there is one."""
+    """One page of a list. `next_cursor` is the page cursor of the next page; None if this is the last one."""
 
     items: tuple[A, ...]
     next_cursor: str | None = None
@@ -42,7 +42,7 @@ class Page(Sequence[A], Generic[A]):
 
 
 class Pages(Generic[A]):
-    """An async iterable of all items, or of the first `limit`; `page()` is one answer of the API."""
+    """An async iterable over all items, or over the first `limit`; `page()` returns a single page."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Pages(Generic[A]):
         self._limit = limit
 
     async def page(self, *, limit: int | None = None, cursor: str | None = None) -> Page[A]:
-        """At most `limit` items, up to 500, from where `next_cursor` of the page before leads to."""
+        """Return one page of at most `limit` items (max 500), from the `next_cursor` of the previous page."""
         size = limit if limit is not None else min(_AT_ONCE if self._limit is None else self._limit, _MOST)
         return Page.of(self._kind, await self._fetch({**self._query, "limit": size, "cursor": cursor}))
 

@@ -1,6 +1,6 @@
-"""Reads answers from JSON, by the types of their fields.
+"""Parses answers from JSON, according to the types of their fields.
 
-What a newer server adds is ignored and stays in `raw`; what an older one leaves out is the field's default.
+Fields that a newer server adds are ignored and stay in `raw`; fields that an older one omits get their defaults.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ Reader = Callable[[Any], Any]
 
 
 def read(kind: type[A], raw: Any) -> A:
-    """Read an answer; UnexpectedAnswer if it is something else."""
+    """Parse an answer of this type; raise UnexpectedAnswer if the value is not one."""
     cacheable: Any = kind
     try:
         values = {
@@ -34,7 +34,7 @@ def read(kind: type[A], raw: Any) -> A:
 
 @cache
 def _readers(kind: Any) -> tuple[tuple[str, Reader, bool], ...]:
-    """Of each field its name, how it is read, and whether it must be there."""
+    """Return (name, parser, is required) for each field."""
     return tuple(
         (each.name, _reader(each.type), each.default is MISSING and each.default_factory is MISSING)
         for each in answer_fields(kind)
@@ -61,7 +61,7 @@ def _reader(hint: Any) -> Reader:
 
 
 def _instant(text: str) -> datetime:
-    """A time as the API writes it, in UTC."""
+    """Parse a time and convert it to UTC; raise ValueError if it has no offset."""
     found = datetime.fromisoformat(text)
     if found.tzinfo is None:
         raise ValueError(f"{text} has no offset")

@@ -1,4 +1,4 @@
-"""When a call is made again, and after how long: never sooner than the server asked for, and not for ever."""
+"""The retry policy of the client: backoff with jitter, never sooner than Retry-After, and bounded."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ _MOST_RANDOM = 2**32 - 1
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """At most so many `tries` of a call, and no new one after `patience` seconds. `tries=1` means never again."""
+    """Limits of retries: at most `tries` in total, and none after `patience` seconds. `tries=1` disables retries."""
 
     tries: int = 6
     patience: float = 60.0
@@ -23,7 +23,10 @@ class Retries:
     pause: Callable[[float], Awaitable[object]] = asyncio.sleep
 
     def wait_after(self, tries: int, spent: float, asked: float | None) -> float | None:
-        """Seconds until the next try, after so many and so long; None to give up. `asked` is Retry-After."""
+        """Return the seconds until the next try, after `tries` tries and `spent` seconds; None to give up.
+
+        `asked` is Retry-After in seconds.
+        """
         if tries >= self.tries:
             return None
         wait = _LONGEST_WAIT if tries > 10 else min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** (tries - 1))
@@ -31,10 +34,10 @@ class Retries:
         return wait if spent + wait <= self.patience else None
 
     def spread(self, seconds: float) -> float:
-        """From half of it to all of it, so that those who were refused together do not come back together."""
+        """Return a random duration between half and all of it, so that clients do not retry at the same moment."""
         return seconds * (0.5 + 0.5 * int.from_bytes(self.random_bytes(4), "big") / _MOST_RANDOM)
 
     def new_key(self) -> str:
-        """An Idempotency-Key that nobody has used."""
-        milliseconds = int(clock.now().timestamp() * 1_000)  # of what is made under this key, the id begins so
+        """Return a new, unique Idempotency-Key."""
+        milliseconds = int(clock.now().timestamp() * 1_000)  # ids of what is created under this key begin with it
         return str(timed_id(milliseconds, self.random_bytes(10), version=7))

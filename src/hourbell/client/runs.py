@@ -1,6 +1,6 @@
-"""Runs: listed, looked at, waited for, and acted on, one by one or all that match.
+"""Methods of the client for runs: list, get, wait, and act on one run or on all that match.
 
-A method `preview_…` answers with how many runs match, and changes nothing.
+A method `preview_…` returns how many runs match, and changes nothing.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _FIRST_POLL, _LONGEST_POLL = 0.2, 2.0
 
 
 class RunFilter(TypedDict, total=False):
-    """Which runs a bulk action is for, and how many of them at most."""
+    """A filter for the runs of a bulk action, and the max number of them."""
 
     state: RunState | str | None
     job: UUID | str | None
@@ -43,19 +43,19 @@ class Runs:
         subject: str | None = None,
         limit: int | None = None,
     ) -> Pages[Run]:
-        """What runs, then what waits, then what ended last; of one job or subject by instant, newest first.
+        """List running, then waiting, then ended runs; for one job or subject, by scheduled time, newest first.
 
-        With `state="failed"` these are the dead letters that nobody has replayed or discarded.
+        With `state="failed"` it lists the dead letters: failed runs that nobody has replayed or discarded.
         """
         query = {"state": state, "job": job, "since": since, "until": until, "subject": subject}
         return Pages(Run, lambda page: self._api.get(_RUNS, page), query, limit)
 
     async def get(self, run: UUID | str) -> Run:
-        """A run with its attempts."""
+        """Return a run with its attempts."""
         return read(Run, await self._api.get(f"{_RUNS}/{segment(run)}"))
 
     async def wait(self, run: UUID | str, *, timeout: float | None = None) -> Run:
-        """The run once it has ended, however it did; TimeoutError if it has not within so many seconds."""
+        """Wait until a run has ended in any state, and return it; raise TimeoutError after `timeout` seconds."""
         retries, poll = self._api.retries, _FIRST_POLL
         began = retries.elapsed()
         while True:
@@ -69,23 +69,23 @@ class Runs:
             poll = min(_LONGEST_POLL, poll * 1.5)
 
     async def replay(self, run: UUID | str, *, idempotency_key: str | None = None) -> Replayed:
-        """Run again what has ended or waits, with its payload and the job's target as it is now."""
+        """Replay a run that has ended or waits: add a new run with its payload and the current target of the job."""
         return read(Replayed, await self._api.post(f"{_RUNS}/{segment(run)}/replay", key=idempotency_key))
 
     async def cancel(self, run: UUID | str, *, idempotency_key: str | None = None) -> Cancelled:
-        """Cancel a run that waits, or ask the node that runs it to stop it."""
+        """Cancel a waiting run, or ask the node of a running one to stop it."""
         return read(Cancelled, await self._api.post(f"{_RUNS}/{segment(run)}/cancel", key=idempotency_key))
 
     async def discard(self, run: UUID | str, *, idempotency_key: str | None = None) -> None:
-        """Take a failed run off the dead letters. Its history stays."""
+        """Discard a dead letter: take a failed run off the list. Its history stays."""
         await self._api.post(f"{_RUNS}/{segment(run)}/discard", key=idempotency_key)
 
     async def replay_all(
         self, *, per_minute: int | None = None, idempotency_key: str | None = None, **filters: Unpack[RunFilter]
     ) -> BulkResult:
-        """Replay the dead letters that match, up to 1,000 by one call; `per_minute` of them become ready.
+        """Replay the dead letters that match, up to 1,000 per call; the new runs become ready at `per_minute`.
 
-        Without a filter that is refused, unless `everything` says that all of them are meant.
+        A call without a filter is refused, unless you pass `everything=True`.
         """
         return await self._all("replay", filters, {"per_minute": per_minute}, key=idempotency_key)
 
@@ -93,9 +93,9 @@ class Runs:
         return await self._all("replay", filters, query=DRY_RUN)
 
     async def cancel_all(self, *, idempotency_key: str | None = None, **filters: Unpack[RunFilter]) -> BulkResult:
-        """Cancel waiting runs and ask running ones to stop, up to 1,000 by one call.
+        """Cancel waiting runs that match and ask running ones to stop, up to 1,000 per call.
 
-        Without a filter that is refused, unless `everything` says that all of them are meant.
+        A call without a filter is refused, unless you pass `everything=True`.
         """
         return await self._all("cancel", filters, key=idempotency_key)
 
@@ -103,9 +103,9 @@ class Runs:
         return await self._all("cancel", filters, query=DRY_RUN)
 
     async def discard_all(self, *, idempotency_key: str | None = None, **filters: Unpack[RunFilter]) -> BulkResult:
-        """Take the failed runs that match off the dead letters, up to 1,000 by one call.
+        """Discard the dead letters that match, up to 1,000 per call. Their history stays.
 
-        Without a filter that is refused, unless `everything` says that all of them are meant.
+        A call without a filter is refused, unless you pass `everything=True`.
         """
         return await self._all("discard", filters, key=idempotency_key)
 
@@ -113,15 +113,18 @@ class Runs:
         return await self._all("discard", filters, query=DRY_RUN)
 
     async def late(self, *, limit: int | None = None, cursor: str | None = None) -> Page[Run]:
-        """Of the last runs to end, those that began later than their job's `late_after`, the latest first."""
+        """List ended runs that began later than their job's `late_after` allows, most late first.
+
+        Runs late by 10 seconds or less are found only among the last 5,000 that ended.
+        """
         return Page.of(Run, await self._api.get(f"{_RUNS}/late", {"limit": limit, "cursor": cursor}))
 
     async def stuck(self, *, limit: int | None = None, cursor: str | None = None) -> Page[Run]:
-        """Runs that have been ready for an hour and still wait."""
+        """List runs that have been ready for an hour and still wait."""
         return Page.of(Run, await self._api.get(f"{_RUNS}/stuck", {"limit": limit, "cursor": cursor}))
 
     async def orphans(self, *, limit: int | None = None, cursor: str | None = None) -> Page[Run]:
-        """Runs that have been ready for a quarter of an hour without a single attempt."""
+        """List runs that have been ready for 15 minutes without an attempt."""
         return Page.of(Run, await self._api.get(f"{_RUNS}/orphans", {"limit": limit, "cursor": cursor}))
 
     async def _all(

@@ -1,4 +1,4 @@
-"""Where the server is and who calls: from the arguments, or else from the environment."""
+"""The URL of the server and the token, from the arguments or else from the environment."""
 
 import os
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    url: str  # without a slash at its end
+    url: str  # without a trailing slash
     token: str | None = field(repr=False)
 
 
 def find_server(url: str | None, token: str | None, environment: Mapping[str, str] = os.environ) -> ServerAddress:
-    """A ValueError says what to set, and how; it never shows a token."""
+    """Return the URL and the token; raise ValueError that says what to set. It never shows a token."""
     return ServerAddress(_checked_url(url or environment.get(URL) or DEFAULT_URL), _token(token, environment))
 
 

@@ -1,4 +1,4 @@
-"""The sync client: methods that wait for those of the async client. Only the names are written twice."""
+"""The blocking client: each method runs that of the async client. Only the names are repeated here."""
 
 import ssl
 import weakref
@@ -67,9 +67,9 @@ class BlockingTokens(SyncFacade[Tokens]):
 
 
 class Client(SyncFacade[AsyncClient]):
-    """`AsyncClient` for programs without an event loop; any number of threads may share one.
+    """The blocking client, for programs without an event loop; see `AsyncClient`. Any number of threads may share one.
 
-    Close it, best with `with`; one that is forgotten is closed when it is collected, or at the end of the program.
+    Close it, preferably with `with`; otherwise it is closed when it is garbage-collected or the program ends.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Client(SyncFacade[AsyncClient]):
         self.close()
 
     def close(self) -> None:
-        """Close its connections and end its thread. It may be closed again, and used no more."""
+        """Close the connections and end the thread. You cannot use it afterwards; closing it again does nothing."""
         self._close()
 
     preview = blocking(AsyncClient.preview)

@@ -1,4 +1,4 @@
-"""Turns methods of the async client into blocking ones with the same parameters and result types."""
+"""Wrappers that make async methods blocking, with the same parameters and result types."""
 
 import functools
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 
 class SyncFacade(Generic[G]):
-    """Methods that wait for those of the async object inside.
+    """Base class of objects with blocking methods around an async object.
 
-    `owner` is the client: it is closed when nobody has it any more, and whoever has one of its groups has it, too.
+    `owner` is the client, which is closed when it is garbage-collected: a reference to one of its groups keeps it open.
     """
 
     def __init__(self, inner: G, background: Background, owner: object = None) -> None:
@@ -27,7 +27,7 @@ class SyncFacade(Generic[G]):
 
 
 class BlockingPages(Generic[A]):
-    """An iterable of all items, or of the first `limit`; `page()` is one answer of the API."""
+    """An iterable over all items, or over the first `limit`; `page()` returns a single page."""
 
     def __init__(self, inner: Pages[A], facade: SyncFacade[Any]) -> None:
         self._inner = inner
@@ -37,7 +37,7 @@ class BlockingPages(Generic[A]):
         yield from self._facade._background.iterate(aiter(self._inner))
 
     def page(self, *, limit: int | None = None, cursor: str | None = None) -> Page[A]:
-        """At most `limit` items, up to 500, from where `next_cursor` of the page before leads to."""
+        """Return one page of at most `limit` items (max 500), from the `next_cursor` of the previous page."""
         return self._facade._background.run(self._inner.page(limit=limit, cursor=cursor))
 
 

@@ -1,4 +1,4 @@
-"""Tokens: who may call the API."""
+"""Methods of the client for API tokens."""
 
 from datetime import timedelta
 from uuid import UUID
@@ -17,7 +17,7 @@ class Tokens:
         self._api = api
 
     async def list(self) -> Page[Token]:
-        """Every token, also those that expired or were revoked."""
+        """Return every token, including expired and revoked ones."""
         return Page.of(Token, await self._api.get(f"{API}/tokens"))
 
     async def create(
@@ -28,10 +28,10 @@ class Tokens:
         expires_in: str | timedelta | None = DEFAULT_EXPIRY,
         idempotency_key: str | None = None,
     ) -> Token:
-        """Make a token, which `token` of the answer shows once; with `expires_in=None` it never ends."""
+        """Create a token; only this answer shows it, in `token`. With `expires_in=None` it never expires."""
         body = {"name": name, "role": str(role), "expires_in": expires_in}
         return read(Token, await self._api.post(f"{API}/tokens", body, key=idempotency_key))
 
     async def revoke(self, token: UUID | str) -> None:
-        """End a token: at once on the node that answers, within five seconds on the others."""
+        """Revoke a token: at once on the node that answers, within five seconds on the others."""
         await self._api.delete(f"{API}/tokens/{segment(token)}", may_repeat=True)

@@ -1,4 +1,4 @@
-"""The Python library: functions as tasks, and jobs beside the functions they call."""
+"""The Python library: define tasks and jobs next to the functions they call, and run them."""
 
 from hourbell.library.scheduler import Scheduler
 

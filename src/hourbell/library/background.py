@@ -1,8 +1,8 @@
-"""A scheduler in a thread of its own, for programs without an event loop.
+"""A scheduler in a background thread, for programs without an event loop.
 
-Many servers load a program and then fork their workers. So the thread begins to work a moment after it was asked to,
-and a fork before that leaves the work to the children. Each child works with connections of its own, except one that is
-a mere helper, which changes nothing for its parent either.
+Many servers load a program and then fork their workers. So the thread waits a moment before it starts to work; if the
+process forks before that, only the children work. Each child has its own connections. A child of `multiprocessing` or
+`subprocess` does not work, and its fork does not stop the parent from working.
 """
 
 import asyncio
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("hourbell.library")
 
 T = TypeVar("T")
-SETTLES = 1.0  # seconds: who forks workers has usually done so by then
+SETTLES = 1.0  # seconds; most servers have forked their workers by then
 _TRY_AGAIN = 5.0
 _LONGEST_STOP = 60.0
-_LONGEST_WAIT = 15.0  # seconds, for a scheduler that is being started: a request should not wait for ever
+_LONGEST_WAIT = 15.0  # seconds for the scheduler to start; bounded, because requests wait for it
 
 
 class Background:
@@ -39,13 +39,13 @@ class Background:
         _all.add(self)
 
     def start(self) -> None:
-        """Begin to work in a moment, unless it does so already."""
+        """Start the thread, unless it runs already; it starts to work a moment later."""
         with self._lock:
             if self._thread is None or self._thread.has_ended:
                 self._thread = _Thread(self._scheduler)
 
     def stop(self) -> None:
-        """End the work, and wait until it has ended."""
+        """Stop the scheduler and wait for its thread, at most 60 seconds."""
         with self._lock:
             thread, self._thread = self._thread, None
         if thread is not None:
@@ -54,12 +54,12 @@ class Background:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether the scheduler runs in a thread that is not the caller's."""
+        """True if the scheduler runs in another thread than the caller's."""
         thread = self._thread
         return thread is not None and not thread.has_ended and not thread.is_current
 
     def wait_for(self, what: Coroutine[Any, Any, T]) -> T:
-        """What a coroutine returns or raises, run where the scheduler does."""
+        """Run a coroutine in the scheduler's thread and return its result; raise RuntimeError if that does not run."""
         thread = self._thread
         if thread is None or thread.has_ended:
             what.close()
@@ -69,7 +69,7 @@ class Background:
     def before_fork(self) -> None:
         self._lock.acquire()
         if self._thread is not None and not self._thread.works and not a_helper_is_forked():
-            self._thread.end()  # who forks leaves the work to its children
+            self._thread.end()  # the children will work instead
 
     def after_fork_in_parent(self) -> None:
         self._lock.release()
@@ -85,13 +85,13 @@ class Background:
 
 
 class _Thread:
-    """One thread with one event loop, from its start to its end."""
+    """One thread with one event loop. It cannot be restarted."""
 
     def __init__(self, scheduler: "Scheduler") -> None:
         self._scheduler = scheduler
         self._lock = threading.Lock()
         self._ended = threading.Event()
-        self._started = threading.Event()  # the scheduler runs, or never will
+        self._started = threading.Event()  # set when the scheduler runs, or never will
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._reason = "it is still connecting to the database"
@@ -111,11 +111,11 @@ class _Thread:
         return self._loop is not None
 
     def end(self) -> None:
-        """Ask it to end. Before it works, it never will."""
+        """Ask the thread to end. If it does not work yet, it never will."""
         with self._lock:
             self._ended.set()
             if self._loop is not None and self._stop is not None:
-                with contextlib.suppress(RuntimeError):  # the loop has ended by itself
+                with contextlib.suppress(RuntimeError):  # the loop is closed already
                     self._loop.call_soon_threadsafe(self._stop.set)
 
     def join(self, timeout: float) -> None:
@@ -135,7 +135,7 @@ class _Thread:
             raise RuntimeError("the scheduler was stopped; call scheduler.start() again") from None
 
     def _why_not(self) -> str | None:
-        """Wait until the scheduler runs; why nothing can be asked of it, if so."""
+        """Wait until the scheduler runs; return None then, or else the reason why it cannot be called."""
         if self.is_current:
             return "async code would wait for itself; write await scheduler.trigger(…), without blocking"
         if not self._started.wait(_LONGEST_WAIT):
@@ -176,7 +176,7 @@ class _Thread:
             await self._scheduler.__aexit__(None, None, None)
 
     async def _enter(self) -> bool:
-        """Start the scheduler, as soon as the database can be reached. False if it was stopped before that."""
+        """Start the scheduler as soon as the database is reachable; return False if it was stopped before that."""
         assert self._stop is not None
         while not self._stop.is_set():
             try:
@@ -193,7 +193,7 @@ class _Thread:
 
 
 _all: weakref.WeakSet[Background] = weakref.WeakSet()
-_inherited: list[object] = []  # what the parent of this process has open: to close it here would harm the parent
+_inherited: list[object] = []  # connections of the parent, kept referenced: closing them here would harm it
 
 
 def _each(act: Callable[[Background], None]) -> None:
@@ -210,5 +210,5 @@ os.register_at_fork(
     after_in_parent=lambda: _each(Background.after_fork_in_parent),
     after_in_child=lambda: _each(Background.after_fork_in_child),
 )
-# Before the interpreter ends its thread pools, where it says so: a task that has begun needs them to finish.
+# If Python has this hook, stop before it shuts down thread pools: running tasks need them to finish.
 getattr(threading, "_register_atexit", atexit.register)(_stop_all)

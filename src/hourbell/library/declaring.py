@@ -1,4 +1,4 @@
-"""A job as a program declares it: what cannot work is refused where it is written, with a ValueError."""
+"""Declaration of jobs in a program: an invalid job raises ValueError at the line that declares it."""
 
 import inspect
 import json
@@ -25,12 +25,12 @@ DeliveryWord = Literal["at_least_once", "at_most_once"]
 PriorityWord = Literal["low", "normal", "high"]
 Retry = Literal["default", "fixed", "exponential", "none"] | Mapping[str, object]
 
-_MOST_BYTES = 1_048_576  # of JSON, as the API takes it
+_MOST_BYTES = 1_048_576  # of JSON, the limit of the API
 _OF_SCHEDULE = ("/schedule", "/timezone", "/dst")
 
 
 class OnceOptions(TypedDict, total=False):
-    """When and how a task is called once; `at` or `delay` says when."""
+    """Options of `once`. Set either `at` or `delay`."""
 
     at: datetime | None
     delay: Duration | None
@@ -42,7 +42,7 @@ class OnceOptions(TypedDict, total=False):
 
 
 class JobOptions(TypedDict, total=False):
-    """Options of a job besides its name, its schedule and its function; the defaults are those of the API."""
+    """Options of a job besides its name, schedule and function, with the defaults of the API."""
 
     timezone: str
     dst: Dst
@@ -67,9 +67,10 @@ class JobOptions(TypedDict, total=False):
 
 
 def declare(name: str, schedule: str, task: Task, source: str, options: JobOptions) -> Definition:
-    """Make the job, or raise a ValueError that says everything that is wrong with it.
+    """Build the definition of a job; raise ValueError that lists all errors in it.
 
-    An option that is absent or None has the default of the API; a description is the docstring's first line.
+    An option that is absent or None gets the default of the API; the default description is the first line of the
+    function's docstring.
     """
     given: dict[str, Any] = {"description": _first_line(task.function)}
     given |= {each: value for each, value in options.items() if value is not None}
@@ -88,7 +89,7 @@ def declare(name: str, schedule: str, task: Task, source: str, options: JobOptio
 
 
 def _as_json(kind: str, option: str, value: Any, job: str) -> Any:
-    """Write a value of Python as the API takes it; what it does not take is refused by its reader."""
+    """Convert a Python value to the format of the API; other values stay as they are, for the parser to refuse."""
     match kind:
         case "json":
             return json_of(f"the {option} of {job!r}", value)
@@ -102,7 +103,7 @@ def _as_json(kind: str, option: str, value: Any, job: str) -> Any:
 
 
 def arguments_of(what: str, given: object) -> dict[str, object]:
-    """Keyword arguments, or a ValueError if they are something else."""
+    """Return keyword arguments as a dict; raise ValueError if they are not a mapping."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):
@@ -111,19 +112,19 @@ def arguments_of(what: str, given: object) -> dict[str, object]:
 
 
 def task_target(name: str, arguments: Mapping[str, object], timeout: Duration) -> dict[str, object]:
-    """A target that calls a task."""
+    """Return a target that calls a task."""
     limit = show_duration(timeout) if isinstance(timeout, timedelta) else timeout
     return {"type": "task", "name": name, "args": dict(arguments), "timeout": limit}
 
 
 def task_name(function: Callable[..., Any]) -> str:
-    """The dotted name of a function, the same whether its file is run or imported."""
+    """Return the dotted name of a function; it is the same whether its file is run or imported."""
     own_name(function)
     return f"{module_name(function.__module__)}.{function.__qualname__}"
 
 
 def own_name(function: Callable[..., Any]) -> str:
-    """The name that a function was defined under, or a ValueError if there is none."""
+    """Return the name of a function; raise ValueError if it has none, such as a `partial`."""
     _check_callable(function)
     if not hasattr(function, "__qualname__"):
         raise ValueError(f"{function!r} has no name of its own; write scheduler.task(it, name='reports.send') first")
@@ -136,7 +137,7 @@ def _check_callable(function: object) -> None:
 
 
 def module_name(module: str) -> str:
-    """The name of a module; of the program itself the one by which it would be imported."""
+    """Return the name of a module; for `__main__`, the name under which it would be imported."""
     if module != "__main__":
         return module
     main = sys.modules["__main__"]
@@ -149,7 +150,7 @@ def module_name(module: str) -> str:
 
 
 def check_function(name: str, function: Callable[..., Any], arguments: Mapping[str, object] | None) -> None:
-    """Refuse what could never be called: a generator, or a function that does not take the run and the args."""
+    """Raise ValueError for a generator, or for a function that does not accept the run and the args."""
     _check_callable(function)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ValueError(f"{name} is a generator; a task returns, it does not yield")
@@ -165,7 +166,7 @@ def check_function(name: str, function: Callable[..., Any], arguments: Mapping[s
 
 
 def json_of(what: str, value: Any) -> Any:
-    """The value as JSON reads it again: what is stored later is what was checked now."""
+    """Return the value after a round trip through JSON, as it will be stored; raise ValueError if it cannot be."""
     try:
         text = json.dumps(value, allow_nan=False)
         read = json.loads(text)
@@ -180,12 +181,12 @@ def json_of(what: str, value: Any) -> Any:
 
 
 def _bytes_of(value: object) -> int:
-    """The length of a value as JSON in UTF-8, written as short as it can be."""
+    """Return the size in bytes of a value as compact JSON in UTF-8."""
     return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogatepass"))
 
 
 def duration_of(what: str, given: Duration) -> timedelta:
-    """Read a duration, or raise a ValueError."""
+    """Parse a duration; raise ValueError if it is invalid."""
     try:
         return read_duration(given)
     except InvalidValue:
@@ -193,7 +194,7 @@ def duration_of(what: str, given: Duration) -> timedelta:
 
 
 def aware(what: str, given: datetime) -> datetime:
-    """A time with its offset from UTC, or a ValueError if it is anything else."""
+    """Return an aware datetime; raise ValueError for anything else."""
     if not isinstance(given, datetime) or given.utcoffset() is None:
         raise ValueError(f"{what} is {given!r}; write an aware datetime, as in datetime(2026, 12, 1, tzinfo=UTC)")
     return given
@@ -204,7 +205,7 @@ def _first_line(function: Callable[..., Any]) -> str:
 
 
 def describe(error: BodyError) -> str:
-    """Say everything that is wrong, in the words of Python: `retry.attempts` for what JSON calls `/retry/attempts`."""
+    """Join all errors into one message, with Python names: `retry.attempts` for the pointer `/retry/attempts`."""
     return "; ".join(map(_describe, error.errors))
 
 

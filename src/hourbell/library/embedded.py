@@ -1,6 +1,6 @@
-"""A scheduler inside somebody else's process: a node without an HTTP server, or only a connection to the database.
+"""A scheduler embedded in a program: a node without an HTTP server, or only a connection to the database.
 
-It runs the tasks of its program; webhooks and SQL functions are for `hourbell serve`.
+The node runs only tasks of the program; `hourbell serve` runs webhooks and SQL functions.
 """
 
 import logging
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hourbell.library")
 
-_KEYS = UUID("9b1d2f2c-54a4-5a1b-8b53-9f6b1a3f7d21")  # the namespace of names that come from a caller's key
+_KEYS = UUID("9b1d2f2c-54a4-5a1b-8b53-9f6b1a3f7d21")  # UUIDv5 namespace of names derived from a caller's key
 _SOON = timedelta(milliseconds=100)
 
 
@@ -56,11 +56,11 @@ class Embedded:
 
     @property
     def is_of_this_process(self) -> bool:
-        """Whether it was started here, and not in the process that this one was forked from."""
+        """True if it was created in this process, not in the parent that this one was forked from."""
         return self._pid == os.getpid()
 
     async def start(self) -> None:
-        """Connect, bring in the jobs and, unless this process only defines them, begin to work."""
+        """Connect, sync the jobs and start the node, unless this process only defines jobs (`engine=False`)."""
         self._logs.enter_context(readable_messages())
         stores = self._stores = open_stores(self._settings)
         try:
@@ -98,7 +98,7 @@ class Embedded:
         self._jobs = Jobs(stores.control, stores.lists, rules=rules, secrets=secrets, now=self._now, new_id=new_id)
 
     async def stop(self) -> None:
-        """Stop in order, within the drain limit, and give back the connections."""
+        """Shut down gracefully within the drain limit, and close the connections."""
         with self._logs:
             if self._node is not None:
                 await self._node.stop()
@@ -145,13 +145,13 @@ class Embedded:
         return name
 
     async def _calls(self, name: str, task: str) -> bool:
-        """Whether a job is what an earlier call with the same key has made."""
+        """Return True if the job with this name calls the task: an earlier call with the same key created it."""
         assert self._jobs is not None
         target = (await self._jobs.get(name)).job.definition.target
         return (target.get("type"), target.get("name")) == ("task", task)
 
     def _called(self, task: Callable[..., Any] | str, args: Mapping[str, object]) -> str:
-        """The name of the task, whose function takes the args if this process has it."""
+        """Return the name of a task; raise ValueError if the function is no task, or is known and rejects the args."""
         name = task if isinstance(task, str) else self._scheduler.name_of(task)
         known = self._scheduler.tasks.get(name)
         if known is None and not isinstance(task, str):
@@ -169,7 +169,7 @@ class Embedded:
             at = now + duration_of("delay", delay)
         at = max(
             aware("at", at).astimezone(UTC), now + _SOON
-        )  # a job fires from now on: what is past already is due at once
+        )  # a job never fires for past times: move a past one to just after now
         return at.replace(microsecond=0) + (timedelta(seconds=1) if at.microsecond else timedelta(0))
 
     def _user(self) -> User:
@@ -177,5 +177,5 @@ class Embedded:
 
 
 def _name_of(task: str, number: UUID) -> str:
-    """A name for a job that calls a task once."""
+    """Return a name for a job that calls a task once."""
     return f"once-{re.sub('[^A-Za-z0-9_]+', '-', task)[-50:].strip('-')}-{number.hex[:16]}"

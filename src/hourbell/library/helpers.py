@@ -1,4 +1,4 @@
-"""Processes that are no place for a program's scheduler: those made to help it, and those that were told so."""
+"""Detection of processes that must not run the scheduler: helper processes, and those with HOURBELL_START=0."""
 
 import multiprocessing
 import os
@@ -11,14 +11,14 @@ _NO = ("0", "false", "no", "off")
 
 
 def may_start() -> bool:
-    """Whether `start` shall begin to work: not with HOURBELL_START=0, as in tests and scripts that import a program."""
+    """Return False if HOURBELL_START=0 disables `start`, as in tests and scripts that import a program."""
     return os.environ.get("HOURBELL_START", "").strip().lower() not in _NO
 
 
 def a_helper_is_forked() -> bool:
-    """Whether the fork under way is one of `multiprocessing` or `subprocess`.
+    """Return True if `multiprocessing` or `subprocess` makes the current fork.
 
-    The stack tells: `multiprocessing.parent_process()` is set only when the child has begun.
+    It inspects the call stack: `multiprocessing.parent_process()` is set only after the child has started.
     """
     frame = sys._getframe()
     while frame.f_back is not None:
@@ -29,8 +29,8 @@ def a_helper_is_forked() -> bool:
 
 
 def is_isolated_call() -> bool:
-    """Whether this process was made for one call of a task, and imports the program only to find its function.
+    """Return True in a process for one isolated task call, which imports the program only to find its function.
 
-    Its name tells, also while the program's main file is imported.
+    It checks the name of the process, which is set even while the program's main file is imported.
     """
     return multiprocessing.current_process().name.startswith(ISOLATED)

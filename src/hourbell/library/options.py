@@ -1,4 +1,4 @@
-"""Options that a job does not have, and what to write instead."""
+"""Errors for unknown job options, with what to write instead."""
 
 import difflib
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ _OF_OTHERS = {
 
 
 def check_options(given: Iterable[str]) -> None:
-    """Refuse options that do not exist, all of them at once, each with what to write instead."""
+    """Raise ValueError that lists all unknown options, each with what to write instead."""
     hints: dict[str, list[str]] = {}
     for name in given:
         if name not in JobOptions.__annotations__:

@@ -1,4 +1,4 @@
-"""A program by itself: the scheduler with the API and the page, until a signal."""
+"""A standalone program: the scheduler with the API and the page, until a signal."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ FAILED, USAGE = 1, 2
 
 
 def run(scheduler: "Scheduler", *, database_url: str | None = None) -> NoReturn:
-    """Serve until a signal, by the settings of the environment, and end the process."""
+    """Serve until a signal, with the settings of the environment, then exit the process."""
     try:
         settings = load_settings(arguments={"database_url": database_url})
     except SettingsError as error:
@@ -35,7 +35,7 @@ def run(scheduler: "Scheduler", *, database_url: str | None = None) -> NoReturn:
 
 
 def serve(settings: Settings, scheduler: "Scheduler") -> int:
-    """Serve until a signal; the exit code."""
+    """Serve until a signal; return the exit code."""
     if settings.redis_url:
         log.warning("redis_unused", extra={"hint": "REDIS_URL is accepted and not needed"})
 
@@ -68,7 +68,7 @@ def serve(settings: Settings, scheduler: "Scheduler") -> int:
 
 
 def end(status: int) -> NoReturn:
-    """End the process, also while a task's thread is still at work: it cannot be stopped, and Python would wait."""
+    """Exit the process even if the thread of a task still runs: it cannot be stopped, and Python would wait for it."""
     if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
         logging.shutdown()
         os._exit(status)
@@ -85,7 +85,7 @@ def tell(message: str) -> None:
 
 
 async def _end_the_rest() -> None:
-    """Cancel what is left on the event loop. A task that does not listen must not keep the process."""
+    """Cancel the remaining asyncio tasks; exit if one ignores that for a second, so that it does not block the end."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         task.cancel()
@@ -95,7 +95,7 @@ async def _end_the_rest() -> None:
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """uvloop where there is one. It looks up names in a few threads, in which slow ones would hold up all others."""
+    """Return a uvloop event loop if uvloop is installed. Slow DNS lookups block its few default threads."""
     os.environ.setdefault("UV_THREADPOOL_SIZE", "64")
     try:
         import uvloop

@@ -1,4 +1,4 @@
-"""What a program says about its tasks and jobs. It starts nothing, and may be used by several threads."""
+"""The registry of a program's tasks and jobs. It is thread-safe and starts nothing."""
 
 import os
 import threading
@@ -23,7 +23,7 @@ class Registry:
         self._lock = threading.Lock()
         self._tasks: dict[str, Task] = {}
         self._jobs: dict[str, Definition] = {}
-        self._frozen_in: int | None = None  # the process that has brought in the jobs; one forked from it begins anew
+        self._frozen_in: int | None = None  # pid of the process that synced the jobs; a fork of it is not frozen
 
     @property
     def tasks(self) -> Mapping[str, Task]:
@@ -42,7 +42,10 @@ class Registry:
     def task(
         self, function: Function | None = None, *, name: str | None = None, isolate: bool = False
     ) -> Function | Callable[[Function], Function]:
-        """Make a function callable by jobs, under its dotted name or the one given. Its first parameter is the run."""
+        """Register a function as a task, under its dotted name or `name`. Its first parameter is the run.
+
+        Raises ValueError if the function cannot be called like that, or another task has the name.
+        """
 
         def register(function: Function) -> Function:
             check_function(name or task_name(function), function, None)
@@ -57,9 +60,9 @@ class Registry:
     def job(
         self, schedule: str, *, name: str | None = None, isolate: bool = False, **options: Unpack[JobOptions]
     ) -> Callable[[Function], Function]:
-        """Run a function on a schedule. The job's name is the function's, or the one given.
+        """Decorate a function to run on a schedule. The job gets the name of the function, or `name`.
 
-        What cannot work is refused here, where it is written, with a ValueError.
+        Raises ValueError at this line if the job is invalid.
         """
         check_options(options)
         if callable(schedule):
@@ -80,9 +83,10 @@ class Registry:
         isolate: bool = False,
         **options: Unpack[JobOptions],
     ) -> Definition:
-        """The same as a call: one function may have several jobs. A name that is taken is a ValueError.
+        """Define a job by a call; one function may have several jobs. Returns the definition.
 
-        The jobs are brought in when the scheduler starts. While it runs, one more is a RuntimeError.
+        Raises ValueError if the job is invalid or its name is taken. Jobs are stored when the scheduler starts; while
+        it runs, defining another one raises RuntimeError.
         """
         check_options(options)
         if not isinstance(name, str):
@@ -102,22 +106,25 @@ class Registry:
         return definition
 
     def freeze(self) -> None:
-        """Refuse further jobs in this process: they are about to be brought in."""
+        """Refuse new jobs in this process, because the jobs are about to be stored."""
         with self._lock:
             self._frozen_in = os.getpid()
 
     def thaw(self) -> None:
-        """Take jobs again: the next start brings them in."""
+        """Accept new jobs again; the next start stores them."""
         with self._lock:
             self._frozen_in = None
 
     def name_of(self, function: Callable[..., Any]) -> str:
-        """The name under which jobs call a function: that of its task, if it is one already, else its dotted name."""
+        """Return the name under which jobs call a function: the name of its task, else its dotted name."""
         named = (task.name for task in list(self._tasks.values()) if task.function is function)
         return next(named, None) or task_name(function)
 
     def job_name(self, job: str | Callable[..., Any]) -> str:
-        """The name of a job, which may be given as the function that it alone calls."""
+        """Return the name of a job, given as a name or as its function.
+
+        Raises LookupError if the function has no job, or more than one.
+        """
         if isinstance(job, str):
             return job
         task = self.name_of(job)
@@ -129,18 +136,18 @@ class Registry:
         raise LookupError(f"{task} has no job; write its name, or call it by scheduler.once")
 
     def get(self, name: str) -> Definition:
-        """The job of that name; a KeyError if the program defines none."""
+        """Return the job with this name; raise KeyError if the program does not define it."""
         try:
             return self._jobs[name]
         except KeyError:
             raise KeyError(f"no job named {name!r} is registered") from None
 
     def list(self) -> tuple[Definition, ...]:
-        """All jobs, in the order in which they were defined."""
+        """Return all jobs, in the order of their definition."""
         return tuple(self._jobs.values())
 
     def next_run(self, name: str, after: datetime | None = None) -> datetime | None:
-        """When a job fires next after a time, by default now, in its own zone; None if it never does again."""
+        """Return the next time of a job after `after` (default: now), in the job's time zone; None if there is none."""
         job = self.get(name)
         after = after or clock.now()
         if job.starts_at is not None and job.starts_at > after:
@@ -152,7 +159,7 @@ class Registry:
         return found.astimezone(ZoneInfo(job.timezone))
 
     def _add_task(self, task: Task) -> None:
-        """Keep a task, which several jobs may have. Another of its name is a ValueError."""
+        """Store a task, which several jobs may share; raise ValueError if another function or option has its name."""
         known = self._tasks.setdefault(task.name, task)
         if known.function is not task.function:
             raise ValueError(f"a task named {task.name!r} is registered already")

@@ -1,6 +1,6 @@
 """`Scheduler`: the tasks and jobs of a program, and the ways to run them.
 
-A program that only defines jobs loads no server, no database driver and no engine: they come when it runs.
+The server, the database driver and the engine are imported only when the scheduler starts.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class Scheduler(Registry):
-    """Tasks and jobs of a program, run in this process or by others on the same database.
+    """The tasks and jobs of a program, run in this process or by others on the same database.
 
-    `source` tells the jobs of this program from those of others: name it, as in `Scheduler("shop")`. Without a name it
-    is the top-level module that makes the scheduler, which is another one when the module is renamed.
-    With `engine=False` this process defines and triggers jobs, and others run them. `gone` says what becomes of a job
-    that the program does not define any more.
+    `source` separates the jobs of this program from those of others: set it, as in `Scheduler("shop")`. The default is
+    the name of the top-level module that creates the scheduler, so it changes if you rename the module.
+    With `engine=False` this process only defines and triggers jobs, and other processes run them. `gone` decides what
+    happens to a job that the program no longer defines.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Scheduler(Registry):
             self.gone = Gone(gone)
         except ValueError:
             raise ValueError(f"gone is {gone!r}; write one of {', '.join(Gone)}") from None
-        self.surroundings: Surroundings | None = None  # what a framework puts around each call
+        self.surroundings: Surroundings | None = None  # context manager of a framework around each task call
         self._database_url = database_url
         self._has_engine = engine
         self._embedded: Embedded | None = None
@@ -54,9 +54,9 @@ class Scheduler(Registry):
 
     @property
     def tasks(self) -> Mapping[str, Task]:
-        """The functions by the names under which jobs call them, inside what a framework puts around its requests.
+        """The tasks by name, each wrapped in the context of the framework, if there is one.
 
-        Those that are defined later are among them, too.
+        The mapping also shows tasks that are registered later.
         """
         return Surrounded(self._tasks, self.surroundings)
 
@@ -84,9 +84,10 @@ class Scheduler(Registry):
             await embedded.stop()
 
     def run(self) -> None:
-        """Run by itself, with the API and the page, until SIGINT or SIGTERM: the same as `hourbell serve --app`.
+        """Run as a standalone server with the API and the page until SIGINT or SIGTERM, as `hourbell serve --app` does.
 
-        In a process that was made for one call of a task it does nothing: its file is only imported there.
+        It exits the process at the end. In a process for one isolated task call, which only imports the file, it does
+        nothing.
         """
         if is_isolated_call():
             return
@@ -95,7 +96,7 @@ class Scheduler(Registry):
         run(self, database_url=self._database_url)
 
     def start(self) -> None:
-        """Run in a thread of its own, for programs without an event loop. A server that forks may do so afterwards.
+        """Run in a background thread, for programs without an event loop. A server may fork its workers afterwards.
 
         With HOURBELL_START=0 in the environment it does nothing.
         """
@@ -106,7 +107,7 @@ class Scheduler(Registry):
         self._background.start()
 
     def stop(self) -> None:
-        """End what `start` began; runs that have begun may finish within the drain limit."""
+        """Stop the thread of `start` and wait for it; runs in progress may finish within the drain limit."""
         if self._background is not None:
             self._background.stop()
 
@@ -116,10 +117,10 @@ class Scheduler(Registry):
         return Blocking(self)
 
     async def trigger(self, job: str | Callable[..., Any], payload: object = None, *, key: str | None = None) -> UUID:
-        """Run a job now, with a payload of its own if one is given; the id of the run.
+        """Trigger a job now and return the id of the run. `payload` replaces the job's payload.
 
-        A function stands for the one job that the program has for it. The same key runs it once, however often it is
-        asked for, while that run is kept.
+        Instead of its name you can pass its function, if that has exactly one job. Calls with the same key trigger one
+        run, as long as retention keeps that run. Raises LookupError if the job does not exist or cannot run.
         """
         if (background := self._elsewhere()) is not None:
             return await asyncio.to_thread(background.wait_for, self.trigger(job, payload, key=key))
@@ -137,9 +138,10 @@ class Scheduler(Registry):
         name: str | None = None,
         key: str | None = None,
     ) -> str:
-        """Call a task once, at a time or after a delay, whatever happens to this process; the name of the job.
+        """Schedule one call of a task, at a time or after a delay, and return the name of its job.
 
-        The same key makes one job, however often it is asked for, while that job is kept.
+        The job is stored, so it survives this process. Calls with the same key create one job, as long as that job is
+        kept. Raises ValueError if an argument is invalid.
         """
         if (background := self._elsewhere()) is not None:
             there = self.once(task, at=at, delay=delay, args=args, payload=payload, timeout=timeout, name=name, key=key)
@@ -156,7 +158,7 @@ class Scheduler(Registry):
         )
 
     def _elsewhere(self) -> Background | None:
-        """The thread of its own in which it runs, if that is not this one."""
+        """Return the background thread in which the scheduler runs; None if it has none or this is the thread."""
         background = self._background
         return background if background is not None and background.is_elsewhere else None
 
@@ -173,11 +175,11 @@ class Blocking:
         self._scheduler = scheduler
 
     def trigger(self, job: str | Callable[..., Any], payload: object = None, *, key: str | None = None) -> UUID:
-        """Run a job now; see `Scheduler.trigger`."""
+        """Trigger a job now; see `Scheduler.trigger`."""
         return self._background().wait_for(self._scheduler.trigger(job, payload, key=key))
 
     def once(self, task: Callable[..., Any] | str, **options: Unpack[OnceOptions]) -> str:
-        """Call a task once; see `Scheduler.once`."""
+        """Schedule one call of a task; see `Scheduler.once`."""
         return self._background().wait_for(self._scheduler.once(task, **options))
 
     def _background(self) -> Background:
@@ -189,7 +191,7 @@ class Blocking:
 
 
 def _module_of_caller() -> str:
-    """The top-level module that makes the scheduler."""
+    """Return the top-level module that creates the scheduler; else the name of the current directory."""
     frame = inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith("hourbell.library"):
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""Tasks inside what a framework puts around its requests, such as Flask's application context."""
+"""Tasks wrapped in the context of a framework, such as Flask's application context."""
 
 import functools
 import inspect
@@ -13,9 +13,9 @@ Surroundings = Callable[[], AbstractContextManager[Any]]
 
 
 class Surrounded(Mapping[str, Task]):
-    """The tasks there are at any moment, each call inside what is entered; one in a process of its own cannot be.
+    """A live view of the tasks, in which each call runs inside a context manager; isolated tasks are not wrapped.
 
-    Another thread may define tasks meanwhile.
+    Another thread may register tasks meanwhile.
     """
 
     def __init__(self, tasks: Mapping[str, Task], enter: Surroundings | None) -> None:

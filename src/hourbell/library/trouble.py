@@ -1,4 +1,4 @@
-"""What a process that cannot start, or cannot reach its database, says: what is wrong, why, and what to do."""
+"""Messages of a process that cannot start or cannot reach its database: what is wrong, why, and what to do."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -6,7 +6,7 @@ from typing import NamedTuple
 from hourbell.settings import DEFAULT, FILE, Settings, masked
 from hourbell.store.errors import FunctionLoginRefused, StoreLost, StoreReadOnly, StoreUnwritable
 
-_NO_DATABASE = "file is not a database"  # as SQLite says it
+_NO_DATABASE = "file is not a database"  # the error text of SQLite
 
 
 class Trouble(NamedTuple):
@@ -16,7 +16,7 @@ class Trouble(NamedTuple):
 
 
 def with_database(settings: Settings, error: Exception) -> Trouble:
-    """Why the database cannot be reached or used; which one it is, whoever tells it says beside."""
+    """Explain why the database cannot be reached or used. The caller names the database."""
     place = _place_of(settings, "database_url")
     if isinstance(error, StoreReadOnly):
         return Trouble("the database is read-only", error.why, error.advice)
@@ -38,7 +38,7 @@ def with_database(settings: Settings, error: Exception) -> Trouble:
 
 
 def with_functions(settings: Settings, error: Exception) -> Trouble:
-    """Why the login that functions have for themselves cannot be reached or used."""
+    """Explain why the separate login for functions cannot be reached or used."""
     place, shown = _place_of(settings, "sql_database_url"), masked(settings.sql_database_url or "")
     if isinstance(error, FunctionLoginRefused):
         why, _, advice = str(error).partition("; ")
@@ -48,7 +48,7 @@ def with_functions(settings: Settings, error: Exception) -> Trouble:
 
 
 def with_address(settings: Settings, error: Exception) -> Trouble:
-    """Why nothing can listen there."""
+    """Explain why the server cannot listen on its address."""
     advice = f"choose another address in {_place_of(settings, 'http_addr')}, as in 127.0.0.1:8081"
     return Trouble(f"cannot listen on {settings.http_addr}", str(error), advice)
 
@@ -62,7 +62,7 @@ def _of_file(file: Path, why: str) -> tuple[str, str]:
 
 
 def _place_of(settings: Settings, name: str) -> str:
-    """Where to write another value: where this one stands, or else the variable."""
+    """Return where to change a setting: the place it was set, or else its environment variable."""
     origin = settings.origins[name]
     if origin == DEFAULT:
         return name.upper()

@@ -1,4 +1,4 @@
-"""Callers: their tokens, their sessions of the page, and their idempotency keys."""
+"""Tokens, page sessions and idempotency keys of callers."""
 
 import json
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ from hourbell.store.auditing import act, audit
 from hourbell.store.rows import UNREADABLE, Row
 from hourbell.store.session import Session, Sessions
 
-ACCESS_OPEN = "access_open"  # in meta while somebody has opened a server whose tokens are all revoked
-_SESSION_KEY = "session_key"  # in meta, as hexadecimal text
+ACCESS_OPEN = "access_open"  # key in meta, set by `open_access` until a token is created or revoked
+_SESSION_KEY = "session_key"  # key in meta; the value is hexadecimal
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token as it may be shown. The token itself is kept nowhere, only its digest."""
+    """The public data of a token. The token itself is not stored, only its digest."""
 
     id: UUID
     name: str
@@ -34,7 +34,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class EndedSession:
-    """A session of a token that is over, and when its cookie would have expired."""
+    """A session that was ended, its token, and the time at which its cookie would have expired."""
 
     id: UUID
     token_id: UUID
@@ -43,20 +43,20 @@ class EndedSession:
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyRecord:
-    """The request that was made under an idempotency key, and its answer; None if that was not kept."""
+    """The request made under an idempotency key, and its answer; None if that was not stored or cannot be read."""
 
     fingerprint: bytes
     answer: Mapping[str, object] | None
 
 
 class AccessStore:
-    """Each change is one transaction with one row in the audit; a request with a key acts once as in ControlStore."""
+    """A change by a user is one transaction and one audit row; a request with a key acts once (see ControlStore)."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
     async def add_token(self, token: Token, digest: bytes, actor: Actor) -> None:
-        """Keep a token, known by its digest."""
+        """Store a token under its digest, and end open access."""
 
         async def add(session: Session) -> None:
             values = {field.name: getattr(token, field.name) for field in fields(Token)}
@@ -67,26 +67,26 @@ class AccessStore:
         await act(self._sessions, actor, add)
 
     async def token_by_digest(self, digest: bytes) -> Token | None:
-        """The token of that digest, also if it is not valid."""
+        """Return the token with this digest, valid or not."""
         return next(map(_token_of, await self._sessions.fetch("token_by_digest", digest=digest)), None)
 
     async def token(self, token_id: UUID) -> Token | None:
-        """The token of that id, also if it is not valid."""
+        """Return the token with this id, valid or not."""
         return next(map(_token_of, await self._sessions.fetch("token_by_id", id=token_id)), None)
 
     async def tokens(self) -> list[Token]:
-        """All tokens, the newest first."""
+        """Return all tokens, newest first."""
         return [_token_of(row) for row in await self._sessions.fetch("tokens")]
 
     async def is_open(self) -> bool:
-        """Tell if callers need no token: none was ever made, or `open_access` came after the last change of one."""
+        """Return True if callers need no token: none was ever made, or `open_access` came after the last change."""
         [row] = await self._sessions.fetch("is_open", key=ACCESS_OPEN)
         return bool(row["is_open"])
 
     async def open_access(self, actor: Actor) -> int:
-        """Let callers in without a token until the next one is made; how many tokens are still valid.
+        """Allow calls without a token until the next token is created; return the number of valid tokens.
 
-        Nothing is changed while one is. Tokens that have expired are revoked.
+        If a token is still valid, nothing changes. Expired tokens are revoked.
         """
 
         async def open_it(session: Session) -> int:
@@ -100,7 +100,7 @@ class AccessStore:
         return await act(self._sessions, actor, open_it)
 
     async def revoke_token(self, token_id: UUID, actor: Actor) -> bool:
-        """End a token at once. False if there is none such, or it was revoked before."""
+        """Revoke a token at once. Return False if it does not exist or was revoked before."""
 
         async def revoke(session: Session) -> bool:
             row = await session.fetch_one("revoke_token", id=token_id, now=actor.at)
@@ -112,11 +112,11 @@ class AccessStore:
         return await act(self._sessions, actor, revoke)
 
     async def valid_digests(self, now: datetime, limit: int) -> list[bytes]:
-        """The digests of valid tokens, the newest first."""
+        """Return the digests of up to `limit` valid tokens, newest first."""
         return [bytes(row["digest"]) for row in await self._sessions.fetch("valid_digests", now=now, limit=limit)]
 
     async def end_session(self, ended: EndedSession, actor: Actor) -> None:
-        """Keep that a session was ended before it expires. Ending it again changes nothing."""
+        """Record that a session was ended before it expires. Ending it again changes nothing."""
 
         async def end(session: Session) -> None:
             if await session.fetch("end_session", id=ended.id, expires_at=ended.expires_at):
@@ -125,34 +125,34 @@ class AccessStore:
         await act(self._sessions, actor, end)
 
     async def is_session_ended(self, session_id: UUID) -> bool:
-        """Tell if a session was ended, as far as that is not forgotten."""
+        """Return True if the session was ended and `forget_sessions` has not deleted the record."""
         return bool(await self._sessions.fetch("ended_session", id=session_id))
 
     async def forget_sessions(self, now: datetime, limit: int) -> int:
-        """Forget ended sessions that have expired; how many."""
+        """Delete up to `limit` records of ended sessions that have expired; return the number deleted."""
         return len(await self._sessions.write("forget_sessions", now=now, limit=limit))
 
     async def touch_tokens(self, used: Mapping[UUID, datetime]) -> None:
-        """Note when tokens were last used; never earlier than noted. Not a change that anybody made: no audit."""
-        # In one order, so that nodes which touch the same tokens wait for each other in a line.
+        """Record when tokens were last used. A stored time never moves back, and nothing is audited: no user acted."""
+        # One lock order, so that nodes that touch the same tokens cannot deadlock.
         rows = [{"id": token_id, "at": at} for token_id, at in sorted(used.items())]
         await self._sessions.transact(lambda session: session.execute_many("touch_token", rows))
 
     async def idempotency_record(self, key: str) -> IdempotencyRecord | None:
-        """The record of a change that was made under that key."""
+        """Return the record of the change made under this key, or None."""
         rows = await self._sessions.fetch("idempotency_record", key=key)
         return next((IdempotencyRecord(bytes(row["fingerprint"]), _answer_of(row["answer"])) for row in rows), None)
 
     async def keep_answer(self, key: str, answer: Mapping[str, object]) -> None:
-        """Keep the answer of a change that was made under that key; the first one stays."""
+        """Store the answer of the change made under this key; the first answer stays."""
         await self._sessions.write("keep_answer", key=key, answer=json.dumps(dict(answer)))
 
     async def forget_keys(self, before: datetime, limit: int) -> int:
-        """Forget keys older than that; how many."""
+        """Delete up to `limit` keys that were created before `before`; return the number deleted."""
         return len(await self._sessions.write("forget_keys", before=before, limit=limit))
 
     async def session_key(self, fresh: bytes) -> bytes:
-        """The key of this database that signs sessions: the one kept, or else this one from now on."""
+        """Return the key that signs sessions of this database; if there is none yet, store `fresh`."""
 
         async def settle(session: Session) -> bytes:
             await session.execute("set_meta_once", key=_SESSION_KEY, value=fresh.hex())
@@ -168,13 +168,13 @@ def _token_of(row: Row) -> Token:
 
 
 def _audited(token: Token) -> dict[str, object]:
-    """The values of a token for the audit: nothing that could be used in its place."""
+    """Return the values of a token for the audit; none of them can be used as a credential."""
     expires = None if token.expires_at is None else token.expires_at.isoformat()
     return {"name": token.name, "role": token.role.value, "expires": expires}
 
 
 def _answer_of(text: str | None) -> Mapping[str, object] | None:
-    """The answer, or None where it cannot be read any more."""
+    """Return the stored answer, or None if there is none or it cannot be read."""
     try:
         answer: Mapping[str, object] | None = None if text is None else json.loads(text)
     except UNREADABLE:

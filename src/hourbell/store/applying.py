@@ -1,4 +1,4 @@
-"""Decide what applying a bundle writes: all of it, or nothing if one job is refused."""
+"""Decisions on applying a bundle: all of it is written, or nothing if one job is refused."""
 
 import hashlib
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from hourbell.store.secrets import HeadersByJob
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A bundle beside the jobs that there are, before anybody knows how far these have got."""
+    """A bundle compared with the existing jobs, before their progress is read."""
 
     bundle: Bundle
     entries: Sequence[ImportResult | Wanted]
@@ -38,7 +38,7 @@ class AuditEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The rows to write, and the answer if they are written."""
+    """The rows to write, and the answer once they are written."""
 
     new: Sequence[NewJob]
     changed: Sequence[ChangedJob]
@@ -51,11 +51,11 @@ class Decision:
 
     @property
     def paused_new(self) -> list[UUID]:
-        """New jobs that are paused, which is their owner's doing."""
+        """New jobs that are paused, by their owner."""
         return [job.job_id for job in self.new if not job.change.definition.enabled]
 
     def audit_entries(self, secrets: Sequence[NewSecret]) -> list[AuditEntry]:
-        """A row for each job and secret that is changed, as if each had been changed by itself."""
+        """Return one entry per changed job and secret, as if each had been changed by itself."""
         created = [AuditEntry("job.create", job.job_id, None, job.change.definition) for job in self.new]
         changed = [
             AuditEntry(_edit_action(each), each.job.id, each.job.definition, each.change.definition)
@@ -67,7 +67,7 @@ class Decision:
 
 
 def of_other_programs(bundle: Bundle, rows: Iterable[Row]) -> list[UUID]:
-    """The jobs among these that the bundle may have if no live node defines them any more."""
+    """Return the jobs that the bundle may take over if no live node defines them any more."""
     if bundle.heard_since is None:
         return []
     return [row["id"] for row in rows if row["managed_by"] == bundle.managed_by and row["source"] != bundle.source]
@@ -81,7 +81,7 @@ def compare(
     may_change: Callable[[Definition], bool],
     abandoned: Container[UUID] = (),
 ) -> Comparison:
-    """`rows` are the jobs of the bundle's names, and if it prunes all of its owner."""
+    """Compare a bundle with `rows`: the jobs with its names and, if it prunes, all jobs of its owner."""
     names = set(bundle.names)
     gone = [row for row in rows if row["name"] not in names]
     refuse_to_prune(gone, may_change)
@@ -96,7 +96,7 @@ def decide(
     moving: OriginChange,
     now: datetime,
 ) -> Decision:
-    """Decide what to write; nothing if a job is refused."""
+    """Decide what to write; nothing if any job is refused."""
     bundle = comparison.bundle
     found = decided(comparison.entries, progress, headers, moving, now)
     steps = [_by_owner(step, bundle.owner) for step in found]
@@ -115,7 +115,7 @@ def decide(
 
 
 def _by_owner(step: Step, owner: str) -> Step:
-    """Return the step with the owner as the one who paused the job, if the new definition pauses it."""
+    """Return the step; if the new definition pauses the job, the owner is recorded as having paused it."""
     if isinstance(step, ChangedJob) and step.job.definition.enabled and not step.change.definition.enabled:
         return replace(step, paused_by=owner)
     return step
@@ -138,6 +138,6 @@ def _edit_action(step: ChangedJob) -> str:
 
 
 def state_of(rows: Iterable[Row], secrets: Iterable[UUID]) -> str:
-    """A text for jobs in their versions, and for secrets: another if any of them is."""
+    """Return a hash of job versions and secrets, which changes if any of them does."""
     jobs = sorted(f"{row['id']}:{row['version']}" for row in rows)
     return hashlib.sha256("\n".join([*jobs, "", *sorted(map(str, secrets))]).encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""The audit chain in a store, and how a whole chain is verified: page by page, in bounded memory."""
+"""The audit chain in a store, and its verification, page by page in bounded memory."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,20 +12,20 @@ from hourbell.store.session import Session, Sessions
 
 PAGE_ROWS = 100
 PAGE_BYTES = 262_144  # of JSON; a page ends with the row that exceeds it
-MAX_BREAKS = 100  # that are kept
+MAX_BREAKS = 100  # that a verdict stores
 _LOWEST_ID = -(2**63)
 Extend = Callable[[Link | None, Sequence[AuditedChange]], Sequence[Link]]
 
 
 class ChainedRow(NamedTuple):
-    """A link with its audit row, None if that is gone or the link is a checkpoint."""
+    """A link with its audit row; None if the row is gone or the link is a checkpoint."""
 
     link: Link
     change: AuditedChange | None
 
 
 class Stray(NamedTuple):
-    """An audit row that has no link and does not wait for one; or one that waits, and is gone."""
+    """An audit row that has no link and does not wait for one, or that was removed while it waited."""
 
     audit_id: int
     at: datetime | None  # None if the row is gone
@@ -42,9 +42,9 @@ class Waiting(NamedTuple):
 class Extended:
     """The result of one attempt to extend the chain."""
 
-    head: Link | None  # the newest link before
+    head: Link | None  # the newest link before the attempt
     links: Sequence[Link] = ()  # appended
-    is_lost: bool = False  # another node was faster, and nothing was written
+    is_lost: bool = False  # another node was faster; nothing was written
     has_more: bool = False  # more rows may be waiting
 
 
@@ -61,26 +61,26 @@ class ChainReader:
         self._fetch = fetch
 
     async def head(self) -> Link | None:
-        """The newest link."""
+        """Return the newest link, or None if the chain is empty."""
         return next(map(link_of, await self._fetch("chain_head")), None)
 
     async def page(self, after: int) -> list[ChainedRow]:
-        """The next links after a position with their rows: at most PAGE_ROWS, and few if the rows are large."""
+        """Return the next links after a position with their rows: at most PAGE_ROWS, fewer if rows are large."""
         rows = await self._fetch("chain_page", after=after, max_rows=PAGE_ROWS, max_bytes=PAGE_BYTES)
         return [chained_row(row) for row in rows]
 
     async def strays(self, after_id: int, limit: int) -> list[Stray]:
-        """The first rows after an id that no loop will chain."""
+        """Return the first rows after an id that no loop will chain."""
         rows = await self._fetch("strays", after_id=after_id, limit=limit)
         return [Stray(row["audit_id"], row["at"]) for row in rows]
 
     async def waiting(self) -> Waiting:
-        """Count the rows that wait for their link, and tell since when."""
+        """Return the number of rows that wait for their link, and the time of the oldest."""
         [row] = await self._fetch("count_unchained")
         return Waiting(row["total"], row["oldest_at"])
 
     async def highest_id(self) -> int:
-        """The highest id of an audit row; 0 if there is none."""
+        """Return the highest id of an audit row; 0 if there is none."""
         [row] = await self._fetch("highest_audit_id")
         return int(row["id"])
 
@@ -91,10 +91,10 @@ class AuditChainStore(ChainReader):
         self._sessions = sessions
 
     async def extend(self, decide: Extend) -> Extended:
-        """Let `decide` link rows that wait to the newest link, and append what it answers in one transaction.
+        """Let `decide` link waiting rows to the newest link, and append the links it returns in one transaction.
 
-        A row waits from its commit until it has a link. Of two nodes that extend the chain at the same time one
-        appends, and the other changes nothing. Nothing is written where `decide` has nothing to append.
+        A row waits from its commit until it has a link. If two nodes extend the chain at the same time, one appends
+        and the other changes nothing. If `decide` returns no links, nothing is written.
         """
 
         async def link_rows(session: Session) -> tuple[Link | None, bool, Sequence[Link]]:
@@ -107,7 +107,7 @@ class AuditChainStore(ChainReader):
             audit_ids = [link.audit_id for link in links if link.audit_id is not None]
             await session.execute("dequeue_links", audit_ids=audit_ids)
 
-        head, has_rows, links = await self._sessions.look(link_rows)  # SQLite's writer thread computes no hashes
+        head, has_rows, links = await self._sessions.look(link_rows)  # keeps hashing off SQLite's writer thread
         if not links:
             return Extended(head)
         try:
@@ -119,7 +119,7 @@ class AuditChainStore(ChainReader):
 
 @dataclass(slots=True)
 class Verdict:
-    """The result of verifying: the first breaks, and figures."""
+    """The result of a verification: the first breaks, and counts."""
 
     breaks: list[Break] = field(default_factory=list)
     break_count: int = 0
@@ -128,7 +128,7 @@ class Verdict:
     sealed_position: int = 0
     chained_late: int = 0
     waiting: int = 0
-    waiting_since: datetime | None = None  # set if it is longer than nodes need
+    waiting_since: datetime | None = None  # set if rows have waited longer than nodes need
 
     @property
     def is_intact(self) -> bool:
@@ -143,9 +143,9 @@ class Verdict:
 async def verify_chain(
     reader: ChainReader, now: datetime, seals: SealKeys, *, expect: str | None = None, start: int = 1
 ) -> Verdict:
-    """Verify every link from a position on, that each has its row, and that each row has a link.
+    """Verify every link from a position on, that each link has its row, and that each row has a link.
 
-    `expect` is a hash that was the newest one at some time: it must still be in the chain.
+    `expect` is a hash that was once the newest: it must still be in the chain.
     """
     verdict = await verify_links(reader, now, seals, expect=expect, start=start)
     await _find_strays(reader, now, verdict)
@@ -155,9 +155,9 @@ async def verify_chain(
 async def verify_links(
     reader: ChainReader, now: datetime, seals: SealKeys, *, expect: str | None = None, start: int = 1
 ) -> Verdict:
-    """Verify the links from a position on, and that each has its row."""
+    """Verify every link from a position on, and that each has its row."""
     verdict, check = Verdict(), ChainCheck(seals, start=start, previous=GENESIS if start == 1 else None)
-    after = _LOWEST_ID if start == 1 else start - 2  # from one before the start: its hash is needed
+    after = _LOWEST_ID if start == 1 else start - 2  # include the link before `start`: its hash is needed
     is_expected = expect is None
     while page := await reader.page(after):
         for link, change in page:
@@ -179,7 +179,7 @@ async def verify_links(
 
 
 async def verify_newest(reader: ChainReader, now: datetime, seals: SealKeys, count: int) -> Verdict:
-    """Verify the newest links, and the newest audit rows, so many of each."""
+    """Verify the newest `count` links and the newest `count` audit rows."""
     head = await reader.head()
     verdict = await verify_links(reader, now, seals, start=1 if head is None else max(1, head.position - count + 1))
     await _find_strays(reader, now, verdict, after_id=await reader.highest_id() - count)
@@ -187,7 +187,7 @@ async def verify_newest(reader: ChainReader, now: datetime, seals: SealKeys, cou
 
 
 async def _find_strays(reader: ChainReader, now: datetime, verdict: Verdict, after_id: int = _LOWEST_ID) -> None:
-    """Report rows that no loop will chain, and count those that wait for it."""
+    """Report rows that no loop will chain, and count those that wait for their link."""
     for stray in await reader.strays(after_id, MAX_BREAKS):
         if stray.at is None:
             message = f"the audit row {stray.audit_id} was removed before it was chained"
@@ -208,5 +208,5 @@ def change_of(row: Row) -> AuditedChange:
 
 
 def chained_row(row: Row) -> ChainedRow:
-    """A row of the chain joined with the audit; the columns of the latter are null if its row is gone."""
+    """Read a chain row joined with its audit row, whose columns are null if it is gone."""
     return ChainedRow(link_of(row), None if row["at"] is None else change_of(row))

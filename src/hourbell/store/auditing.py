@@ -1,4 +1,4 @@
-"""Changes that users ask for: each key acts once, and each change leaves one row in the audit."""
+"""Helpers for changes by users: each idempotency key acts once, and each change writes one audit row."""
 
 import json
 from typing import Any, TypeVar
@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 
 async def act(sessions: Sessions, actor: Actor, verb: Verb[T]) -> T:
-    """Run a verb as one transaction, which takes the key of the actor's request first, if it has one.
+    """Run a verb as one transaction, which first takes the key of the actor's request, if there is one.
 
-    AlreadyAsked if a committed change has the key. Where another one is about to commit it, this waits for its end.
+    Raises AlreadyAsked if a committed change has the key; waits for a transaction that is about to commit it.
     """
 
     async def act_once(session: Session) -> T:
@@ -32,7 +32,7 @@ async def act(sessions: Sessions, actor: Actor, verb: Verb[T]) -> T:
 async def audit(
     session: Session, actor: Actor, action: str, subject: object, before: Any = None, after: Any = None
 ) -> None:
-    """Write down a change, inside its transaction: what was before and is after, a definition or plain values."""
+    """Write the audit row of a change, inside its transaction; `before` and `after` are definitions or plain values."""
     request = actor.request
     await session.execute(
         "insert_audit",

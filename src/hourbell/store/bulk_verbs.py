@@ -1,4 +1,4 @@
-"""Many jobs in one transaction: imported, pruned and applied."""
+"""Verbs that change many jobs in one transaction: import, prune and apply."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -40,13 +40,13 @@ class BulkVerbs(Verbs):
         import_id: UUID | None = None,
         dry_run: bool = False,
     ) -> list[ImportResult]:
-        """Create jobs that are new, edit those that differ, and leave the others; what was done with each, in order.
+        """Create new jobs, edit jobs that differ, leave the others; return the result for each entry, in order.
 
-        Jobs are told apart by name. One that another owner has (`managed_by` and `source`), unless it is taken over,
-        that it may not change, or whose secret headers would be left behind is refused, and so is the second of two
-        with one name; none of that keeps the others. A paused job stays paused.
-        All of it is one transaction with one row in the audit. With an `import_id`, the jobs are noted as seen by that
-        import, also those it could not change. A dry run changes no job, and notes those that are there.
+        Jobs are identified by name. A job is refused if it has another owner (`managed_by` and `source`) and is not
+        taken over, if the actor may not change it, if it would leave secret headers behind, or if an earlier entry has
+        its name; the others are still imported. A pause by anybody but the job's owner stays.
+        The import is one transaction with one audit row. With an `import_id`, the jobs are recorded as seen by that
+        import, including those it could not change. A dry run changes no job and records only existing ones as seen.
         """
 
         async def import_entries(session: Session) -> list[ImportResult]:
@@ -64,7 +64,7 @@ class BulkVerbs(Verbs):
             if not dry_run and changed:
                 await write_changes(session, changed, actor)
             results = [result_of(each, made) for each in steps]
-            if import_id is not None:  # also what it could not change, which is not to be pruned
+            if import_id is not None:  # includes jobs it could not change, which must not be pruned
                 seen = [row["id"] for row in rows] + ([] if dry_run else list(made))
                 await session.execute("note_imported", import_id=import_id, job_ids=seen, now=actor.at)
             if entries and not dry_run:
@@ -84,10 +84,10 @@ class BulkVerbs(Verbs):
         may_change: Callable[[Definition], bool] = any_job,
         dry_run: bool = False,
     ) -> list[str]:
-        """Delete up to `limit` jobs of an owner that the import has not seen; their names.
+        """Delete up to `limit` jobs of an owner that the import has not seen; return their names.
 
-        `Conflict` if it may not change one of them, and none is deleted.
-        When none is left, what the import had noted is forgotten. In a dry run nothing is deleted.
+        Raises `Conflict`, and deletes none, if the actor may not change one of them.
+        When no such job is left, the records of the import are deleted. A dry run deletes nothing.
         """
 
         async def prune(session: Session) -> list[str]:
@@ -116,13 +116,13 @@ class BulkVerbs(Verbs):
         rights: Rights = MAY_CHANGE_ALL,
         dry_run: bool = False,
     ) -> Applied:
-        """Make the jobs of an owner those of the bundle, in one transaction, with a row in the audit for each change.
+        """Make the owner's jobs match the bundle, in one transaction, with one audit row per change.
 
-        Jobs are told apart by name, and refused, as in an import; if one is refused, nothing is changed. With
-        `heard_since`, a job of another program becomes the owner's if no node defines it that was heard of since then,
-        which is decided in the same transaction. An operator's pause stays, and the owner's own ends when it says so.
-        `secrets` are of jobs in the bundle. `Conflict` if the state is not the expected one, or a job may not be
-        deleted. In a dry run nothing is changed.
+        Jobs are identified by name, and refused, as in an import; if one is refused, nothing is changed. With
+        `heard_since`, a job of another program becomes the owner's if no node with a heartbeat since then defines it,
+        which is decided in the same transaction. An operator's pause stays; the owner's own pause ends if the bundle
+        enables the job. `secrets` belong to jobs in the bundle. Raises `Conflict` if the state is not `expect`, or a
+        job may not be deleted. A dry run changes nothing.
         """
 
         async def apply_bundle(session: Session) -> Applied:

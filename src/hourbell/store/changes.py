@@ -1,5 +1,5 @@
-"""A user's change on its way into both databases: when it is refused, which runs it makes, and its values in the order
-of the statements' parameters."""
+"""Changes by users, for both databases: refusals, the runs that a change makes, and its values in the order of the
+statements' parameters."""
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ def with_lane(definition: Definition) -> Definition:
 
 
 def refuse_purge(row: Row | None, job_id: UUID, running: int) -> Row:
-    """Return the row of a job that may be purged, else raise a Conflict."""
+    """Return the row of a job that may be purged; otherwise raise a Conflict."""
     if row is None:
         raise Conflict("no_such_job", f"there is no job {str(job_id)!r}")
     if row["deleted_at"] is None:
@@ -46,7 +46,7 @@ def runs_still_running(count: int) -> Conflict:
 
 
 def manual_run(job: Job, run_id: UUID, now: datetime) -> NewRun:
-    """A run somebody asks for now."""
+    """Return a manual run that is ready now."""
     return NewRun(
         id=run_id,
         scheduled_at=now,
@@ -59,7 +59,7 @@ def manual_run(job: Job, run_id: UUID, now: datetime) -> NewRun:
 
 
 def _local(timezone: str, now: datetime) -> datetime:
-    """What clocks on the wall show in a zone; in UTC where it is not known."""
+    """Return the local time in a zone, or UTC if the zone is unknown."""
     try:
         return local_time_at(timezone, now)[0]
     except ValueError:
@@ -67,7 +67,7 @@ def _local(timezone: str, now: datetime) -> datetime:
 
 
 def before_cursor(job: Job, occurrences: Iterable[Occurrence]) -> list[Occurrence]:
-    """The occurrences that planning has passed; a Conflict if it has not begun: then nobody knows which they are."""
+    """Return the occurrences up to the cursor; raise a Conflict if the job has no cursor yet."""
     cursor_at = job.cursor_at
     if cursor_at is None:
         raise Conflict("not_adopted", "the job is not planned yet; try again when a node has seen it")
@@ -75,7 +75,7 @@ def before_cursor(job: Job, occurrences: Iterable[Occurrence]) -> list[Occurrenc
 
 
 def check_pruned(stats: Row | None, pruned_until: datetime | None) -> None:
-    """A Conflict if a job's runs were pruned further than that."""
+    """Raise a Conflict if runs of the job were pruned since `pruned_until` was read."""
     if stats is not None and stats["pruned_until"] != pruned_until:
         raise Conflict("pruned_meanwhile", "runs of this job were pruned meanwhile; try again")
 
@@ -83,7 +83,7 @@ def check_pruned(stats: Row | None, pruned_until: datetime | None) -> None:
 def backfill_runs(
     job: Job, occurrences: Iterable[Occurrence], planned: Container[datetime], now: datetime, spacing: timedelta
 ) -> list[NewRun]:
-    """A run for each occurrence that has none, ready one after the other. They stand behind what is due today."""
+    """Return a run for each occurrence that has none, ready `spacing` apart. They rank as late: behind runs on time."""
     missing = {each.at: each for each in occurrences if each.at not in planned}
     return [
         NewRun(
@@ -100,13 +100,13 @@ def backfill_runs(
 
 
 def backfill_audited(runs: Sequence[NewRun]) -> dict[str, object]:
-    """The values of a backfill for the audit."""
+    """Return the values of a backfill for the audit."""
     instants = [run.scheduled_at for run in runs]
     return {"runs": len(runs), "first": min(instants).isoformat(), "last": max(instants).isoformat()}
 
 
 def refuse_cancel(run: Row | None) -> None:
-    """Raise a Conflict if there is nothing to cancel."""
+    """Raise a Conflict if the run does not exist or has ended."""
     if run is None:
         raise Conflict("no_such_run", "there is no such run")
     if run["state"] in ENDS:
@@ -114,7 +114,7 @@ def refuse_cancel(run: Row | None) -> None:
 
 
 def refuse_discard(run: Row | None) -> None:
-    """Raise a Conflict if the run is no dead letter."""
+    """Raise a Conflict if the run is not a dead letter."""
     if run is None:
         raise Conflict("no_such_run", "there is no such run")
     if run["state"] != RunState.FAILED:
@@ -124,7 +124,7 @@ def refuse_discard(run: Row | None) -> None:
 
 
 def refuse_replay(run: Row | None) -> Row:
-    """The run to replay, or a Conflict that says why it cannot be."""
+    """Return the run to replay; raise a Conflict if it does not exist or is running."""
     if run is None:
         raise Conflict("no_such_run", "there is no such run")
     if run["state"] == RunState.RUNNING:
@@ -135,7 +135,7 @@ def refuse_replay(run: Row | None) -> Row:
 def replay_values(
     job: Job, run: Row, run_id: UUID, new_id: UUID, now: datetime, ready_at: datetime | None
 ) -> dict[str, Any]:
-    """The columns of a replay: the instant and payload of the run, everything else of the job as it is now."""
+    """Return the columns of a replay: scheduled time and payload of the run, the rest from the job as it is now."""
     definition, ready_at = job.definition, ready_at or now
     return {
         "id": new_id,
@@ -156,7 +156,7 @@ def replay_values(
 
 
 def old_version(job: Job, change: Change) -> Plan:
-    """What the version before a change still gets."""
+    """Return the plan that the version before the change still gets."""
     return Plan(
         job,
         change.cursor_at,
@@ -169,7 +169,7 @@ def old_version(job: Job, change: Change) -> Plan:
 
 
 def new_version(job: Job, change: Change) -> Job:
-    """The job after a change."""
+    """Return the job after a change."""
     return Job(
         job.id,
         job.version + 1,
@@ -192,7 +192,7 @@ class NewJob:
         return Job(self.job_id, 1, change.definition, change.cursor_at, change.next_at, change.plan_at)
 
     def values(self) -> tuple[Any, ...]:
-        """The columns of a new job, in the order of `insert_jobs`."""
+        """Return the columns of a new job, in the order of `insert_jobs`."""
         return (self.job_id, *_place_in_time(self.change), *column_values(self.change.definition))
 
     def version_values(self) -> tuple[UUID, int, str]:
@@ -201,14 +201,14 @@ class NewJob:
 
 @dataclass(frozen=True, slots=True)
 class ChangedJob:
-    """A change of a job, with the row that was locked for it, and who paused it why if it is paused."""
+    """A change of a job, with the row that was locked for it; if the job is paused, with the note and who paused it."""
 
     row: Row
     job: Job
     change: Change
     note: str | None = None
     paused_by: str | None = None
-    dropped_headers: frozenset[str] = frozenset()  # secret headers that stay behind at the old origin
+    dropped_headers: frozenset[str] = frozenset()  # secret headers given up with the old origin
 
     @property
     def after(self) -> Job:
@@ -219,7 +219,7 @@ class ChangedJob:
         return bool(self.row["name"] != self.change.definition.name)
 
     def values(self, now: datetime) -> tuple[Any, ...]:
-        """Every column of the job that a change writes, in the order of `update_job`."""
+        """Return the columns that a change writes, in the order of `update_job`."""
         pause = (self.note, self.paused_by, self.change.paused_until)
         row = (self.job.id, *_place_in_time(self.change), now, self.job.version + 1, *pause)
         return (*row, *column_values(self.change.definition))
@@ -229,7 +229,7 @@ class ChangedJob:
 
 
 def unsaved_versions(changed: Iterable[ChangedJob]) -> dict[UUID, datetime]:
-    """The jobs whose version before the change nobody wrote down yet, and since when it is valid."""
+    """Return the jobs whose version before the change is not stored yet, with the start of its validity."""
     rows = (each.row for each in changed)
     return {row["id"]: row["updated_at"] for row in rows if row["saved_version"] != row["version"]}
 
@@ -244,10 +244,10 @@ def edited_job(
     *,
     drop_backlog: bool = False,
 ) -> ChangedJob:
-    """A new definition for a job that has these secret headers. One that is paused keeps the note.
+    """Give a new definition to a job with these secret headers. A job that stays paused keeps its note.
 
-    Every way to change a definition comes through here. `Conflict` if the job is still catching up, or would go to
-    another origin without its secret headers.
+    Every edit of a definition goes through here. Raises `Conflict` if the job is still catching up, or would change
+    its origin without permission to leave its secret headers behind.
     """
     dropped = refuse_origin(job.definition, definition, headers, moving)
     try:
@@ -262,7 +262,7 @@ def edited_job(
 def refuse_origin(
     before: Definition, after: Definition, headers: Iterable[SecretField], moving: OriginChange
 ) -> frozenset[str]:
-    """The names of the secret headers that a job gives up by going to another origin; a Conflict if it may not."""
+    """Return the secret headers that a change of origin gives up; raise a Conflict if that is not allowed."""
     headers = list(headers)
     left = headers_left_behind(before, after, headers)
     if left and not moving.is_admin:

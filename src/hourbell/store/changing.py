@@ -1,6 +1,6 @@
-"""Steps that changes of jobs share, inside the transaction that somebody else opened.
+"""Steps that changes of jobs share, run inside the caller's transaction.
 
-Jobs are locked before their runs, always, and several jobs in the order of their names.
+Jobs are always locked before their runs, and several jobs in the order of their names.
 """
 
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ from hourbell.store.views import job_view
 
 
 async def lock_job(session: Session, ref: UUID | str, expect_version: int | None = None) -> tuple[Job, Row]:
-    """Lock a job to change it, by its id or its name; the job with its row.
+    """Lock a job to change it, by id or name; return the job and its row.
 
-    `Conflict` if it is not there, or at another version.
+    Raises `Conflict` if it does not exist or is at another version.
     """
     row = await _lock_row(session, ref)
     if row is None:
@@ -34,7 +34,7 @@ async def lock_job(session: Session, ref: UUID | str, expect_version: int | None
 
 
 async def _lock_row(session: Session, ref: UUID | str) -> Row | None:
-    """Lock the job of that id, or else the one that has the text as its name."""
+    """Lock the job with this id, or else the one with this name."""
     job_id = ref if isinstance(ref, UUID) else parse_id(ref)
     row = None if job_id is None else await session.fetch_one("lock_job", id=job_id)
     if row is None and isinstance(ref, str) and is_storable(ref):
@@ -49,7 +49,7 @@ async def view_of(session: Session, job_id: UUID) -> JobView:
 
 
 async def insert_jobs(session: Session, jobs: Sequence[NewJob], actor: Actor) -> frozenset[UUID]:
-    """Insert jobs with their first versions; those whose id is new."""
+    """Insert jobs with their first versions; return the ids that are new."""
     made = await session.insert_jobs(jobs, actor.at)
     versions = [(*job.version_values(), actor.at) for job in jobs if job.job_id in made]
     await session.insert_versions(versions, actor.by)
@@ -57,7 +57,7 @@ async def insert_jobs(session: Session, jobs: Sequence[NewJob], actor: Actor) ->
 
 
 async def write_changes(session: Session, changed: Sequence[ChangedJob], actor: Actor) -> None:
-    """Write what the old versions still get, then the new ones."""
+    """Write the last runs and skips of the old versions, then the new versions."""
     batch = Batch(tuple(old_version(each.job, each.change) for each in changed))
     await session.write_batch(batch, unsaved_versions(changed), actor.at, actor.by)
     if queued := [each.job.id for each in changed if each.change.is_queued]:
@@ -68,13 +68,13 @@ async def write_changes(session: Session, changed: Sequence[ChangedJob], actor: 
 
 
 async def write_change(session: Session, changed: ChangedJob, actor: Actor, action: str) -> None:
-    """Write the change of one job, with its row in the audit."""
+    """Write the change of one job, with its audit row."""
     await write_changes(session, [changed], actor)
     await audit(session, actor, action, changed.job.id, changed.job.definition, changed.change.definition)
 
 
 async def save_current(session: Session, job: Job, row: Row) -> None:
-    """Make sure that the job can run, and that the version it is at is written down."""
+    """Store the job's current version if it is not stored yet; raise a Conflict if the job is in error."""
     if not job.definition.lane:
         raise Conflict("job_in_error", f"the job is in error: {job.error or error_in(row)}")
     if row["saved_version"] != row["version"]:
@@ -83,7 +83,7 @@ async def save_current(session: Session, job: Job, row: Row) -> None:
 
 
 async def delete_jobs(session: Session, ids: Sequence[UUID], now: datetime) -> None:
-    """Take jobs out of use, with their secrets and what waits."""
+    """Mark jobs as deleted, delete their secrets and cancel their waiting runs."""
     await session.execute("mark_deleted", ids=ids, now=now)
     await session.execute("delete_secrets", job_ids=ids)
     await session.cancel_waiting(ids, now, every_kind=True)

@@ -1,4 +1,4 @@
-"""The control side of the store: changes that users make."""
+"""The users' part of the store: all verbs that change something."""
 
 from datetime import datetime
 from uuid import UUID
@@ -13,14 +13,14 @@ from hourbell.store.session import Session
 
 
 class ControlStore(JobVerbs, RunVerbs, BulkVerbs, ProgramVerbs):
-    """Changes that users make. Each is one transaction, with one row in the audit.
+    """Changes by users. Each is one transaction that writes the audit.
 
-    A request with a key acts once: where a committed change has the key already, AlreadyAsked is raised and nothing
-    is changed. Two at the same time are one after the other. A verb returns what it wrote, as it stands then.
+    A request with a key acts once: if a committed change already has the key, AlreadyAsked is raised and nothing is
+    changed. Two requests with one key at the same time are serialized. A verb returns the state that it wrote.
     """
 
     async def take_key(self, actor: Actor) -> None:
-        """Take the key of a call that makes many changes, each by itself. AlreadyAsked if it is taken."""
+        """Take the key of a call that makes many separate changes. Raises AlreadyAsked if it is taken."""
 
         async def change_nothing(session: Session) -> None:
             del session
@@ -29,7 +29,7 @@ class ControlStore(JobVerbs, RunVerbs, BulkVerbs, ProgramVerbs):
 
 
 async def pause_if_unchanged(control: ControlStore, job_id: UUID, version: int, now: datetime, note: str) -> bool:
-    """Pause a job for the engine, unless somebody changed, paused or deleted it since."""
+    """Pause a job for the engine; return False if it was changed, paused or deleted since `version`."""
     actor = Actor("engine", now)
     try:
         await control.pause_job(job_id, actor, note=note, until=None, cancel_waiting=False, expect_version=version)

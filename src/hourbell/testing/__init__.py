@@ -1,6 +1,6 @@
-"""Tests of schedules and tasks under a virtual clock, for people who use Hourbell.
+"""Test your schedules and tasks under a virtual clock.
 
-The pytest plugin is `hourbell.testing.plugin`; without pytest, `with Rehearsal() as hourbell:` is the same.
+The pytest plugin is `hourbell.testing.plugin`; without pytest, use `with Rehearsal() as hourbell:`.
 """
 
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ _MODULES = {"ProgressRecord": "notes", "Rehearsal": "rehearsal", "WebhookRecord"
 
 
 def __getattr__(name: str) -> object:
-    """Load what is exported when it is first asked for: pytest loads the plugin in every project that has Hourbell."""
+    """Import exports lazily, because pytest loads the plugin in every project that has Hourbell installed."""
     if name not in __all__:
         raise AttributeError(f"module 'hourbell.testing' has no attribute {name!r}")
     from importlib import import_module

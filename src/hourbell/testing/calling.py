@@ -1,4 +1,4 @@
-"""What a rehearsed node calls: the user's functions and recorded webhooks, apart from the engine's housekeeping."""
+"""Targets of a rehearsed node: user functions and recorded webhooks, separated from the engine's own timers."""
 
 import asyncio
 import functools
@@ -18,7 +18,7 @@ _job: ContextVar[str] = ContextVar("job")
 
 
 class Apart:
-    """A target whose timers are the user's: time never jumps past them."""
+    """A wrapper of a target that marks its timers as user timers, so that virtual time never jumps past them."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -35,7 +35,7 @@ class Apart:
         return self._target.pool(lane)
 
     async def deliver(self, call: Call) -> Outcome:
-        is_housekeeping.set(False)  # in the context of this attempt alone
+        is_housekeeping.set(False)  # only in the context of this attempt
         _job.set(call.definition.name)
         return await self._target.deliver(call)
 
@@ -44,7 +44,7 @@ class Apart:
 
 
 class Unserved:
-    """Everything that cannot be rehearsed fails at once, and says why."""
+    """A target for everything that cannot be rehearsed: each attempt fails at once and says why."""
 
     reads_secrets = False
     pools: tuple[Pool, ...] = ()
@@ -69,7 +69,7 @@ class Unserved:
 
 
 def as_rehearsed(task: Task, seconds: Mapping[str, float]) -> Task:
-    """The same task in this process, which takes as many seconds as are said of the job it runs for."""
+    """Return the task without isolation, extended by the `seconds` set for the job that calls it."""
     if not seconds:
         return replace(task, isolate=False)
     return replace(task, isolate=False, function=_taking(task.function, seconds))

@@ -1,6 +1,7 @@
-"""The jobs of a rehearsal as releases bring them: made, edited, and out of use when a release leaves them out.
+"""Deployment of jobs in a rehearsal: a release creates, edits and retires jobs.
 
-As on a live node, an operator's pause outlasts every release, and a program's own ends when it brings the job back.
+As on a live node, a pause by an operator survives every release, and a pause by the program itself ends when a release
+defines the job again.
 """
 
 from collections.abc import Callable
@@ -25,32 +26,32 @@ class Jobs:
         self._control = control
         self._lists = lists
         self._now = now
-        self._ids: dict[str, UUID] = {}  # of deleted jobs, too: their runs can be looked at
+        self._ids: dict[str, UUID] = {}  # including deleted jobs, whose runs can still be read
 
     @property
     def ids(self) -> list[UUID]:
         return list(self._ids.values())
 
     def id_of(self, name: str) -> UUID:
-        """The job that has the name, or had it last. A LookupError names those there are."""
+        """Return the job that has the name, or had it last; raise LookupError that lists the known names."""
         if name not in self._ids:
             raise LookupError(f"no job named {name!r} is loaded; there is {', '.join(sorted(self._ids)) or 'none'}")
         return self._ids[name]
 
     def in_use(self, name: str) -> UUID:
-        """The same, but a LookupError if it was deleted."""
+        """Return the job that has the name; raise LookupError if there is none or it was deleted."""
         job_id = self.id_of(name)
         if self._job(job_id) is None:
             raise LookupError(f"the job {name!r} was deleted when a release left it out; load one that has it")
         return job_id
 
     def deploy(self, definition: Definition) -> None:
-        """Make the job, or edit the one that has its name."""
-        if definition.target.get("type") == "sql":  # SQLite refuses functions of its own, of which it has none
+        """Create the job, or edit the job that has its name."""
+        if definition.target.get("type") == "sql":  # SQLite has no functions, so name another database
             definition = replace(definition, target={**definition.target, "database": BY}, lane=f"sql:{BY}")
         known = self._ids.get(definition.name)
         if known is None or self._job(known) is None:
-            job_id = uuid5(known or _IDS, definition.name)  # another one than a deleted job had
+            job_id = uuid5(known or _IDS, definition.name)  # a new id if a deleted job had the name
             answer_of(self._control.create_job(definition, job_id, Actor(BY, self._now())))
             self._ids[definition.name] = job_id
             return
@@ -59,7 +60,7 @@ class Jobs:
         answer_of(self._control.edit_job(known, lambda _: definition, Actor(BY, self._now()), drop_backlog=True))
 
     def release(self, program: Program) -> None:
-        """Deploy what a program defines, and take out of use what only an earlier release of it did."""
+        """Deploy the jobs of a program, and retire those that only an earlier release of it defined."""
         for definition in program.jobs.values():
             self.deploy(definition)
         if program.gone is Gone.KEEP:
@@ -76,7 +77,7 @@ class Jobs:
         view = answer_of(self._lists.job(job_id))
         if view is None or view.job.definition.enabled:
             return False
-        return view.paused_by not in (None, owner_text(CODE, definition.source))  # None: it was made so
+        return view.paused_by not in (None, owner_text(CODE, definition.source))  # None: created as paused
 
     def _job(self, job_id: UUID) -> Job | None:
         return answer_of(self._control.get_job(job_id))

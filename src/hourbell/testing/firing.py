@@ -1,4 +1,4 @@
-"""`fires`: the instants of a schedule as text that a test can compare."""
+"""`fires`: the times of a schedule as text that a test can compare."""
 
 from itertools import islice
 
@@ -17,10 +17,11 @@ def fires(
     dst: str = "once",
     name: str | None = None,
 ) -> list[str]:
-    """When a schedule fires from the first moment through the last, as local time with its offset.
+    """List the times at which a schedule fires between two moments (inclusive), as local time with its offset.
 
-    A job of a Scheduler, `scheduler.jobs["nightly"]`, brings its own time zone, and fires within its `starts_at` and
-    `ends_at`. A day given as the last is included.
+    A job of a Scheduler, such as `scheduler.jobs["nightly"]`, has its own time zone and fires only between its
+    `starts_at` and `ends_at`. If the end is a date, the whole day is included. Raises ValueError for an invalid
+    schedule or for more than 10,000 times.
 
     >>> fires("0 9 * * 1", between=("2026-10-19", "2026-10-26"), timezone="Europe/Paris")
     ['2026-10-19T09:00+02:00', '2026-10-26T09:00+01:00']

@@ -1,4 +1,4 @@
-"""How far a node has nothing to do, as the database tells it, so that nobody walks through each second of a night."""
+"""Computes how long a node is idle from its database, so that virtual time can jump over quiet hours."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -6,9 +6,9 @@ from uuid import UUID
 
 from hourbell.store.sqlite.connection import Session
 
-LEAD = timedelta(seconds=2)  # so long before there is work a node is awake, with a heartbeat that is well
-_STRIDE = timedelta(seconds=40)  # while functions run: less than a lease, so that theirs are renewed in time
-_WARM_UP = timedelta(seconds=40)  # what a reaper needs before it acts
+LEAD = timedelta(seconds=2)  # a node wakes up so long before work is due, with a working heartbeat
+_STRIDE = timedelta(seconds=40)  # max jump while functions run: less than a lease, so that leases are renewed
+_WARM_UP = timedelta(seconds=40)  # heartbeats that a reaper needs before it acts
 _LONGEST = timedelta(days=3_650)
 
 _LOOK = """
@@ -27,14 +27,14 @@ select
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What there is to do. `has_waiting` speaks of runs that were ready at the moment asked for."""
+    """The pending work of a node at a moment. `has_waiting` counts runs that were ready by then."""
 
     plan_at: datetime | None
     ready_at: datetime | None
     expires_at: datetime | None
     has_waiting: bool
     has_running: bool
-    has_doomed: bool  # runs of a node that is gone, or that somebody wants to end
+    has_doomed: bool  # running: held by a dead node, or cancel requested
 
     @classmethod
     def at(cls, session: Session, moment: datetime, node_id: UUID) -> "Work":
@@ -44,16 +44,16 @@ class Work:
 
 
 def is_done(work: Work, now: datetime) -> bool:
-    """Whether all that is due has been done; asked of the work at this very moment."""
+    """Return True if no work is due; `work` must be that of the moment `now`."""
     is_planned = work.plan_at is None or work.plan_at > now
     return is_planned and not work.has_waiting and not work.has_running
 
 
 def idle_until(session: Session, now: datetime, node_id: UUID) -> datetime:
-    """Until when nothing happens by itself.
+    """Return the time until which nothing happens by itself.
 
-    A run that has been ready for a while and still waits is kept waiting by another one of its job, and whoever ends
-    wakes the next: it needs no watch.
+    A run that is ready for longer than LEAD and still waits is blocked by another run of its job. The end of that run
+    wakes it, so it needs no polling.
     """
     work = Work.at(session, now - LEAD, node_id)
     if work.has_doomed:

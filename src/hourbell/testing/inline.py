@@ -1,4 +1,4 @@
-"""Answers of coroutines that never wait, as those of a database in memory, without an event loop."""
+"""Runs coroutines that never wait, such as those of an in-memory database, without an event loop."""
 
 from collections.abc import Awaitable
 from typing import TypeVar

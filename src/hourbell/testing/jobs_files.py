@@ -1,4 +1,4 @@
-"""The jobs of a jobs file. Nothing is signed in a rehearsal, so what stands for a secret is never looked up."""
+"""Reads jobs files. A rehearsal signs nothing, so references to secrets are not resolved."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ _SUFFIXES: dict[str, Format] = {f".{name}": name for name in FORMATS} | {".yml":
 
 
 def jobs_of(path: Path) -> list[Definition]:
-    """The definitions, or a ValueError with everything that is wrong with the file."""
+    """Return the definitions in a jobs file; raise ValueError that lists all errors in it."""
     kind = _SUFFIXES.get(path.suffix)
     if kind is None:
         raise ValueError(f"{path.name} is not a jobs file; its name ends in {', '.join(_SUFFIXES)}")

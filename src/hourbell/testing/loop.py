@@ -1,8 +1,8 @@
 """An event loop under virtual time: no sockets, no threads, no waiting.
 
-Time jumps to the next timer, and a moment passes with every turn. A node that has nothing to do still looks around
-twice a second; `is_housekeeping` marks such timers, and `idle_until` tells how far time may jump past them. What a
-task hands to a thread runs at once, in its place.
+Time jumps to the next timer, and advances by MOMENT in every iteration. An idle node still polls twice a second:
+`is_housekeeping` marks such timers, and `idle_until` returns how far time may jump past them. Work that a task submits
+to a thread runs at once, on the calling thread.
 """
 
 import asyncio
@@ -15,24 +15,24 @@ from contextlib import contextmanager
 from contextvars import Context, ContextVar
 from typing import Any, NoReturn
 
-MOMENT = 1e-7  # less than a microsecond, and more than the rounding of ten years in seconds
-_MOST_TURNS = 100_000  # within a second of virtual time
+MOMENT = 1e-7  # below 1 µs, and above the float rounding error of ten years in seconds
+_MOST_TURNS = 100_000  # per second of virtual time
 
 is_housekeeping: ContextVar[bool] = ContextVar("is_housekeeping", default=False)
 
 
 class Standstill(RuntimeError):
-    """Somebody is at work for ever while no time passes."""
+    """Virtual time cannot advance: a task loops without sleeping, or everything waits."""
 
 
 class _Housekeeping(asyncio.TimerHandle):
-    """A timer that may fire late while there is nothing to do."""
+    """A timer of the engine, which may fire late while there is nothing to do."""
 
     __slots__ = ()
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    # Of the base class, which does not announce them.
+    # Attributes of the base class that its type stubs lack.
     _scheduled: list[Any]
     _ready: deque[asyncio.Handle]
     _stopping: bool
@@ -42,14 +42,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._clock_resolution = MOMENT
         self._seconds = 0.0
         self._second, self._turns = 0, 0
-        self.idle_until: Callable[[], float] | None = None  # in seconds of this loop; now, if somebody has work to do
-        self.on_jump: Callable[[], None] | None = None  # called where time jumped past housekeeping
+        self.idle_until: Callable[[], float] | None = None  # in seconds of this loop; now, if there is work
+        self.on_jump: Callable[[], None] | None = None  # called after a jump past housekeeping timers
 
     def time(self) -> float:
         return self._seconds
 
     def jump(self, seconds: float) -> None:
-        """Let time pass while nothing happens at all."""
+        """Advance the time without running any timer."""
         self._seconds = max(self._seconds, seconds)
 
     def call_at(  # type: ignore[override]
@@ -62,7 +62,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return timer  # type: ignore[no-any-return]
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]  # noqa: ARG002
-        """Call an ordinary function at once, as if no event loop were there."""
+        """Call a sync function at once, as if no event loop ran in this thread."""
         future = self.create_future()
         try:
             with outside_of_loops():
@@ -74,7 +74,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return future
 
     def _write_to_self(self) -> None:
-        """There is only one thread, and it is awake."""
+        """Do nothing: the loop has only one thread and need not be woken up."""
 
     def _run_once(self) -> None:
         timers, ready = self._scheduled, self._ready
@@ -115,7 +115,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._second, self._turns = int(self._seconds), 0
         self._turns += 1
         if self._turns > _MOST_TURNS:
-            self._turns = 0  # what is left is still to be cancelled
+            self._turns = 0  # reset, so that the remaining tasks can be cancelled
             raise Standstill("a task goes on for ever while no time passes; let it sleep in its loop")
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
@@ -133,7 +133,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
 @contextmanager
 def outside_of_loops() -> Iterator[None]:
-    """Code that runs as if this thread had no event loop, so that it may run another one, or is not warned of it."""
+    """Run a block as if this thread had no event loop, so that it may run another one, without a warning."""
     loop = _get_running_loop()
     if loop is None:
         yield

@@ -1,4 +1,4 @@
-"""One life of a rehearsed node: the real engine on a database in memory, from its start until it is gone."""
+"""One life of a rehearsed node, from start to crash: the real engine on an in-memory database."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,7 +25,7 @@ _FOREVER = timedelta(days=36_500)
 
 
 class _Connection:
-    """The database as one node has it: of a dead node nothing is written."""
+    """The database connection of one node. A crashed node can neither read nor write."""
 
     poll_seconds = None
 
@@ -55,7 +55,7 @@ class _Connection:
 
 
 class _Store(SqliteEngineStore):
-    """The real store, whose time is the test's."""
+    """The real store with the time of the test."""
 
     def __init__(self, connection: _Connection, now: Callable[[], datetime]) -> None:
         super().__init__(connection)
@@ -101,7 +101,7 @@ class Node:
         self._loop.idle_until, self._loop.on_jump = self._idle_until, self._engine.pulse.beat
 
     def crash(self) -> None:
-        """Be gone, as a process that is killed: nothing more is written, and what its functions do is cut off."""
+        """Crash like a killed process: cut the database connection and cancel running functions."""
         self._connection.is_cut = True
         self._loop.idle_until = self._loop.on_jump = None
         tasks = asyncio.all_tasks(self._loop)
@@ -110,16 +110,16 @@ class Node:
         if tasks:
             self._loop.run_until_complete(asyncio.wait(tasks, timeout=1))
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop._asyncgens_shutdown_called = False  # type: ignore[attr-defined]  # it goes on with the next life
+        self._loop._asyncgens_shutdown_called = False  # type: ignore[attr-defined]  # the next node uses the same loop
 
     @property
     def has_lock(self) -> bool:
-        """Whether one of its functions has the database for itself."""
+        """True while a transaction of one of its functions locks the database."""
         return self._transactions.has_lock
 
     @property
     def is_quiet(self) -> bool:
-        """Whether all that is due has been done and written."""
+        """True if all due work is done and written."""
         if self.has_lock or not self._engine.settler.is_idle:
             return False
         now = self._now()

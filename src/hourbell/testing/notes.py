@@ -1,4 +1,4 @@
-"""What the attempts of a run have said, read where their node writes it: progress outlasts the run here."""
+"""Log lines and progress of attempts, read from the notes table, where progress is still there after the run."""
 
 import json
 from typing import NamedTuple
@@ -10,7 +10,7 @@ _LOOK = "select attempt, fraction, message, log from hourbell_run_notes where ru
 
 
 class ProgressRecord(NamedTuple):
-    """How far an attempt said it was; it compares with a pair."""
+    """The last progress of an attempt. It is equal to a tuple `(fraction, message)`."""
 
     fraction: float | None
     message: str
@@ -22,7 +22,7 @@ class Said(NamedTuple):
 
 
 def said_by(session: Session, run_id: UUID) -> dict[int, Said]:
-    """What each attempt has said, by its number; one that said nothing is not there."""
+    """Return log and progress by attempt number; attempts without either are missing."""
     return {
         row["attempt"]: Said(
             tuple(line["text"] for line in json.loads(row["log"])), _progress(row["fraction"], row["message"])

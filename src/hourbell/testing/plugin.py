@@ -1,4 +1,4 @@
-"""The pytest plugin: the fixtures `hourbell` and `fires`. It loads nothing of Hourbell before a test asks for one."""
+"""The pytest plugin: the fixtures `hourbell` and `fires`. It imports Hourbell only when a test uses one."""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(name="hourbell")
 def _hourbell() -> Iterator["Rehearsal"]:
-    """A service of its own for this test: the real engine, a database in memory, and a clock that jumps."""
+    """A separate service for this test: the real engine, an in-memory database and a virtual clock."""
     from hourbell.testing.rehearsal import Rehearsal
 
     with Rehearsal() as rehearsal:
@@ -20,7 +20,7 @@ def _hourbell() -> Iterator["Rehearsal"]:
 
 @pytest.fixture(name="fires", scope="session")
 def _fires() -> Callable[..., list[str]]:
-    """When a schedule fires: fires("0 9 * * 1", between=("2026-11-01", "2026-11-30"), timezone="Europe/Paris")."""
+    """Times of a schedule: fires("0 9 * * 1", between=("2026-11-01", "2026-11-30"), timezone="Europe/Paris")."""
     from hourbell.testing.firing import fires
 
     return fires

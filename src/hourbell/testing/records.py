@@ -1,4 +1,4 @@
-"""What became of a job, as tests read it: values that compare, with instants in UTC and cut to milliseconds."""
+"""Records of runs, attempts and skips for assertions: comparable values; times of runs are UTC, cut to milliseconds."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ class AttemptRecord:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RunRecord:
-    """A run. `local` is its instant as a clock on the job's wall shows it; `lateness` is that of its first attempt.
+    """A run. `local` is its scheduled time in the job's time zone; `lateness` is that of its first attempt.
 
-    `log` and `progress` are what its last attempt has said, also while that is under way.
+    `log` and `progress` are those of its last attempt, also while it is running.
     """
 
     job: str
@@ -47,7 +47,7 @@ class RunRecord:
     progress: ProgressRecord | None = None
 
     def __repr__(self) -> str:
-        """Short, so that a failed assertion about a list can be read."""
+        """Return a short text, so that a failed assertion about a list is readable."""
         attempts = "1 attempt" if len(self.attempts) == 1 else f"{len(self.attempts)} attempts"
         words = [f"{self.job} {self.local} {self.state}", attempts, f"late {self.lateness}"]
         words += [self.error.strip().splitlines()[-1]] if self.error else []
@@ -56,7 +56,7 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class SkipRecord:
-    """A range of instants that got no run: the first and the last of them, how many, and why."""
+    """A range of scheduled times that got no run: the first and the last, their number, and the reason."""
 
     first_at: datetime
     last_at: datetime
@@ -72,7 +72,7 @@ def run_record(run: RunView, attempts: Sequence[AttemptView], said: Mapping[int,
     return RunRecord(
         job=run.job_name or "",
         local=local_text(
-            # A run by hand is as of whenever it was asked for.
+            # A manual run is scheduled for the moment of the trigger.
             scheduled_at.replace(microsecond=0) if run.kind is Kind.MANUAL else scheduled_at,
             zone_of("UTC" if definition is None else definition.timezone),
         ),

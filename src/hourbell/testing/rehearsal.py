@@ -1,8 +1,7 @@
-"""`Rehearsal`: a service of Hourbell that a test runs through days and nights in milliseconds.
+"""`Rehearsal`: a Hourbell service under virtual time, in which a test passes days in milliseconds.
 
-The engine, its store and its targets are the real ones, on SQLite in memory; time, randomness and ids are handed in, so
-that the same test always sees the same. Every method is an ordinary one that returns when it is done, in tests with and
-without an event loop of their own.
+The engine, its store and its targets are the real ones, on in-memory SQLite. Time, randomness and ids are injected, so
+tests are deterministic. All methods are synchronous and return when the work is done, in sync and async tests alike.
 """
 
 from collections.abc import Mapping
@@ -48,7 +47,7 @@ class Rehearsal:
         self._has_begun = False
         self._jobs = Jobs(self._control, self._lists, self._service.now)
         self._given: dict[str, Task] = {}
-        self._tasks: dict[str, Task] = {}  # as the node calls them
+        self._tasks: dict[str, Task] = {}  # as the node runs them
         self._takes: dict[str, float] = {}
         self._triggered = 0
 
@@ -59,25 +58,28 @@ class Rehearsal:
         self.close()
 
     def close(self) -> None:
-        """End it all; what still runs is cut off."""
+        """Close the service; runs in progress are cut off."""
         self._service.close()
 
     def at(self, time: Moment, timezone: str = "UTC") -> None:
-        """Say what time it is at the beginning, and where: times without an offset are read in that zone."""
+        """Set the start time and the time zone for times without an offset.
+
+        Raises RuntimeError once the clock runs: call it before anything else.
+        """
         if self._has_begun:
             raise RuntimeError("the clock runs already; say at() before anything else, and advance_to() later on")
         self._zone = zone_of(timezone)
         self._service.begin_at(moment(time, self._zone))
 
     def now(self) -> datetime:
-        """The virtual time, in UTC; also for the functions under test."""
+        """Return the virtual time in UTC. Functions under test can call it, too."""
         return self._service.shown_now()
 
     def load(self, jobs: Scheduler | str | PathLike[str]) -> None:
-        """Deploy the tasks and jobs of a Scheduler, or the jobs of a jobs file. Loaded again, they are edited.
+        """Deploy the tasks and jobs of a Scheduler, or the jobs of a jobs file. A second load edits the jobs.
 
-        A job that an earlier load of the same source had, and this one has not, is paused, deleted or kept, as the
-        Scheduler's `gone` says.
+        A job of an earlier Scheduler with the same source that this one does not define is paused, deleted or kept,
+        depending on `gone` of this Scheduler.
         """
         if isinstance(jobs, (str, PathLike)):
             definitions = jobs_of(Path(jobs))
@@ -93,18 +95,18 @@ class Rehearsal:
             raise TypeError(f"load got {jobs!r}; give it a Scheduler or the path of a jobs file")
 
     def add(self, **body: object) -> None:
-        """Deploy one job, written as in the API and the jobs file: name=, schedule=, target= and whatever else."""
+        """Deploy one job with the fields of the API: name=, schedule=, target= and so on."""
         definition = parse_job(body).definition
         self._has_begun = True
         self._jobs.deploy(definition)
 
     def advance(self, by: Duration) -> None:
-        """Let time pass, and everything happen that is due on the way and at its end."""
+        """Advance the time by a duration, and run everything that is due until then and at its end."""
         self._has_begun = True
         self._service.advance_to(self._service.reached + duration(by))
 
     def advance_to(self, time: Moment) -> None:
-        """The same, until a moment."""
+        """Advance the time to a moment; raise ValueError if it is in the past."""
         until = moment(time, self._zone)
         if until < self._service.reached:
             raise ValueError(f"it is {self._service.reached.isoformat()} already; time does not go back")
@@ -112,21 +114,21 @@ class Rehearsal:
         self._service.advance_to(until)
 
     def outage(self, start: Moment, end: Moment) -> Outage:
-        """The service is down from one moment, cut off in whatever it does, until another, when it starts again.
+        """Let the service crash at `start` and start again at `end`, as time advances.
 
-        It happens as time advances; as a context manager it is down inside of the block.
+        As a context manager, it advances to `start` at the beginning of the block and to `end` after it.
         """
         self._has_begun = True
         return self._service.outage(moment(start, self._zone), moment(end, self._zone))
 
     def takes(self, job: str, time: Duration) -> None:
-        """Let every attempt of a task's job last so long after its function has returned or raised."""
+        """Make each attempt of a task's job last this long after its function has returned or raised."""
         self._jobs.in_use(job)
         self._takes[job] = duration(time).total_seconds()
         self._rehearse_tasks()
 
     def trigger(self, job: str, payload: object = None) -> RunRecord:
-        """Start a run by hand; what takes no time is done when this returns."""
+        """Trigger a job and return the run; work that takes no virtual time is done by then."""
         job_id = self._jobs.in_use(job)
         self._triggered += 1
         run_id = uuid5(job_id, f"{BY} {self._triggered}")
@@ -135,18 +137,21 @@ class Rehearsal:
         return self._run(run_id)
 
     def pause(self, job: str, *, until: Moment | None = None) -> None:
-        """Let an operator pause a job, until a moment if one is given. What is planned already goes on."""
+        """Pause a job as an operator, until a moment if given. Planned runs still run."""
         end = None if until is None else moment(until, self._zone)
         job_id, now = self._jobs.in_use(job), self._service.now()
         answer_of(self._control.pause_job(job_id, Actor(BY, now), note="", until=end, cancel_waiting=False))
 
     def resume(self, job: str, *, catch_up: bool = False) -> None:
-        """End a pause; with `catch_up`, what it swallowed is planned as missed."""
+        """Resume a job; with `catch_up`, times missed during the pause get the job's catch-up policy."""
         answer_of(self._control.resume_job(self._jobs.in_use(job), Actor(BY, self._service.now()), catch_up=catch_up))
         self._service.advance_to(self._service.reached)
 
     def cancel(self, run: RunRecord | UUID) -> RunRecord:
-        """Cancel a run that waits, or ask for the end of one that runs: a node hears of that within seconds."""
+        """Cancel a waiting run, or request the cancel of a running one, which its node sees within seconds.
+
+        Raises ValueError if the run cannot be cancelled.
+        """
         run_id = run.id if isinstance(run, RunRecord) else run
         try:
             answer_of(self._control.cancel_run(run_id, Actor(BY, self._service.now())))
@@ -156,7 +161,7 @@ class Rehearsal:
         return self._run(run_id)
 
     def runs(self, job: str | None = None) -> list[RunRecord]:
-        """The runs of a job, or of all of them, the oldest first."""
+        """Return the runs of a job, or of all jobs, oldest first."""
         ids = self._jobs.ids if job is None else [self._jobs.id_of(job)]
         pages = [answer_of(self._lists.runs(RunQuery(RunList.OF_JOB, job_id=job_id), _MOST)) for job_id in ids]
         views = sorted(
@@ -166,13 +171,13 @@ class Rehearsal:
         return [self._run(view.id) if view.omitted else self._record(view) for view in views]
 
     def skips(self, job: str) -> list[SkipRecord]:
-        """What a job left out, the oldest first."""
+        """Return the skips of a job, oldest first."""
         found = answer_of(self._lists.skips(self._jobs.id_of(job), _MOST))
         return sorted((skip_record(skip) for skip in found), key=lambda skip: skip.first_at)
 
     @property
     def webhooks(self) -> list[WebhookRecord]:
-        """Every request that would have left, the oldest first."""
+        """All webhook requests that would have been sent, oldest first."""
         return list(self._receivers.records)
 
     def answer(
@@ -186,9 +191,9 @@ class Rehearsal:
         error: str | None = None,
         times: int | None = None,
     ) -> None:
-        """Answer requests to a URL like this: from now on, or so many `times` and then as the next answer says.
+        """Set the answer to requests to a URL: from now on, or for the next `times` requests, before later answers.
 
-        With `error` there is no answer, but a connection that breaks. Without a word every receiver answers 200.
+        `takes` is how long the receiver needs. With `error` the connection breaks instead. The default answer is 200.
         """
         if times is not None and times < 1:
             raise ValueError(f"times is {times}; write 1 or more, or leave it out")

@@ -1,4 +1,4 @@
-"""The service under test in its virtual time: when it is up, what happens until a moment, and what time it is."""
+"""The service under test in virtual time: it advances the clock, and starts and crashes the node."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -18,14 +18,14 @@ from hourbell.testing.node import Node
 from hourbell.testing.times import cut
 
 _FIRST = datetime(2026, 1, 1, tzinfo=UTC)
-_LONGEST = timedelta(days=3_650)  # beyond it, seconds as a float are too coarse
+_LONGEST = timedelta(days=3_650)  # beyond it, float seconds are too coarse
 _BEFORE = timedelta(milliseconds=1)
-_PATIENCE = 0.5  # seconds for what is due at a moment to be done
+_PATIENCE = 0.5  # virtual seconds in which work due at a moment is finished
 
 
 @dataclass(frozen=True, slots=True)
 class Outage(AbstractContextManager[None]):
-    """The service is down from its start until its end. As a context manager it is down inside of the block."""
+    """A time range in which the service is down. As a context manager, it is down inside the block."""
 
     start: datetime
     end: datetime
@@ -40,7 +40,7 @@ class Outage(AbstractContextManager[None]):
 
 
 class Service:
-    """`reached` is the moment a test has advanced to; what was due then may have taken a few milliseconds more."""
+    """The service under test. `reached` is the time a test advanced to; the clock may be milliseconds ahead."""
 
     def __init__(self, targets: Callable[[VirtualLoop], Sequence[Target]]) -> None:
         self.database = Inline()
@@ -59,15 +59,15 @@ class Service:
         self._first = self.reached = moment
 
     def now(self) -> datetime:
-        """The time to the microsecond."""
+        """Return the virtual time in microseconds."""
         return self._first + timedelta(seconds=self._loop.time())
 
     def shown_now(self) -> datetime:
-        """The time as tests and their functions see it."""
+        """Return the virtual time as tests and their functions see it."""
         return cut(self.now()) if self._loop.is_running() else self.reached
 
     def advance_to(self, until: datetime) -> None:
-        """Let everything happen that is due until then, and at that moment."""
+        """Advance to a time, and run everything that is due until then and at that moment."""
         if self._loop.is_running():
             raise RuntimeError("time passes already; a function under test cannot advance it")
         if until - self._first > _LONGEST:
@@ -90,14 +90,14 @@ class Service:
         return outage
 
     def close(self) -> None:
-        """Cut off what still runs, and give everything back."""
+        """Crash the node and release all resources."""
         with outside_of_loops():
             self._crash()
             answer_of(self.database.close())
             self._loop.close()
 
     def _pass_boundary(self, until: datetime) -> bool:
-        """Go through the next beginning or end of an outage, if there is one until then."""
+        """Advance through the next start or end of an outage; return False if there is none until then."""
         if self._down_until is not None:
             if self._down_until > until:
                 return False
@@ -146,13 +146,13 @@ class Service:
         self._loop.jump((moment - self._first).total_seconds())
 
     async def _sleep_until(self, moment: datetime) -> None:
-        for at in (moment - LEAD, moment):  # awake before, so that what comes next finds a node that is well
+        for at in (moment - LEAD, moment):  # wake up before, so that the node has a working heartbeat
             seconds = (at - self._first).total_seconds() - self._loop.time()
             if seconds > 0:
                 await asyncio.sleep(seconds)
 
     async def _finish(self) -> None:
-        """Let what is due be done; what then still runs takes time. The test is to find the database unlocked."""
+        """Wait until due work is done, at most _PATIENCE (longer runs go on), and until the database is unlocked."""
         end = self._loop.time() + _PATIENCE
         node = self._node
         while node is not None and (node.has_lock or (not node.is_quiet and self._loop.time() < end)):

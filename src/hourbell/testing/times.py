@@ -1,4 +1,4 @@
-"""Moments and durations as tests write them, and instants as tests read them."""
+"""Parses the times and durations that tests write, and formats those that they read."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
@@ -19,14 +19,14 @@ def zone_of(name: str) -> ZoneInfo:
 
 
 def moment(given: Moment, zone: ZoneInfo) -> datetime:
-    """The instant, in UTC. What says no offset is read in the zone, and a day is its beginning."""
+    """Return a moment in UTC. A time without an offset is in `zone`, and a date is the start of its day."""
     read = _read(given)
     at = read if isinstance(read, datetime) else datetime.combine(read, time())
     return (at if at.tzinfo is not None else at.replace(tzinfo=zone)).astimezone(UTC)
 
 
 def end_of(given: Moment, zone: ZoneInfo) -> datetime:
-    """The same, but a day is its end."""
+    """Return a moment in UTC; a date is the last microsecond of its day."""
     read = _read(given)
     if isinstance(read, datetime):
         return moment(read, zone)
@@ -41,13 +41,13 @@ def duration(given: Duration) -> timedelta:
 
 
 def local_text(at: datetime, zone: ZoneInfo) -> str:
-    """An instant as a clock on the wall shows it, with the offset: 2026-03-29T03:00+02:00."""
+    """Format a time in a zone, with its offset: 2026-03-29T03:00+02:00."""
     local = at.astimezone(zone)
     return local.isoformat(timespec="auto" if local.second or local.microsecond else "minutes")
 
 
 def cut(at: datetime) -> datetime:
-    """Without what is less than a millisecond: steps of the engine, which take virtual time, too."""
+    """Truncate a time to milliseconds, because each step of the engine takes a little virtual time."""
     return at - timedelta(microseconds=at.microsecond) + at.microsecond // 1_000 * _MILLISECOND
 
 

@@ -1,7 +1,7 @@
-"""`run.transaction()` without a thread: each statement runs at once, on a connection of its own.
+"""`run.transaction()` without a thread: each statement runs at once, on a separate connection.
 
-While one is open nobody else gets at a database in memory. Nobody waits for it in real time: the engine hears that
-the database is out of reach, and tries again a little later. After five virtual seconds it is rolled back.
+While a transaction is open, nothing else can use the in-memory database. The engine does not block: it gets
+StoreUnavailable and retries later. After five virtual seconds the transaction is rolled back.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ class Transactions:
 
     @property
     def has_lock(self) -> bool:
-        """Whether a task has the database for itself."""
+        """True while the transaction of a task locks the database."""
         return self._open is not None and self._open.has_begun
 
     @asynccontextmanager
-    async def transaction(self, held: Held) -> AsyncIterator[OpenTransaction]:  # noqa: ARG002 - the settlement tells
+    async def transaction(self, held: Held) -> AsyncIterator[OpenTransaction]:  # noqa: ARG002 - settlements name it
         async with self._turn:
             connection = open_connection(self._path, Patience(Random(0), limit=0.0))
             conversation = self._open = _Conversation(Session(connection))

@@ -1,4 +1,4 @@
-"""Webhooks that go nowhere: the real target makes each request, and a script answers in place of a receiver."""
+"""Recorded webhooks: the real target builds each request, and a script answers instead of a receiver."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from hourbell.testing.times import cut
 
 @dataclass(frozen=True, slots=True)
 class WebhookRecord:
-    """One request as it would have left."""
+    """One request as it would have been sent."""
 
     at: datetime
     method: str
@@ -27,7 +27,7 @@ class WebhookRecord:
 
 @dataclass(slots=True)
 class Script:
-    """What a receiver answers, and how often: None for ever."""
+    """The answer of a receiver. `left` is how many times it is still given; None for no limit."""
 
     status: int
     body: bytes
@@ -39,14 +39,14 @@ class Script:
 
 @dataclass(slots=True)
 class Receivers:
-    """Every receiver there is: it records what comes, and answers 200 where no script says otherwise."""
+    """A transport that plays all receivers: it records requests, and answers 200 unless a script says otherwise."""
 
     now: Callable[[], datetime]
     records: list[WebhookRecord] = field(default_factory=list)
     scripts: dict[str, list[Script]] = field(default_factory=dict)
 
     def add(self, url: str, script: Script) -> None:
-        """Answer like this from now on, after the scripts that say how often."""
+        """Add an answer for a URL, after the limited ones that are not used up. It replaces an unlimited one."""
         before = [each for each in self.scripts.get(_whole(url), []) if each.left]
         self.scripts[_whole(url)] = [*before, script]
 

@@ -1,4 +1,4 @@
-"""`hourbell apply`: the jobs of a file, all or none, after a plan that must still hold when it is carried out."""
+"""`hourbell apply`: apply a jobs file atomically, after a plan that must still hold when it is executed."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -52,7 +52,7 @@ def command(client: "Client", wanted: FilePlan, dry_run: bool, yes: bool, as_jso
 
 
 def _question(plan: "Plan") -> str:
-    """What nobody should do unawares, or nothing."""
+    """Return the question to confirm if the plan deletes or takes over jobs, else an empty text."""
     parts = [(len(plan.deleted), "delete"), (len(taken_over(plan)), "take over")]
     return " and ".join(f"{verb} {count} job{'s' if count > 1 else ''}" for count, verb in parts if count)
 

@@ -1,4 +1,4 @@
-"""`hourbell diff`: what applying a jobs file would change. It changes nothing."""
+"""`hourbell diff`: show what applying a jobs file would change, and change nothing."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -39,7 +39,7 @@ def command(client: "Client", wanted: FilePlan, as_json: bool) -> None:
     try:
         plan = wanted.ask(client)
     except ClientError as error:
-        sys.exit(max(TROUBLE, tell(error, client)))  # elsewhere 1 is said of a server that is out of reach
+        sys.exit(max(TROUBLE, tell(error, client)))  # an unreachable server must not exit with 1: that is a difference
     if as_json:
         click.echo(json_text(plan.raw))
     else:

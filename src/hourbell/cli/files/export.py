@@ -1,4 +1,4 @@
-"""`hourbell export`: jobs of a server as a jobs file, which applied again changes nothing. Secrets are not in it."""
+"""`hourbell export`: write the server's jobs as a jobs file without secrets; applying it again changes nothing."""
 
 import sys
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ _HEADER = "header:"
 
 @dataclass(slots=True)
 class Export:
-    """What is to be written of the jobs seen so far."""
+    """The jobs collected for a jobs file, with the comments and errors about them."""
 
     definitions: list[Definition] = field(default_factory=list)
     owners: set[tuple[str, str]] = field(default_factory=set)
@@ -37,7 +37,7 @@ class Export:
     unwritten: list[str] = field(default_factory=list)
 
     def add(self, job: "Job") -> None:
-        # The server shows a job in error only as far as it goes: written down, it might be another one.
+        # The server shows a job in error only in part, so the exported job might be a different one.
         if job.state == "error":
             self.unwritten.append(f"{job.name}: it is in error: {job.error}")
             return
@@ -47,7 +47,8 @@ class Export:
             self.unwritten.append(f"{job.name}: {error.errors[0]}")
             return
         if job.paused is not None and not is_by_definition(job):
-            # The server keeps it. Written down it would be the file's, and last until the file says otherwise.
+            # The server keeps a person's pause. In the file it would become part of the definition and last until the
+            # file changes.
             self.pauses[job.name] = pause_words(job.paused)
             definition = replace(definition, enabled=True)
         self.definitions.append(definition)
@@ -56,7 +57,7 @@ class Export:
 
     @property
     def source(self) -> str | None:
-        """The source of all jobs, if one file is their owner and says what it is."""
+        """The source of all jobs if one file owns them and its label is valid, else None."""
         if len(self.owners) != 1:
             return None
         [(managed_by, source)] = self.owners
@@ -71,7 +72,7 @@ class Export:
         return export_jobs(self.definitions, form, source=self.source, comments=self.comments(), notes=notes)
 
     def comments(self) -> Iterator[str]:
-        """What the jobs alone do not say."""
+        """Yield comments on what the jobs themselves do not contain: owners and secrets."""
         if any(managed_by != "file" for managed_by, _ in self.owners) or len(self.owners) > 1:
             yield f"These jobs belong to {self.whose}; apply --take-over --source LABEL makes them this file's."
         if self.secrets:
@@ -112,7 +113,7 @@ def command(
     found = Export()
     with Progress("reading", unit="jobs") as progress:
         for job in client.jobs.list(tag=tag, managed_by=managed_by, source=source, secrets=True):
-            found.add(client.jobs.get(job.id) if job.omitted else job)  # a list has no long payloads
+            found.add(client.jobs.get(job.id) if job.omitted else job)  # a list omits long payloads
             progress.add(1)
     form = form or format_of_name(name or "") or "toml"
     _write(found.text(form), name)

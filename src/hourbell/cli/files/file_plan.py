@@ -1,4 +1,4 @@
-"""A jobs file to be applied: read with all its errors, and what the server says of it told in the file's terms."""
+"""A jobs file to apply: reads it with all its errors, and maps errors of the server to lines of the file."""
 
 import functools
 import re
@@ -32,7 +32,7 @@ _JOB = re.compile(r"/jobs/(\d{1,9})(?=/|$)", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """The jobs of a file, and how they are to be applied."""
+    """The jobs of a file and the options for applying them."""
 
     file: JobsFile
     source: str
@@ -42,23 +42,23 @@ class FilePlan:
 
     @property
     def definitions(self) -> "Mapping[str, Definition]":
-        """What the file says of each job, by name."""
+        """The definitions in the file, by job name."""
         return {job.definition.name: job.definition for job in self.file.jobs}
 
     def ask(self, client: "Client") -> "Plan":
-        """What applying it would change. Nothing is changed."""
+        """Request the plan of changes without applying it."""
         plan = self._send(client)
-        # A header that could not be looked up is in the file, whatever the server makes of its absence.
+        # An unresolvable header is still in the file, so the server's note that it is missing does not hold.
         untrue = {_kept_header(name) for job in self.file.jobs for name in job.unresolved_headers}
         jobs = (replace(job, notes=tuple(note for note in job.notes if note not in untrue)) for job in plan.jobs)
         return replace(plan, jobs=tuple(jobs)) if untrue else plan
 
     def apply(self, client: "Client", expect: str) -> "Plan":
-        """Do all of it, or nothing if it would no longer do what the plan of that state said."""
+        """Apply all changes, or none if the jobs have changed since the plan with this state."""
         return self._send(client, expect)
 
     def _send(self, client: "Client", expect: str | None = None) -> "Plan":
-        """Apply the plan of that state, or without one ask for it."""
+        """Apply the plan with the expected state or, without one, request the plan."""
         from hourbell.client import ApiError
 
         jobs = [job.as_body() for job in self.file.jobs]
@@ -89,7 +89,7 @@ class FilePlan:
             sys.exit(exit_code(error))
 
     def _place(self, error: "FieldError") -> str:
-        """What is wrong, with the job and its line in the file instead of its number in the request."""
+        """Format an error with the job's name and line in the file instead of its index in the request."""
         error = error._replace(hint=error.hint and as_flags(error.hint))
         found = _JOB.match(error.pointer)
         if found is None or int(found[1]) >= len(self.file.jobs):
@@ -100,7 +100,7 @@ class FilePlan:
 
 
 def file_options(*, needs_secrets: bool = True) -> Callable[[Function], Function]:
-    """Adds `-f` and how the file is meant, which come as one `wanted`."""
+    """Add `-f` and the options for applying the file, passed to the function as one `wanted`."""
     return functools.partial(_with_file, needs_secrets=needs_secrets)
 
 
@@ -134,7 +134,7 @@ def _with_file(function: Function, *, needs_secrets: bool) -> Function:
 
 
 def _check_pruning(file: JobsFile, label: str, name: str) -> None:
-    """End the command if what the file lacks does not say what is to be deleted."""
+    """Exit with an error if jobs that the file lacks cannot safely be deleted."""
     if file.incomplete is not None:
         mend = "bring in what is missing, and take the line incomplete = … out; or leave --prune out"
         fail(f"{name} is incomplete, and --prune would delete what it lacks", file.incomplete, mend, exit_code=USAGE)
@@ -146,9 +146,9 @@ def _check_pruning(file: JobsFile, label: str, name: str) -> None:
 
 
 def read(name: str, form: Format | None, *, needs_secrets: bool = True) -> JobsFile:
-    """The jobs of a file, with what they refer to looked up; what is wrong with it ends the command.
+    """Read the jobs of a file and resolve their references. Exits with an error if the file is invalid.
 
-    Without `needs_secrets`, what cannot be looked up is left out, with a note.
+    Without `needs_secrets`, references that cannot be resolved are left out, with a note.
     """
     text = _text(name)
     folder = Path() if name == STDIN else Path(name).parent

@@ -1,4 +1,4 @@
-"""`hourbell import`: what other schedulers have, as a jobs file on stdout; and many jobs at once to a server."""
+"""`hourbell import`: convert a crontab to a jobs file on stdout, or send many jobs to a server."""
 
 import re
 import sys
@@ -113,7 +113,7 @@ def _missing(crontab: Crontab) -> str | None:
 
 
 def _comments(crontab: Crontab) -> list[str]:
-    """What no job can hold: comments that stand by themselves, and lines that could not be read."""
+    """Return comments for the jobs file: free-standing comments and unreadable lines of the crontab."""
     kept = {comment.line: comment.text for comment in crontab.comments if comment.is_loose and comment.text}
     kept |= {problem.line: f"could not be read: {problem.text.strip()}" for problem in crontab.problems}
     return [f"crontab line {line}: {text}" for line, text in sorted(kept.items())]

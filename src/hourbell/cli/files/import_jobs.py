@@ -1,4 +1,4 @@
-"""`hourbell import jobs`: lines of JSON to the server, and what became of each."""
+"""`hourbell import jobs`: send lines of JSON to the server and show the result of each."""
 
 import itertools
 import os
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hourbell.client import Client, ImportResult
 
 _EXIT_CODES = {"invalid_job": USAGE, "invalid_json": USAGE, "not_allowed": NOT_ALLOWED, "database_unavailable": FAILED}
-_WORST_FIRST = (USAGE, NOT_ALLOWED, CONFLICT, FAILED)  # whatever the order of the lines
+_WORST_FIRST = (USAGE, NOT_ALLOWED, CONFLICT, FAILED)  # the exit code does not depend on the order of the lines
 _RESULTS = ("created", "changed", "unchanged", "pruned", "refused")
 _REFUSALS = ("refused", "not_pruned")
 _FEW = 5
@@ -78,7 +78,7 @@ def jobs(
 def _sent(
     send: "Callable[..., Iterator[ImportResult]]", lines: IO[bytes], what: str, **how: Any
 ) -> "Iterator[ImportResult]":
-    """The results. The server answers when it has the last line, so what is sent is what takes time."""
+    """Yield the results. The server answers after the last line, so progress measures the upload."""
     with Progress(what, _size(lines), "bytes") as progress:
         results = send(_counted(lines, progress), **how)
         first = list(itertools.islice(results, 1))
@@ -135,10 +135,10 @@ def _confirm_pruning(results: "Iterator[ImportResult]") -> None:
 
 
 def _readable_twice(file: IO[bytes]) -> IO[bytes]:
-    """The file, or a copy of what comes through a pipe: who is asked first has to be shown what it would do."""
+    """Return the file, or a temporary copy of a pipe, which is read for the preview and again for the import."""
     if file.seekable():
         return file
-    copy = tempfile.TemporaryFile()  # noqa: SIM115 - whoever asks for it closes it
+    copy = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
     shutil.copyfileobj(file, copy)
     copy.seek(0)
     return copy
@@ -151,7 +151,7 @@ def _counted(lines: Iterable[bytes], progress: Progress) -> Iterator[bytes]:
 
 
 def _size(file: IO[bytes]) -> int | None:
-    """How many bytes there are to read, where that is known."""
+    """Return the number of bytes to read, or None if it is not a regular file."""
     try:
         found = os.fstat(file.fileno())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""A plan for people: what would be made, changed and deleted, and when the jobs fire before and after."""
+"""Plans as text for people: what would be created, changed and deleted, and when the jobs fire before and after."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from hourbell.client import Plan, PlannedJob, Upcoming
     from hourbell.core.job.definition import Definition
 
-_LONGEST = 200  # of a value
+_LONGEST = 200  # characters of a value
 _HEADS = {"create": ("+ create", "green"), "change": ("~ change", "yellow"), "none": ("= keep", "")}
 
 
 def plan_lines(plan: "Plan", definitions: "Mapping[str, Definition]") -> Iterator[str]:
-    """The plan, and as its last line how much of each. Jobs that stay as they are, are told if there is a note.
+    """Format the plan, with the counts on the last line. Unchanged jobs are shown only if they have notes.
 
-    What is new is told as its definition says it, by name.
+    A new job is shown with its definition, looked up by name.
     """
     if plan.is_empty and not any(job.notes for job in plan.jobs):
         yield "nothing to change"
@@ -34,7 +34,7 @@ def plan_lines(plan: "Plan", definitions: "Mapping[str, Definition]") -> Iterato
 
 
 def done_lines(plan: "Plan") -> Iterator[str]:
-    """What was done, and the secrets that were made."""
+    """Format the result of an apply, with the generated secrets."""
     for job in plan.jobs:
         if job.generated_secret:
             yield f"secret of {plain(job.name)}: {plain(job.generated_secret)}  (it is not shown again)"
@@ -42,7 +42,7 @@ def done_lines(plan: "Plan") -> Iterator[str]:
 
 
 def taken_over(plan: "Plan") -> "list[PlannedJob]":
-    """The jobs that somebody else owns so far."""
+    """Return the jobs that currently have another owner."""
     return [job for job in plan.jobs if any(change.field == "owner" for change in job.fields)]
 
 
@@ -93,7 +93,7 @@ def _target(target: "Mapping[str, Any]") -> str:
 
 
 def _value(value: object) -> str:
-    """JSON, so that a text and a number differ; what is hidden says so without quotes."""
+    """Format a value as JSON, which distinguishes text from numbers; a hidden value is shown without quotes."""
     if value is None:
         return "(none)"
     if isinstance(value, str) and value.startswith("(hidden"):

@@ -1,4 +1,4 @@
-"""What is done to jobs that exist, one or many: pause, resume, trigger, delete."""
+"""Actions on one or many existing jobs: pause, resume, trigger, delete."""
 
 import sys
 from datetime import timedelta
@@ -98,7 +98,7 @@ def resume(client: "Client", selection: Selection, catch_up: bool, zone: str, ou
 
 
 def _paused_by_people(client: "Client", selection: Selection) -> tuple[Chosen, ...]:
-    """What somebody paused, once it is confirmed; what is off by its own definition is told and left."""
+    """Return the jobs that people paused, once confirmed. Jobs that their definition disables are named and skipped."""
     paused = [job for job in selection.listed(client) if job.state == "paused"]
     own = [job.name for job in paused if is_by_definition(job)]
     if own:
@@ -204,7 +204,7 @@ COMMANDS = (pause, resume, trigger, delete)
 
 
 def _deletable(client: "Client", job: str, *, purge: bool) -> "tuple[UUID | str, str]":
-    """The id and the name of a job. Only its id may be known of one that was deleted before and is to be purged."""
+    """Return the id and the name of a job. A job that was deleted before can be purged by its id alone."""
     from hourbell.client import NotFound
 
     try:

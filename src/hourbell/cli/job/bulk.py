@@ -1,4 +1,4 @@
-"""An action on one job after another. One that is refused keeps no other out; what is refused alike is summed up."""
+"""Actions on several jobs in turn. A refused job does not stop the others; equal refusals are reported together."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,12 +11,12 @@ from hourbell.cli.shared.remote import complain, exit_code, refusal
 if TYPE_CHECKING:
     from hourbell.client import Client
 
-LONGEST_LIST = 20  # of what was done; more is counted
+LONGEST_LIST = 20  # more items are counted instead of listed
 _MOST_ALIKE, _FEW = 10, 3
 
 
 class Chosen(NamedTuple):
-    """A job that is meant: what the server is asked for, and what people call it."""
+    """A selected job: the reference to send to the server and the name to show."""
 
     ref: str
     name: str
@@ -30,7 +30,7 @@ class _Refused(NamedTuple):
 def act_on_each(
     client: "Client", jobs: Sequence[Chosen], act: Callable[[str], Any], done: str
 ) -> tuple[list[Any], int]:
-    """What came of each, and the exit code: that of the first refusal. `done` is what happened to the others."""
+    """Act on each job; return the results and the first refusal's exit code. `done` names the action in reports."""
     from hourbell.client import ApiError
 
     made: list[Any] = []
@@ -43,7 +43,7 @@ def act_on_each(
             except ApiError as error:
                 refused.append(_Refused(job.name, refusal(error, client, job=job.ref)))
                 status = status or exit_code(error)
-    finally:  # also if the server is gone in the middle of it
+    finally:  # also if the server became unreachable halfway
         _tell(refused, len(jobs), done)
     return made, status
 
@@ -51,7 +51,7 @@ def act_on_each(
 def show_each(
     made: list[Any], output: Output, view: View, lines: Callable[[Any], list[str]], *, was_one: bool, done: str
 ) -> None:
-    """One answer as it is if one job was named, and else all as a list; for people, a long one is only counted."""
+    """Show one answer in full if one job was named, else a list. A long list is only counted for people."""
     if was_one and made:
         output.one(made[0], view, lines(made[0]))
     elif len(made) > LONGEST_LIST and output.is_for_people:

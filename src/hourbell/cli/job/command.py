@@ -1,4 +1,4 @@
-"""`hourbell job`: jobs defined, looked at and changed, through the API."""
+"""`hourbell job`: define, inspect and change jobs through the API."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -199,7 +199,7 @@ def edit(
 
 
 def _show(made: "Job | Intention", output: Output, zone: str) -> None:
-    """A job that was made or changed, or what would become of it, with what may surprise about it."""
+    """Show the created or changed job, or the preview of a change, with its warnings."""
     from hourbell.client import Intention
 
     if isinstance(made, Intention):

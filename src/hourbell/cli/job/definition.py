@@ -1,6 +1,6 @@
-"""The flags that define a job, and the body that they make; the same for a new job and for a change.
+"""The flags that define a job, and the request body built from them, for a new job and for a change.
 
-Every field of a job has a flag of its own, except the target, which has several.
+Every field of a job has one flag, except the target, which has several.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ _TARGET_OPTIONS = (
 
 
 def definition_options(function: Function) -> Function:
-    """Adds the flags, in the order of `--help`."""
+    """Add the flags, in the order of `--help`."""
     options = [option for field in _FIELDS for option in _options(field)]
     for option in reversed(options):
         function = option(function)
@@ -61,7 +61,7 @@ def _option(field: JobField) -> str:
 
 
 def definition_of(given: Mapping[str, Any], zone: str = "UTC") -> dict[str, Any]:
-    """The body for the API: what was given, and nothing else. `default` brings a default back."""
+    """Build the request body from the given flags only. `default` resets a field to its default."""
     body: dict[str, Any] = {}
     for field in _FIELDS:
         if field.kind.name == "target":
@@ -76,16 +76,16 @@ def definition_of(given: Mapping[str, Any], zone: str = "UTC") -> dict[str, Any]
 def _value(field: JobField, text: str, zone: str) -> Any:
     if field.kind.name == "json" or (field.kind.name == "retry" and text.lstrip()[:1] == "{"):
         return json_value(text, _option(field))
-    if text == DEFAULT and field.kind.name != "retry":  # where it is the name of a preset
+    if text == DEFAULT and field.kind.name != "retry":  # for retry, `default` is the name of a preset
         return None
     if field.kind.name == "instant":
-        ZONE.convert(zone, None, None)  # a time that is read in it needs it now
+        ZONE.convert(zone, None, None)  # fails here on an unknown zone, because the time is read in it
         return instant(text, zone, _option(field), "ahead")
     return text
 
 
 def target_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The target as far as flags say it; empty if they say nothing."""
+    """Build the target from the given flags; empty if there are none."""
     if given.get("target") is not None:
         return _whole_target(given)
     kinds = [flag for flag in _KINDS if given.get(flag) is not None]
@@ -112,9 +112,9 @@ def target_of(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def redefined(old: Mapping[str, Any], changes: Mapping[str, Any], *, has_whole_target: bool = False) -> dict[str, Any]:
-    """The whole job after a change: what is said stands in the place of what was, and None brings the default back.
+    """Build the whole job after a change: a given field replaces the old one, and None resets it to its default.
 
-    A merge patch could not say it, because it has no null inside a payload, and only ever adds to one.
+    A merge patch cannot express this: it removes nulls from a payload, and merges a payload instead of replacing it.
     """
     job = {**old, **changes}
     if "target" in changes and not has_whole_target:
@@ -123,7 +123,7 @@ def redefined(old: Mapping[str, Any], changes: Mapping[str, Any], *, has_whole_t
 
 
 def _retargeted(old: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
-    """A target with single fields, headers and arguments changed; one of another kind keeps nothing of the old one."""
+    """Merge single fields, headers and arguments into the old target; a target of another type replaces it entirely."""
     if said.get("type", old.get("type")) != old.get("type"):
         return dict(said)
     target = {**old, **said}
@@ -135,7 +135,7 @@ def _retargeted(old: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, An
 
 
 def _with_headers(old: Mapping[str, str], said: Mapping[str, str]) -> dict[str, str]:
-    """Headers by their names, which are the same in capitals; one that is said to be empty is taken away."""
+    """Merge headers by case-insensitive name; an empty value removes the header."""
     names, known = {name.lower() for name in said}, {name.lower() for name in old}
     for name, value in said.items():
         if not value and name.lower() not in known:

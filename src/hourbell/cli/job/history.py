@@ -1,4 +1,4 @@
-"""What became of a job's instants, what comes next, and what the job was before."""
+"""Commands on a job's past and future runs, skips and versions."""
 
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -156,7 +156,7 @@ def versions(client: "Client", job: str, version: int | None, number: int, zone:
         found = client.jobs.version(job, version)
         output.one(found, View((), tuple, lambda each: each.version, lambda each: each.version), _lines(found, zone))
         return
-    # One more than is shown, because a change is told against the definition before it.
+    # One more than is shown, because each version is compared with the one before it.
     known = list(client.jobs.versions(job, limit=number + 1))
     before = {later.version: earlier for later, earlier in pairwise(known)}
     view = View(
@@ -201,7 +201,7 @@ def _lines(version: "Version", zone: str) -> list[str]:
 
 
 def _changes(version: "Version", before: "Version | None") -> str:
-    """The fields that differ from the definition before. A field that is too long for both lists may have changed."""
+    """List the fields that differ from the previous version. A field omitted from both lists may have changed."""
     if before is None:
         return ""
     new: Any = version.definition

@@ -1,4 +1,4 @@
-"""Whose a pause is: somebody's, who may take it back, or that of the job's own definition, which switched it off."""
+"""Origin of a pause: made by a person, who can resume the job, or by the definition, which disabled it."""
 
 from typing import TYPE_CHECKING
 
@@ -10,19 +10,19 @@ if TYPE_CHECKING:
 
 
 def owner_of(job: "Job") -> str:
-    """Who defines the job, as in `file:billing`."""
+    """Return the owner of the job, as in `file:billing`."""
     return f"{job.managed_by}:{job.source}".removesuffix(":")
 
 
 def is_by_definition(job: "Job") -> bool:
-    """Whether the job is switched off where it is defined: by its file, its program, or whoever made it so."""
+    """Return whether the job is disabled by its own definition: its file, its program or its creator."""
     if job.paused is None:
         return False
     return job.paused.by is None or (job.managed_by != "api" and job.paused.by == owner_of(job))
 
 
 def pause_words(paused: "Paused", zone: str = "UTC") -> str:
-    """A pause in one line: by whom, until when, and why."""
+    """Format a pause as one line: by whom, until when, and why."""
     by = f" by {paused.by}" if paused.by else ""
     until = f" until {shown(paused.until, zone)} {zone}" if paused.until else ""
     return plain(f"paused{by}{until}{f': {paused.note}' if paused.note else ''}")

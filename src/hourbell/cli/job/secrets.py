@@ -1,4 +1,4 @@
-"""Signing secrets of jobs through the API: given from a file or a pipe, never on the command line, and told once."""
+"""Signing secrets of jobs through the API: read from a file or a pipe, never from an argument, and shown once."""
 
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ GENERATE = "generate"
 
 
 def given_secret(text: str) -> str:
-    """What `--secret` stands for."""
+    """Read the secret that `--secret` refers to."""
     if text == GENERATE:
         return text
     if text != "-" and not text.startswith("@"):

@@ -1,4 +1,4 @@
-"""Which jobs an action is for: those that are named, or all that a filter matches, after their count was confirmed."""
+"""Selection of jobs for an action: by name, or by a filter after confirmation of their count."""
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
@@ -28,17 +28,17 @@ class Selection:
     def jobs(
         self, client: "Client", verb: str, is_meant: "Callable[[Job], bool]" = lambda _: True
     ) -> tuple[Chosen, ...]:
-        """Those named, or what matches and is meant, once somebody has confirmed them."""
+        """Return the named jobs, or those that match the filter and `is_meant`, after confirmation."""
         if self.names:
             return tuple(Chosen(name, name) for name in self.names)
         return self.confirmed([job for job in self.listed(client) if is_meant(job)], verb)
 
     def listed(self, client: "Client") -> "Iterable[Job]":
-        """All that match."""
+        """List all jobs that match the filter."""
         return client.jobs.list(tag=self.tag)
 
     def confirmed(self, found: "Sequence[Job]", verb: str) -> tuple[Chosen, ...]:
-        """These, after they were counted and somebody said yes."""
+        """Show the count and the first names, ask for confirmation, and return the jobs."""
         if not found:
             click.echo(f"there is no job to {verb}", err=True)
             return ()
@@ -52,7 +52,7 @@ class Selection:
 
 
 def selection_options(function: Function) -> Function:
-    """Adds the names, `--tag`, `--all` and `--yes`, which come as one `selection`."""
+    """Add the names, `--tag`, `--all` and `--yes`, passed to the function as one `selection`."""
 
     @click.argument("jobs", nargs=-1, type=JOB, metavar="[JOB]…")
     @click.option("--tag", metavar="TAG", help="Instead of names: all jobs with this tag.")

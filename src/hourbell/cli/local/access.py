@@ -1,4 +1,4 @@
-"""`hourbell access`: whether a server asks for tokens. Works on the database directly, and so needs access to it."""
+"""`hourbell access`: open the server to callers without a token. Works on the database directly."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`hourbell audit verify`: whether audit rows were changed, removed or inserted behind Hourbell."""
+"""`hourbell audit verify`: detect audit rows that were changed, removed or inserted outside Hourbell."""
 
 import json
 import re

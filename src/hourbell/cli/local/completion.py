@@ -1,4 +1,4 @@
-"""`hourbell completion`: the script by which a shell completes commands, and asks what jobs and runs there are."""
+"""`hourbell completion`: print the script with which a shell completes commands, jobs and runs."""
 
 import click
 from click.shell_completion import get_completion_class

@@ -1,4 +1,4 @@
-"""`hourbell config`: every setting with its value and where it came from. No secret is shown, however wrong it is."""
+"""`hourbell config`: show every setting with its value and origin. Secrets are masked, even if they are invalid."""
 
 import os
 import sys
@@ -35,7 +35,7 @@ _MASK = "***"
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A setting as it may be shown. What is bad about it is in `fault`."""
+    """A setting as it may be shown. `fault` is its validation error, if any."""
 
     name: str
     variable: str
@@ -76,7 +76,7 @@ def show(as_json: bool) -> None:
     for fault in faults:
         complain(fault)
     for unknown in unknown_variables(os.environ, known_variables()):
-        if not unknown.is_misspelled:  # else it is among the faults
+        if not unknown.is_misspelled:  # a misspelled variable is already among the errors
             click.echo(f"warning: {unknown.message}", err=True)
     sys.exit(USAGE if faults else 0)
 
@@ -100,7 +100,7 @@ def _of_the_node(environment: Mapping[str, str], folder: Path) -> list[Shown]:
 
 
 def _of_the_client(environment: Mapping[str, str]) -> list[Shown]:
-    """Where the command line finds the server, and whether it has a token."""
+    """Return the client's settings: the server URL and the masked token."""
     from hourbell.client.server_address import DEFAULT_URL, TOKEN, TOKEN_FILE, URL, find_server
 
     url = environment.get(URL)
@@ -120,7 +120,7 @@ def _of_the_client(environment: Mapping[str, str]) -> list[Shown]:
 
 
 def _given(name: str, environment: Mapping[str, str], file: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Where a value was given first, and its text. An empty variable counts as not set."""
+    """Return the origin and text of the first value given. An empty variable counts as not set."""
     for variable in variables_of(name):
         if environment.get(variable):
             return variable, environment[variable]
@@ -131,7 +131,7 @@ def _given(name: str, environment: Mapping[str, str], file: Mapping[str, Any]) -
 
 
 def _file(folder: Path) -> dict[str, Any]:
-    """What the file says, or nothing if it cannot be read; `load_settings` tells why."""
+    """Read the settings file; empty if it cannot be read, because `load_settings` reports the reason."""
     try:
         return tomllib.loads((folder / FILE).read_text("utf-8"))
     except (OSError, ValueError):
@@ -139,7 +139,7 @@ def _file(folder: Path) -> dict[str, Any]:
 
 
 def _together() -> list[str]:
-    """What is wrong with settings that are good each by itself."""
+    """Return the error of settings that are each valid but not in combination."""
     try:
         load_settings()
     except SettingsError as error:
@@ -156,7 +156,7 @@ def _faults(settings: list[Shown]) -> list[str]:
 
 
 def _written(name: str, value: Any) -> object:
-    """A value as it would be written, with what is secret masked."""
+    """Return the value in its settings syntax, with secrets masked."""
     if value is None or value in ("", (), frozenset(), {}):
         return None
     if name in HIDDEN:

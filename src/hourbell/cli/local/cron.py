@@ -1,4 +1,4 @@
-"""`hourbell cron`: what a schedule means and when it fires, without a server."""
+"""`hourbell cron`: explain a schedule and compute its times, without a server."""
 
 import json
 import sys
@@ -25,7 +25,7 @@ def _complete_zone(_context: click.Context, _parameter: click.Parameter, incompl
 
 
 def schedule_options(function: Callable[..., None]) -> Callable[..., None]:
-    """What the three commands share."""
+    """Add the options shared by the three commands."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
         click.option(
@@ -153,7 +153,7 @@ def _start(after: str, schedule: Schedule) -> datetime:
 
 
 def _refuse(expression: str, error: ScheduleError) -> NoReturn:
-    """Show every fault with a caret under the place, and exit."""
+    """Print every schedule error with a caret under its column, and exit."""
     for fault in error.faults:
         click.echo(f"{click.style('error', fg='red')}: {fault}", err=True)
         if fault.column is not None and fault.field not in ("timezone", "dst"):
@@ -163,7 +163,7 @@ def _refuse(expression: str, error: ScheduleError) -> NoReturn:
 
 
 def _caret(expression: str, fault: Fault) -> tuple[str, str]:
-    """The expression, or the part of it around the fault, and a line that points at the fault."""
+    """Return the expression, or the part of it around the error, and a line of carets under the error."""
     at = (fault.column or 1) - 1
     first = max(0, min(at - _WIDEST // 2, len(expression) - _WIDEST))
     part = "".join(character if character.isprintable() else " " for character in expression[first : first + _WIDEST])

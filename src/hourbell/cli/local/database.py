@@ -1,4 +1,4 @@
-"""What commands that work on the database directly have in common: how they find it, and what they say if not."""
+"""Code shared by commands that work on the database directly: options, settings and error reports."""
 
 import asyncio
 import sys
@@ -34,7 +34,7 @@ def settings_for(database_url: str | None) -> Settings:
 
 
 def ask(settings: Settings, work: Coroutine[None, None, T]) -> T:
-    """Run it; what the database refuses is told in words."""
+    """Run the coroutine. Errors of the database are printed with advice and end the process."""
     from asyncpg import PostgresError
 
     from hourbell.control.secrets import WrongKeys
@@ -59,7 +59,7 @@ def ask(settings: Settings, work: Coroutine[None, None, T]) -> T:
 
 
 def must_exist(settings: Settings) -> None:
-    """Fail if there is no such SQLite file: who misses the folder should not be given a new database."""
+    """Exit with an error if the SQLite file is missing, so that a wrong folder does not create a new database."""
     database = settings.database
     if database.kind == "sqlite" and not Path(database.location).exists():
         fail(f"there is no database {database}", "go to its folder, or name it by --database-url or DATABASE_URL")

@@ -1,4 +1,4 @@
-"""`hourbell db`: bring the schema up to date, see what that means before, and remove old history."""
+"""`hourbell db`: migrate the schema, show pending migrations and their SQL, and prune old history."""
 
 import json
 import sys
@@ -138,7 +138,7 @@ async def _migrate(settings: Settings) -> "list[Migration]":
 
 
 async def _status(settings: Settings) -> "list[tuple[Migration, bool]]":
-    """Every migration, and whether it was run. A SQLite file that is not there is not made just to look at it."""
+    """List every migration and whether it was applied. A missing SQLite file is not created."""
     from hourbell.wiring import open_stores
 
     if settings.database.kind == "sqlite" and not Path(settings.database.location).exists():

@@ -1,4 +1,4 @@
-"""`hourbell db prune`: old history removed now, in the batches in which nodes do it, while they run."""
+"""`hourbell db prune`: remove old history now, in batches as the nodes do, while they run."""
 
 import json
 from datetime import timedelta

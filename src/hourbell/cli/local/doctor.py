@@ -1,4 +1,4 @@
-"""`hourbell doctor`: what is wrong in a database, how much of it, and how to repair it."""
+"""`hourbell doctor`: report problems in a database, their number and how to repair them."""
 
 import sys
 from typing import TYPE_CHECKING, Any

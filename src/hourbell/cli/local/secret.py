@@ -1,4 +1,4 @@
-"""`hourbell secret`: the secrets of webhooks, kept in the database. One is shown once, when it is made."""
+"""`hourbell secret`: manage webhook secrets, stored sealed in the database. A secret is shown once, when it is made."""
 
 import json
 import sys

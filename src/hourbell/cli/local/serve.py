@@ -1,4 +1,4 @@
-"""`hourbell serve`: one node of the engine, with its tasks."""
+"""`hourbell serve`: run one node of the engine, with its tasks."""
 
 import importlib
 import os
@@ -46,7 +46,7 @@ def command(app: str | None, **flags: str | None) -> None:
 
 
 def _load_app(app: str) -> Scheduler:
-    """The Scheduler named `module:name`, imported as if from this folder."""
+    """Import the Scheduler named `module:name`, with the current folder on the import path."""
     module_name, _, name = app.partition(":")
     if not module_name or not name:
         raise SettingsError(f"--app is {app[:40]!r}; write module:name, as in myproject.jobs:scheduler")
@@ -69,7 +69,7 @@ def _load_app(app: str) -> Scheduler:
 
 
 def _theirs(error: Exception) -> TracebackType | None:
-    """The traceback from the first line that is neither ours nor the import system's."""
+    """Return the traceback from the first frame that belongs neither to this module nor to the import system."""
     trace = error.__traceback__
     while trace is not None and (
         trace.tb_frame.f_code.co_filename in (__file__, importlib.__file__)

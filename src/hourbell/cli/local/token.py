@@ -1,4 +1,4 @@
-"""`hourbell token`: who may call the API. A token is shown once, when it is made; the database keeps its digest."""
+"""`hourbell token`: manage API tokens. A token is shown once, when it is made; the database stores its digest."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -53,7 +53,7 @@ def create(name: str, role: str, expires: str, database_url: str | None, as_json
 
     settings, expires_in = settings_for(database_url), _read_expiry(expires)
     try:
-        check_token(name, expires_in)  # before there may be a new database
+        check_token(name, expires_in)  # validated before a new database might be created
     except ValueError as error:
         fail(str(error), exit_code=USAGE)
     is_new = settings.database.kind == "sqlite" and not Path(settings.database.location).exists()

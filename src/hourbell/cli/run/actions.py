@@ -1,4 +1,4 @@
-"""What is done to runs, one or all that match: replay, cancel, discard."""
+"""Actions on one run or on all that match a filter: replay, cancel, discard."""
 
 import functools
 import sys
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 Function = Callable[..., None]
 
 STATES = click.Choice(["pending", "running", "retrying", "succeeded", "failed", "cancelled"])
-_ENDLESS = 10_000  # calls of a thousand runs each
+_ENDLESS = 10_000  # calls of up to a thousand runs each
 
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Which runs are meant: by id, or all that a filter matches."""
+    """A selection of runs: by id, or all that match a filter."""
 
     ids: tuple[UUID, ...]
     filter: dict[str, Any]
@@ -34,7 +34,7 @@ class Runs:
     dry_run: bool
 
     def act(self, client: "Client", verb: str, as_json: bool, **options: Any) -> int:
-        """Replay, cancel or discard them; the exit code is that of the first refusal."""
+        """Replay, cancel or discard the runs. Returns the exit code of the first refusal, or 0."""
         if self.ids:
             return _each(client, self.ids, getattr(client.runs, verb), as_json)
         counted: BulkResult = getattr(client.runs, f"preview_{verb}_all")(**self.filter)
@@ -63,7 +63,7 @@ class Runs:
 
 
 def runs_options(function: Function) -> Function:
-    """Adds the ids, the filters, `--dry-run`, `--yes` and `--json`; they come as `runs` and `as_json`."""
+    """Add the ids, the filters, `--dry-run`, `--yes` and `--json`, passed to the function as `runs` and `as_json`."""
 
     @click.argument("ids", nargs=-1, type=RUN, metavar="[RUN]…")
     @click.option("--state", type=STATES, help="Instead of ids: all in this state.")
@@ -174,7 +174,7 @@ def _each(client: "Client", ids: tuple[UUID, ...], act: Callable[[UUID], Any], a
 
 
 def _until_done(act: Callable[[], "BulkResult"]) -> "Iterator[BulkResult]":
-    """Call as long as there is more, and something is done."""
+    """Repeat the bulk call until no runs are left or a call changes nothing."""
     for _ in range(_ENDLESS):
         result = act()
         yield result

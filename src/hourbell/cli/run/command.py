@@ -1,4 +1,4 @@
-"""`hourbell run`: runs looked at, watched, and acted on, through the API."""
+"""`hourbell run`: list, inspect, watch and act on runs through the API."""
 
 import sys
 from collections.abc import Callable
@@ -44,7 +44,7 @@ def command() -> None:
 
 
 def _list_options(function: Function) -> Function:
-    """Adds what a list of runs takes, but for their state."""
+    """Add the options of a list of runs, except the state."""
     since_help = "That ended, or were to begin, since: 24h, 2026-11-01, RFC 3339."
     function = number_option(zone_option(output_options(server_options(function))))
     function = click.option("--until", metavar="TIME", help="And before: -1h, now, RFC 3339.")(function)
@@ -159,7 +159,7 @@ def watch(client: "Client", run: RunPart, timeout: timedelta | None, zone: str) 
 
 
 def _no_failure(client: "Client", job: str | None) -> str:
-    """That there is no dead letter, and what may become one."""
+    """Report that there are no dead letters, and count the runs that are still being retried."""
     trying = client.runs.list(state="retrying", job=job).page(limit=_MOST_COUNTED)
     said = "there is no such run" if job else "no run has failed, or all were replayed or discarded"
     if not trying:

@@ -1,6 +1,6 @@
-"""Runs by their ids, of which the end or the beginning is enough if no other run of the newest has the same.
+"""Run ids, which may be shortened to a first or last part that is unique among the newest runs.
 
-Ids begin with the time, so that of runs of the same minute it is the end that tells them apart.
+Ids begin with the time, so runs of the same minute differ in the last part.
 """
 
 import re
@@ -13,7 +13,7 @@ from hourbell.cli.shared.remote import NOT_FOUND, USAGE, fail
 if TYPE_CHECKING:
     from hourbell.client import Client, Run
 
-RunPart = UUID | str  # the whole id, or how it begins or ends
+RunPart = UUID | str  # the whole id, or its first or last characters
 SHORTEST, NEWEST = 6, 1_000
 _FORM = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
 _DIGIT = re.compile("[0-9a-f]")
@@ -21,7 +21,7 @@ _SHOWN = 5
 
 
 def read_part(text: str) -> RunPart:
-    """An id, or its beginning or end; a ValueError says how to write it."""
+    """Parse an id, or its first or last characters. Raises a ValueError with the accepted forms."""
     try:
         return UUID(text)
     except ValueError:
@@ -34,14 +34,14 @@ def read_part(text: str) -> RunPart:
 
 
 def run_id(client: "Client", part: RunPart) -> UUID:
-    """The only run that begins or ends so, among the newest and the newest that failed; else the command ends."""
+    """Find the one run with this part of an id among the newest runs and failures, or exit with an error."""
     if isinstance(part, UUID):
         return part
     return only_run([*client.runs.list(limit=NEWEST), *client.runs.list(state="failed", limit=NEWEST)], part)
 
 
 def only_run(runs: "Iterable[Run]", part: str) -> UUID:
-    """The only one of these that begins or ends so; else the command ends."""
+    """Find the one run whose id begins or ends with this part, or exit with an error."""
     found = {run.id: run for run in runs if str(run.id).startswith(part) or str(run.id).endswith(part)}
     if not found:
         none = f"the id of none of the newest {NEWEST:,} runs begins or ends with {part}"

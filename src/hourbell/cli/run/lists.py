@@ -1,4 +1,4 @@
-"""Lists of runs that should be empty on a good day: late, stuck, orphans."""
+"""Lists of problem runs, normally empty: late, stuck, orphans."""
 
 from typing import TYPE_CHECKING
 
@@ -58,7 +58,7 @@ COMMANDS = (late, stuck, orphans)
 def _show(fetch: "Callable[..., Page[Run]]", number: int, zone: str, output: Output) -> "list[Run]":
     page = fetch(limit=number)
     runs, body = list(page), page.raw
-    while page.next_cursor is not None and len(runs) < number:  # the page was cut because it would be too long
+    while page.next_cursor is not None and len(runs) < number:  # the server shortened the page because of its size
         page = fetch(limit=number - len(runs), cursor=page.next_cursor)
         runs += page
         body = {**body, "items": [*body["items"], *page.raw["items"]], "next_cursor": page.next_cursor}

@@ -1,4 +1,4 @@
-"""Waiting for runs to end: what happens meanwhile is told on stderr, and how they ended decides the exit code."""
+"""Waiting for runs to end: reports progress on stderr and derives the exit code from the results."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ _MOST_NAMED = 20
 
 
 class Story:
-    """What is new about a run each time it is looked at, a line for each thing."""
+    """A reporter of what changed in a run since the last poll, one line per change."""
 
     def __init__(self, zone: str, start: str = "") -> None:
         self._zone = zone
@@ -36,11 +36,11 @@ class Story:
             click.echo(f"{self._start}{line}", err=True)
 
     def news(self, run: "Run") -> list[str]:
-        """Attempts that failed since, and the state if it is another one and they do not say so."""
+        """Return lines for new failed attempts, and for a new state unless the attempts already imply it."""
         new = [each for each in run.attempts if each.number > self._attempt]
         lines = [line for each in new if each.outcome != "succeeded" for line in self._failure(each, run)]
         self._attempt = max([self._attempt, *(each.number for each in new)])
-        if lines and run.state in ("running", "retrying"):  # the attempt may have ended since the state was read
+        if lines and run.state in ("running", "retrying"):  # the attempt may have ended after the state was read
             self._state = run.state
             return lines
         if run.state != self._state:
@@ -49,7 +49,7 @@ class Story:
         return lines
 
     def _failure(self, attempt: "Attempt", run: "Run") -> list[str]:
-        """How an attempt failed; a traceback on lines of its own."""
+        """Format a failed attempt; a traceback gets lines of its own."""
         what, error = plain(f"attempt {attempt.number} {attempt.outcome}"), plain_lines(attempt.error)
         if len(error) == 1:
             what = f"{what}: {error.pop()}"
@@ -64,7 +64,7 @@ class Story:
 
 
 def follow(client: "Client", runs: Sequence[UUID], timeout: timedelta | None, zone: str) -> "list[Run]":
-    """The runs once all have ended; TimeoutError if they have not in that time."""
+    """Wait until all runs have ended and return them. Raises TimeoutError after the timeout."""
     began, ended = clock.elapsed(), []
     for line in _few([f"run {run}" for run in runs]):
         click.echo(line, err=True)
@@ -80,7 +80,7 @@ def follow(client: "Client", runs: Sequence[UUID], timeout: timedelta | None, zo
 
 @contextmanager
 def telling_what_goes_on(runs: Sequence[UUID]) -> Iterator[None]:
-    """Whoever stops to wait learns that the runs do not stop."""
+    """Print on Ctrl-C that the runs continue, and how to watch them."""
     try:
         yield
     except KeyboardInterrupt:
@@ -98,12 +98,12 @@ def exit_code_of(runs: "Iterable[Run]") -> int:
 
 
 def is_unserved(run: "Run") -> bool:
-    """Whether it waits for a node that could run it, and there is none."""
+    """Return whether the run waits for a node that can run it, and no such node is live."""
     return (run.waits_for or "").startswith("no ")
 
 
 def changes_of(client: "Client", run: UUID, timeout: timedelta | None) -> "Iterator[Run]":
-    """The run now and after each change, until it has ended; TimeoutError if it has not in that time."""
+    """Yield the run now and after each change until it ends. Raises TimeoutError after the timeout."""
     began, before, pause = clock.elapsed(), None, Event()
     while True:
         found = client.runs.get(run)

@@ -1,1 +1,1 @@
-"""Commands that ask a server about itself: `status`, `top`, `nodes`, `events`, `explain`, `forecast` and `audit`."""
+"""Commands that query a server: `status`, `top`, `nodes`, `events`, `explain`, `forecast` and `audit`."""

@@ -1,4 +1,4 @@
-"""`hourbell audit`: who changed what, and from where; and whether anybody changed that record."""
+"""`hourbell audit`: list changes with their actor and address, and verify the audit's hash chain."""
 
 import functools
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ _NEWEST = 1_000
 
 
 def _unless_subcommand(function: Function) -> Function:
-    """Leave the list alone if a subcommand was named, which needs no server."""
+    """Skip the list if a subcommand was named, because a subcommand needs no server."""
 
     @functools.wraps(function)
     def call(**given: Any) -> None:
@@ -84,20 +84,20 @@ command.add_command(verify)
 
 
 def _show_former(client: "Client", job: str, number: int, output: Output, view: View) -> None:
-    """What was done to jobs that had this name, as far as the newest changes tell; NotFound if they do not."""
+    """List the changes of former jobs of this name, among the newest changes. Raises NotFound if there are none."""
     newest = list(client.audit(limit=_NEWEST))
     ids = {entry.subject for entry in newest if job in _names(entry)}
     unnamed = {entry.subject: entry.id for entry in newest if entry.omitted and entry.action.startswith("job.")}
     ids |= {subject for subject, entry in unnamed.items() if job in _names(client.audit_entry(entry))}
     if not ids:
-        client.jobs.get(job)  # says that there is none, and which names are like it
+        client.jobs.get(job)  # raises NotFound, whose report suggests similar names
     found = [entry for entry in newest if entry.subject in ids][:number]
     output.items(found, view, {"items": [entry.raw for entry in found]})
     note(f"there is no job {job!r} any more; this is what the newest {_NEWEST:,} changes tell of it")
 
 
 def _names(entry: "AuditEntry") -> list[str]:
-    """What the subject was called, before the change and after it, if it is a job."""
+    """Return the names of a job before and after the change; an empty list if the subject is not a job."""
     told = [each.get("name") for each in (entry.before, entry.after) if isinstance(each, dict)]
     return [name for name in told if isinstance(name, str)] if entry.action.startswith("job.") else []
 
@@ -123,7 +123,7 @@ def _who(entry: "AuditEntry") -> str:
 
 
 def _changes(entry: "AuditEntry") -> str:
-    """What differs afterwards; the whole, if there was nothing before or after."""
+    """Format the fields that changed, or the new state if there was no state before. Empty for a deletion."""
     if entry.omitted:
         return f"(too long for a list; --entry {entry.id} shows it)"
     before: Any = entry.before

@@ -1,4 +1,4 @@
-"""`hourbell events`: which jobs and runs change, as it happens."""
+"""`hourbell events`: stream changes of jobs and runs."""
 
 import sys
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ def command(client: "Client", number: int | None, timeout: timedelta | None, zon
         timer.start()
     try:
         _listen(client, number, zone)
-    except RuntimeError:  # the client was closed while somebody waited for it
+    except RuntimeError:  # the timer closed the client while it waited for an event
         if not is_over.is_set():
             raise
     finally:
@@ -71,7 +71,7 @@ def _listen(client: "Client", number: int | None, zone: str) -> None:
 
 
 class _Names:
-    """Names of jobs by their ids; each is asked for once."""
+    """A cache of job names by id. Each name is requested once."""
 
     def __init__(self, client: "Client") -> None:
         self._client = client
@@ -88,7 +88,7 @@ class _Names:
         return self._known[job]
 
     def forget(self, job: UUID) -> None:
-        """It was changed, and that may have been its name."""
+        """Drop a changed job from the cache, because the change may have renamed it."""
         self._known.pop(job, None)
 
 

@@ -1,4 +1,4 @@
-"""`hourbell explain`: what became of an instant of a job."""
+"""`hourbell explain`: say what happened at a scheduled time of a job."""
 
 from typing import TYPE_CHECKING
 

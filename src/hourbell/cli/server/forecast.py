@@ -1,4 +1,4 @@
-"""`hourbell forecast`: how many runs will be planned, by spans of time."""
+"""`hourbell forecast`: count the runs that will be planned in each time bucket."""
 
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -56,7 +56,9 @@ def command(client: "Client", start: str | None, bucket: timedelta, number: int,
 
 
 def whole(now: datetime, span: timedelta, zone: str) -> datetime:
-    """When the span began that now is in: at midnight if it lasts days, and else as they are counted from midnight."""
+    """Round down to the start of the current bucket: midnight for buckets of days, else multiples counted from
+    midnight.
+    """
     if span >= _DAY:
         return parse_time("today", now, zone)
     reading, _, _ = local_time_at(zone, now)

@@ -1,4 +1,4 @@
-"""`hourbell nodes`: the engine processes, alive and stale."""
+"""`hourbell nodes`: list the engine processes, live and stale."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""`hourbell status`: whether a server does its work, how it goes, and who you are to it."""
+"""`hourbell status`: show server health, load and your identity."""
 
 import sys
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ def command(client: "Client", since: str | None, zone: str, output: Output) -> N
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The answers of a server. Without its database it knows neither sessions nor jobs."""
+    """The answers of a server. Without its database, the server can report neither sessions nor jobs."""
 
     ready: "Readiness"
     session: "Identity | None" = None

@@ -1,4 +1,4 @@
-"""`hourbell top`: what goes on, drawn anew every two seconds."""
+"""`hourbell top`: live dashboard, refreshed every two seconds."""
 
 import sys
 from datetime import timedelta
@@ -56,7 +56,7 @@ def command(client: "Client", number: int | None, interval: timedelta, zone: str
 
 
 class _Found:
-    """What the server says at one time."""
+    """A snapshot of the server's state."""
 
     def __init__(self, client: "Client") -> None:
         self.at = clock.now().replace(microsecond=0)

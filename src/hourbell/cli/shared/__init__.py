@@ -1,1 +1,1 @@
-"""What all commands share: options, output, times, the connection to a server."""
+"""Code shared by all commands: options, output, time parsing and the connection to a server."""

@@ -1,4 +1,4 @@
-"""Commands whose help starts with examples."""
+"""Click command classes whose help starts with examples."""
 
 import re
 from textwrap import dedent, indent
@@ -9,7 +9,7 @@ _AGO = re.compile(r"-\d", re.ASCII)
 
 
 class _WithExamples(click.Command):
-    """A command that shows how it is used before it says what it takes."""
+    """A command that prints its examples before the usage and the options."""
 
     def __init__(self, *args: object, examples: str = "", **settings: object) -> None:
         super().__init__(*args, **settings)  # type: ignore[arg-type]
@@ -26,7 +26,7 @@ class ExampleCommand(_WithExamples):
 
 
 class TimeCommand(ExampleCommand):
-    """A command that takes a time by its place. One such as -2h comes with a space before it, which no option has."""
+    """A command with a positional time. A value such as -2h gets a leading space and so is no option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, [f" {each}" if _AGO.match(each) else each for each in args])

@@ -1,4 +1,4 @@
-"""Lists of the API: as many items as were asked for, and the body that stands for them."""
+"""Paginated lists: fetch as many items as requested and merge the pages into one body."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ def number_option(function: Function) -> Function:
 def show_list(
     pages: "BlockingPages[Any]", number: int, output: Output, view: View, nothing: str | Callable[[], str]
 ) -> None:
-    """Print up to `number` items, and say whether there are more, or what `nothing` says."""
+    """Print up to `number` items, then note whether there are more. An empty list prints the `nothing` message."""
     page = pages.page(limit=min(number, _PAGE))
     items, body = list(page), page.raw
     while page.next_cursor is not None and len(items) < number:

@@ -1,6 +1,6 @@
-"""How commands print what they found: data to stdout, messages to stderr, as a table or for programs.
+"""Command output: data to stdout, messages to stderr, as a table or in a machine-readable format.
 
-Nothing that a server says reaches a terminal with control characters in it, and colour only where there is a terminal.
+Control characters in text from a server never reach a terminal, and colour is used on a terminal only.
 """
 
 import functools
@@ -39,7 +39,7 @@ class Item(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How items of a kind are shown: the heads of their table, their cells, and what names them."""
+    """The display of one type of item: table headers, cells, id and name."""
 
     heads: tuple[str, ...]
     cells: Callable[[Any], Sequence[object]]
@@ -57,7 +57,7 @@ class Output:
         return self.format == "table" and not self.is_quiet
 
     def items(self, items: Iterable[Item], view: View, body: object) -> None:
-        """Many things; `body` is what `--json` prints for all of them."""
+        """Print a list of items; `body` is what `--json` prints for the whole list."""
         if self.format == "json" and not self.is_quiet:
             click.echo(json_text(body))
         elif self.is_for_people:
@@ -68,7 +68,7 @@ class Output:
                 self._short(item, view)
 
     def one(self, item: Item, view: View, lines: Iterable[str]) -> None:
-        """One thing, for people with these lines."""
+        """Print one item; `lines` is the text for people."""
         if self.is_for_people:
             for line in lines:
                 click.echo(line)
@@ -87,7 +87,7 @@ class Output:
 
 
 def output_options(function: Function) -> Function:
-    """Adds `--json`, `-o` and `-q`, which come as one `output`."""
+    """Add `--json`, `-o` and `-q`, passed to the function as one `output`."""
 
     @click.option("--json", "as_json", is_flag=True, help="Print the API's answer, the same as -o json.")
     @click.option("-o", "--output", "form", type=click.Choice(FORMATS), help="The format.  [default: table]")
@@ -102,13 +102,13 @@ def output_options(function: Function) -> Function:
 
 
 def plain(value: object) -> str:
-    """One line of text that a terminal shows as it is."""
+    """Return the value as one line of text without control characters."""
     text = "" if value is None else " ".join(str(value).split())
     return "".join(character if character.isprintable() else "�" for character in text)
 
 
 def plain_lines(text: str | None) -> list[str]:
-    """Lines of text that a terminal shows as they are, each as far in as it was."""
+    """Split the text into lines without control characters, each with its indentation preserved."""
     return [_indented(line) for line in (text or "").splitlines()]
 
 
@@ -121,7 +121,7 @@ def json_line(body: object) -> str:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[object]], width: int | None) -> list[str]:
-    """Aligned lines; the last column is cut where the terminal ends, if there is one. Nothing at all without rows."""
+    """Align rows into lines and cut the last column at the terminal width, if given. Without rows, return no lines."""
     if not rows:
         return []
     lines = [list(heads), *([plain(cell) or "-" for cell in row] for row in rows)]
@@ -132,7 +132,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]], width: int | N
 
 
 def pairs(*rows: tuple[str, object]) -> list[str]:
-    """Names with their values, one on a line, or each on several if it is a list; what has none is left out."""
+    """Format names and values as aligned lines: one line per value, several for a list. Empty values are left out."""
     known = [(name, _lines(value)) for name, value in rows if value not in (None, "", [])]
     longest = max((len(name) for name, _ in known), default=0)
     made = []
@@ -151,7 +151,7 @@ def _indented(line: str) -> str:
 
 
 def note(text: object) -> None:
-    """A message that is no data."""
+    """Print a message to stderr, separate from the data."""
     click.echo(f"{click.style('note', fg='yellow')}: {plain(text)}", err=True)
 
 
@@ -160,7 +160,7 @@ def is_terminal() -> bool:
 
 
 def fitted(text: str, width: int) -> str:
-    """The part of a line that fits."""
+    """Truncate a line to a terminal width."""
     if _columns(text) <= width:
         return text
     kept, used = "", 1
@@ -191,7 +191,7 @@ def _coloured(word: str) -> str:
 
 
 def _columns(text: str) -> int:
-    """How many columns of a terminal it takes."""
+    """Count the terminal columns that the text takes."""
     if text.isascii():
         return len(text)
     return sum(
@@ -205,7 +205,7 @@ def _width() -> int | None:
 
 
 def _printable(text: str) -> str:
-    """JSON that says the same without a character that a terminal might obey."""
+    """Escape control characters in JSON text, so that a terminal does not interpret them."""
     if text.isprintable():
         return text
     return "".join(

@@ -41,14 +41,15 @@ class JobName(click.ParamType):  # type: ignore[type-arg]  # older versions of c
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
         def ask(client: "Client") -> list[CompletionItem]:
             jobs = client.jobs.list(q=incomplete or None).page(limit=_COMPLETED)
-            # A shell puts what is completed on its command line as it is, and would run what stands there.
+            # A shell inserts completions into its command line unquoted, so a name with special characters would be
+            # run.
             return [CompletionItem(job.name, help=plain(job.words)) for job in jobs if _NAME.fullmatch(job.name)]
 
         return _offered(ctx, ask)
 
 
 class RunId(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
-    """The id of a run, or how it begins; the last ones are completed by asking the server."""
+    """The id of a run, or its first or last characters; the newest ids are completed by asking the server."""
 
     name = "run"
 
@@ -85,7 +86,7 @@ class Zone(click.ParamType):  # type: ignore[type-arg]  # older versions of clic
 
 
 class ZoneText(Zone):
-    """A zone that the server checks, along with what else is written beside it."""
+    """A time zone that the server validates together with the other fields."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ARG002
         return str(value)
@@ -109,7 +110,7 @@ JOB, RUN, ZONE, ZONE_TEXT, LENGTH = JobName(), RunId(), Zone(), ZoneText(), Leng
 
 
 def zone_option(function: Function) -> Function:
-    """Adds `--timezone`, in which times are read and shown."""
+    """Add `--timezone`, the zone in which times are read and shown."""
     return click.option(
         "--timezone",
         "-z",
@@ -122,7 +123,7 @@ def zone_option(function: Function) -> Function:
 
 
 def instant(text: str | None, zone: str, option: str, bare: Direction | None = None) -> datetime | None:
-    """A time that was given for an option, or None."""
+    """Parse a time given for an option, or return None if the option is missing."""
     if text is None:
         return None
     try:
@@ -132,7 +133,7 @@ def instant(text: str | None, zone: str, option: str, bare: Direction | None = N
 
 
 def json_value(text: str, option: str) -> object:
-    """A value written as JSON, as @FILE or, from stdin, as -."""
+    """Parse JSON from the text, from @FILE or, for -, from stdin."""
     try:
         return parse_json(source_text(text, option).encode("utf-8", "surrogateescape"))
     except NotJson as error:
@@ -140,7 +141,7 @@ def json_value(text: str, option: str) -> object:
 
 
 def source_text(text: str, option: str) -> str:
-    """The text itself, that of @FILE or, for -, that of stdin."""
+    """Return the text itself, the content of @FILE or, for -, the content of stdin."""
     try:
         if text == "-":
             if sys.stdin.isatty():
@@ -152,7 +153,7 @@ def source_text(text: str, option: str) -> str:
 
 
 def json_or_text(text: str) -> object:
-    """A value that is JSON if it reads so, and else the text."""
+    """Parse the text as JSON, or return it unchanged if it is not JSON."""
     try:
         return json.loads(text)
     except ValueError:
@@ -160,7 +161,7 @@ def json_or_text(text: str) -> object:
 
 
 def _offered(context: click.Context, ask: "Callable[[Client], list[CompletionItem]]") -> list[CompletionItem]:
-    """What the server offers, asked once and shortly: who waits for a completion wants none rather than an error."""
+    """Ask the server for completions once, with a 2-second timeout; return none on error."""
     from hourbell.client import Client, ClientError, Retries
 
     try:

@@ -1,4 +1,4 @@
-"""How far something long is, for whoever waits: one line of stderr, drawn anew, and only on a terminal."""
+"""A progress line on stderr, redrawn in place, and shown on a terminal only."""
 
 import sys
 from types import TracebackType
@@ -8,13 +8,13 @@ import click
 
 from hourbell import clock
 
-_OFTEN = 0.1  # seconds between two drawings
+_OFTEN = 0.1  # seconds between redraws
 _BAR = 24
 _ANEW = "\r\x1b[K"
 
 
 class Progress:
-    """Counts towards a total, if there is one; whatever was drawn is gone at the end."""
+    """A progress indicator that counts towards an optional total and erases its line on exit."""
 
     def __init__(self, what: str, total: int | None = None, unit: str = "") -> None:
         self._what = what

@@ -1,4 +1,4 @@
-"""What `env:NAME` and `file:/path` in a jobs file stand for. Whatever goes wrong, no message shows a value."""
+"""Resolution of the references `env:NAME` and `file:/path` in a jobs file. No error message shows a value."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -9,9 +9,10 @@ LONGEST = 65_536
 
 
 def resolver(folder: Path, environment: Mapping[str, str] = os.environ) -> Callable[[str], str]:
-    """A function that looks a reference up, once, or raises a ValueError that says what to do.
+    """Return a cached function that resolves a reference, or raises a ValueError that says what to do.
 
-    Paths are relative to the folder. One line feed at the end of a file, as editors leave it, is no part of the secret.
+    Paths are relative to the folder. One line feed at the end of a file, as editors leave it, is not part of the
+    secret.
     """
 
     @cache
@@ -26,7 +27,7 @@ def resolver(folder: Path, environment: Mapping[str, str] = os.environ) -> Calla
 
 
 def lenient(resolve: Callable[[str], str], tell: Callable[[str], None]) -> Callable[[str], str | None]:
-    """The same for who only looks: None for what cannot be looked up, which is told once."""
+    """Wrap a resolver so that it returns None for an unresolvable reference and reports it once through `tell`."""
 
     @cache
     def found(reference: str) -> str | None:
@@ -55,7 +56,7 @@ def _content(name: str, folder: Path) -> str:
             data = file.read(LONGEST + 1)
     except OSError as error:
         raise ValueError(f"file:{name} cannot be read: {error.strerror}; put the secret there") from None
-    except ValueError:  # a zero byte
+    except ValueError:  # the path contains a zero byte
         raise ValueError("file: names no file that there can be; write file:/path") from None
     if len(data) > LONGEST:
         raise ValueError(f"file:{name} is longer than {LONGEST} bytes; name a file that holds the secret alone")

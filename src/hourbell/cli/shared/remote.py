@@ -1,6 +1,6 @@
-"""Commands that are clients of the REST API: how they find the server, and what they say when it says no.
+"""Commands that call the REST API: how they connect to the server and report its errors.
 
-A token comes from the environment or a file, never from the command line, where everybody on the machine can read it.
+A token comes from the environment or a file, never from the command line, which all users of the machine can read.
 """
 
 import functools
@@ -43,7 +43,7 @@ _ADVICE_BY_CODE = {
     "name_taken": "`hourbell job edit` changes it; or choose another name",
     "owned_by_another": "--take-over of `hourbell job edit` makes it yours, that of `hourbell job delete` deletes it",
 }
-_FLAGS = {"function": "sql", "name": "task", "headers": "header", "args": "arg"}  # of a target
+_FLAGS = {"function": "sql", "name": "task", "headers": "header", "args": "arg"}  # fields of a target, by their flags
 _PARAMETER = re.compile(r"\b(take_over|catch_up|drop_backlog|drop_secrets|cancel_waiting|dry_run)(?:=true)?\b")
 _COLUMN = re.compile(r"column (\d+)")
 _WIDEST = 100
@@ -51,9 +51,9 @@ _TRIES, _PATIENCE = 3, 15.0
 
 
 def server_options(function: Function) -> Function:
-    """Adds `--server` and `--token-file`, and calls the function with an open client and what else was given.
+    """Add `--server` and `--token-file`, and call the function with an open client and its other parameters.
 
-    What the server refuses is told in words, with the exit code for it.
+    An error from the server is printed to stderr, and the process exits with the matching exit code.
     """
 
     @click.option("--server", metavar="URL", help="Where it is.  [default: HOURBELL_URL, or http://127.0.0.1:8080]")
@@ -88,7 +88,7 @@ def open_client(server: str | None = None, token_file: Path | None = None) -> "C
 
 
 def tell(error: "ClientError", client: "Client", *, job: object = None, schedule: str | None = None) -> int:
-    """Say on stderr what was refused, why and what to do; returns the exit code."""
+    """Print to stderr what the server refused, why and what to do; return the exit code."""
     complain(*refusal(error, client, job=job, schedule=schedule))
     return exit_code(error)
 
@@ -96,7 +96,7 @@ def tell(error: "ClientError", client: "Client", *, job: object = None, schedule
 def refusal(
     error: "ClientError", client: "Client", *, job: object = None, schedule: str | None = None
 ) -> tuple[str, ...]:
-    """What was refused, then why and what to do, in the words of the command line."""
+    """Return lines that say what was refused, why and what to do, in the terms of the command line."""
     from hourbell.client import ApiError, NotFound, ServerOutOfReach, UnexpectedAnswer
     from hourbell.client.errors import NOT_OURS
 
@@ -128,7 +128,7 @@ def exit_code(error: "ClientError") -> int:
 def complain(what: str, *more: str) -> None:
     click.echo(f"{click.style('error', fg='red')}: {plain(what)}", err=True)
     for line in more:
-        # A caret has to stay where it is.
+        # Spaces are preserved, so that a caret stays under its column.
         click.echo("  " + "".join(each if each.isprintable() else "�" for each in line), err=True)
 
 
@@ -138,7 +138,7 @@ def fail(what: str, *more: str, exit_code: int = FAILED) -> NoReturn:
 
 
 def confirm(intention: str, *, yes: bool) -> None:
-    """Ask whether to go on, as in `pause 3 jobs`; without a terminal, `--yes` is the only answer."""
+    """Ask for confirmation of an action such as `pause 3 jobs`; without a terminal, require `--yes`."""
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -159,18 +159,18 @@ def _faults(error: "ApiError", schedule: str | None) -> list[str]:
 
 
 def as_flags(text: str) -> str:
-    """A sentence of the API with what it calls a parameter as the flag that says the same here."""
+    """Replace the names of API parameters in a message with the matching flags."""
     return _PARAMETER.sub(lambda found: f"--{found[1].replace('_', '-')}", text)
 
 
 def _flag_of(pointer: str) -> str:
-    """The flag or argument of this command that a pointer into the request stands for, or else the pointer."""
+    """Return this command's flag or argument for a JSON pointer into the request, or the pointer if there is none."""
     context = click.get_current_context(silent=True)
     known = {each for parameter in context.command.params for each in parameter.opts} if context else set()
     name = pointer.removeprefix("/query").removeprefix("/")
     if name.startswith("target/"):
         if context and context.params.get("target") is not None:
-            return pointer  # into the JSON that was given
+            return pointer  # the pointer refers to the JSON that the user gave
         name = name.split("/")[1]
         name = _FLAGS.get(name, name)
     if name in known:
@@ -180,7 +180,7 @@ def _flag_of(pointer: str) -> str:
 
 
 def caret(expression: str, column: int) -> tuple[str, str]:
-    """The expression, or the part of it around a column, and a line that points there."""
+    """Return the expression, or the part of it around a column, and a line with a caret under that column."""
     at = max(0, min(column - 1, len(expression)))
     first = max(0, min(at - _WIDEST // 2, len(expression) - _WIDEST))
     part = "".join(character if character.isprintable() else " " for character in expression[first : first + _WIDEST])
@@ -188,7 +188,7 @@ def caret(expression: str, column: int) -> tuple[str, str]:
 
 
 def _near(client: "Client", name: str) -> str:
-    """Jobs whose names are like this one, as far as they begin alike."""
+    """Suggest jobs with similar names, searched for by the first characters."""
     from hourbell.client import ClientError
 
     listed = "`hourbell job list` shows the jobs there are"

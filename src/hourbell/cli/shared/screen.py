@@ -1,4 +1,4 @@
-"""A part of the terminal that is drawn anew in place."""
+"""A part of the terminal that is redrawn in place."""
 
 import shutil
 import sys
@@ -15,7 +15,7 @@ class Screen:
         self._drawn = 0
 
     def draw(self, lines: list[str]) -> None:
-        """Show these lines where the last ones were, as far as they fit."""
+        """Replace the previously drawn lines with these, cut to the terminal size."""
         size = shutil.get_terminal_size()
         shown = [fitted(click.unstyle(line), size.columns - 1) for line in lines[: max(1, size.lines - 1)]]
         before = _UP_AND_CLEAR.format(self._drawn) if self._drawn else ""

@@ -1,6 +1,6 @@
-"""Times as people write them: RFC 3339, `now`, `-2h`, `2 days ago`, `18:00`, `tomorrow 9am`, in the zone at hand.
+"""Parser for times as people write them: RFC 3339, `now`, `-2h`, `2 days ago`, `18:00`, `tomorrow 9am`, in a zone.
 
-What could be of the past or of the future is what the option means: the last 18:00, or the next.
+The option decides whether an ambiguous time is past or future: the last 18:00, or the next.
 """
 
 import re
@@ -23,7 +23,7 @@ _CLOCK = re.compile(r"(\d{1,2})(?::(\d\d)(?::(\d\d))?)? ?(am|pm)?", re.ASCII)
 _UNIT = r"(s|m|h|d|w)|(sec|min|hr|week|day|hour|minute|second)s?"
 _LENGTH = re.compile(rf"(\d+) ?(?:{_UNIT})(?![a-z])[, ]*", re.ASCII)
 _LETTERS = {"sec": "s", "second": "s", "min": "m", "minute": "m", "hr": "h", "hour": "h", "day": "d", "week": "w"}
-_FRACTION = re.compile(r"(?<=\d:\d\d:\d\d)\.\d{1,9}(?!\d)", re.ASCII)  # of a second, as answers of the API have it
+_FRACTION = re.compile(r"(?<=\d:\d\d:\d\d)\.\d{1,9}(?!\d)", re.ASCII)  # fraction of a second, as in answers of the API
 _FAR_FROM_UTC = "Asia/Tokyo"
 _LONG_AGO = datetime(1969, 12, 30, tzinfo=UTC)
 _OFFERED = {
@@ -34,7 +34,7 @@ _OFFERED = {
 
 
 def parse_time(text: str, now: datetime, timezone: str, bare: Direction | None = None) -> datetime:
-    """An instant; a ValueError says how to write one. `bare` is what a duration or a time of day alone means."""
+    """Parse a time. A ValueError names the accepted forms. `bare` gives a duration or time of day its direction."""
     try:
         instant = _read(" ".join(text.split()), now, timezone, bare)
     except (ScheduleError, OverflowError, OutOfRange) as error:
@@ -48,12 +48,12 @@ def parse_time(text: str, now: datetime, timezone: str, bare: Direction | None =
 
 
 def is_local(text: str, now: datetime) -> bool:
-    """Whether it is another instant in another zone, as 09:00 is, and neither `now` nor a time with an offset."""
+    """Return whether the time depends on the zone, as 09:00 does, unlike `now` or a time with an offset."""
     return parse_time(text, now, "UTC") != parse_time(text, now, _FAR_FROM_UTC)
 
 
 def parse_length(text: str) -> timedelta:
-    """How long, as in 2h30m or 2 hours; a ValueError says how to write it."""
+    """Parse a duration such as 2h30m or 2 hours. Raises a ValueError with the accepted forms."""
     try:
         return read_duration(_short(text.strip().lower()), SECOND)
     except InvalidValue:
@@ -61,7 +61,7 @@ def parse_length(text: str) -> timedelta:
 
 
 def shown(instant: datetime | None, timezone: str) -> str:
-    """What the clock on the wall of the zone reads; the zone is named beside it. One that is not known here is UTC."""
+    """Format the local time in the zone; the caller shows the zone's name. An unknown zone counts as UTC."""
     if instant is None:
         return ""
     if timezone == "UTC":
@@ -71,7 +71,7 @@ def shown(instant: datetime | None, timezone: str) -> str:
 
 
 def told(instant: datetime, timezone: str) -> str:
-    """An instant beyond doubt: in UTC and, where that differs, in the zone."""
+    """Format a time unambiguously: in UTC and, if the zone differs, also in the zone."""
     exact = rfc3339(instant.astimezone(UTC).replace(microsecond=0))
     return exact if timezone == "UTC" else f"{exact} ({shown(instant, timezone)} in {timezone})"
 
@@ -106,7 +106,7 @@ def _local(text: str, timezone: str) -> datetime | None:
 
 
 def _nearest(found: Iterable[datetime | None], now: datetime, bare: Direction | None) -> datetime | None:
-    """The only one, or the one next to now on the side that is meant."""
+    """Return the only time, or the one nearest to now in the given direction."""
     instants = [each for each in found if each is not None]
     if len(instants) < 2:
         return instants[0] if instants else None
@@ -114,7 +114,7 @@ def _nearest(found: Iterable[datetime | None], now: datetime, bare: Direction | 
 
 
 def _distance(words: str, bare: Direction | None) -> timedelta | None:
-    """How far from now, as in -2h, in 2 hours, 2 days ago; None if it is something else."""
+    """Parse an offset from now, such as -2h, in 2 hours or 2 days ago. Returns None for anything else."""
     if words[:1] in ("-", "+"):
         is_ago, length = words[0] == "-", words[1:]
     elif words.startswith("in "):
@@ -135,7 +135,7 @@ def _distance(words: str, bare: Direction | None) -> timedelta | None:
 
 
 def _short(words: str) -> str:
-    """Write a length such as 2 hours as 2h; what is none stays as it is."""
+    """Convert a duration such as 2 hours to 2h, or return the text unchanged if it is not a duration."""
     short, at = "", 0
     while found := _LENGTH.match(words, at):
         short += found[1] + (found[2] or _LETTERS[found[3]])
@@ -144,7 +144,7 @@ def _short(words: str) -> str:
 
 
 def _clock(words: str) -> str | None:
-    """A time of day, such as 18:00, 9am or noon, as 18:00:00; None if it is none."""
+    """Convert a time of day, such as 18:00, 9am or noon, to HH:MM:SS. Returns None for anything else."""
     found = _CLOCK.fullmatch(_HOURS.get(words, words))
     if found is None or (found[2] is None and found[4] is None):
         return None
@@ -157,6 +157,6 @@ def _clock(words: str) -> str | None:
 
 
 def _weekday(word: str) -> int | None:
-    """The day of the week, also by its first three letters or more."""
+    """Return the number of a weekday, given by its name or the first three or more letters of it, or None."""
     matching = [number for number, name in enumerate(_WEEKDAYS) if len(word) >= 3 and name.startswith(word)]
     return matching[0] if matching else None

@@ -1,4 +1,4 @@
-"""How jobs, runs and what else the API tells of are shown to people. The zone of every time is named beside it."""
+"""Tables and details of jobs, runs and other API answers for people. Every time is shown with its zone."""
 
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from hourbell.client import Attempt, Intention, Job, LogLine, Run, Stats, Upcoming
 
 _LONGEST_EXCERPT = 2_000
-_SHOWN_LOG = 20  # lines
-_LINES = frozenset(  # fields that have a line of their own; others are shown where they are not the default
+_SHOWN_LOG = 20  # number of lines
+_LINES = frozenset(  # fields with a line of their own; other fields are shown only if they differ from the default
     {
         "name", "description", "schedule", "timezone", "target", "payload", "tags", "retry", "catch_up", "starts_at",
         "ends_at", "enabled",
@@ -72,7 +72,7 @@ def run_view(zone: str) -> View:
 
 
 def job_lines(job: "Job", zone: str) -> list[str]:
-    """A job with all that is not as usual."""
+    """Format the details of a job, with the fields that differ from their defaults."""
     paused, totals = job.paused, job.totals
     return pairs(
         ("name", job.name),
@@ -104,7 +104,7 @@ def job_lines(job: "Job", zone: str) -> list[str]:
 
 
 def run_lines(run: "Run", zone: str) -> list[str]:
-    """A run with its attempts, what they said and what they were answered."""
+    """Format a run with its attempts, their logs and the answers of the receiver."""
     lines = pairs(
         ("run", run.id),
         ("job", run.job_name or f"(deleted) {run.job_id}"),
@@ -132,7 +132,7 @@ def run_lines(run: "Run", zone: str) -> list[str]:
 
 
 def intention_lines(intention: "Intention", zone: str) -> list[str]:
-    """What a change would do: the next instants before and after."""
+    """Format the effect of a change: the next scheduled times before and after it."""
     name = plain(intention.job.get("name"))
     zone_of_job = str(intention.job.get("timezone") or zone)
     first = {"create": f"would create {name}", "change": f"would change {name}"}
@@ -193,7 +193,7 @@ def _progress(run: "Run") -> str | None:
 
 
 def _log_lines(log: "Sequence[LogLine]", zone: str) -> list[str]:
-    """The newest lines of a task's log, and how many there are before them."""
+    """Format the newest lines of a task's log, and count the lines before them."""
     before = len(log) - _SHOWN_LOG
     lines = [f"  ({before} lines before; --json shows them)"] if before > 0 else []
     return lines + [f"  {shown(line.at, zone)}  {plain(line.text)}" for line in log[-_SHOWN_LOG:]]
@@ -204,7 +204,7 @@ def _at(instant: Any, zone: str) -> str | None:
 
 
 def _both(instant: Any, zone_of_job: str, zone: str) -> str | None:
-    """A time in the job's zone, and in the other one too."""
+    """Format a time in the job's zone and, if it differs, also in the requested zone."""
     if instant is None or zone_of_job == zone:
         return _at(instant, zone)
     return f"{_at(instant, zone_of_job)}, {_at(instant, zone)}"

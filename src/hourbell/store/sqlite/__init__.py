@@ -1,1 +1,1 @@
-"""SQLite, over apsw: one file for the processes of one host, or memory for simulation."""
+"""SQLite through apsw: one file for the processes of one host, or memory for simulation."""

@@ -1,8 +1,8 @@
-"""Copying the write-ahead log into the file, away from the commits.
+"""Checkpoints: copy the write-ahead log into the database file without delaying commits.
 
-The log is copied by a thread on a connection of its own each time it has grown by 16 MB. Commits go on meanwhile, so
-under constant load it may never be found fully copied; past 64 MB the writers of all processes are kept waiting for the
-moment it takes to begin the log again.
+A thread copies the log on its own connection each time it has grown by 16 MB. Commits continue meanwhile, so under
+constant load the log may never be fully copied; past 64 MB the writers of all processes wait briefly while the log is
+restarted.
 """
 
 from contextlib import suppress
@@ -26,10 +26,10 @@ class Checkpoints:
         self._random = random
         self._pages = 0
         self._copied = 0
-        self.running = Lock()  # held while a copy is under way
+        self.running = Lock()  # held while a checkpoint is in progress
 
     def watch(self, connection: apsw.Connection) -> None:
-        """Learn from every commit on this connection how large the log is."""
+        """Record the size of the log after every commit on this connection."""
 
         def note(_: apsw.Connection, __: str, pages: int) -> int:
             self._pages = pages
@@ -38,23 +38,23 @@ class Checkpoints:
         connection.set_wal_hook(note)
 
     def start_if_due(self) -> None:
-        self._copied = min(self._copied, self._pages)  # fewer pages than before: the log was begun again
+        self._copied = min(self._copied, self._pages)  # fewer pages than before: the log was restarted
         if self._pages - self._copied < _GROWN or not self.running.acquire(blocking=False):
             return
         self._copied = self._pages
         try:
             Thread(target=self._copy, name="hourbell-sqlite-checkpoint", daemon=True).start()
-        except RuntimeError:  # no more threads; the writer's must not end for that
+        except RuntimeError:  # no more threads; this must not end the writer thread
             self.running.release()
 
     def _copy(self) -> None:
-        """Copy what can be copied; whatever prevents it, later commits ask again."""
+        """Copy as many pages as possible. After a failure, later commits start another attempt."""
         try:
             with suppress(StoreUnavailable), reachable(self._file.path):
                 connection, _ = self._file.open(Patience(self._random, _PATIENCE))
                 try:
                     pages, copied = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-                    if pages >= _TOO_LARGE and copied == pages:  # else a reader is in the way, and waiting is no use
+                    if pages >= _TOO_LARGE and copied == pages:  # else a reader blocks it, and waiting is useless
                         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)
                 finally:
                     connection.close()

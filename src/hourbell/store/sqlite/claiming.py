@@ -1,4 +1,4 @@
-"""Claiming on SQLite: which waiting runs come first."""
+"""Claiming on SQLite: the selection and order of ready runs."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -18,9 +18,9 @@ from hourbell.store.sqlite.values import instant_of, job_id_of
 
 
 class Waiting(NamedTuple):
-    """A run as the statements give it, in the order of their columns, with the attempt that is to be made."""
+    """A run as the statements return it, in column order, with the number of the attempt to make."""
 
-    id: str  # ids are hexadecimal, instants microseconds
+    id: str  # ids are hexadecimal, times are microseconds
     job_id: str
     job_version: int
     kind: str
@@ -61,7 +61,7 @@ class Waiting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Waiting runs, and where they are in the table, as the JSON arrays that the statements give and take."""
+    """Waiting runs and their rowids, as the JSON arrays that the statements return and take."""
 
     count: int
     text: str
@@ -73,12 +73,12 @@ class Line:
 
     @property
     def runs(self) -> list[Waiting]:
-        """By rank and age."""
+        """The runs, by rank and ready time."""
         return sorted(map(Waiting._make, json.loads(self.text)), key=_by_rank)
 
 
 def joined(lines: Iterable[Line]) -> Line:
-    """All of them in one."""
+    """Combine several into one."""
     some = [line for line in lines if line.count]
     return Line(
         sum(line.count for line in some), _joined(line.text for line in some), _joined(line.places for line in some)
@@ -94,9 +94,9 @@ def suspect_of(session: Session, lanes: Sequence[str], now: datetime, suspect_af
 
 
 def ready_of(session: Session, want: Want, now: datetime, suspect_after: int) -> Line:
-    """The ready runs of a lane that come first: `oldest` of them by age, the others by rank and then by age.
+    """Return the ready runs to claim in a lane: `oldest` of them by age, the others by rank and then by age.
 
-    They are read only if there are more than are wanted: the thread that writes shares the interpreter with all others.
+    The JSON is parsed only if more runs are found than wanted: the writer thread competes for the interpreter lock.
     """
     lines: list[Line] = []
     found = 0

@@ -1,7 +1,7 @@
-"""One connection to a SQLite file: how it is opened, how it waits for other processes, and how a transaction is run.
+"""One connection to a SQLite file: opening it, waiting for other processes' locks, and running a transaction.
 
-What says that the database is out of reach, full or broken becomes `StoreUnavailable`; the connection is then either
-usable again or replaced by the next operation.
+Errors of an unreachable, full or corrupt database become `StoreUnavailable`; the connection is then either still usable
+or replaced by the next operation.
 """
 
 import time
@@ -48,9 +48,9 @@ _SETTINGS = (
 
 
 class Patience:
-    """Waits for a lock that another connection holds, in short random steps that add up to a limit.
+    """A busy handler that waits for another connection's lock, in short random steps up to a total limit.
 
-    SQLite's own timeout sleeps longer the longer it has waited, and so starves whoever is already waiting.
+    SQLite's own timeout sleeps longer the longer it has waited, and so starves connections that already wait.
     """
 
     def __init__(self, random: Random, limit: float = 10.0) -> None:
@@ -59,7 +59,7 @@ class Patience:
         self._waited = 0.0
 
     def __call__(self, tries: int) -> bool:
-        """Wait once; False when it has been long enough."""
+        """Wait one step; return False once the limit is reached."""
         if tries == 0:
             self._waited = 0.0
         if self._waited >= self._limit:
@@ -72,15 +72,15 @@ class Patience:
 
 
 class Session:
-    """What an operation does inside its transaction. Every cursor is exhausted: an open one would keep the lock."""
+    """The transaction of an operation. Every cursor is exhausted, because an open cursor would keep the lock."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
-        self.wakes: set[Wake] = set()  # hints to give once this is committed
+        self.wakes: set[Wake] = set()  # hints to announce after the commit
 
     @property
     def connection(self) -> apsw.Connection:
-        """What the driver calls a connection, for statements that are not ours."""
+        """The driver's connection, for statements that are not Hourbell's."""
         return self._connection
 
     def fetch(self, sql: str, *values: Any) -> list[Row]:
@@ -94,17 +94,17 @@ class Session:
         return next(iter(self.fetch(sql, *values)), None)
 
     def execute(self, sql: str, *values: Any) -> int:
-        """Run a statement; how many rows it changed."""
+        """Run a statement; return the number of rows it changed."""
         self._connection.execute(sql, tuple(map(bound, values))).fetchall()
         return self._connection.changes()
 
     def script(self, sql: str) -> None:
-        """Run statements that take no values."""
+        """Run statements that take no parameters."""
         self._connection.execute(sql).fetchall()
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """Undo what is done in here, and nothing else, if it raises."""
+        """Roll back the block, and nothing else, if it raises."""
         self.script("savepoint part")
         try:
             yield
@@ -116,7 +116,7 @@ class Session:
 
     @contextmanager
     def watched(self, is_over: Callable[[], bool], steps: int) -> Iterator[None]:
-        """Ask after so many steps of SQLite's machine whether it is over, and interrupt the statement if so."""
+        """Call `is_over` every `steps` steps of SQLite's virtual machine; interrupt the statement if it is True."""
         self._connection.set_progress_handler(is_over, steps)
         try:
             yield
@@ -127,13 +127,13 @@ class Session:
 def open_connection(
     path: str, patience: Patience, *, may_create: bool = True, vfs: str | None = None
 ) -> apsw.Connection:
-    """A connection whose commits are durable when they return; files are in WAL mode, memory needs none.
+    """Open a connection whose commits are durable when they return. Files use WAL mode; memory needs no log.
 
-    A new file is open to its owner alone. SQLite gives the files beside it the same mode.
+    Only the owner can access a new file. SQLite gives the files beside it the same mode.
     """
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
     if may_create and is_file(path):
-        create_private(path)  # SQLite would create it by the umask
+        create_private(path)  # SQLite would apply the umask
     elif may_create:
         flags |= apsw.SQLITE_OPEN_CREATE
     with reachable(path):
@@ -151,14 +151,14 @@ def open_connection(
 
 
 def transact(connection: apsw.Connection, operation: Operation[T], *, writes: bool) -> tuple[T, set[Wake]]:
-    """Run an operation as one transaction; what it answered and the hints it wants to give."""
+    """Run an operation as one transaction; return its result and the hints to announce."""
     session = Session(connection)
     try:
         session.script("begin immediate" if writes else "begin")
         answer = operation(session)
         session.script("commit")
     except BaseException:
-        if connection.in_transaction:  # a full disk has rolled back already
+        if connection.in_transaction:  # SQLite rolls back by itself if the disk is full
             session.script("rollback")
         raise
     return answer, session.wakes
@@ -166,7 +166,7 @@ def transact(connection: apsw.Connection, operation: Operation[T], *, writes: bo
 
 @contextmanager
 def reachable(path: str) -> Iterator[None]:
-    """Turn what says that the database is out of reach into StoreUnavailable, or why into StoreUnwritable."""
+    """Convert errors of an unavailable database to StoreUnavailable, or to StoreUnwritable if the cause is known."""
     try:
         yield
     except _OUT_OF_REACH as error:
@@ -174,7 +174,7 @@ def reachable(path: str) -> Iterator[None]:
 
 
 def _found(connection: apsw.Connection, sql: str, values: tuple[Any, ...]) -> tuple[list[str], list[Sequence[Any]]]:
-    """The columns of a statement and the rows that it gives; no columns if there are none."""
+    """Return the column names and the rows of a statement; no names if there are no rows."""
     cursor = connection.execute(sql, values)
     first = next(cursor, None)
     if first is None:
@@ -183,7 +183,7 @@ def _found(connection: apsw.Connection, sql: str, values: tuple[Any, ...]) -> tu
 
 
 def _use_wal(connection: apsw.Connection, patience: Patience) -> None:
-    """Switch to WAL. SQLite does not ask the busy handler here, and many processes may open a new file at once."""
+    """Switch to WAL. SQLite does not call the busy handler here, and many processes may open a new file at once."""
     tries = 0
     while True:
         try:

@@ -1,4 +1,4 @@
--- The statements behind what users may change that this database has in a form of its own.
+-- The statements of users' changes that are specific to SQLite.
 
 -- name: insert_jobs
 insert into hourbell_jobs (
@@ -30,7 +30,7 @@ where j.managed_by = 'code' and j.managed_by <> 'api' and j.source = :source and
 order by j.name
 
 -- name: abandoned_jobs
--- Of these jobs of programs, those that no program of their source defines whose node was heard of since then.
+-- The given jobs of programs that no program of their source with a heartbeat since then defines.
 select j.id
 from hourbell_jobs j
 where j.id in (select unhex(value) from json_each(:ids)) and j.managed_by = 'code'

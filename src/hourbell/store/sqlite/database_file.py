@@ -1,14 +1,14 @@
-"""The file behind all connections of a process: that it is still the one they opened, and whether it takes writes.
+"""The database file of a process: detects that it was deleted or replaced, and records whether it takes writes.
 
-SQLite goes on writing into a file that was deleted or replaced; what it commits from then on ends with the process.
+SQLite continues to write to a file that was deleted or replaced; those commits are lost when the process ends.
 
-1. The first connection may make the file, and notes which one it has (device and inode). All others must have the same,
-   and never make one: while none is open, a file that is not there is an outage, until it is back.
-2. Before a write is acknowledged, and now and then without one, every connection compares what stands at its paths with
-   what it has open: the file itself, and the log and its index, which stay as they are while a connection is open.
-3. What does not stand there any more is lost for good. Nothing is read or written again, and `on_lost` is told once.
+1. The first connection may create the file, and records its identity (device and inode). Later ones must open the same
+   file and never create one: while no connection is open, a missing file is an outage until it is back.
+2. Before a write is acknowledged, and on reads every 0.2 s, a connection compares the files at its paths with those it
+   has open: the database, the log and the log's index, none of which changes identity while a connection is open.
+3. A file that is no longer there is lost for good. Nothing is read or written again, and `on_lost` is called once.
 
-A file that was replaced gets rid of the log of the one before: SQLite would take it for its own.
+The log of a file that was replaced is renamed, because SQLite would apply it to the new file.
 """
 
 import ctypes
@@ -24,13 +24,13 @@ from hourbell.store.errors import StoreLost, StoreUnavailable, StoreUnwritable
 from hourbell.store.sqlite.connection import Patience, open_connection, reachable
 from hourbell.store.sqlite.file_trouble import INDEX, LOG, is_file
 
-CHECK_SECONDS = 0.2  # between two looks without a write
-_PASSING = (apsw.BusyError, apsw.InterruptError, apsw.LockedError)  # errors that say nothing of the file
+CHECK_SECONDS = 0.2  # between two checks without a write
+_PASSING = (apsw.BusyError, apsw.InterruptError, apsw.LockedError)  # errors that say nothing about the file
 _Identity = tuple[int, int]
 
 
 class DatabaseFile:
-    """A database by its path. A database in memory is never lost."""
+    """A database at a path. A database in memory is never lost."""
 
     def __init__(
         self, path: str, *, vfs: str | None = None, on_lost: Callable[[StoreLost], None] = lambda _: None
@@ -41,11 +41,11 @@ class DatabaseFile:
         self._identity: _Identity | None = None
         self._lock = Lock()
         self.lost: StoreLost | None = None
-        self.write_error: StoreUnavailable | None = None  # of the last write, if it failed for a reason that lasts
+        self.write_error: StoreUnavailable | None = None  # of the last write, if its cause is lasting
         self._written_at: float | None = None
 
     def open(self, patience: Patience) -> tuple[apsw.Connection, "OpenFiles | None"]:
-        """A connection, and what it has open if that is a file."""
+        """Open a connection; return it with its open files, or with None for a database in memory."""
         self.raise_if_lost()
         is_first = self._identity is None
         if is_first:
@@ -65,7 +65,7 @@ class DatabaseFile:
             raise
 
     def check(self, files: "OpenFiles | None") -> None:
-        """Raise StoreLost unless a connection's files stand where they stood when it opened them."""
+        """Raise StoreLost unless a connection's open files are still at their paths."""
         if files is not None and (changed := files.changed()) is not None:
             self._lose(*changed, files)
 
@@ -74,19 +74,19 @@ class DatabaseFile:
             raise StoreLost(self.path, self.lost.reason)
 
     def note_write(self, error: BaseException | None = None) -> None:
-        """Remember how the last write went."""
+        """Record the result of a write; ignore errors that say nothing about the database."""
         if error is None:
             self._written_at, self.write_error = clock.elapsed(), None
         elif isinstance(error, StoreUnavailable) and _is_of_database(error):
             self.write_error = error
 
     def was_written_within(self, seconds: float) -> bool:
-        """Whether the last write went well, and was so lately."""
+        """Return True if a write succeeded within `seconds`, and none has failed since for a lasting cause."""
         written_at = self._written_at
         return self.write_error is None and written_at is not None and clock.elapsed() - written_at < seconds
 
     def _refuse_leftovers(self) -> None:
-        """Make no empty database where one was deleted or moved in use: its log is left, and nodes may still run."""
+        """Refuse to create a file where one was deleted or moved in use: its log is left, and nodes may still run."""
         if is_file(self.path) and os.path.exists(f"{self.path}{LOG}") and not os.path.exists(self.path):
             name = os.path.basename(self.path)
             left = f"{name}{LOG} is there and {name} is not: it was deleted or moved while it was in use"
@@ -96,9 +96,9 @@ class DatabaseFile:
         with reachable(self.path):
             if connection.readonly("main"):
                 raise apsw.ReadOnlyError("the file was opened for reading only")
-            connection.execute("select count(*) from sqlite_schema").fetchall()  # from now on it has all three open
+            connection.execute("select count(*) from sqlite_schema").fetchall()  # now all three files are open
         identity = _identity_of(self.path)
-        if identity is None or _has_moved(connection):  # asked after the path was: else it might be replaced in between
+        if identity is None or _has_moved(connection):  # checked last: else it could be replaced in between
             raise StoreUnavailable(f"{self.path}: the file was moved or replaced while it was opened")
         self._compare_with_first(identity)
         return OpenFiles({self.path: identity, **{each: _identity_of(each) for each in self._beside()}})
@@ -130,13 +130,13 @@ class DatabaseFile:
 
 
 class OpenFiles:
-    """Which files one connection has open."""
+    """The files that one connection has open."""
 
     def __init__(self, identities: dict[str, _Identity | None]) -> None:
         self._identities = identities
 
     def changed(self) -> tuple[str, bool] | None:
-        """The first path at which another file stands by now (True), or none any more."""
+        """Return the first path that has another file (True) or none (False); None if all files are the same."""
         for path, identity in self._identities.items():
             found = _identity_of(path)
             if found != identity or found is None:
@@ -144,7 +144,7 @@ class OpenFiles:
         return None
 
     def put_aside(self, paths: tuple[str, str]) -> None:
-        """Rename what still stands there, so that it is not taken for the new file's."""
+        """Rename those of the files that are still there, so that SQLite does not apply them to the new file."""
         for path in paths:
             if _identity_of(path) == self._identities[path] is not None:
                 with suppress(OSError):
@@ -152,7 +152,7 @@ class OpenFiles:
 
 
 def _is_of_database(error: StoreUnavailable) -> bool:
-    """Whether it says something of the database, and not only of whoever had its lock."""
+    """Return True if the error is about the database, and not only about its lock."""
     cause = error.__cause__
     return isinstance(error, StoreUnwritable) or (isinstance(cause, apsw.Error) and not isinstance(cause, _PASSING))
 
@@ -166,7 +166,7 @@ def _identity_of(path: str) -> _Identity | None:
 
 
 def _has_moved(connection: apsw.Connection) -> bool:
-    """Whether what the connection has open is not what stands at its path."""
+    """Return True if the connection's open file is not the one at its path."""
     answer = ctypes.c_int(0)
     connection.file_control("main", apsw.SQLITE_FCNTL_HAS_MOVED, ctypes.addressof(answer))
     return bool(answer.value)

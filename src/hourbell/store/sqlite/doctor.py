@@ -1,6 +1,6 @@
-"""What the doctor reads, on SQLite: on a connection of its own that cannot write and never makes a file.
+"""The doctor's reads on SQLite, on a separate connection that cannot write and never creates a file.
 
-Nothing else happens in the doctor's process, so it reads on the caller's thread.
+The doctor's process does nothing else, so it reads on the caller's thread.
 """
 
 import json
@@ -136,7 +136,7 @@ class SqliteDoctorStore:
 
     @contextmanager
     def _reading(self) -> Iterator[Any]:
-        """One moment of the database."""
+        """Open a read transaction, which sees one snapshot of the database."""
         with reachable(self._path):
             if self._connection is None:
                 self._connection = _open(self._path)
@@ -149,7 +149,7 @@ class SqliteDoctorStore:
 
 
 def _open(path: str) -> apsw.Connection:
-    """A connection that refuses to write. Opened for writing all the same: the last reader of a file tidies up."""
+    """Open a connection that refuses to write. It opens the file read-write, because the last reader cleans up."""
     connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI)
     try:
         connection.set_busy_handler(Patience(Random(0)))
@@ -163,7 +163,7 @@ def _open(path: str) -> apsw.Connection:
 
 
 def _histories_of(connection: Any, ids: list[UUID]) -> list[JobFacts]:
-    """Jobs with their newest runs and skips. One that has more of them than are looked at stands alone."""
+    """Return jobs with their newest runs and skips. A job that has more of them than LOOK_BACK must be alone."""
     given, limit = array(ids), LOOK_BACK if len(ids) == 1 else -1
     jobs = Session(connection).fetch(SQL["jobs"], given)
     runs: dict[bytes, list[tuple[Any, ...]]] = {}

@@ -1,4 +1,4 @@
--- What the doctor reads. Columns come in the order of the facts they become.
+-- The doctor's reads. Columns are in the order of the fields of the facts.
 
 -- name: sample_time
 select cast(round((julianday('now') - 2440587.5) * 86400000) as integer) * 1000
@@ -28,7 +28,7 @@ order by j.name, s.field
 limit 10000
 
 -- name: lanes
--- A run could not be taken before it was planned, nor one that must not overlap before the one ahead of it ended.
+-- A run cannot be claimed before it is planned, and an exclusive run not before the previous run has ended.
 select lane, count(*), min(ready_at)
 from (
     select r.lane,

@@ -1,4 +1,4 @@
-"""The engine's verbs on SQLite. Each is one operation, handed over to the runner as a whole."""
+"""The engine's verbs on SQLite. The runner executes each as one operation."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
@@ -53,7 +53,7 @@ from hourbell.store.sqlite.writer import Runner
 
 _FORGET = timedelta(days=1)
 _NOBODY = UUID(int=0)
-_MANY = 500  # jobs, to be planned while others are written; few are begun sooner in one transaction
+_MANY = 500  # jobs per pass, from which planning ahead pays; few jobs start sooner in one transaction
 
 
 class SqliteEngineStore:
@@ -63,7 +63,7 @@ class SqliteEngineStore:
         self._hears = False
 
     async def sample_time(self) -> datetime:
-        """By the machine's clock, which is SQLite's, too; but SQLite tells whole milliseconds."""
+        """Return the time of the host's clock, which SQLite uses too, but only in whole milliseconds."""
         return await self._runner.read(lambda _: clock.now())
 
     async def heartbeat(
@@ -154,7 +154,7 @@ class SqliteEngineStore:
         await self._runner.write(lambda session: session.execute(SQL["write_notes"], rows))
 
     async def settle(self, settled: Sequence[Settled]) -> list[Saved]:
-        successes = successes_of(settled)  # put into words here: the thread that writes has more to do
+        successes = successes_of(settled)  # serialized here, because the writer thread is the bottleneck
 
         def settle(session: Session) -> dict[Held, Saved]:
             if successes is not None and write_successes(session, successes):
@@ -250,7 +250,7 @@ class SqliteEngineStore:
         return self._hears
 
     async def wakes(self) -> AsyncIterator[Wake]:
-        """All hints at once, then those of each commit in this process, and all of them after one in another."""
+        """Yield every hint once, then those of each commit in this process, and every hint after one elsewhere."""
         with self._runner.hints.listener() as listener:
             try:
                 await self._look_for_others()
@@ -264,7 +264,7 @@ class SqliteEngineStore:
                 self._hears = False
 
     async def _look_for_others(self) -> None:
-        """Any operation notices what other processes have committed, so one that does nothing will do."""
+        """Run an empty operation: every operation detects commits of other processes."""
         try:
             await self._runner.read(lambda _: None)
             self._hears = True

@@ -1,10 +1,10 @@
--- The engine's statements. A batch is one JSON array of rows, in which ids are hexadecimal: no statement is repeated for
--- each row of a batch. Only one transaction writes at a time, so nothing needs to be locked or tested again. `indexed by`
--- stands where SQLite would rather walk through the whole history of a job.
+-- The engine's statements. A batch is one JSON array of rows with hexadecimal ids, so that no statement is repeated for
+-- each row. Only one transaction writes at a time, so rows need no locks and no second check. `indexed by` stands where
+-- SQLite would otherwise scan the whole history of a job.
 
 -- name: due_jobs
--- All rows in one value, as in `line`, and the ids by which more is asked for. What planning needs of the definition is
--- one text, the same for jobs that are alike.
+-- All rows in one value, as in `line`, with the ids for further reads. The parts of the definition that planning needs
+-- are one text, which is equal for jobs with equal rules.
 select count(*) as count,
        json_group_array(json_array(
            hex(id), name, version, cursor_at, next_at, plan_at, is_needed_whole, rules)) as jobs,
@@ -26,7 +26,7 @@ from (
 select * from hourbell_jobs where id in (select unhex(value) from json_each(?))
 
 -- name: oldest_changes
--- Of each job the change that plain SQL made first.
+-- The oldest change that plain SQL made to each job.
 select * from hourbell_job_changes
 where id in (
     select (select c.id from hourbell_job_changes c where c.job_id = unhex(g.value) order by c.id limit 1)
@@ -78,8 +78,8 @@ where job_id = ?1 and reason = ?5 and last_at = ?6
 insert into hourbell_skips (job_id, first_at, last_at, count, reason) values (?1, ?2, ?3, ?4, ?5)
 
 -- name: save_cursors
--- Each id is followed by the version, the turn and the cursor that the job was planned by. If so, it is left alone where
--- these are others by now.
+-- Each id is followed by the version, plan time and cursor that the job was planned from. With `if_unchanged`, jobs
+-- that have other values by now, or are deleted, are not updated.
 update hourbell_jobs as j
 set cursor_at = coalesce(max(j.cursor_at, ?2), j.cursor_at, ?2),
     next_at = ?3,
@@ -118,7 +118,7 @@ where true
 on conflict do nothing
 
 -- name: audit_unasked
--- Before each change is the newest version that was written down until then.
+-- `before` is the newest stored version that precedes the change.
 insert into hourbell_audit (at, actor, action, subject, before, after)
 select ?2, actor, case when actor = 'engine' then 'job.resume' when before is null then 'job.create' else 'job.edit' end,
        subject, before, after
@@ -174,8 +174,8 @@ where found.lane is not null
 group by found.lane
 
 -- name: line
--- All rows in one value: the interpreter's lock is taken for each row that is fetched, and others want it, too. And where
--- they are in the table, by which a claim finds them again.
+-- All rows in one value, because each fetched row takes the interpreter lock, which other threads need. `place` is the
+-- rowid, by which a claim finds the run again.
 select count(*) as count, json_group_array(json_array(
     hex(id), hex(job_id), job_version, kind, scheduled_at, ready_at, expires_at, lane, attempt + 1, failures, crashes,
     started_at, at_most_once, payload, rank, place)) as runs,
@@ -211,7 +211,7 @@ order by ready_at, id
 limit 1)
 
 -- name: claim
--- By the places that the statements above give. The plus keeps an index of waiting runs from being taken in their place.
+-- Runs are found by the rowids that the statements above return. The plus prevents the use of an index of waiting runs.
 update hourbell_runs
 set state = 'running', attempt = attempt + 1, lease_owner = ?2, lease_until = ?3, started_at = coalesce(started_at, ?4)
 where rowid in (select value from json_each(?1)) and +state in ('pending', 'retrying')
@@ -241,7 +241,7 @@ where id = ? and attempt = ? and state = 'running' and begun_attempt is not atte
 returning id
 
 -- name: settle
--- A run's start, which the claim set, becomes that of its first attempt.
+-- The start of the first attempt replaces the run's start, which the claim set.
 update hourbell_runs as r
 set state = g.state, reason = g.reason, ready_at = coalesce(g.ready_at, r.ready_at), failures = g.failures,
     crashes = g.crashes, result = g.result, lease_owner = null, lease_until = null,
@@ -334,7 +334,7 @@ where state = 'running' and lease_until < ?
 limit ?
 
 -- name: deaths
--- Earlier attempts that were lost with their nodes: nothing came late, and the node has not been heard since.
+-- Earlier attempts that were lost with their nodes: no late outcome, and no heartbeat of the node since.
 select a.run_id, count(*) as deaths
 from hourbell_attempts a
 left join hourbell_nodes n on n.id = a.node

@@ -1,4 +1,4 @@
-"""Why a database file cannot be written, for people: by SQLite's error, and by what the file system says."""
+"""Messages that explain why a database file cannot be written, from SQLite's error and the file system's state."""
 
 import os
 import pwd
@@ -8,19 +8,19 @@ import apsw
 
 from hourbell.store.errors import StoreUnavailable, StoreUnwritable
 
-LOG, INDEX = "-wal", "-shm"  # what SQLite keeps beside a database file in WAL mode
+LOG, INDEX = "-wal", "-shm"  # suffixes of the files beside a database file in WAL mode
 _NO_ROOM = "no space is left on its disk"
 _LEAST_ROOM = 65_536  # bytes
 _OF_THE_FILE = (apsw.CantOpenError, apsw.IOError, apsw.PermissionsError, apsw.ReadOnlyError)
 
 
 def is_file(path: str) -> bool:
-    """Whether it names a file, and not a database in memory."""
+    """Return True if the path names a file, and not a database in memory."""
     return not path.startswith((":memory:", "file:"))
 
 
 def unavailable(path: str, error: apsw.Error) -> StoreUnavailable:
-    """What SQLite's error is for those who use the store."""
+    """Convert SQLite's error to an error of the store."""
     reason = _reason(path, error)
     return StoreUnavailable(f"{path}: {error}") if reason is None else StoreUnwritable(path, reason)
 
@@ -36,7 +36,7 @@ def _reason(path: str, error: apsw.Error) -> str | None:
 
 
 def why_unwritable(path: str) -> str | None:
-    """What keeps this process from writing the database; None if nothing is seen to do so."""
+    """Return what keeps this process from writing the database; None if no cause is found."""
     file = Path(path)
     for each in (file, Path(f"{path}{LOG}"), Path(f"{path}{INDEX}")):
         if each.exists() and not os.access(each, os.R_OK | os.W_OK):
@@ -54,11 +54,11 @@ def _refused(what: str, path: Path) -> str:
 
 
 def _room(folder: Path) -> int:
-    """Bytes that this process may still write on the disk of a folder."""
+    """Return how many bytes this process may still write on the disk of a folder."""
     try:
         found = os.statvfs(folder)
     except OSError:
-        return _LEAST_ROOM  # nothing is known
+        return _LEAST_ROOM  # unknown
     return found.f_frsize * (found.f_bfree if os.geteuid() == 0 else found.f_bavail)
 
 

@@ -1,4 +1,4 @@
-"""Hints inside one process: whoever commits tells whoever listens, from any thread and any event loop."""
+"""Hints inside one process: a commit notifies all listeners, across threads and event loops."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator
@@ -8,18 +8,18 @@ from hourbell.store.base import Wake
 
 
 class Listener:
-    """Collects hints until they are asked for; the same hint twice is one."""
+    """Collects hints until `next` returns them; repeated hints are merged."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
-        self._heard: set[Wake] = set(Wake)  # whatever happened before it listened
+        self._heard: set[Wake] = set(Wake)  # every hint: commits before now are unknown
 
     async def next(self, patience: float | None) -> list[Wake]:
-        """The hints since the last call, at the latest after `patience` seconds, then perhaps none."""
+        """Return the hints since the last call. Wait at most `patience` seconds for one; there may be none."""
         if not self._heard:
             with suppress(TimeoutError):
-                async with asyncio.timeout(patience):  # wait_for may lose a cancellation that comes with its end
+                async with asyncio.timeout(patience):  # wait_for may lose a cancellation that arrives as it ends
                     await self._event.wait()
         heard, self._heard = self._heard, set()
         self._event.clear()
@@ -35,10 +35,10 @@ class Listener:
 
 
 class Hints:
-    """Everybody in this process who wants to know about commits to one database."""
+    """The listeners in this process for commits to one database."""
 
     def __init__(self) -> None:
-        self._listeners: tuple[Listener, ...] = ()  # a new one for each change: other threads go through it
+        self._listeners: tuple[Listener, ...] = ()  # replaced on each change, because other threads iterate over it
 
     @contextmanager
     def listener(self) -> Iterator[Listener]:
@@ -50,6 +50,6 @@ class Hints:
             self._listeners = tuple(each for each in self._listeners if each is not listener)
 
     def announce(self, wakes: Collection[Wake]) -> None:
-        if wakes:  # silence must not wake anybody
+        if wakes:  # an empty set must not wake a listener
             for listener in self._listeners:
                 listener.tell(wakes)

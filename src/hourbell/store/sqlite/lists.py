@@ -1,4 +1,4 @@
-"""What people may look at, on SQLite."""
+"""Lists for users, on SQLite."""
 
 from collections.abc import Sequence
 

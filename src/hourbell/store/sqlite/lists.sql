@@ -1,7 +1,7 @@
--- The fragments of lists that SQLite reads in a way of its own.
+-- The list fragments that are specific to SQLite.
 
 -- name: job_columns
--- What lists read of a job: of a long target only its short members, and no long payload.
+-- Columns of a job in lists: only the short members of a long target, and no long payload.
 j.id, j.deleted_name, j.paused_note, j.paused_by, j.paused_until, j.version, j.has_changes, j.cursor_at, j.next_at,
 j.plan_at, j.error, j.created_at, j.updated_at, j.deleted_at, {listed_fields},
 case when octet_length(j.target) <= {max_bytes} then j.target end as target,
@@ -10,7 +10,7 @@ case when octet_length(j.target) > {max_bytes}
 case when octet_length(j.payload) <= {max_bytes} then j.payload end as payload, j.payload is not null as has_payload
 
 -- name: run_columns
--- What lists read of a run: no long payload and no long result.
+-- Columns of a run in lists: no long payload and no long result.
 r.id, r.job_id, r.job_version, r.kind, r.scheduled_at, r.local_at, r.ready_at, r.expires_at, r.state, r.reason, r.lane,
 r.exclusive, r.attempt, r.failures, r.crashes, r.lease_owner, r.lease_until, r.replay_of, r.planned_at, r.started_at,
 r.finished_at, r.cleared_at,
@@ -18,12 +18,12 @@ case when octet_length(r.payload) <= {max_bytes} then r.payload end as payload, 
 case when octet_length(r.result) <= {max_bytes} then r.result end as result, r.result is not null as has_result
 
 -- name: run_definition
--- A long one is read by `long_definitions`, once for all runs of a page that have it.
+-- `long_definitions` reads a long definition, once for all runs of a page that share it.
 (select case when octet_length(v.definition) <= {max_bytes} then v.definition end from hourbell_job_versions v
  where v.job_id = r.job_id and v.version = r.job_version) as definition
 
 -- name: definition_columns
--- What lists read of a version's definition: of a long target only its short members, and no long payload.
+-- Columns of a version's definition in lists: only the short members of a long target, and no long payload.
 case when octet_length(v.definition) <= {max_bytes} then v.definition
      when octet_length(v.definition -> 'target') <= {max_bytes} then json_remove(v.definition,
           case when octet_length(v.definition -> 'payload') > {max_bytes} then '$.payload' else '$.none' end)
@@ -39,7 +39,7 @@ from json_each(:job_ids) as wanted
 join hourbell_job_versions v on v.job_id = unhex(wanted.value) and v.version = :versions ->> wanted.key
 
 -- name: job_joins
--- What a job's totals stand on: its statistics, its last run, and the one that is running.
+-- Sources of a job's totals: its statistics, its last run, and the newest running one that did not start earlier.
 left join hourbell_job_stats s on s.job_id = j.id
 left join hourbell_runs l on l.id = s.last_run_id
 left join hourbell_runs u on u.rowid = (
@@ -96,8 +96,8 @@ with recursive found as (
 select source from found where source is not null limit :limit
 
 -- name: runs_of_subject
--- Only jobs whose newest run is among the newest can have runs on the page: each job is asked for one run, and these for
--- as many as the page holds.
+-- Only jobs whose newest run is among the newest can have runs on the page: read one run of each job, then up to a page
+-- of runs of these jobs.
 (select n.job_id
  from (select (select r.rowid from hourbell_runs r where r.job_id = j.id and {where}
                order by r.scheduled_at desc, r.id desc limit 1) as newest
@@ -130,8 +130,8 @@ order by {sort}
 r.expires_at, place
 
 -- name: runs_by_expiry_after
--- A place is looked up by both columns only if each is compared by a collation. Where the run it names is pruned
--- meanwhile, those of its instant come once more.
+-- SQLite seeks by both columns only if both comparisons have a collation. If the run of the page cursor was pruned
+-- meanwhile, runs with the same expiry are listed again.
 (r.expires_at, r.rowid)
     > (:after_key, coalesce((select last.rowid from hourbell_runs last where last.id = :after_id), 0) collate binary)
 
@@ -169,8 +169,8 @@ left join hourbell_run_notes n on r.state = 'running' and n.run_id = r.id and n.
 where r.id = :run_id
 
 -- name: late_runs
--- Backfills and replays repeat the past on purpose and are never late. The index holds what began more than ten seconds
--- late; a job may ask for less, which is looked for among the newest.
+-- Backfills and replays repeat the past on purpose and are never late. The index holds runs that started more than 10 s
+-- late; for jobs with a lower limit, the newest runs are searched.
 with worst as materialized (
     select r.id, r.job_id, r.job_version, r.started_at - r.scheduled_at as lateness
     from hourbell_runs r
@@ -255,7 +255,7 @@ join hourbell_jobs j on j.name = g.name and j.deleted_at is null
 order by g.jobs desc, g.name
 
 -- name: job_conflicts
--- Jobs that the program of a live node defines and somebody else owns.
+-- Jobs that the program of a live node defines and that have another owner.
 select distinct j.name, j.managed_by, j.source, n.source as program
 from hourbell_nodes n
 cross join json_each(n.jobs) as defined

@@ -1,4 +1,4 @@
-"""Migrations on SQLite, each in a transaction that shuts out other writers, so that many nodes may start at once."""
+"""Migrations on SQLite, each in a transaction that excludes other writers, so that many nodes may start at once."""
 
 from hourbell.store.migrations import Migration, load_migrations, pending
 from hourbell.store.sqlite.connection import Session
@@ -14,7 +14,7 @@ create table if not exists hourbell_migrations (
 
 
 async def migrate(runner: Runner) -> list[Migration]:
-    """Bring the schema up to date; what was run."""
+    """Bring the schema up to date; return the migrations that were run."""
     done = []
     while (migration := await runner.write(_run_next)) is not None:
         done.append(migration)
@@ -22,7 +22,7 @@ async def migrate(runner: Runner) -> list[Migration]:
 
 
 async def status(runner: Runner) -> list[tuple[Migration, bool]]:
-    """Every migration, and whether it was run."""
+    """Return every migration, with True if it was run."""
 
     def look(session: Session) -> list[tuple[Migration, bool]]:
         missing = pending(load_migrations(PACKAGE), _applied(session))
@@ -32,7 +32,7 @@ async def status(runner: Runner) -> list[tuple[Migration, bool]]:
 
 
 def _run_next(session: Session) -> Migration | None:
-    """Run the first migration that is missing, decided under the lock."""
+    """Run the first missing migration, which is determined under the write lock."""
     missing = pending(load_migrations(PACKAGE), _applied(session))
     if not missing:
         return None

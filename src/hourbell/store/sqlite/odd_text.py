@@ -1,4 +1,4 @@
-"""Text that is not UTF-8, as a program that speaks Latin-1 leaves it in a file: SQLite takes any bytes for text."""
+"""Invalid UTF-8 in text columns, for example from a program that writes Latin-1: SQLite accepts any bytes as text."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,8 +9,8 @@ import apsw
 def found_with_odd_text(
     connection: apsw.Connection, query: str, values: tuple[Any, ...]
 ) -> tuple[list[str], list[Sequence[Any]]]:
-    """The columns of a query and what it finds, with U+FFFD in the place of what cannot be read."""
-    from apsw.ext import query_info  # takes a tenth of a second to load, and is hardly ever needed
+    """Return the column names and rows of a query, with U+FFFD in place of invalid bytes."""
+    from apsw.ext import query_info  # takes 0.1 s to import, and is rarely needed
 
     names = [name for name, _ in query_info(connection, query).description]
     columns = ", ".join(

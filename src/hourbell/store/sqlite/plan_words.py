@@ -1,4 +1,4 @@
-"""What planning writes on SQLite. The thread that writes is the narrow place: what can be put into words before is."""
+"""Writes of planning on SQLite. Parameters are serialized first, because the writer thread is the bottleneck."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,17 +23,17 @@ SQL = load_queries("hourbell.store.sqlite", "engine.sql")
 def write_batch(
     session: Session, batch: Batch, unsaved: Mapping[UUID, datetime], now: datetime, *, by: str
 ) -> Counter[str]:
-    """Write versions, runs, skips and cursors; how many runs are new in each lane."""
+    """Write versions, runs, skips and cursors; return the number of new runs by lane."""
     return Words.of(batch, unsaved, now).write(session, by=by)
 
 
 class Changed(Exception):
-    """Jobs are no longer what they were when it was decided what becomes of them."""
+    """Jobs have changed since their plans were made."""
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What is to be written for a batch, as far as possible in the words of the statements."""
+    """The statement parameters of a batch, serialized as far as possible."""
 
     batch: Batch
     now: datetime
@@ -49,7 +49,7 @@ class Words:
         return cls(batch, now, versions, unasked, _inserted(batch.runs, now), _advanced(batch.current))
 
     def write(self, session: Session, *, by: str, if_unchanged: bool = False) -> Counter[str]:
-        """How many runs are new in each lane. With `if_unchanged`, `Changed` if a job is not what the plan is for."""
+        """Write it; return the new runs by lane. With `if_unchanged`, raise `Changed` if a job has changed since."""
         if self.versions:
             session.execute(SQL["insert_versions"], self.versions, by)
             session.execute(SQL["audit_unasked"], self.unasked, self.now)
@@ -75,17 +75,17 @@ class Words:
 
 
 class _Inserted(NamedTuple):
-    """Runs that differ in their ids only."""
+    """Runs that differ only in their ids and jobs."""
 
-    ids: str  # JSON, of each run and its job in one
+    ids: str  # JSON: for each, the run id and the job id in one text
     lane: str
     values: tuple[Any, ...]
 
 
 class _Advanced(NamedTuple):
-    """Jobs that go to the same place."""
+    """Jobs that get the same cursor and plan time."""
 
-    jobs: str  # JSON: of each its id, and behind it the version, the turn and the cursor it was planned by
+    jobs: str  # JSON: for each, its id, then the version, plan time and cursor that it was planned from
     number: int
     values: tuple[Any, ...]
 
@@ -107,7 +107,7 @@ def _as_read(job: Job) -> str:
 
 
 def insert_runs(session: Session, rows: Iterable[RunRow], now: datetime) -> Counter[str]:
-    """Insert runs that do not exist yet; how many of each lane."""
+    """Insert runs that do not exist yet; return their number by lane."""
     return _insert(session, _inserted(rows, now))
 
 
@@ -125,6 +125,6 @@ def _insert(session: Session, runs: Iterable[_Inserted]) -> Counter[str]:
 def cancel_waiting(
     session: Session, jobs: list[UUID], now: datetime, *, every_kind: bool, but: Sequence[UUID] = ()
 ) -> None:
-    """Cancel the waiting runs of jobs, and count them."""
+    """Cancel the waiting runs of jobs, and add them to the statistics."""
     ended = session.fetch(SQL["cancel_waiting_of_jobs"], jobs, now, every_kind, but)
     count_cancelled(session, [row["job_id"] for row in ended])

@@ -1,4 +1,4 @@
-"""Planning on SQLite: due jobs are read, decided and written in one transaction."""
+"""Planning on SQLite: read, decide and write due jobs in one transaction."""
 
 import json
 from collections import Counter
@@ -26,12 +26,12 @@ from hourbell.store.sqlite.values import instant_of
 
 _NONE = "[]"
 _OWN_FUNCTIONS = f"sql:{OWN_DATABASE}"  # a lane
-# What a statement says about the data it was given, as opposed to the state of the database.
+# Errors that are caused by the data of a statement, not by the state of the database.
 REFUSED = (apsw.ConstraintError, apsw.MismatchError, apsw.RangeError, apsw.TooBigError, OverflowError, UnicodeError)
 
 
 def refuse_functions(definition: Definition) -> Definition:
-    """The definition, or a TargetError if it wants a function of this database."""
+    """Return the definition; raise TargetError if it calls a function of this database."""
     if definition.lane == _OWN_FUNCTIONS:
         message = "SQLite has no functions to call"
         hint = "name a PostgreSQL database of HOURBELL_SQL_DATABASES as the target's database"
@@ -51,7 +51,7 @@ def next_plan_at(session: Session) -> datetime | None:
 
 
 def progress_of(session: Session, rows: Sequence[Row]) -> dict[UUID, Progress]:
-    """What the runs and skips of these jobs say about them."""
+    """Return the progress of these jobs, from their runs and skips."""
     unfinished = session.fetch(SQL["unfinished_of_jobs"], [row["id"] for row in rows])
     unadopted = without_cursor(rows)
     return progress_by_job(unfinished, session.fetch(SQL["newest_of_jobs"], unadopted) if unadopted else [])
@@ -59,7 +59,7 @@ def progress_of(session: Session, rows: Sequence[Row]) -> dict[UUID, Progress]:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in the line of due jobs."""
+    """A position in the order of due jobs."""
 
     plan_at: int  # microseconds
     job_id: bytes
@@ -74,7 +74,7 @@ FIRST = Place(-(2**63), b"")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Due jobs as the statements give them."""
+    """Due jobs as the statements return them."""
 
     count: int
     jobs: str  # JSON
@@ -84,7 +84,7 @@ class Found:
     newest: list[Row]
 
     def rows(self) -> list[list[Any]]:
-        """The jobs, by the columns of the statement in their order."""
+        """Return the jobs, each as a list of the statement's columns."""
         rows: list[list[Any]] = json.loads(self.jobs)
         return rows
 
@@ -98,7 +98,7 @@ class Found:
 
 
 def find_due(session: Session, now: datetime, limit: int, after: Place = FIRST) -> Found:
-    """The due jobs behind a place in the line, and what planning needs to know of them."""
+    """Return the due jobs after a position, with the rows that planning needs."""
     row = session.fetch_one(SQL["due_jobs"], now, limit, after.plan_at, after.job_id)
     assert row is not None
     if not row["count"]:
@@ -130,12 +130,12 @@ def _due_row(values: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def decided(due: Due, now: datetime, decide: Callable[[Job, datetime], Plan]) -> tuple[list[Plan], list[Broken]]:
-    """The plan of each job, and what is broken."""
+    """Return the plans, and the jobs that cannot be planned."""
     return due.decided(now, lambda job, at: decide(_callable(job), at))
 
 
 def plan_due(session: Session, now: datetime, limit: int, decide: Callable[[Job, datetime], Plan]) -> Planned:
-    """Read, decide and write in the transaction."""
+    """Read, decide and write due jobs in the transaction of the session."""
     found = find_due(session, now, limit)
     due = found.due(found.rows())
     plans, broken = decided(due, now, decide)
@@ -152,7 +152,7 @@ def plan_due(session: Session, now: datetime, limit: int, decide: Callable[[Job,
 def planned(
     session: Session, batch: Batch, lanes: Counter[str], broken: Sequence[Broken], now: datetime, *, is_full: bool
 ) -> Planned:
-    """What was done, with the moment of the next job's turn."""
+    """Return the result of a pass, with the time at which the next job is due."""
     return Planned(
         jobs=len(batch.plans) + len(broken),
         runs=lanes.total(),
@@ -186,9 +186,9 @@ def refresh(
 def _write_plans(
     session: Session, plans: list[Plan], unsaved: Mapping[UUID, datetime], now: datetime
 ) -> tuple[list[Plan], Counter[str], list[Broken]]:
-    """Write plans together; if a statement fails, in halves, until the job whose data it refuses stands alone.
+    """Write plans together; if a statement refuses the data, write halves, until the refused job is alone.
 
-    What was written, the new runs of each lane, and the jobs that were refused.
+    Return the written plans, the number of new runs by lane, and the refused jobs.
     """
     if not plans:
         return [], Counter(), []

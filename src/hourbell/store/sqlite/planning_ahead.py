@@ -1,8 +1,8 @@
-"""Planning many jobs on SQLite: they are read and decided before the transaction that writes them.
+"""Planning many jobs on SQLite: read and decide them before the transaction that writes them.
 
-SQLite has one transaction that writes, and no locks on rows. So while one batch is written, the next one is read and
-decided; what is written says which version, turn and cursor of each job it stands on. If that is so no longer, or
-anything is out of the ordinary, nothing of the batch is written, and it is planned in one transaction instead.
+SQLite has one write transaction and no row locks. So while one batch is written, the next one is read and decided; a
+write states the version, plan time and cursor of each job that it is based on. If a job has changed, or the batch has
+errors or changes by plain SQL, none of it is written, and one transaction reads and plans the first due jobs instead.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ from hourbell.store.sqlite.writer import Runner
 
 
 class PlanningAhead:
-    """Batches that are under way at once never have a job in common: each begins where the one before ended."""
+    """Plans batches concurrently. They have no job in common: each begins after the last job of the previous one."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._reading = asyncio.Lock()
         self._under_way = 0
-        self._taken = FIRST  # up to here, while anything is under way
+        self._taken = FIRST  # the last job of the batches in progress
 
     async def plan_due(self, now: datetime, limit: int, decide: Callable[[Job, datetime], Plan]) -> Planned:
         async with self._reading:
@@ -62,7 +62,7 @@ class PlanningAhead:
     ) -> Planned:
         plans, broken = decided(due, now, decide)
         if not broken and not due.has_changes:
-            with suppress(Changed, *REFUSED):  # nothing of it was written
+            with suppress(Changed, *REFUSED):  # the transaction was rolled back
                 return await self._write(Batch(tuple(plans)), due, now, is_full=len(due) == limit)
         return await self._runner.write(lambda session: plan_due(session, now, limit, decide))
 
@@ -77,6 +77,6 @@ class PlanningAhead:
 
 
 def _found(session: Session, now: datetime, limit: int, after: Place) -> tuple[Found, datetime | None]:
-    """Due jobs, or when there will be some."""
+    """Return due jobs; if there are none, also the time at which the next one is due."""
     found = find_due(session, now, limit, after)
     return found, None if found.count else next_plan_at(session)

@@ -1,6 +1,6 @@
-"""Sessions on SQLite: a verb runs to its end inside one hand-over to the thread that reads, or to the one that writes.
+"""Sessions on SQLite: a verb runs from start to end as one operation of the reader or writer thread.
 
-The transaction of a verb that writes holds the only write lock there is: what it reads stays true until it ends.
+The transaction of a writing verb holds the only write lock, so what it reads stays true until it ends.
 """
 
 from collections.abc import Coroutine, Mapping, Sequence
@@ -32,7 +32,7 @@ STATEMENTS = load_statements(_OWN, "?", for_sqlite=True)
 
 
 class SqliteSession:
-    """A session on the transaction of an operation. None of its methods ever suspends."""
+    """A session on the transaction of an operation. Its methods never suspend."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -1,4 +1,4 @@
-"""Settling on SQLite: outcomes are written where their attempt is still the run's, and counted for the jobs."""
+"""Settling on SQLite: write outcomes whose attempt still owns its run, and update the jobs' statistics."""
 
 import json
 from collections import Counter
@@ -30,11 +30,11 @@ _SILENT = [None] * 4
 
 @dataclass(slots=True)
 class _Tally:
-    """What settled runs of one job add to its statistics: those that ended, and those that failed and are retried."""
+    """The changes to a job's statistics: counts of runs that ended, and errors of runs that are retried."""
 
     run_id: UUID
     at: datetime
-    state: RunState | None  # of the last that ended; None if none did
+    state: RunState | None  # of the last run that ended; None if none ended
     error: str | None = None
     success_at: datetime | None = None
     succeeded: int = 0
@@ -47,7 +47,7 @@ class _Tally:
 
 
 def write_settlements(session: Session, settled: Sequence[Settled]) -> set[Held]:
-    """Write settlements with their attempts; those that were not written."""
+    """Write settlements with their attempts; return those that were not written."""
     if waiting := going_to_wait(settled):
         settled = with_cancels(settled, {row["run_id"] for row in session.fetch(SQL["cancels_of"], waiting)})
     rows = array(map(settlement_values, settled))
@@ -64,7 +64,7 @@ def write_settlements(session: Session, settled: Sequence[Settled]) -> set[Held]
 
 @dataclass(frozen=True, slots=True)
 class Successes:
-    """Settlements that are all successes of one node, as nearly always, in the words of the statements."""
+    """Serialized statement parameters for settlements that are all successes of one node (the common case)."""
 
     count: int
     node: UUID
@@ -73,13 +73,13 @@ class Successes:
 
 
 def successes_of(settled: Sequence[Settled]) -> Successes | None:
-    """None if they are anything else."""
+    """Serialize settlements; return None unless all are successes of one node."""
     successes = [success for each in settled if (success := success_of(each)) is not None]
     nodes = {id(each.node): each.node for each in settled}
     if len(successes) < len(settled) or len(nodes) != 1:
         return None
     [node] = nodes.values()
-    assert node is not None  # of a success
+    assert node is not None  # true of every success
     rows = json.dumps(list(map(_plain, successes)), ensure_ascii=False)
     return Successes(len(successes), node, rows, array(_tallies(settled)))
 
@@ -89,9 +89,9 @@ class _Superseded(Exception):
 
 
 def write_successes(session: Session, successes: Successes) -> bool:
-    """Write successes if all of them are still their runs'; else nothing.
+    """Write successes if every attempt still owns its run; else write nothing and return False.
 
-    How many rows a statement changed is known at once. Which ones they were would have to be fetched, row by row.
+    The number of changed rows is known at once. To learn which rows changed, each would have to be fetched.
     """
     try:
         with session.savepoint():
@@ -105,27 +105,27 @@ def write_successes(session: Session, successes: Successes) -> bool:
 
 
 def _plain(success: Success) -> list[Any]:
-    """A success as plain JSON; what it says, if it says anything, comes last."""
+    """Convert a success to JSON values; its result and response come last, and are omitted if all are null."""
     run_id, attempt, begun_at, at, *words = success
     row = [run_id.hex, attempt, None if begun_at is None else microseconds(begun_at), microseconds(at)]
     return row if words == _SILENT else row + words
 
 
 def note_late(session: Session, left: Sequence[Settled]) -> set[Held]:
-    """Keep outcomes that came too late; those that were written before, by a commit whose answer was lost."""
+    """Store late outcomes; return those that were written before, by a commit whose response was lost."""
     rows = array(map(late_values, left))
     session.execute(SQL["note_late_outcomes"], rows)
     return {Held(row["run_id"], row["attempt"]) for row in session.fetch(SQL["late_outcomes"], rows)}
 
 
 def count_cancelled(session: Session, jobs: Iterable[UUID]) -> None:
-    """Count waiting runs that were cancelled, one for each time their job is named."""
+    """Count cancelled waiting runs: `jobs` names the job of each run."""
     counts = Counter(jobs)
     session.execute(SQL["count_ended"], [(job, *[None] * 5, 0, 0, counts[job]) for job in sorted(counts)])
 
 
 def count_expired(session: Session, runs: Iterable[tuple[UUID, UUID]], now: datetime) -> None:
-    """Count runs that were too old, given as run and job."""
+    """Count expired runs, given as pairs of run id and job id."""
     tallies: dict[UUID, _Tally] = {}
     for run_id, job_id in runs:
         tally = tallies.setdefault(job_id, _Tally(run_id, now, RunState.FAILED, "older than its max_age"))
@@ -134,7 +134,7 @@ def count_expired(session: Session, runs: Iterable[tuple[UUID, UUID]], now: date
 
 
 def _tallies(settled: Iterable[Settled]) -> list[tuple[Any, ...]]:
-    """What settled runs add to the statistics, job by job."""
+    """Return the changes to the statistics of each job."""
     tallies: dict[UUID, _Tally] = {}
     for each in settled:
         settlement = each.settlement

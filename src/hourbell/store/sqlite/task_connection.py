@@ -1,6 +1,6 @@
-"""The connection that a task has in its transaction: the verbs that PostgreSQL's driver has, on SQLite.
+"""The connection of a task in its transaction: the methods of the PostgreSQL driver, on SQLite.
 
-Values are bound to `?` or `$1`; ids and times become text. A statement that begins or ends a transaction is refused.
+Values are bound to `?` or `$1`; ids and times become text. Statements that begin or end a transaction are refused.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ Ask = Callable[[Callable[[Session], Any]], Awaitable[Any]]
 
 
 class TaskRow(tuple[Any, ...]):
-    """The values of a row, also by the names of their columns."""
+    """The values of a row, by index or by column name."""
 
     _names: tuple[str, ...]
 
@@ -51,13 +51,13 @@ class TaskRow(tuple[Any, ...]):
 
 
 class TaskConnection:
-    """A connection inside a transaction. It is of no use after the block."""
+    """A connection inside a transaction, unusable after the block."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
 
     async def execute(self, sql: str, *values: Any) -> str:
-        """Run a statement; its verb and how many rows it changed, as `UPDATE 3`."""
+        """Run a statement; return its verb and the number of changed rows, as in `UPDATE 3`."""
 
         def run(session: Session) -> str:
             before = session.connection.total_changes()
@@ -79,16 +79,16 @@ class TaskConnection:
         await self._ask(run)
 
     async def fetch(self, sql: str, *values: Any) -> list[TaskRow]:
-        """Every row of a query."""
+        """Return every row of a query."""
         rows: list[TaskRow] = await self._ask(lambda session: _rows(session, sql, values))
         return rows
 
     async def fetchrow(self, sql: str, *values: Any) -> TaskRow | None:
-        """The first row of a query, or None."""
+        """Return the first row of a query, or None."""
         return next(iter(await self.fetch(sql, *values)), None)
 
     async def fetchval(self, sql: str, *values: Any, column: int = 0) -> Any:
-        """A value of the first row of a query, or None."""
+        """Return a value of the first row of a query, or None."""
         row = await self.fetchrow(sql, *values)
         return None if row is None else row[column]
 
@@ -110,7 +110,7 @@ def _rows(session: Session, sql: str, values: Sequence[Any]) -> list[TaskRow]:
 
 @contextmanager
 def _without_transactions(connection: apsw.Connection) -> Iterator[None]:
-    """The end of the transaction is the end of the block, and nothing else."""
+    """Refuse statements that begin or end a transaction: only the end of the block does."""
     refused = False
 
     def allows(operation: int, *_: str | None) -> int:

@@ -1,11 +1,11 @@
-"""Transactions of the engine's own file, lent to tasks: their work and the settlement, both or neither.
+"""Transactions on the engine's own file, lent to tasks: they write the task's work and the settlement, or neither.
 
-SQLite has one write lock. A transaction takes it with its first statement and must give it back within a few seconds,
-well before anybody who waits for it loses patience. It has a connection and a thread of its own:
+SQLite has one write lock. A transaction takes it with its first statement and must release it within a few seconds,
+well before other writers time out. Transactions have a separate connection and thread:
 
-1. the first statement hands the thread an operation that begins the transaction and then waits for steps;
-2. each statement is a step, and so is the settlement; the task awaits the answer, and the event loop goes on;
-3. the end of the block is the last step: the operation returns, which commits, or raises, which rolls back.
+1. The first statement gives the thread an operation that begins the transaction and then waits for steps.
+2. Each statement and the settlement are steps; the task awaits each result without blocking the event loop.
+3. The end of the block is the last step: the operation returns, which commits, or raises, which rolls back.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ from hourbell.store.sqlite.task_connection import TaskConnection
 from hourbell.store.sqlite.writer import Runner
 
 LONGEST = 5.0  # seconds with the write lock
-_BREATH = 0.005  # seconds between two transactions, in which others come by the lock
-_STEPS_BETWEEN_LOOKS = 10_000  # of SQLite's machine, while a statement is at work
+_BREATH = 0.005  # seconds between two transactions, in which other writers can take the lock
+_STEPS_BETWEEN_LOOKS = 10_000  # of SQLite's virtual machine, while a statement runs
 
 
 class TooLong(StoreUnavailable):
-    """The transaction had the write lock for too long and was rolled back."""
+    """The transaction held the write lock for too long and was rolled back."""
 
     def __init__(self) -> None:
         super().__init__(f"a transaction on SQLite may last {LONGEST:g} s from its first statement; it was rolled back")
@@ -41,7 +41,7 @@ class _RolledBack(Exception):
 
 
 class SqliteTransactionStore:
-    """`runner` is used for nothing else. `elapsed` is monotonic and may be asked from any thread."""
+    """Lends transactions on a `runner` of its own. `elapsed` is monotonic and may be called from any thread."""
 
     def __init__(self, runner: Runner, *, elapsed: Callable[[], float]) -> None:
         self._runner = runner
@@ -49,7 +49,7 @@ class SqliteTransactionStore:
         self._turn = asyncio.Lock()
 
     @asynccontextmanager
-    async def transaction(self, held: Held) -> AsyncIterator[OpenTransaction]:  # noqa: ARG002 - the settlement tells
+    async def transaction(self, held: Held) -> AsyncIterator[OpenTransaction]:  # noqa: ARG002 - settlements name it
         conversation = _Conversation(self._runner, self._elapsed, self._turn)
         try:
             yield _Opened(TaskConnection(conversation.ask), conversation)
@@ -60,7 +60,7 @@ class SqliteTransactionStore:
         await conversation.end(is_good=True)
 
     async def check(self) -> None:
-        """It settles by the same connection as its engine: there is nothing that could be missing."""
+        """Do nothing: it writes to the file of its engine, so no privilege can be missing."""
 
     async def close(self) -> None:
         await self._runner.close()
@@ -103,7 +103,7 @@ class _Step(Generic[T]):
 
 
 class _Conversation:
-    """One transaction: the block asks on the event loop, the thread answers."""
+    """One transaction: the block sends steps from the event loop, and the thread returns their results."""
 
     def __init__(self, runner: Runner, elapsed: Callable[[], float], turn: asyncio.Lock) -> None:
         self._runner = runner
@@ -115,23 +115,23 @@ class _Conversation:
         self._is_given_up = False
 
     async def ask(self, operation: Operation[T]) -> T:
-        """What an operation answers inside the transaction, which begins with the first."""
+        """Run an operation in the transaction and return its result; the first one begins the transaction."""
         done = await self._begin()
         step = _Step(operation, asyncio.get_running_loop().create_future())
         self._steps.put(step)
         try:
             await asyncio.wait([step.future, done], return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            step.future.cancel()  # nobody wants the answer any more
+            step.future.cancel()  # the thread skips the step if it has not begun
             raise
         if not step.future.done():
-            done.result()  # it could not begin, or took too long
+            done.result()  # raises if it could not begin, or took too long
             raise StoreUnavailable("the transaction has ended")
         answer: T = step.future.result()
         return answer
 
     async def _begin(self) -> asyncio.Future[None]:
-        async with self._beginning:  # a block may ask for several things at once
+        async with self._beginning:  # a block may run several operations concurrently
             if self._done is None:
                 await self._turn.acquire()
                 loop = asyncio.get_running_loop()
@@ -140,7 +140,7 @@ class _Conversation:
             return self._done
 
     async def end(self, *, is_good: bool) -> None:
-        """Commit or roll back, and see it done whatever happens meanwhile."""
+        """Commit or roll back, and wait for the result even if cancelled meanwhile."""
         if self._done is None:
             return
         self._is_given_up = not is_good
@@ -156,7 +156,7 @@ class _Conversation:
             raise stopped
 
     def _converse(self, session: Session) -> None:
-        """The transaction, in the thread."""
+        """Run the steps of the transaction, in the thread."""
         end = self._elapsed() + LONGEST
 
         def is_over() -> bool:
@@ -172,6 +172,6 @@ class _Conversation:
                     return
                 if isinstance(step, bool):
                     raise TooLong if step else _RolledBack
-                if not session.connection.in_transaction:  # by itself: a full disk, an interrupt, `insert or rollback`
+                if not session.connection.in_transaction:  # full disk, interrupt or `insert or rollback`
                     raise StoreUnavailable("SQLite has rolled back the transaction")
                 step.take(session)

@@ -1,7 +1,7 @@
-"""How values are kept in SQLite: instants and durations as microseconds, ids as 16 bytes, lists as JSON.
+"""Conversion of values for SQLite: instants and durations are microseconds, ids are 16 bytes, lists are JSON.
 
-A batch of rows crosses as one JSON array, in which ids are hexadecimal: a statement over the whole batch is several
-times as fast as one for each row.
+A batch of rows is passed as one JSON array with hexadecimal ids: one statement for the whole batch is several times as
+fast as one for each row.
 """
 
 import json
@@ -29,7 +29,7 @@ def microseconds(instant: datetime) -> int:
 
 @lru_cache(10_000)
 def instant_of(value: int) -> datetime:
-    """The instant, or the nearest one that there is: a column has more than Python's calendar."""
+    """Return the instant, or the nearest that Python supports: a column has a wider range."""
     try:
         return EPOCH + timedelta(microseconds=value)
     except OverflowError:
@@ -38,18 +38,18 @@ def instant_of(value: int) -> datetime:
 
 @lru_cache(10_000)
 def number_of(instant: datetime) -> int:
-    """The microseconds of an instant that comes again and again."""
+    """Return the microseconds of an instant, cached for instants that recur."""
     return microseconds(instant)
 
 
 @lru_cache(10_000)
 def job_id_of(text: str) -> UUID:
-    """The id that SQLite writes as hexadecimal; the same few jobs come again and again."""
+    """Parse an id that SQLite writes as hexadecimal; cached, because the same few jobs recur."""
     return UUID(text)
 
 
 def bound(value: Any) -> Any:
-    """A value as SQLite binds it."""
+    """Convert a value to the form that SQLite binds."""
     if isinstance(value, UUID):
         return value.bytes
     if isinstance(value, (list, tuple)):
@@ -59,12 +59,12 @@ def bound(value: Any) -> Any:
 
 
 def array(values: Iterable[Any]) -> str:
-    """Values, or rows of them, as the JSON array that a statement reads with json_each."""
+    """Serialize values, or rows of them, to the JSON array that a statement reads with json_each."""
     return _encode(list(values))
 
 
 def rows_of(names: Sequence[str], found: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
-    """Rows as mappings from column names, with the values the rest of Hourbell knows."""
+    """Return rows as mappings from column names, with the types that the rest of Hourbell uses."""
     readers = [(place, read) for place, name in enumerate(names) if (read := _reader(name)) is not None]
     rows = []
     for values in found:
@@ -78,7 +78,7 @@ def rows_of(names: Sequence[str], found: Iterable[Sequence[Any]]) -> list[dict[s
 
 
 def _reader(name: str) -> Callable[[Any], Any] | None:
-    """How to read a column, by its name; None if it is read as it is."""
+    """Return the function that converts a column, by its name; None if no conversion is needed."""
     if name == "local_at":
         return _local_of
     if name == "at" or name.endswith(("_at", "_until")):
@@ -91,7 +91,7 @@ def _reader(name: str) -> Callable[[Any], Any] | None:
 
 
 def _plain(value: Any) -> Any:
-    """What a value is in JSON."""
+    """Convert a value to its JSON form."""
     return _FORMS[type(value)](value)
 
 
@@ -104,7 +104,7 @@ def _duration_of(value: int) -> timedelta:
 
 
 def _list_of(text: str) -> Any:
-    """The list, or one of nothing where it cannot be read, as with a number that has too many digits."""
+    """Parse a list; return `[None]` if it cannot be read, for example a number with too many digits."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Whether the database takes writes, learned from the writes that are made anyway, or else by one of its own."""
+"""The check that the database takes writes, by the writes that happen anyway, or else by a write of its own."""
 
 import asyncio
 from contextlib import suppress
@@ -8,8 +8,8 @@ from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.database_file import DatabaseFile
 from hourbell.store.sqlite.writer import Runner
 
-FRESH_SECONDS = 5.0  # that a write which went well is proof
-_PATIENCE = 1.0  # seconds to wait for a write; the lock may be taken, which says nothing of the database
+FRESH_SECONDS = 5.0  # for which a successful write counts as proof
+_PATIENCE = 1.0  # seconds to wait for a write; the lock may be taken, which says nothing about the database
 
 
 class WriteCheck:
@@ -19,7 +19,7 @@ class WriteCheck:
         self._writing: asyncio.Task[None] | None = None
 
     async def error(self) -> StoreUnavailable | None:
-        """Why the database takes no writes; None if it does, as far as is known."""
+        """Return why the database takes no writes; None if it does, as far as is known."""
         if self._file.lost is None and not self._file.was_written_within(FRESH_SECONDS):
             if self._writing is None or self._writing.done():
                 self._writing = asyncio.create_task(self._write())
@@ -27,7 +27,7 @@ class WriteCheck:
         return self._file.lost or self._file.write_error
 
     async def _write(self) -> None:
-        with suppress(StoreUnavailable):  # the file knows of it
+        with suppress(StoreUnavailable):  # the file has recorded it
             await self._runner.write(_rewrite_header)
 
 

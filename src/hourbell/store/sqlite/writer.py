@@ -1,16 +1,16 @@
-"""Where operations run: in the one thread of a process that writes, or at once for simulation.
+"""The runners of operations: the writer thread of a process, or the caller's thread for simulation.
 
-A whole operation, one transaction, is one hand-over. `Threaded` works as follows:
+A whole operation, one transaction, is one task of the queue. `Threaded` works as follows:
 
-1. an operation waits in the queue with the future of the event loop that asked, the engine's before the users';
-2. the thread opens the connection if there is none, runs the operation, sees that the file is still there
-   (`database_file.py`) and answers through that loop;
-3. it gives the hints of the commit, and looks whether another process has committed in between;
-4. when the log has grown it has another thread copy it into the file, so that no commit waits for that.
+1. An operation waits in the queue with a future of the caller's event loop, the engine's before the users'.
+2. The thread opens the connection if there is none, runs the operation, checks that the file is still there
+   (`database_file.py`) and sets the result through that loop.
+3. It announces the hints of the commit, and checks for commits of other processes.
+4. If the log has grown, another thread copies it into the file, so that no commit waits for that.
 
-A connection must not be carried over a fork: SQLite keeps count of its process's locks, and even a new connection of
-the child would believe in locks that only its parent holds. So all are closed before a fork, and opened again by the
-next operation on either side. A fork that Python does not see is noticed by the changed process id.
+A connection must not be used across a fork: SQLite counts the locks of its process, and even a new connection in the
+child would assume locks that only the parent holds. So all are closed before a fork, and the next operation on either
+side reopens them. A fork that Python does not see is detected by the changed process id.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from hourbell.store.sqlite.database_file import CHECK_SECONDS, DatabaseFile, Ope
 from hourbell.store.sqlite.hints import Hints
 
 POLL_SECONDS = 0.25
-ENGINE_IN_A_ROW = 8  # operations of the engine that go before one of the users, who must not wait for ever either
+ENGINE_IN_A_ROW = 8  # the engine's operations that go before one of the users', so that users do not starve
 
 
 class Runner(Protocol):
@@ -45,17 +45,17 @@ class Runner(Protocol):
 
     @property
     def hints(self) -> Hints:
-        """Who wants to know about commits."""
+        """The listeners for commits."""
 
     @property
     def poll_seconds(self) -> float | None:
-        """How often to look for other processes' commits; None if there are no others."""
+        """The interval of checks for other processes' commits; None if there are no others."""
 
     def read(self, operation: Operation[T]) -> Awaitable[T]:
-        """Run an operation that changes nothing."""
+        """Run an operation that only reads."""
 
     def write(self, operation: Operation[T]) -> Awaitable[T]:
-        """Run an operation that holds the write lock from its first statement on."""
+        """Run an operation that holds the write lock from its start."""
 
     async def close(self) -> None:
         """Close the connection; a later operation opens another."""
@@ -64,7 +64,7 @@ class Runner(Protocol):
 class Inline:
     """Runs operations at once on the caller's thread, by default in memory: the same code, in a fixed order.
 
-    The nodes of a simulation each have `another`, and hear each other. A database in memory ends with its last one.
+    Each node of a simulation has `another`; they share hints. A database in memory ends with its last connection.
     """
 
     poll_seconds = None
@@ -78,7 +78,7 @@ class Inline:
         self.hints = hints or Hints()
 
     def another(self) -> "Inline":
-        """A connection of its own to the same database, as another node of this process has it."""
+        """Open a separate connection to the same database, for another node of this process."""
         return Inline(self.path, hints=self.hints)
 
     async def read(self, operation: Operation[T]) -> T:
@@ -101,8 +101,8 @@ class Inline:
 
 
 class Apart:
-    """The users' runner. It reads by a thread of its own, so that whoever only looks does not wait for whoever writes,
-    and writes behind the engine, so that an import of many jobs does not keep runs from starting."""
+    """The users' runner. It reads in a separate thread, so that reads do not wait for writes, and its writes queue
+    behind the engine's, so that an import of many jobs does not delay runs."""
 
     def __init__(self, reader: Runner, writer: "Threaded") -> None:
         self._reader = reader
@@ -132,12 +132,12 @@ class _Task:
     operation: Operation[Any] | None  # None: close the connection and end the thread
     writes: bool
     future: asyncio.Future[Any]
-    is_behind: bool = False  # the engine goes first
+    is_behind: bool = False  # the engine's operations go first
 
     def answer(self, answer: Any, error: BaseException | None = None) -> None:
         def deliver() -> None:
             if self.future.done():
-                return  # nobody waits any more
+                return  # the caller was cancelled
             if error is None:
                 self.future.set_result(answer)
             else:
@@ -148,7 +148,7 @@ class _Task:
 
 
 class _Queue:
-    """Operations in the order of their arrival, except that those of the engine go first, so many in a row."""
+    """Operations in order of arrival, except that the engine's go first, up to ENGINE_IN_A_ROW in a row."""
 
     def __init__(self) -> None:
         self._first: deque[_Task] = deque()
@@ -176,7 +176,7 @@ class _Queue:
 
 
 class Threaded:
-    """Runs operations in a thread of its own, on a file that several processes of this host may share."""
+    """Runs operations in its own thread, on a file that several processes of this host may share."""
 
     poll_seconds = POLL_SECONDS
 
@@ -208,7 +208,7 @@ class Threaded:
         return answer
 
     async def write_behind(self, operation: Operation[T]) -> T:
-        """As `write`, but operations that come later may go first."""
+        """Run like `write`, but later operations of the engine may go first."""
         answer: T = await self._hand_over(operation, writes=True, is_behind=True)
         return answer
 
@@ -220,7 +220,7 @@ class Threaded:
         self, operation: Operation[Any] | None, *, writes: bool, is_behind: bool = False
     ) -> asyncio.Future[Any]:
         if self._pid != os.getpid():
-            _INHERITED.append(self._connection)  # not even closed: that would take the parent's file away
+            _INHERITED.append(self._connection)  # not even closed: that could remove files that the parent uses
             self._start_anew()
         future = asyncio.get_running_loop().create_future()
         with self._starting:
@@ -264,7 +264,7 @@ class Threaded:
             self._checkpoints.start_if_due()
 
     def _check_file(self, *, writes: bool) -> None:
-        """Raise StoreLost if what was just written or read is not where it should be any more."""
+        """Raise StoreLost if the file that was just written or read is no longer at its path."""
         now = clock.elapsed()
         if writes or now - self._checked_at >= CHECK_SECONDS:
             self._checked_at = now
@@ -273,8 +273,7 @@ class Threaded:
             self._file.note_write()
 
     def _refuse_waiting(self, error: BaseException) -> None:
-        """Who wants to write and has waited as long as the one that was refused is refused, too: nobody's patience
-        begins only when the others' is at its end."""
+        """Refuse every queued write with the same error; else each would in turn wait for the lock up to the limit."""
         for _ in range(len(self._tasks)):
             task = self._tasks.get()
             if task.writes:
@@ -291,12 +290,12 @@ class Threaded:
         return self._connection
 
     def _wakes_of_others(self) -> set[Wake]:
-        """Every hint, if somebody else committed since the last look or nobody looked for a while."""
+        """Return every hint if another connection has committed since the last check, or if this one is new."""
         assert self._connection is not None
         try:
             version = self._connection.pragma("data_version")
         except apsw.Error:
-            return set()  # the next operation will tell
+            return set()  # the next operation reports the error
         seen, self._seen_version = self._seen_version, version
         return set() if seen == version else set(Wake)
 
@@ -311,7 +310,7 @@ class Threaded:
                 connection.close()
 
     def before_fork(self) -> None:
-        """Finish what is under way, close the connection and start nothing."""
+        """Wait for the current operation, close the connection and block new ones."""
         self._starting.acquire()
         self._gate.acquire()
         self._checkpoints.running.acquire()
