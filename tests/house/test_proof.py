@@ -10,9 +10,10 @@ PAGE = (ROOT / "docs" / "proof.md").read_text("utf-8")
 
 
 def rows(section: str) -> dict[str, str]:
-    """The rows of the table of a section, by the number of the promise."""
+    """Return the rows of the table of promises in a section, by the name of the promise."""
     [text] = re.findall(rf"^## {section}\n(.*?)(?=^## )", PAGE, re.MULTILINE | re.DOTALL)
-    return dict(re.findall(r"^\| (I\d+) \|(.*)\|$", text, re.MULTILINE))
+    [table] = re.findall(r"^\| promise \|.*\n\| --- .*\n((?:\|.*\n)+)", text, re.MULTILINE)
+    return dict(re.findall(r"^\| ([^|]+) \|(.*)\|$", table, re.MULTILINE))
 
 
 def test_every_promise_has_its_tests() -> None:
