@@ -157,6 +157,7 @@ class Service:
             new_id=lambda: str(uuid4()),
             elapsed=clock.elapsed,
             trusted_proxies=settings.trusted_proxies,
+            public_path=settings.public_path,
         )
         node = Node(engine, targets, stores, self._program)
         await node.start(now)

@@ -18,6 +18,7 @@ from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from hourbell.core.access.variable_names import PREFIX, UnknownVariable, nearly, unknown_variables
 from hourbell.core.values.networks import Network, parse_networks, parse_ports
+from hourbell.core.values.public_path import OWN_PATHS, parse_public_path
 from hourbell.core.values.readers import InvalidValue, read_duration
 from hourbell.private_files import exposure, read_with_mode
 from hourbell.sealing import parse_keys
@@ -218,6 +219,13 @@ def _keys(text: str) -> str:
     return text
 
 
+def _public_path(text: str) -> str:
+    path = parse_public_path(text)
+    if path and path.split("/")[1] in OWN_PATHS:
+        raise ValueError(f"the server itself uses {', '.join(f'/{each}' for each in OWN_PATHS)}; write another path")
+    return path
+
+
 def _contact(text: str) -> str:
     if not text.isascii() or not text.isprintable() or len(text) > 200 or set("()") & set(text):
         raise ValueError("write an address or URL of at most 200 ASCII characters")
@@ -249,6 +257,7 @@ class Settings:
     http_addr: Address = _LOOPBACK
     api_rate: int = 200
     trusted_proxies: tuple[Network, ...] = ()
+    public_path: str = ""
     http_connections: int = 1_000
     http_connections_per_address: int = 200
     http_header_timeout: timedelta = timedelta(seconds=10)
@@ -308,6 +317,7 @@ READERS: Mapping[str, Callable[[str], object]] = {
     "http_addr": _address,
     "api_rate": _number(0, 1_000_000),
     "trusted_proxies": parse_networks,
+    "public_path": _public_path,
     "http_connections": _number(1, 1_000_000),
     "http_connections_per_address": _number(0, 1_000_000),
     "http_header_timeout": _duration(1),

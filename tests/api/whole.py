@@ -1,10 +1,11 @@
 """The whole API on a database, without a network: what a test asks, control answers and the store keeps."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -16,6 +17,7 @@ from hourbell.api.app import build_app
 from hourbell.api.health import Readiness
 from hourbell.api.limits import Limits, LoginLimits
 from hourbell.api.middleware import Edge
+from hourbell.api.page import BUILT_PAGE
 from hourbell.api.session_cookie import SessionCookies
 from hourbell.control.access import Access
 from hourbell.control.applying import Applying
@@ -29,6 +31,7 @@ from hourbell.control.rules import Rules
 from hourbell.control.runs import Runs
 from hourbell.control.secrets import Secrets
 from hourbell.core.access.roles import Role
+from hourbell.core.values.networks import Network
 from hourbell.metrics import Metrics
 from hourbell.sealing import KeyRing
 from tests.database import Database
@@ -81,7 +84,14 @@ def a_job(name: str = "report", **more: object) -> dict[str, object]:
 
 @asynccontextmanager
 async def whole_api(
-    database: Database, *, is_local: bool = True, rate: float = 0, check_hosts: CheckHosts | None = None
+    database: Database,
+    *,
+    is_local: bool = True,
+    rate: float = 0,
+    check_hosts: CheckHosts | None = None,
+    page: Path = BUILT_PAGE,
+    public_path: str = "",
+    trusted_proxies: Sequence[Network] = (),
 ) -> AsyncIterator[Whole]:
     """The API as a server on loopback has it, or on any other address."""
     time, numbers = Time(), count()
@@ -126,8 +136,14 @@ async def whole_api(
     async def status() -> Readiness:
         return Readiness(database_reachable=True, loops=())
 
-    app = build_app(control, door, status, Metrics(), version="0.0.0")
-    edge = Edge(app, new_id=lambda: str(new_id()), elapsed=elapsed)
+    app = build_app(control, door, status, Metrics(), version="0.0.0", page=page)
+    edge = Edge(
+        app,
+        new_id=lambda: str(new_id()),
+        elapsed=elapsed,
+        trusted_proxies=trusted_proxies,
+        public_path=public_path,
+    )
     transport = httpx.ASGITransport(edge, raise_app_exceptions=False, client=("127.0.0.1", 1234))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
         yield Whole(app, client, control, database, time)

@@ -6,6 +6,7 @@
 """
 
 import asyncio
+import contextlib
 import hmac
 import logging
 from collections.abc import Awaitable, Callable
@@ -183,6 +184,17 @@ async def caller_or_local(request: Request) -> None:
     except Problem:
         pass  # not local; it may have a token
     await caller(request)
+
+
+async def check_open_mode(request: Request) -> None:
+    """Refuse a request that a server without tokens must not answer; admit it without a token otherwise.
+
+    The files of the page are the same for everybody, so they are also served while the database is out of reach.
+    """
+    door = door_of(request)
+    with contextlib.suppress(StoreUnavailable):
+        if door.is_local and await door.access.is_open():
+            _check_local(request)
 
 
 CallerDep = Annotated[Caller, Depends(caller)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI
@@ -10,11 +11,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from hourbell.api import applying, events, imports, jobs, overview, runs, sessions
-from hourbell.api.access import Door, caller, caller_or_local, is_known
+from hourbell.api.access import Door, caller, caller_or_local, check_open_mode, is_known
 from hourbell.api.docs_page import DOCS_POLICY, docs_page
 from hourbell.api.documented import responses
 from hourbell.api.health import Readiness, health_endpoints
 from hourbell.api.openapi import describe
+from hourbell.api.page import BUILT_PAGE, Page
 from hourbell.api.problems import MEDIA_TYPE, Problem, add_handlers, answer_problem
 from hourbell.api.render import API
 from hourbell.api.users import known_parameters
@@ -45,9 +47,15 @@ _ANSWERS: dict[str, dict[int | str, dict[str, Any]]] = {
 
 
 def build_app(
-    control: Control, door: Door, status: Callable[[], Awaitable[Readiness]], metrics: Metrics, *, version: str
+    control: Control,
+    door: Door,
+    status: Callable[[], Awaitable[Readiness]],
+    metrics: Metrics,
+    *,
+    version: str,
+    page: Path = BUILT_PAGE,
 ) -> FastAPI:
-    """Build the application. `status` is called for each readiness or metrics request."""
+    """Build the application. `status` is called for each readiness or metrics request; `page` is a folder."""
     app = FastAPI(
         title="Hourbell",
         version=version,
@@ -76,6 +84,7 @@ def build_app(
             tags=["health"],
         )
     _add_description(app)
+    app.router.default = Page(app.router.default, check_open_mode, page)
     return app
 
 
