@@ -148,17 +148,17 @@ def _open_sqlite(settings: Settings, on_lost: Callable[[StoreLost], None]) -> St
     from hourbell.store.sqlite.session import SqliteSessions
     from hourbell.store.sqlite.transactions import SqliteTransactionStore
     from hourbell.store.sqlite.write_check import WriteCheck
-    from hourbell.store.sqlite.writer import Apart, Threaded
+    from hourbell.store.sqlite.writer import ReadWriteSplit, WriterThread
 
     def lose(error: StoreLost) -> None:
         log.error("database_lost", extra={"database": str(settings.database), "error": error.reason})
         on_lost(error)
 
     file = DatabaseFile(settings.database.location, on_lost=lose)
-    writer = Threaded(file)
-    users = Apart(Threaded(file), writer)  # a long list keeps nobody from writing
+    writer = WriterThread(file)
+    users = ReadWriteSplit(WriterThread(file), writer)  # a long list keeps nobody from writing
     sessions = SqliteSessions(users)
-    transactions = SqliteTransactionStore(Threaded(file), elapsed=clock.elapsed)
+    transactions = SqliteTransactionStore(WriterThread(file), elapsed=clock.elapsed)
 
     async def close() -> None:
         await transactions.close()
@@ -166,7 +166,7 @@ def _open_sqlite(settings: Settings, on_lost: Callable[[StoreLost], None]) -> St
 
     return Stores(
         engine=SqliteEngineStore(writer),
-        heartbeat=SqliteEngineStore(Threaded(file)),
+        heartbeat=SqliteEngineStore(WriterThread(file)),
         control=ControlStore(sessions),
         lists=SqliteListStore(users),
         access=AccessStore(sessions),
@@ -385,7 +385,7 @@ def build_engine(settings: Settings, stores: Stores, targets: Sequence[Target], 
         tzdata=TZDATA_VERSION,
         metrics=metrics,
         elapsed=clock.elapsed,
-        luck=random.random,
+        random=random.random,
         heartbeat_store=stores.heartbeat,
         transactions=stores.transactions,
         audit_chain=stores.audit_chain,

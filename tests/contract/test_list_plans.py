@@ -13,7 +13,7 @@ import pytest
 from hourbell.core.run.states import RunState
 from hourbell.store.list_pages import numbered
 from hourbell.store.list_reader import ListStore, Wanted
-from hourbell.store.lists import ChangeMark, JobQuery, JobSort, JobState, Place, RunList, RunQuery
+from hourbell.store.lists import ChangeMark, JobQuery, JobSort, JobState, ListPosition, RunList, RunQuery
 from hourbell.store.postgres.lists import PostgresListStore
 from hourbell.store.rows import Row
 from hourbell.store.sqlite.lists import SqliteListStore
@@ -111,25 +111,25 @@ from (select n, {us} + n * 1000000 as at, {state} as state from numbers) as made
 """.format(**SHAPE)
 
 
-def place(key: Any = None) -> Place:
-    return Place(key, JOB)
+def position(key: Any = None) -> ListPosition:
+    return ListPosition(key, JOB)
 
 
 MIDDLE = T0 + 50_000 * SECOND
 # These look at ten thousand rows, whatever they show: at late runs, and at each of the jobs of a subject.
 WINDOWS = {"late runs": 30, "runs of a common subject": 30}
-BY_NAME, BY_ID = place("job-050000"), place()
-BY_NEXT, BY_TIME = place(T0 + 5_000 * SECOND), place(MIDDLE)
-BY_EXPIRY = place(MIDDLE + DAY)
+BY_NAME, BY_ID = position("job-050000"), position()
+BY_NEXT, BY_TIME = position(T0 + 5_000 * SECOND), position(MIDDLE)
+BY_EXPIRY = position(MIDDLE + DAY)
 Ask = Callable[[ListStore], Awaitable[object]]
 
 
-def jobs(after: Place, *, first: bool = True, **query: Any) -> list[Ask]:
+def jobs(after: ListPosition, *, first: bool = True, **query: Any) -> list[Ask]:
     pages = [None, after] if first else [after]
     return [lambda lists, page=page: lists.jobs(JobQuery(**query), LIMIT, page) for page in pages]  # type: ignore[misc]
 
 
-def runs(which: RunList, after: Place, **query: Any) -> list[Ask]:
+def runs(which: RunList, after: ListPosition, **query: Any) -> list[Ask]:
     asked = RunQuery(which, **query)
     return [lambda lists, page=page: lists.runs(asked, LIMIT, page) for page in (None, after)]  # type: ignore[misc]
 

@@ -76,18 +76,18 @@ MUTANTS = (
         (SIMULATION, "tests/engine/test_several_nodes.py"),
     ),
     Mutant(
-        "the claim that locks what it tests, and finds it by its place",
+        "the claim that locks what it tests, and finds it by its row id",
         (
             Change(
                 f"{_STORE}/postgres/engine.sql",
                 "limit w.free\n                for no key update skip locked",
                 "limit w.free",
             ),
-            Change(f"{_STORE}/postgres/engine.sql", "select r.ctid as place", "select r.id as place"),
+            Change(f"{_STORE}/postgres/engine.sql", "select r.ctid as row_id", "select r.id as row_id"),
             Change(
                 f"{_STORE}/postgres/engine.sql",
-                "where r.ctid = any(array(select place from taken))",
-                "where r.id = any(array(select place from taken))",
+                "where r.ctid = any(array(select row_id from taken))",
+                "where r.id = any(array(select row_id from taken))",
             ),
         ),
         ("tests/contract/test_claiming.py", _scenario("kills", "postgres")),
@@ -124,8 +124,8 @@ MUTANTS = (
         (
             Change(
                 f"{_STORE}/postgres/engine.sql",
-                "greatest(j.cursor_at, ($18::timestamptz[])[n.place])",
-                "($18::timestamptz[])[n.place]",
+                "greatest(j.cursor_at, ($18::timestamptz[])[n.position])",
+                "($18::timestamptz[])[n.position]",
             ),
             Change(f"{_STORE}/sqlite/engine.sql", "coalesce(max(j.cursor_at, ?2), j.cursor_at, ?2)", "?2"),
             Change(
@@ -179,8 +179,8 @@ MUTANTS = (
         (
             Change(
                 f"{_ENGINE}/heartbeat.py",
-                "        lost = set(beat.lost)\n",
-                "        trusted_until = self._leases.trust_from_now()\n        lost = set(beat.lost)\n",
+                "        lost = set(reply.lost)\n",
+                "        trusted_until = self._leases.trust_from_now()\n        lost = set(reply.lost)\n",
             ),
         ),
         ("tests/engine/test_deaths.py",),

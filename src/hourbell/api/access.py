@@ -38,8 +38,8 @@ from hourbell.api.limits import (
     Limits,
     LoginLimits,
     Repeats,
+    address_group,
     import_limits,
-    place_of,
     stream_limits,
     too_many,
 )
@@ -96,7 +96,7 @@ class Caller:
     @property
     def limited_as(self) -> str:
         """The key for rate limits: the token, or without one the client address or network."""
-        return str(self.token_id) if self.token_id else place_of(self.ip)
+        return str(self.token_id) if self.token_id else address_group(self.ip)
 
     @property
     def name(self) -> str:
@@ -130,7 +130,7 @@ async def caller(request: Request) -> Caller:
         return known
     door = door_of(request)
     found = await _identify_within_limits(request, door)
-    wait = door.limits.take(found.limited_as if found is not None else place_of(ip_of(request)))
+    wait = door.limits.take(found.limited_as if found is not None else address_group(ip_of(request)))
     if wait:
         raise too_many(wait)
     if found is None:
@@ -246,8 +246,8 @@ async def _identify(request: Request, door: Door) -> Caller | None:
         scheme, _, text = given[0].partition(" ")
         if len(given) > 1 or scheme.lower() != "bearer":
             return None
-        place = place_of(ip_of(request))
-        token = await door.access.authenticate(text.strip(), delay=lambda: door.unknown_tokens.take(place))
+        group = address_group(ip_of(request))
+        token = await door.access.authenticate(text.strip(), delay=lambda: door.unknown_tokens.take(group))
         return _with_token(request, token, token.expires_at) if token is not None else None
     session = session_of(request)
     if session is not None:
@@ -264,7 +264,7 @@ async def _identify(request: Request, door: Door) -> Caller | None:
 def log_refusal(request: Request, refusal: Refusal) -> None:
     """Log the reason for a refusal, at most once a minute per address and token. The response does not reveal it."""
     ip = ip_of(request)
-    left_out = door_of(request).refusals.admit(f"{place_of(ip)} {refusal.reason} {refusal.token_id}")
+    left_out = door_of(request).refusals.admit(f"{address_group(ip)} {refusal.reason} {refusal.token_id}")
     if left_out is None:
         return
     facts = {"reason": refusal.reason, "token_id": refusal.token_id, "ip": ip, "request_id": request_id_of(request)}

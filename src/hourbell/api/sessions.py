@@ -14,7 +14,7 @@ from hourbell.api.cross_site import is_from_another_site
 from hourbell.api.documented import responses, takes
 from hourbell.api.idempotency import asked
 from hourbell.api.json_body import json_body
-from hourbell.api.limits import place_of, too_many
+from hourbell.api.limits import address_group, too_many
 from hourbell.api.problems import Problem
 from hourbell.api.render import answer, time
 from hourbell.api.session_cookie import COOKIE, LASTS
@@ -39,17 +39,17 @@ async def create_session(request: Request) -> Response:
     """Exchange a token for a session of 12 hours, or until the token ends. All invalid tokens get the same answer."""
     if is_from_another_site(request):
         raise Problem(403, "cross_site", "A session begins on our own page.")
-    door, place = door_of(request), place_of(ip_of(request))
-    if wait := door.limits.take(place):
+    door, group = door_of(request), address_group(ip_of(request))
+    if wait := door.limits.take(group):
         raise too_many(wait)
     text = _token_in(await json_body(request))
-    if wait := door.logins.begin(place):
+    if wait := door.logins.begin(group):
         raise too_many(wait)
     token = await door.access.authenticate(text)
     if token is None:
         log_refusal(request, door.access.refusal(text))
         raise not_authenticated()
-    door.logins.succeeded(place)
+    door.logins.succeeded(group)
     value, session = door.cookies.issue(token.id)
     seconds = int(LASTS.total_seconds())
     ends = time(ends_at(session, token))

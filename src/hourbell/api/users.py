@@ -75,8 +75,8 @@ async def known_parameters(request: Request) -> None:
     given = Counter(name for name, _ in request.query_params.multi_items())
     others = [name for name in given if name not in known]
     unknown = [
-        (f"/query/{name}", "there is no such parameter", _meant(name, known) if place < _MAX_SUGGESTIONS else None)
-        for place, name in enumerate(others)
+        (f"/query/{name}", "there is no such parameter", _meant(name, known) if index < _MAX_SUGGESTIONS else None)
+        for index, name in enumerate(others)
     ]
     twice = [(f"/query/{name}", f"{name} is given twice", "write it once") for name in known if given[name] > 1]
     if unknown:

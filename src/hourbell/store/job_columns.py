@@ -22,7 +22,9 @@ _CHECKED = ("target", "retry", "lane")  # read by who reads a row
 WIDTH = _BEFORE_A_NEW_JOB + len(NAMES)  # of a new job
 TAGS = _BEFORE_A_NEW_JOB + NAMES.index("tags")  # their position in it
 _values = attrgetter(*NAMES)
-_WRITES = [(place, f.kind.to_column) for place, f in enumerate(JOB_FIELDS) if f.kind.to_column is not Kind.to_column]
+_WRITES = [
+    (position, f.kind.to_column) for position, f in enumerate(JOB_FIELDS) if f.kind.to_column is not Kind.to_column
+]
 _PLAIN = [f.name for f in JOB_FIELDS if f.name not in _CHECKED and f.kind.from_column is Kind.from_column]
 _READS = [(f.name, f.kind.from_column) for f in JOB_FIELDS if f.name not in (*_CHECKED, *_PLAIN)]
 
@@ -30,8 +32,8 @@ _READS = [(f.name, f.kind.from_column) for f in JOB_FIELDS if f.name not in (*_C
 def column_values(definition: Definition) -> list[Any]:
     """Write a definition as its columns, in the order of `{job_fields}`."""
     values = list(_values(definition))
-    for place, write in _WRITES:
-        values[place] = write(values[place])
+    for position, write in _WRITES:
+        values[position] = write(values[position])
     return values
 
 
@@ -51,7 +53,7 @@ def fill_columns(text: str, mark: str) -> str:
         "listed_fields": ", ".join(f"j.{name}" for name in NAMES if name not in _LONG),
         "assigned_fields": ", ".join(assigned),
         "assigned_fields_but_name": ", ".join(assigned[1:]),
-        "fields_of_json": ", ".join(f"value ->> {place}" for place in range(_BEFORE_A_NEW_JOB, WIDTH)),
+        "fields_of_json": ", ".join(f"value ->> {position}" for position in range(_BEFORE_A_NEW_JOB, WIDTH)),
         "fields_of_n": ", ".join(f"n.{f.name}{_CASTS.get(f.kind.column, '')}" for f in JOB_FIELDS),
         "arrays_of_fields": ", ".join(f"${number}::{_array(f)}" for number, f in enumerate(JOB_FIELDS, new)),
         "after_fields": f"{mark}{WIDTH + 1}",

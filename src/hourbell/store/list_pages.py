@@ -12,7 +12,7 @@ from typing import Any
 
 from hourbell.core.run.plan import LOOK_AGAIN
 from hourbell.core.run.states import RunState
-from hourbell.store.lists import MAX_LISTED_BYTES, JobQuery, JobSort, JobState, Place, RunList, RunQuery
+from hourbell.store.lists import MAX_LISTED_BYTES, JobQuery, JobSort, JobState, ListPosition, RunList, RunQuery
 
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")  # not the type in a cast, such as ::uuid
 _PARTS = (
@@ -84,7 +84,7 @@ def numbered(statement: str, mark: str) -> tuple[str, tuple[str, ...]]:
     return _PARAMETER.sub(lambda found: f"{mark}{names.index(found[1]) + 1}", statement), names
 
 
-def job_page(query: JobQuery, limit: int, after: Place | None) -> Page:
+def job_page(query: JobQuery, limit: int, after: ListPosition | None) -> Page:
     """The page of jobs that was asked for."""
     walk = _job_walk(query)
     conditions = ["job_is_there" if _has_index_of_its_own(query, walk) else "job_is_not_deleted"]
@@ -141,7 +141,7 @@ def _job_walk(query: JobQuery) -> str:
     return "jobs_by_name" if query.tag is None else "jobs_by_tag"
 
 
-def run_page(query: RunQuery, limit: int, after: Place | None) -> Page:
+def run_page(query: RunQuery, limit: int, after: ListPosition | None) -> Page:
     """The page of runs that was asked for."""
     walk, selection = _run_walk(query)
     conditions = [selection]

@@ -25,9 +25,9 @@ from hourbell.store.lists import (
     JobSort,
     JobView,
     Late,
+    ListPosition,
     NodeView,
     Overview,
-    Place,
     RunQuery,
     RunView,
     ScheduleGroup,
@@ -59,7 +59,7 @@ _DELETED = "job.delete"
 _BIGGEST, _BIGGEST_VERSION = 2**63 - 1, 2**31 - 1
 
 _LATEST = Late(timedelta(days=10_000_000), UUID(int=2**128 - 1))  # before the run that began the latest
-_FIRST_TO_EXPIRE = Place(datetime(1, 1, 2, tzinfo=UTC), UUID(int=0))  # before the run that expires first
+_FIRST_TO_EXPIRE = ListPosition(datetime(1, 1, 2, tzinfo=UTC), UUID(int=0))  # before the run that expires first
 
 Wanted = tuple[str, Mapping[str, Any]]
 
@@ -91,8 +91,8 @@ class ListStore(ABC):
         rows = await self._rows(name, ref=ref)
         return next((job_view(row) for row in rows if deleted or row["deleted_at"] is None), None)
 
-    async def jobs(self, query: JobQuery, limit: int, after: Place | None = None) -> list[JobView]:
-        """A page of jobs. A place holds the name, when the planner looks next (`plan_at`), or nothing but the id."""
+    async def jobs(self, query: JobQuery, limit: int, after: ListPosition | None = None) -> list[JobView]:
+        """Return a page of jobs. The position holds the name, `plan_at`, or only the id."""
         sources = await self._sources_to_walk(query)
         queries = [query] if sources is None else [replace(query, source=source) for source in sources]
         pages = [job_page(each, limit, after) for each in queries]
@@ -118,8 +118,8 @@ class ListStore(ABC):
         """The attempts of a run that have ended, in order."""
         return [attempt_view(row) for row in await self._rows("attempts", run_id=run_id)]
 
-    async def runs(self, query: RunQuery, limit: int, after: Place | None = None) -> list[RunView]:
-        """A page of runs. A place holds the instant that its list is sorted by."""
+    async def runs(self, query: RunQuery, limit: int, after: ListPosition | None = None) -> list[RunView]:
+        """A page of runs. The position holds the instant that its list is sorted by."""
         page = run_page(query, limit, after)
         [rows] = await self._answers([(page.statement(self._sql, "runs_page"), page.values)])
         return await self._listed_runs(rows)
@@ -144,16 +144,16 @@ class ListStore(ABC):
 
         Those late by ten seconds or less are looked for among the last 5,000 runs to end.
         """
-        place = after or _LATEST
-        values = {"window": LATE_WINDOW, "limit": limit, "after_lateness": place.lateness, "after_id": place.id}
+        position = after or _LATEST
+        values = {"window": LATE_WINDOW, "limit": limit, "after_lateness": position.lateness, "after_id": position.id}
         return await self._listed_runs(await self._rows("late_runs", **values))
 
     async def stuck_runs(
-        self, ready_before: datetime, limit: int, *, untried: bool = False, after: Place | None = None
+        self, ready_before: datetime, limit: int, *, untried: bool = False, after: ListPosition | None = None
     ) -> list[RunView]:
         """Waiting runs, planned and ready since before then, by when they expire; only those never tried, if asked."""
-        place = after or _FIRST_TO_EXPIRE
-        values = {"ready_before": ready_before, "untried": untried, "after_key": place.key, "after_id": place.id}
+        position = after or _FIRST_TO_EXPIRE
+        values = {"ready_before": ready_before, "untried": untried, "after_key": position.key, "after_id": position.id}
         rows = await self._rows("stuck_runs", **values, limit=limit)
         return await self._listed_runs(rows)
 
@@ -161,8 +161,8 @@ class ListStore(ABC):
         """A page of a job's skips by (last_at, id), newest first, before the one given."""
         if before is None:
             return [skip_view(row) for row in await self._rows("skips", job_id=job_id, limit=limit)]
-        place = {"last_at": before[0], "id": _within(before[1], _BIGGEST)}
-        return [skip_view(row) for row in await self._rows("skips_before", job_id=job_id, limit=limit, **place)]
+        position = {"last_at": before[0], "id": _within(before[1], _BIGGEST)}
+        return [skip_view(row) for row in await self._rows("skips_before", job_id=job_id, limit=limit, **position)]
 
     async def versions(self, job_id: UUID, limit: int, before: int | None = None) -> list[VersionView]:
         """A page of a job's versions, newest first, before the one given."""

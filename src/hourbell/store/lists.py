@@ -1,8 +1,8 @@
 """What people ask of a store: single things as they stand, and lists of them. Nothing here changes anything.
 
-A list is read in pages, each beginning past a place in the list's own order, never by counting rows. Every order has an
-index, so that a page costs the same wherever it begins and however much there is. Which of those that share an instant
-comes first is the database's business, and stays so.
+A list is read in pages. Each begins after a position in the list's order, never by counting rows. Every order has an
+index, so a page costs the same wherever it begins. The database decides the order of rows with the same time, and it
+does not change.
 
 Lists leave out what is long: a payload, a result, a target's body, headers and arguments, and the two sides of an audit
 entry, if they have over MAX_LISTED_BYTES as they are stored. `omitted` names them; the single object has them all.
@@ -89,7 +89,7 @@ class JobQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ListPosition:
     """Where a page of a list ended: the value it is sorted by, and the id that decides between equal ones."""
 
     key: str | datetime | None

@@ -12,7 +12,7 @@ from hourbell.core.run.plan import Plan, Skip
 from hourbell.core.run.settle import Failed, Outcome, Settlement, Succeeded
 from hourbell.core.run.states import WAITING, RunState
 from hourbell.core.schedule.preview import rfc3339
-from hourbell.store.base import Held, Settled, Tzdata
+from hourbell.store.base import LeaseKey, SettledAttempt, Tzdata
 from hourbell.store.batch import RunRow
 from hourbell.store.rows import OUTCOMES, Row, job_of, result_of
 
@@ -24,8 +24,8 @@ def serves(served: Collection[str], lane: str) -> bool:
     return any(lane == each or (each.endswith("*") and lane.startswith(each[:-1])) for each in served)
 
 
-def held(settled: Settled) -> Held:
-    return Held(settled.settlement.run.id, settled.settlement.attempt)
+def held(settled: SettledAttempt) -> LeaseKey:
+    return LeaseKey(settled.settlement.run.id, settled.settlement.attempt)
 
 
 def run_values(row: RunRow) -> tuple[Any, ...]:
@@ -61,9 +61,9 @@ def cursor_values(plan: Plan) -> tuple[Any, ...]:
 
 
 def shared(rows: Iterable[tuple[Any, ...]]) -> tuple[list[int], list[tuple[Any, ...]]]:
-    """The place of each row among those that differ, counted from one, and these."""
-    places: dict[tuple[Any, ...], int] = {}
-    return [places.setdefault(row, len(places) + 1) for row in rows], list(places)
+    """Return each row's position among the distinct rows, counted from one, and the distinct rows."""
+    positions: dict[tuple[Any, ...], int] = {}
+    return [positions.setdefault(row, len(positions) + 1) for row in rows], list(positions)
 
 
 def alike(rows: Iterable[tuple[tuple[Any, ...], Any]]) -> Iterable[tuple[tuple[Any, ...], list[Any]]]:
@@ -74,7 +74,7 @@ def alike(rows: Iterable[tuple[tuple[Any, ...], Any]]) -> Iterable[tuple[tuple[A
     return found.items()
 
 
-def settlement_values(settled: Settled) -> tuple[Any, ...]:
+def settlement_values(settled: SettledAttempt) -> tuple[Any, ...]:
     """The run's columns, then those of the attempt, which are null if nothing left the process."""
     settlement, node, started_at, _ = settled
     has_attempt = node is not None
@@ -97,7 +97,7 @@ def settlement_values(settled: Settled) -> tuple[Any, ...]:
     )
 
 
-def error_of(settled: Settled) -> str | None:
+def error_of(settled: SettledAttempt) -> str | None:
     outcome = settled.settlement.outcome
     return outcome.error if isinstance(outcome, Failed) else settled.error
 
@@ -115,7 +115,7 @@ def _answer_values(outcome: Outcome) -> tuple[int | None, str | None, str | None
 Success = tuple[UUID, int, datetime | None, datetime, str | None, int | None, str | None, str | None]
 
 
-def success_of(settled: Settled) -> Success | None:
+def success_of(settled: SettledAttempt) -> Success | None:
     """None for any other end, and for a success of which something has to be said."""
     settlement, node, started_at, error = settled
     run, outcome = settlement.run, settlement.outcome
@@ -126,7 +126,7 @@ def success_of(settled: Settled) -> Success | None:
     return run.id, run.attempt, started_at, settlement.at, result_of(outcome), *_answer_values(outcome)
 
 
-def with_cancels(settled: Sequence[Settled], cancelled: Collection[UUID]) -> list[Settled]:
+def with_cancels(settled: Sequence[SettledAttempt], cancelled: Collection[UUID]) -> list[SettledAttempt]:
     """Settlements in which a run that somebody wants stopped is not tried again."""
     return [
         each._replace(settlement=each.settlement._replace(state=RunState.CANCELLED, reason=None, ready_at=None))
@@ -136,22 +136,22 @@ def with_cancels(settled: Sequence[Settled], cancelled: Collection[UUID]) -> lis
     ]
 
 
-def going_to_wait(settled: Sequence[Settled]) -> list[UUID]:
+def going_to_wait(settled: Sequence[SettledAttempt]) -> list[UUID]:
     """The runs that are to be tried again."""
     return [each.settlement.run.id for each in settled if each.settlement.state in WAITING]
 
 
-def settled_lost(settlement: Settlement, node: UUID) -> Settled:
+def settled_lost(settlement: Settlement, node: UUID) -> SettledAttempt:
     """The end of an attempt whose node is gone. A run keeps when its first attempt began, and nothing of later ones."""
     run = settlement.run
-    return Settled(settlement, node, run.started_at if run.attempt == 1 else None, "the lease ran out")
+    return SettledAttempt(settlement, node, run.started_at if run.attempt == 1 else None, "the lease ran out")
 
 
-def late_values(settled: Settled) -> tuple[Any, ...]:
+def late_values(settled: SettledAttempt) -> tuple[Any, ...]:
     return (*_fence(settled), settled.node, OUTCOMES[type(settled.settlement.outcome)])
 
 
-def _fence(settled: Settled) -> tuple[UUID, int]:
+def _fence(settled: SettledAttempt) -> tuple[UUID, int]:
     return settled.settlement.run.id, settled.settlement.attempt
 
 

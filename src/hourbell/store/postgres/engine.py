@@ -20,19 +20,19 @@ from hourbell.sealing import Sealed
 from hourbell.store.base import (
     LIVE_FOR,
     Backlog,
-    Beat,
-    Held,
+    HeartbeatReply,
+    LaneDemand,
     LaneWork,
+    LeaseKey,
     Mark,
     Node,
     Planned,
     Pruned,
     Refreshed,
     Saved,
-    Settled,
+    SettledAttempt,
     Tzdata,
     Wake,
-    Want,
 )
 from hourbell.store.batch import Batch
 from hourbell.store.control import ControlStore, pause_if_unchanged
@@ -78,11 +78,11 @@ class PostgresEngineStore:
         node: Node,
         now: datetime,
         lease_until: datetime,
-        held: Sequence[Held],
+        held: Sequence[LeaseKey],
         *,
-        given_up: Collection[Held] = (),
-        orphans: Collection[Held] = (),
-    ) -> Beat:
+        given_up: Collection[LeaseKey] = (),
+        orphans: Collection[LeaseKey] = (),
+    ) -> HeartbeatReply:
         ids = [each.run_id for each in held]
         async with self._connections.transaction() as connection:
             await connection.execute(
@@ -95,10 +95,10 @@ class PostgresEngineStore:
             unheld = await connection.fetch(SQL["unheld"], node.id, *known)
             orphaned = [row for row in unheld if _held(row) in orphans]
             if orphaned:
-                await write_settlements(connection, [Settled(hand_back(run_of(row), now)) for row in orphaned])
+                await write_settlements(connection, [SettledAttempt(hand_back(run_of(row), now)) for row in orphaned])
                 await connection.execute(SQL["wake"], Wake.RUNS)
         kept = {_held(row) for row in renewed}
-        return Beat(
+        return HeartbeatReply(
             tuple(each for each in held if each not in kept),
             tuple(row["run_id"] for row in cancels),
             tuple(_held(row) for row in orphaned),
@@ -156,7 +156,7 @@ class PostgresEngineStore:
         node: UUID,
         now: datetime,
         lease_until: datetime,
-        wants: Sequence[Want],
+        demands: Sequence[LaneDemand],
         *,
         suspects: bool = False,
         suspect_after: int = SUSPECT_AFTER,
@@ -164,10 +164,10 @@ class PostgresEngineStore:
         async with self._connections.connection() as connection:
             try:
                 if suspects:
-                    lanes = [want.lane for want in wants if want.free > 0]
+                    lanes = [demand.lane for demand in demands if demand.free > 0]
                     rows = await connection.fetch(SQL["claim_suspect"], lanes, now, node, lease_until, suspect_after)
                 else:
-                    arrays = columns(((want.lane, want.free, want.oldest) for want in wants), 3)
+                    arrays = columns(((demand.lane, demand.free, demand.oldest) for demand in demands), 3)
                     rows = await connection.fetch(SQL["claim"], *arrays, now, node, lease_until, suspect_after)
             except asyncpg.UniqueViolationError:
                 return []  # another node was first with a run of the same job: a lost race
@@ -190,7 +190,7 @@ class PostgresEngineStore:
     async def pause_gone(self, job_id: UUID, version: int, now: datetime, note: str) -> bool:
         return await pause_if_unchanged(ControlStore(PostgresSessions(self._connections)), job_id, version, now, note)
 
-    async def begin(self, held: Held) -> bool:
+    async def begin(self, held: LeaseKey) -> bool:
         async with self._connections.connection() as connection:
             return await connection.fetchval(SQL["begin"], held.run_id, held.attempt) is not None
 
@@ -198,11 +198,11 @@ class PostgresEngineStore:
         async with self._connections.connection() as connection:
             await connection.execute(SQL["write_notes"], *columns([note_values(each, now) for each in notes], 6))
 
-    async def settle(self, settled: Sequence[Settled]) -> list[Saved]:
+    async def settle(self, settled: Sequence[SettledAttempt]) -> list[Saved]:
         successes, others = _split(settled)
         if others and successes:  # the statistics of a job are written at once, in the order of its outcomes
             successes, others = _split(settled, {each.settlement.run.job_id for each in others})
-        unwritten: set[Held] = set()
+        unwritten: set[LeaseKey] = set()
         async with self._connections.connection() as connection:
             try:
                 for node, of_node in successes.items():  # by themselves: each statement takes its locks in order
@@ -350,8 +350,8 @@ class PostgresEngineStore:
         await self._connections.close()
 
 
-def _held(row: asyncpg.Record) -> Held:
-    return Held(row["id"], row["attempt"])
+def _held(row: asyncpg.Record) -> LeaseKey:
+    return LeaseKey(row["id"], row["attempt"])
 
 
 def _wake_of(payload: str) -> Wake:
@@ -367,11 +367,11 @@ def _offer(heard: asyncio.Queue[Wake | None], wake: Wake | None) -> None:
 
 
 def _split(
-    settled: Sequence[Settled], together: Collection[UUID] = ()
-) -> tuple[dict[UUID, list[Success]], list[Settled]]:
+    settled: Sequence[SettledAttempt], together: Collection[UUID] = ()
+) -> tuple[dict[UUID, list[Success]], list[SettledAttempt]]:
     """Successes by node, which have a statement of their own, and all else; with it what is of the jobs `together`."""
     successes: dict[UUID, list[Success]] = {}
-    others: list[Settled] = []
+    others: list[SettledAttempt] = []
     node: UUID | None = None
     for each in settled:
         success = success_of(each)

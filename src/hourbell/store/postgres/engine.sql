@@ -1,5 +1,5 @@
 -- The engine's statements. Arrays cross the border, rows do not: no statement is repeated for each row of a batch. What
--- rows of a batch have in common crosses once, and each row names its place in it. Runs that wait are asked for in two
+-- rows of a batch have in common crosses once, and each row names its position in it. Runs that wait are asked for in two
 -- ways, "pending or retrying" by lane and "neither running nor ended" by job or expiry: each has its own indexes.
 
 -- name: sample_time
@@ -72,7 +72,7 @@ from unnest($1::uuid[]) as j(id)
 -- name: insert_skips
 with given as (
     select * from unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::bigint[], $5::text[], $6::timestamptz[])
-        with ordinality as g(job_id, first_at, last_at, count, reason, follows, place)
+        with ordinality as g(job_id, first_at, last_at, count, reason, follows, position)
 ), extended as (
     update hourbell.skips s
     set last_at = g.last_at, count = s.count + g.count
@@ -80,13 +80,13 @@ with given as (
     join hourbell.jobs j on j.id = g.job_id
     where s.job_id = g.job_id and s.job_id = any($1::uuid[]) and s.reason = g.reason and s.last_at = g.follows
       and s.last_at > j.updated_at  -- of this version: another had other instants
-    returning g.place
+    returning g.position
 )
 insert into hourbell.skips (job_id, first_at, last_at, count, reason)
 select job_id, first_at, last_at, count, reason
 from given
-where place not in (select place from extended)
-order by place
+where position not in (select position from extended)
+order by position
 
 -- name: save_plans
 -- Runs that do not exist yet, and where their jobs stand now; with the hint that there are runs and, if somebody wants to
@@ -98,23 +98,23 @@ with made as (
                                exclusive, at_most_once, payload, planned_at)
     select n.id, n.job_id, g.job_version, g.kind, g.scheduled_at, g.local_at, g.ready_at, g.expires_at, g.rank, g.lane,
            g.exclusive, g.at_most_once, g.payload::jsonb, $15
-    from unnest($1::uuid[], $2::uuid[], $3::int[]) as n(id, job_id, place)
+    from unnest($1::uuid[], $2::uuid[], $3::int[]) as n(id, job_id, position)
     join unnest($4::int[], $5::text[], $6::timestamptz[], $7::timestamp[], $8::timestamptz[], $9::timestamptz[],
                 $10::smallint[], $11::text[], $12::bool[], $13::bool[], $14::text[])
         with ordinality as g(job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank, lane, exclusive,
-                             at_most_once, payload, place)
-        on g.place = n.place
+                             at_most_once, payload, position)
+        on g.position = n.position
     on conflict do nothing
     returning lane
 ), saved as (
     update hourbell.jobs j
-    set cursor_at = greatest(j.cursor_at, ($18::timestamptz[])[n.place]),
-        next_at = ($19::timestamptz[])[n.place],
-        plan_at = ($20::timestamptz[])[n.place],
-        error = ($21::text[])[n.place],
-        lane = ($22::text[])[n.place],
+    set cursor_at = greatest(j.cursor_at, ($18::timestamptz[])[n.position]),
+        next_at = ($19::timestamptz[])[n.position],
+        plan_at = ($20::timestamptz[])[n.position],
+        error = ($21::text[])[n.position],
+        lane = ($22::text[])[n.position],
         saved_version = j.version
-    from unnest($16::uuid[], $17::int[]) as n(id, place)
+    from unnest($16::uuid[], $17::int[]) as n(id, position)
     where j.id = n.id and j.id = any($16::uuid[])
 ), counted as (
     select lane, count(*) as runs from made group by lane
@@ -227,21 +227,21 @@ cross join lateral (
 where l.lane is not null and first.ready_at is not null
 
 -- name: claim
--- Rows that are locked stay where they are, and are found again by their place instead of the key. A start that is this
+-- Rows that are locked stay where they are, and are found again by their row id instead of the key. A start that is this
 -- claim's own is not told, which says that this is the first attempt. The state is tested again where it is written, as an
--- expression: else an index of waiting runs may look cheaper than the places.
-with wants as (
+-- expression: else an index of waiting runs may look cheaper than the row ids.
+with demands as (
     select * from unnest($1::text[], $2::int[], $3::int[]) as w(lane, free, oldest)
 ), taken as materialized (
-    select picked.place
-    from wants w
+    select picked.row_id
+    from demands w
     cross join lateral (
-        select c.place
+        select c.row_id
         from (
             select line.*, row_number() over (order by line.ready_at, line.id) as by_age
             from generate_series(0, 3) as p(rank)
             cross join lateral (
-                select r.ctid as place, r.id, r.rank, r.ready_at
+                select r.ctid as row_id, r.id, r.rank, r.ready_at
                 from hourbell.runs r
                 where r.lane = w.lane and r.rank = p.rank and r.state in ('pending', 'retrying')
                   and r.ready_at <= $4 and r.crashes < $7
@@ -264,7 +264,7 @@ with wants as (
     update hourbell.runs r
     set state = 'running', attempt = r.attempt + 1, lease_owner = $5, lease_until = $6,
         started_at = coalesce(r.started_at, $4)
-    where r.ctid = any(array(select place from taken)) and r.state || '' in ('pending', 'retrying')
+    where r.ctid = any(array(select row_id from taken)) and r.state || '' in ('pending', 'retrying')
     returning r.id, r.job_id, r.job_version, r.kind, r.scheduled_at, r.ready_at, r.expires_at, r.lane, r.attempt,
               r.failures, r.crashes, r.started_at, r.at_most_once, r.payload, r.rank
 )

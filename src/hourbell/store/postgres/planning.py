@@ -162,10 +162,10 @@ async def insert_runs(connection: Any, rows: Sequence[RunRow], now: datetime) ->
 async def _save(
     connection: Any, rows: Sequence[RunRow], plans: Sequence[Plan], now: datetime, *, asks_next: bool = False
 ) -> tuple[Counter[str], datetime | None]:
-    """Write runs and cursors: of each its id, and the place of all else among what they have in common."""
-    places, alike = shared(map(run_values, rows))
-    runs = [row.run.id for row in rows], [row.job_id for row in rows], places, *columns(alike, 11)
-    places, alike = shared(map(cursor_values, plans))
-    cursors = [plan.job.id for plan in plans], places, *columns(alike, 5)
+    """Write runs and cursors: of each its id, and the position of its other values among the distinct ones."""
+    positions, alike = shared(map(run_values, rows))
+    runs = [row.run.id for row in rows], [row.job_id for row in rows], positions, *columns(alike, 11)
+    positions, alike = shared(map(cursor_values, plans))
+    cursors = [plan.job.id for plan in plans], positions, *columns(alike, 5)
     [saved] = await connection.fetch(SQL["save_plans"], *runs, now, *cursors, asks_next)
     return Counter(json.loads(saved["lanes"] or "{}")), saved["next_plan_at"]

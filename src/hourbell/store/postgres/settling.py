@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from hourbell.store.base import Held, Settled
+from hourbell.store.base import LeaseKey, SettledAttempt
 from hourbell.store.postgres.planning import SQL
 from hourbell.store.records import Success, going_to_wait, late_values, settlement_values, with_cancels
 from hourbell.store.rows import columns
 
 
-async def write_settlements(connection: Any, settled: Sequence[Settled]) -> set[Held]:
+async def write_settlements(connection: Any, settled: Sequence[SettledAttempt]) -> set[LeaseKey]:
     """Write settlements with their attempts, by id: two writers in the same order never wait for each other.
 
     Those that were not written.
@@ -22,7 +22,7 @@ async def write_settlements(connection: Any, settled: Sequence[Settled]) -> set[
     return await _unwritten(connection, "settle", columns(rows, 17))
 
 
-async def write_successes(connection: Any, node: UUID, successes: Sequence[Success]) -> set[Held]:
+async def write_successes(connection: Any, node: UUID, successes: Sequence[Success]) -> set[LeaseKey]:
     """Write attempts of one node that succeeded, likewise; those that were not written."""
     arrays = columns(sorted(successes, key=_by_run), 8)
     # A column of nulls crosses as one: each element of an array costs as much as a small row.
@@ -30,19 +30,19 @@ async def write_successes(connection: Any, node: UUID, successes: Sequence[Succe
     return await _unwritten(connection, "settle_succeeded", given, node)
 
 
-async def note_late(connection: Any, left: Sequence[Settled]) -> set[Held]:
+async def note_late(connection: Any, left: Sequence[SettledAttempt]) -> set[LeaseKey]:
     """Keep outcomes that came too late; those that were written before, by a commit whose answer was lost."""
     found = await connection.fetch(SQL["late_outcomes"], *columns(map(late_values, left), 4))
-    return {Held(row["run_id"], row["attempt"]) for row in found}
+    return {LeaseKey(row["run_id"], row["attempt"]) for row in found}
 
 
-async def _unwritten(connection: Any, statement: str, arrays: Sequence[Any], *values: Any) -> set[Held]:
+async def _unwritten(connection: Any, statement: str, arrays: Sequence[Any], *values: Any) -> set[LeaseKey]:
     told = await connection.fetch(SQL[statement], *arrays, *values)
     if told and told[0]["runs"] is None:
         return set()  # all were written
-    written = set(map(Held, told[0]["runs"], told[0]["attempts"])) if told else set()
+    written = set(map(LeaseKey, told[0]["runs"], told[0]["attempts"])) if told else set()
     runs, attempts, *_ = arrays
-    return set(map(Held, runs, attempts)) - written
+    return set(map(LeaseKey, runs, attempts)) - written
 
 
 def _by_run(row: Sequence[Any]) -> bytes:

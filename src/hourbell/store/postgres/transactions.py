@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from hourbell.store.base import Held, OpenTransaction, Settled
+from hourbell.store.base import LeaseKey, OpenTransaction, SettledAttempt
 from hourbell.store.errors import FunctionLoginRefused, FunctionsOutOfReach, StoreUnavailable
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.function_connections import ConnectionLost, FunctionConnections
@@ -38,7 +38,7 @@ class PostgresTransactionStore:
         self._separate = separate
 
     @asynccontextmanager
-    async def transaction(self, held: Held) -> AsyncIterator[OpenTransaction]:
+    async def transaction(self, held: LeaseKey) -> AsyncIterator[OpenTransaction]:
         if self._separate is None:
             async with self._functions.transaction() as connection:
                 yield _OwnLogin(connection)
@@ -73,7 +73,7 @@ class PostgresTransactionStore:
 class _OwnLogin:
     connection: Any
 
-    async def settle(self, settled: Settled) -> bool:
+    async def settle(self, settled: SettledAttempt) -> bool:
         _check_open(self.connection)
         await self.connection.execute(_SQL["step_back"])
         return not await write_settlements(self.connection, [settled])
@@ -90,7 +90,7 @@ class _OtherLogin:
     connection: Any
     nonce: _Nonce
 
-    async def settle(self, settled: Settled) -> bool:
+    async def settle(self, settled: SettledAttempt) -> bool:
         _check_open(self.connection)
         await self.connection.execute(_SQL["step_back"])
         self.nonce.is_said = True
@@ -104,7 +104,7 @@ def _check_open(connection: Any) -> None:
 
 
 @asynccontextmanager
-async def _nonce_for(held: Held, separate: SeparateLogin) -> AsyncIterator[_Nonce]:
+async def _nonce_for(held: LeaseKey, separate: SeparateLogin) -> AsyncIterator[_Nonce]:
     """A nonce for one attempt. One that is never said is taken back; if that fails, or the node dies, it goes with
     the run's next attempt or with the run."""
     nonce = _Nonce(separate.nonce())

@@ -7,14 +7,14 @@ from hourbell.store.list_reader import ListStore, Wanted
 from hourbell.store.queries import load_queries
 from hourbell.store.rows import Row
 from hourbell.store.sqlite.connection import Session
-from hourbell.store.sqlite.writer import Runner
+from hourbell.store.sqlite.writer import Executor
 from hourbell.store.statements import load_shared
 
 SQL = with_columns(load_shared("lists.sql", for_sqlite=True) | load_queries("hourbell.store.sqlite", "lists.sql"))
 
 
 class SqliteListStore(ListStore):
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Executor) -> None:
         super().__init__(SQL)
         self._runner = runner
 

@@ -109,7 +109,7 @@ cross join hourbell_runs r on r.rowid in (select r.rowid from hourbell_runs r wh
 
 -- name: runs_page
 with page as materialized (
-    select {run_columns}, r.rowid as place from {from} where {where} order by {order} limit :limit
+    select {run_columns}, r.rowid as row_id from {from} where {where} order by {order} limit :limit
 )
 select r.*,
        (select coalesce(j.deleted_name, j.name) from hourbell_jobs j where j.id = r.job_id) as job_name,
@@ -127,7 +127,7 @@ left join hourbell_run_notes n on r.state = 'running' and n.run_id = r.id and n.
 order by {sort}
 
 -- name: runs_by_expiry_order
-r.expires_at, place
+r.expires_at, row_id
 
 -- name: runs_by_expiry_after
 -- SQLite seeks by both columns only if both comparisons have a collation. If the run of the page cursor was pruned
@@ -208,12 +208,12 @@ order by l.lateness desc, l.id desc
 
 -- name: stuck_runs
 with page as materialized (
-    select {run_columns}, r.rowid as place from hourbell_runs r
+    select {run_columns}, r.rowid as row_id from hourbell_runs r
     where r.state in ('pending', 'retrying') and r.ready_at < :ready_before and r.planned_at < :ready_before
       and (r.attempt = 0 or not :untried)
       and (r.expires_at, r.rowid)
           > (:after_key, coalesce((select last.rowid from hourbell_runs last where last.id = :after_id), 0) collate binary)
-    order by r.expires_at, place
+    order by r.expires_at, row_id
     limit :limit
 )
 select r.*,
@@ -227,7 +227,7 @@ select r.*,
             order by o.scheduled_at, o.id limit 1)) end as blocked_by,
        exists (select 1 from hourbell_cancels c where c.run_id = r.id) as is_cancel_requested
 from page r
-order by r.expires_at, r.place
+order by r.expires_at, r.row_id
 
 -- name: with_run
 select r.scheduled_at as at
