@@ -8,12 +8,13 @@ BENCH_VENV := .bench-venv
 BENCH_READY := $(BENCH_VENV)/ready
 APART_VENV := .bench-venv-apart
 APART_READY := $(APART_VENV)/ready
+UI_READY := ui/node_modules/.package-lock.json
 # Processes start faster with compiled sources, also where the surroundings forbid to keep them.
 export PYTHONDONTWRITEBYTECODE :=
 PIP_QUIET := -qq --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test test-all check sweep campaign simulate mutants mutation-sweep bench format openapi lock clean
+.PHONY: help setup serve ui ui-test test test-all check sweep campaign simulate mutants mutation-sweep bench format openapi lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -22,6 +23,12 @@ setup: $(READY) ## the virtual environment with pinned dependencies
 
 serve: $(READY) ## start Hourbell on SQLite
 	@$(BIN)/hourbell serve
+
+ui: $(UI_READY) ## build the web page into src/hourbell/page (needs Node 20.19 or newer)
+	@cd ui && npm run --silent build
+
+ui-test: $(UI_READY) ## types and tests of the web page
+	@cd ui && npm run --silent test
 
 test: check ## what every change must pass, after `make check`: at most 8 minutes on 2 cores
 	@$(BIN)/pytest -n auto --dist worksteal -m "not full and not sweep"
@@ -92,4 +99,9 @@ $(APART_READY): requirements/bench-apart.txt
 	@echo "setting up $(APART_VENV) …"
 	@$(PYTHON) -m venv --clear $(APART_VENV)
 	@$(APART_VENV)/bin/python -m pip install $(PIP_QUIET) --require-hashes -r requirements/bench-apart.txt
+	@touch $@
+
+$(UI_READY): ui/package-lock.json
+	@command -v npm >/dev/null || { echo "Node 20.19 or newer with npm is needed to build the web page"; exit 1; }
+	@cd ui && npm ci --silent --no-audit --no-fund
 	@touch $@
