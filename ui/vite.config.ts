@@ -3,7 +3,7 @@ import { defineConfig } from 'vitest/config'
 
 declare const process: { env: Record<string, string | undefined> }
 
-// Paths in the built page are relative to `<base>`, so that it works under any path prefix.
+// Paths in the built page are relative; the server adds the path prefix to those of index.html.
 export default defineConfig({
   base: './',
   plugins: [react()],

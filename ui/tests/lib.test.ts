@@ -4,7 +4,7 @@ import { match } from '../src/lib/keys'
 import { count, fateOf, formatPercent, summarizeFates } from '../src/lib/outcome'
 import { may } from '../src/lib/roles'
 import { steady } from '../src/lib/steady'
-import { basePath, explainPath, jobPath, oneOf, patchSearch, safeNext, withSearch } from '../src/lib/url'
+import { explainPath, jobPath, oneOf, patchSearch, safeNext, withSearch } from '../src/lib/url'
 
 describe('exact JSON', () => {
   it('keeps integers above 2^53', () => {
@@ -48,12 +48,6 @@ describe('state in the address', () => {
     expect(jobPath({ name: 'new', id: 'i' })).toBe('/jobs/i')
     expect(explainPath('report', '2026-01-01T00:00:00Z')).toBe('/jobs/report/explain?at=2026-01-01T00%3A00%3A00Z')
   })
-
-  it.each([
-    ['http://h:1/', ''],
-    ['https://h/tools/hourbell/', '/tools/hourbell'],
-    ['https://h/tools/hourbell/index.html', '/tools/hourbell'],
-  ])('base of %s', (uri, base) => expect(basePath(uri)).toBe(base))
 
   it.each([null, '//evil.example', '/\\evil.example', 'https://evil.example', '/login?next=/', 'javascript:alert(1)'])('does not follow %s after a login', (next) => {
     expect(safeNext(next)).toBe('/')

@@ -52,7 +52,7 @@ _NOT_BUILT = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Hour
 <meta name="viewport" content="width=device-width">
 <h1>Hourbell</h1>
 <p>This server works, but its web page has not been built.</p>
-<p>To build it, run <code>make page</code> in a clone of the repository, and restart the server.
+<p>To build it, run <code>make ui</code> in a clone of the repository, and restart the server.
 Released packages contain the page.</p>
 <p>The REST API is at <code>{base}api/v1</code>; <a href="{base}docs">its operations</a> are listed at
 <code>{base}docs</code>. On the command line, <code>hourbell --help</code> shows what you can do.</p>

@@ -4,12 +4,14 @@
  * `getJson` and `sendJson` are for endpoints that docs/openapi.json does not have yet; prefer `api`.
  */
 import createClient from 'openapi-fetch'
+import { basePath } from '../lib/base'
 import { observe } from '../lib/clock'
 import { parseJson, stringifyJson } from '../lib/exactJson'
 import { ApiError, problemError, unreachable } from './errors'
 import type { paths } from './schema'
 
-export const BASE = typeof document === 'undefined' ? 'http://localhost' : new URL('.', document.baseURI).href.replace(/\/$/, '')
+/** The address of the page without a slash at its end; the API is below it. */
+export const BASE = window.location.origin + basePath()
 
 let csrfToken: string | null = null
 

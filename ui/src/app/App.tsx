@@ -4,7 +4,7 @@ import { Router } from 'wouter'
 import { createQueryClient } from '../api/queries'
 import { ConfirmProvider } from '../components/ConfirmDialog'
 import { ToastProvider } from '../components/Toast'
-import { basePath } from '../lib/url'
+import { basePath } from '../lib/base'
 import { LiveProvider } from './live'
 import { Routes } from './routes'
 import { Shell } from './Shell'
@@ -15,7 +15,7 @@ export function App() {
   const [client] = useState(createQueryClient)
   return (
     <QueryClientProvider client={client}>
-      <Router base={basePath(document.baseURI)}>
+      <Router base={basePath()}>
         <ZoneProvider>
           <ShortcutProvider>
             <ToastProvider>

@@ -1,6 +1,6 @@
 import { lazy, Suspense, useEffect, useRef, useState, type ReactNode } from 'react'
 import { Link, useLocation, useSearch } from 'wouter'
-import { api, call, setCsrfToken } from '../api/client'
+import { api, BASE, call, setCsrfToken } from '../api/client'
 import { ApiError } from '../api/errors'
 import { useSession } from '../api/queries'
 import { Button } from '../components/Button'
@@ -129,7 +129,7 @@ function UserMenu({ onHelp }: { onHelp: () => void }) {
     await call(api.DELETE('/api/v1/session'))
     setCsrfToken(null)
     // A full load, so that nothing of the session stays in memory.
-    window.location.assign(new URL('login', document.baseURI))
+    window.location.assign(`${BASE}/login`)
   }
   return (
     <Menu label="Menu" header={session && `${session.name} · ${session.role}`}>

@@ -40,8 +40,3 @@ export function explainPath(job: string, at?: string | null): string {
 export function safeNext(next: string | null): string {
   return next && /^\/(?![/\\])/.test(next) && !next.startsWith('/login') ? next : '/'
 }
-
-/** The path prefix of the page without a slash at its end: "" or "/tools/hourbell". */
-export function basePath(baseUri: string): string {
-  return new URL('.', baseUri).pathname.replace(/\/$/, '')
-}
