@@ -183,7 +183,7 @@ async def test_without_a_build_the_root_says_how_to_build_it(database: Database,
         screen = await whole.client.get("/jobs", headers=HTML)
 
         assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-cache")
-        assert "make page" in answer.text
+        assert "make ui" in answer.text
         assert "/api/v1" in answer.text
         assert screen.status_code == 404
         assert (await whole.client.get("/api/v1/jobs")).status_code == 200
