@@ -47,7 +47,7 @@ from hourbell.store.secrets import SecretStore
 from hourbell.targets.base import Target
 from hourbell.targets.task import Task, TaskTarget
 
-if TYPE_CHECKING:  # what only a server needs is loaded by a server
+if TYPE_CHECKING:  # imported late, because only a server needs it
     from hourbell.api.access import Door
     from hourbell.targets.http.host_check import HostCheck
     from hourbell.targets.http.resolver import Gate
@@ -61,7 +61,7 @@ _LOOK_UP_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """The stores of one process. `heartbeat` has a connection of its own and lives in a thread of its own."""
+    """The stores of one process. `heartbeat` has its own connection and thread."""
 
     engine: EngineStore
     heartbeat: EngineStore
@@ -73,12 +73,12 @@ class Stores:
     transactions: TransactionStore | None
     migrate: Callable[[], Awaitable[list[Migration]]]
     status: Callable[[], Awaitable[list[tuple[Migration, bool]]]]
-    write_error: Callable[[], Awaitable[StoreUnavailable | None]]  # why the database takes no writes, if it is known to
+    write_error: Callable[[], Awaitable[StoreUnavailable | None]]  # the reason the database accepts no writes, if known
     close: Callable[[], Awaitable[None]]
 
 
 def open_stores(settings: Settings, *, on_lost: Callable[[StoreLost], None] = lambda _: None) -> Stores:
-    """Stores on the database of the settings. Nothing is connected yet.
+    """Build the stores on the database of the settings, without connecting.
 
     `on_lost` is called once, in any thread, when a database file was deleted or replaced.
     """
@@ -131,7 +131,7 @@ async def _no_error() -> None:
 
 
 async def _told(asking: Awaitable[T]) -> T:
-    """What PostgreSQL refuses to a process that starts, be it its role, its database or a right, told in its words."""
+    """Convert a refusal by PostgreSQL at start (role, database or permission) to StoreUnavailable, with its message."""
     import asyncpg
 
     try:
@@ -156,7 +156,7 @@ def _open_sqlite(settings: Settings, on_lost: Callable[[StoreLost], None]) -> St
 
     file = DatabaseFile(settings.database.location, on_lost=lose)
     writer = WriterThread(file)
-    users = ReadWriteSplit(WriterThread(file), writer)  # a long list keeps nobody from writing
+    users = ReadWriteSplit(WriterThread(file), writer)  # a long list does not delay other writers
     sessions = SqliteSessions(users)
     transactions = SqliteTransactionStore(WriterThread(file), elapsed=clock.elapsed)
 
@@ -181,7 +181,7 @@ def _open_sqlite(settings: Settings, on_lost: Callable[[StoreLost], None]) -> St
 
 
 def open_doctor(settings: Settings) -> DoctorStore:
-    """The doctor's store on the database of the settings, which it only reads. Nothing is connected yet."""
+    """Build the doctor's read-only store on the database of the settings, without connecting."""
     if settings.database.kind == "sqlite":
         from hourbell.store.sqlite.doctor import SqliteDoctorStore
 
@@ -197,7 +197,7 @@ def _migrations(settings: Settings) -> list[Migration]:
 
 
 async def examine_database(settings: Settings, *, production: bool = False) -> Examined:
-    """Everything the doctor finds in the database of the settings and, for production, in what surrounds it."""
+    """Run the doctor on the database of the settings and, for production, on its deployment."""
     store = open_doctor(settings)
     expected = Expectations(
         migrations=_migrations(settings),
@@ -213,13 +213,13 @@ async def examine_database(settings: Settings, *, production: bool = False) -> E
         access = await _told(store.access(now)) if production and examined.is_whole else None
     finally:
         await store.close()
-    if production:  # once the doctor's own files beside the database are gone
+    if production:  # after the doctor's own files beside the database are gone
         examined.findings.add(check_deployment(describe_deployment(settings, access)))
     return examined
 
 
 async def verify_audit(settings: Settings, *, expect: str | None, start: int) -> Verdict:
-    """Verify the audit chain in the database of the settings, which is only read."""
+    """Verify the audit chain in the database of the settings, read-only."""
     store = open_doctor(settings)
     try:
         if pending(_migrations(settings), (await _told(store.schema())).applied):
@@ -231,13 +231,13 @@ async def verify_audit(settings: Settings, *, expect: str | None, start: int) ->
 
 
 def seal_keys(settings: Settings) -> SealKeys:
-    """The keys that seal the audit chain: derived from those that seal secrets, as far as there are any."""
+    """Return the keys that seal the audit chain, derived from those that seal secrets."""
     ring = _read_keys(settings)
     return SealKeys() if ring is None else SealKeys(ring.derive_each("audit chain"), ring.newest)
 
 
 def _read_keys(settings: Settings) -> KeyRing | None:
-    """The keys that seal secrets; None if there are none yet."""
+    """Return the keys that seal secrets; None if there are none yet."""
     if settings.secret_key is not None:
         return KeyRing(parse_keys(settings.secret_key), os.urandom)
     path = settings.secret_key_file
@@ -247,10 +247,10 @@ def _read_keys(settings: Settings) -> KeyRing | None:
 
 
 async def load_keys(settings: Settings, secrets: SecretStore) -> KeyRing | None:
-    """The keys that seal secrets, which open those there are; else WrongKeys.
+    """Load the keys that seal secrets; raise WrongKeys if they cannot open the stored ones.
 
-    They are those of the settings, or on SQLite those of a file beside the database. It is made if there is nothing
-    yet that another key has sealed.
+    They come from the settings, or on SQLite from a file beside the database, which is created if no other key has
+    sealed anything yet.
     """
     path = settings.secret_key_file
     if settings.secret_key is not None:
@@ -278,7 +278,7 @@ def _ring_in(path: Path) -> KeyRing:
 
 @asynccontextmanager
 async def open_secrets(settings: Settings) -> AsyncIterator[tuple[Secrets, datetime]]:
-    """The secrets of jobs in the database of the settings, and its time."""
+    """Open the secrets of jobs in the database of the settings; also return its time."""
     stores = open_stores(settings)
     try:
         await stores.migrate()
@@ -293,7 +293,7 @@ async def open_secrets(settings: Settings) -> AsyncIterator[tuple[Secrets, datet
 
 @asynccontextmanager
 async def open_access(settings: Settings) -> AsyncIterator[Access]:
-    """The tokens in the database of the settings, by its time."""
+    """Open the tokens in the database of the settings, with its time."""
     stores = open_stores(settings)
     try:
         await stores.migrate()
@@ -310,7 +310,7 @@ def build_access(stores: Stores, now: Callable[[], datetime]) -> Access:
 def build_control(
     settings: Settings, stores: Stores, keys: KeyRing | None, access: Access, gate: "Gate", now: Callable[[], datetime]
 ) -> Control:
-    """Everything that users may ask for, by the database's time."""
+    """Build the control side. `clock` returns the database's time."""
     rules = Rules(
         forbids=gate.forbids,
         functions=settings.allow_functions,
@@ -335,7 +335,7 @@ def build_control(
 
 
 def _build_host_check(gate: "Gate") -> "HostCheck":
-    """It has threads of its own, so that slow names in definitions take none from deliveries."""
+    """Build the host check with its own threads, so that slow DNS names in definitions do not delay deliveries."""
     from hourbell.targets.http.host_check import HostCheck
     from hourbell.targets.http.resolver import DaemonThreads, look_up
 
@@ -346,7 +346,7 @@ def _build_host_check(gate: "Gate") -> "HostCheck":
 async def build_door(
     settings: Settings, stores: Stores, keys: KeyRing | None, access: Access, now: Callable[[], datetime]
 ) -> "Door":
-    """What decides who comes in. Sessions are signed by the key of the settings, or else by one of the database."""
+    """Build the authenticator. Sessions are signed by the key of the settings, or else by one in the database."""
     from hourbell.api.access import Door
     from hourbell.api.limits import Limits, LoginLimits, stream_limits
     from hourbell.api.session_cookie import SessionCookies
@@ -394,21 +394,21 @@ def build_engine(settings: Settings, stores: Stores, targets: Sequence[Target], 
 
 
 def build_targets(settings: Settings, tasks: Mapping[str, Task], keys: KeyRing | None, gate: "Gate") -> list[Target]:
-    """The targets of a node whose own server listens on this port."""
+    """Build the targets of a node whose own server listens on this port."""
     own = TaskTarget(tasks, threads=settings.sync_threads, transactions=settings.sql_connections)
     return [own, _http_target(settings, keys, gate), _sql_target(settings, lambda: own.open_transactions)]
 
 
 def loopback_follows_access(settings: Settings) -> bool:
-    """Whether webhooks may reach this machine just while the server, for this machine alone, asks for no token.
+    """Return True if webhooks may reach this machine only while the server, bound to loopback, has open access.
 
-    A token has a role, and whoever may define webhooks by it must not reach services that trust this machine.
+    A token has a role, and a caller that may define webhooks must not reach services that trust this machine.
     """
     return settings.origins["allow_networks"] == DEFAULT and settings.http_addr.is_loopback
 
 
 def build_gate(settings: Settings, *, port: int, is_open: Callable[[], bool] = lambda: False) -> "Gate":
-    """What decides where webhooks may go. `port` is our own server's, which asks for no token if it `is_open`."""
+    """Build the egress policy. `port` is that of our own server, which asks for no token while `is_open`."""
     from hourbell.targets.http.addresses import Guard, kept_for_a_minute, own_addresses
     from hourbell.targets.http.resolver import Gate, OwnServers, SystemResolver
 

@@ -86,7 +86,7 @@ class Node(Answer):
     id: UUID
     host: str
     stale: Annotated[
-        bool, Doc("It has sent no heartbeat for a minute, or its lease if that is longer: it is dead.")
+        bool, Doc("The node is dead: it has sent no heartbeat for a minute, or for its lease if that is longer.")
     ] = False
     started_at: datetime
     beat_at: datetime
@@ -125,7 +125,7 @@ class Token(Answer):
     expires_at: datetime | None = None
     last_used_at: datetime | None = None
     revoked_at: datetime | None = None
-    token: Annotated[str | None, Doc("It is shown only here.", type=str, is_extra=True)] = field(
+    token: Annotated[str | None, Doc("It is shown only in this response.", type=str, is_extra=True)] = field(
         default=None, repr=False
     )
 

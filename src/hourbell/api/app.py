@@ -25,23 +25,23 @@ from hourbell.control.pages import BadCursor
 from hourbell.metrics import Metrics
 
 _SUMMARIES = {
-    "/health": "Whether the process answers",
-    "/health/ready": "Whether it does its work",
+    "/health": "Liveness check",
+    "/health/ready": "Readiness check",
     "/metrics": "Metrics for Prometheus",
 }
 _ANY: dict[str, Any] = {"schema": {"type": "object"}}
 _ANSWERS: dict[str, dict[int | str, dict[str, Any]]] = {
-    "/health": {200: {"description": "It answers", "content": {"application/json": _ANY}}},
+    "/health": {200: {"description": "The process answers.", "content": {"application/json": _ANY}}},
     "/health/ready": {
-        200: {"description": "It does", "content": {"application/json": _ANY}},
+        200: {"description": "The node is ready.", "content": {"application/json": _ANY}},
         503: {
-            "description": "It does not, or that is not known",
+            "description": "The node is not ready, or its state is unknown.",
             "content": {"application/json": _ANY, MEDIA_TYPE: _ANY},
         },
     },
     "/metrics": {
         **{status: told for status, told in responses(None).items() if status in (401, 403, 429, 503)},
-        200: {"description": "As text", "content": {"text/plain": {"schema": {"type": "string"}}}},
+        200: {"description": "Prometheus text format.", "content": {"text/plain": {"schema": {"type": "string"}}}},
     },
 }
 

@@ -27,7 +27,7 @@ _SHOWN = 3
 
 @router.post(
     "/apply",
-    summary="Make the jobs of a source these",
+    summary="Apply the jobs of a source",
     responses=responses(shapes.Plan, 409, has_body=True),
     openapi_extra=takes(bodies.ApplyBody),
 )

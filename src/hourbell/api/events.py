@@ -20,11 +20,11 @@ router = APIRouter()
 
 MEDIA_TYPE = "text/event-stream"
 _ANSWER: dict[int | str, dict[str, Any]] = {
-    200: {"description": "Events `changes` and `reset`, without an end.", "content": {MEDIA_TYPE: {}}}
+    200: {"description": "An endless stream of the events `changes` and `reset`.", "content": {MEDIA_TYPE: {}}}
 }
 
 
-@router.get("/events", summary="Hear of changes", responses={**responses(None), **_ANSWER})
+@router.get("/events", summary="Stream changes", responses={**responses(None), **_ANSWER})
 async def listen(
     request: Request,
     control: ControlDep,

@@ -39,7 +39,7 @@ _BODY = {
 }
 _ANSWER: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "A result for each line, in the order of the lines.",
+        "description": "One result per line, in order.",
         "content": {NDJSON: {"schema": {"$ref": f"#/components/schemas/{shapes.ImportLine.__name__}"}}},
     }
 }
@@ -49,9 +49,13 @@ _ANSWER: dict[int | str, dict[str, Any]] = {
 class ImportParameters:
     """Query parameters of an import: the owner of the jobs, and the treatment of other jobs."""
 
-    managed_by: Annotated[Literal["api", "file"], Query(description="Who owns the jobs.")] = "api"
-    source: Annotated[str, Query(max_length=200, description="Which of the owner's places they come from.")] = ""
-    prune: Annotated[bool, Query(description="Delete jobs of this owner and source that are not imported.")] = False
+    managed_by: Annotated[Literal["api", "file"], Query(description="The owner of the jobs.")] = "api"
+    source: Annotated[
+        str, Query(max_length=200, description="The source of the jobs, such as a file or a program.")
+    ] = ""
+    prune: Annotated[bool, Query(description="Delete jobs of this owner and source that are not in the import.")] = (
+        False
+    )
     take_over: TakeOver = False
     drop_secrets: DropSecrets = False
     dry_run: DryRun = False

@@ -28,15 +28,15 @@ _KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "The same key with the same body acts once, and is answered the same for 24 hours.",
+    "description": "Requests with the same key and body act once and get the same response for 24 hours.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
 }
 _KEYLESS = ("/session", "/import", "/preview")
 _OF_A_KEY = (409, 413, 422)  # already done, response unknown; body too large; key used with another body
 _DESCRIPTIONS = {
-    "/health": "Says only that the process answers.",
+    "/health": "Returns 200 while the process answers.",
     "/health/ready": "The database, the loops and the backlog of this node; names of lanes and tasks need a token.",
-    "/metrics": "In the text format of Prometheus; on loopback for programs of the same machine, else with a token.",
+    "/metrics": "Metrics in Prometheus text format. Needs a token, except from the same machine on loopback.",
 }
 
 

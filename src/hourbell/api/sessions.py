@@ -31,7 +31,7 @@ SessionAnswer = schema("SessionAnswer", Identity, optional=["csrf_token"], other
 @login.post(
     "/session",
     operation_id="create_session",
-    summary="Begin a session",
+    summary="Create a session",
     responses=responses(SessionAnswer, has_body=True),
     openapi_extra=takes(SessionBody),
 )
@@ -58,7 +58,7 @@ async def create_session(request: Request) -> Response:
     return response
 
 
-@router.get("/session", operation_id="get_session", summary="Who am I", responses=responses(SessionAnswer))
+@router.get("/session", operation_id="get_session", summary="Get your identity", responses=responses(SessionAnswer))
 async def get_session(request: Request, caller: CallerDep) -> Response:
     """Return your identity, role and expiry: by session, by token, or on a server without tokens."""
     session = session_of(request) if caller.is_session else None

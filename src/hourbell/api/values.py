@@ -25,11 +25,11 @@ Bucket = Annotated[
     BeforeValidator(partial(read_duration, minimum=timedelta(minutes=1), maximum=timedelta(days=31))),
     _DURATION,
 ]
-Limit = Annotated[int, Query(ge=1, le=500, description="How many items a page holds.")]
-Cursor = Annotated[str | None, Query(max_length=2_000, description="`next_cursor` of the page before.")]
+Limit = Annotated[int, Query(ge=1, le=500, description="The number of items per page.")]
+Cursor = Annotated[str | None, Query(max_length=2_000, description="The `next_cursor` of the previous page.")]
 Subject = Annotated[
-    str | None, Query(min_length=1, max_length=MAX_SUBJECT_LENGTH, description="Who or what the job is for.")
+    str | None, Query(min_length=1, max_length=MAX_SUBJECT_LENGTH, description="The subject of the job.")
 ]
-VersionNumber = Annotated[int, Path(ge=1, le=2**31 - 1, description="The number of a job's version.")]
-AuditId = Annotated[int, Path(ge=1, le=2**63 - 1, description="The id of an entry of the audit.")]
-JobRef = Annotated[str, Path(min_length=1, max_length=100, description="The name or the id of a job.")]
+VersionNumber = Annotated[int, Path(ge=1, le=2**31 - 1, description="A version number.")]
+AuditId = Annotated[int, Path(ge=1, le=2**63 - 1, description="The id of an audit entry.")]
+JobRef = Annotated[str, Path(min_length=1, max_length=100, description="A job's name or id.")]

@@ -1,8 +1,8 @@
--- The statements behind what people may look at. Parameters are named, and numbered when a statement is made. Those of
--- pages are put together: a frame, a walk (where rows come from, in which order, past which place) and conditions. The
--- columns that lists share are fragments too; they leave values of over `max_bytes` in the database.
+-- The statements for lists and single objects. Parameters are named, and numbered when a statement is built. The
+-- statement of a page is composed: a frame, a walk (the table, the order and the position) and conditions. The columns
+-- that lists share are fragments too; values of over `max_bytes` are not read.
 -- A condition that repeats the predicate of a partial index is there so that the index can be used. Where the databases
--- are to be asked in different ways, the fragment is in the `lists.sql` of each.
+-- need different queries, the fragment is in the `lists.sql` of each.
 
 -- name: job_totals
 coalesce(u.id, s.last_run_id) as last_run_id, coalesce(u.started_at, l.started_at, s.last_run_at) as last_run_at,
@@ -224,12 +224,12 @@ where job_id = :job_id and version = :version
 -- name: version_at
 select version, definition, changed_at, changed_by
 from hourbell.job_versions
-where job_id = :job_id and changed_at < :at  -- what is due at the moment of a change is the old version's
+where job_id = :job_id and changed_at < :at  -- times due at the moment of a change belong to the old version
 order by version desc
 limit 1
 
 -- name: change_at
--- The version that was valid then, if plain SQL replaced it and it is not planned up to there yet.
+-- The version that was valid then, if plain SQL replaced it and planning has not reached that change yet.
 select *
 from hourbell.job_changes
 where job_id = :job_id and changed_at >= :at and updated_at < :at

@@ -1,4 +1,4 @@
-"""What both databases write: values in the order of the statements' parameters, and small decisions on the way."""
+"""Parameters of statements that both databases use, in order, and the small decisions behind them."""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ _NO_ANSWER = (None, None, None)
 
 
 def serves(served: Collection[str], lane: str) -> bool:
-    """Whether a list of names and prefixes covers a lane."""
+    """Return True if a list of names and prefixes covers a lane."""
     return any(lane == each or (each.endswith("*") and lane.startswith(each[:-1])) for each in served)
 
 
@@ -29,7 +29,7 @@ def held(settled: SettledAttempt) -> LeaseKey:
 
 
 def run_values(row: RunRow) -> tuple[Any, ...]:
-    """All but the ids: what runs that are planned together often have in common."""
+    """Return the columns of a run except the ids: runs planned together often share them."""
     run = row.run
     return (
         row.job_version,
@@ -56,7 +56,7 @@ def skip_values(job_id: UUID, skip: Skip) -> tuple[Any, ...]:
 
 
 def cursor_values(plan: Plan) -> tuple[Any, ...]:
-    """All but the job's id: what jobs that are planned together often have in common."""
+    """Return the columns of a cursor except the job's id: jobs planned together often share them."""
     return plan.cursor_at, plan.next_at, plan.plan_at, plan.error, plan.job.definition.lane
 
 
@@ -67,7 +67,7 @@ def shared(rows: Iterable[tuple[Any, ...]]) -> tuple[list[int], list[tuple[Any, 
 
 
 def alike(rows: Iterable[tuple[tuple[Any, ...], Any]]) -> Iterable[tuple[tuple[Any, ...], list[Any]]]:
-    """Values, each with all to which the same are to be written."""
+    """Group keys by equal values: return each distinct value with its keys."""
     found: dict[tuple[Any, ...], list[Any]] = {}
     for values, key in rows:
         found.setdefault(values, []).append(key)
@@ -75,7 +75,7 @@ def alike(rows: Iterable[tuple[tuple[Any, ...], Any]]) -> Iterable[tuple[tuple[A
 
 
 def settlement_values(settled: SettledAttempt) -> tuple[Any, ...]:
-    """The run's columns, then those of the attempt, which are null if nothing left the process."""
+    """Return the run's columns, then the attempt's, which are null if nothing was sent."""
     settlement, node, started_at, _ = settled
     has_attempt = node is not None
     return (
@@ -103,31 +103,31 @@ def error_of(settled: SettledAttempt) -> str | None:
 
 
 def _answer_values(outcome: Outcome) -> tuple[int | None, str | None, str | None]:
-    """The status code, the excerpt and the phases."""
+    """Return the status code, the excerpt and the phases."""
     answer = outcome.answer if isinstance(outcome, (Succeeded, Failed)) else None
     if answer is None:
         return _NO_ANSWER
     return answer.status_code, answer.excerpt, json.dumps(dict(answer.phases)) if answer.phases else None
 
 
-# What is written of a run that succeeded, of which there are so many that they have a form of their own: its id, the
-# attempt, when that began and ended, the result, and of the answer the status code, the excerpt and the phases.
+# The columns written for a plain success (the fast path): the run's id, the attempt, its start and end, the result, and
+# of the response the status code, the excerpt and the phases.
 Success = tuple[UUID, int, datetime | None, datetime, str | None, int | None, str | None, str | None]
 
 
 def success_of(settled: SettledAttempt) -> Success | None:
-    """None for any other end, and for a success of which something has to be said."""
+    """Return the columns of a plain success; None for any other outcome, and for a success with further facts."""
     settlement, node, started_at, error = settled
     run, outcome = settlement.run, settlement.outcome
     if not isinstance(outcome, Succeeded) or node is None or error is not None:
         return None
-    if outcome.result is None and outcome.answer is None:  # as of most functions
+    if outcome.result is None and outcome.answer is None:  # as most functions do
         return run.id, run.attempt, started_at, settlement.at, None, None, None, None
     return run.id, run.attempt, started_at, settlement.at, result_of(outcome), *_answer_values(outcome)
 
 
 def with_cancels(settled: Sequence[SettledAttempt], cancelled: Collection[UUID]) -> list[SettledAttempt]:
-    """Settlements in which a run that somebody wants stopped is not tried again."""
+    """Return the settlements; a run with a requested cancellation is not retried."""
     return [
         each._replace(settlement=each.settlement._replace(state=RunState.CANCELLED, reason=None, ready_at=None))
         if each.settlement.state in WAITING and each.settlement.run.id in cancelled
@@ -137,12 +137,12 @@ def with_cancels(settled: Sequence[SettledAttempt], cancelled: Collection[UUID])
 
 
 def going_to_wait(settled: Sequence[SettledAttempt]) -> list[UUID]:
-    """The runs that are to be tried again."""
+    """Return the runs that will be retried."""
     return [each.settlement.run.id for each in settled if each.settlement.state in WAITING]
 
 
 def settled_lost(settlement: Settlement, node: UUID) -> SettledAttempt:
-    """The end of an attempt whose node is gone. A run keeps when its first attempt began, and nothing of later ones."""
+    """Settle an attempt whose node died. A run stores the start of its first attempt only."""
     run = settlement.run
     return SettledAttempt(settlement, node, run.started_at if run.attempt == 1 else None, "the lease ran out")
 
@@ -156,7 +156,7 @@ def _fence(settled: SettledAttempt) -> tuple[UUID, int]:
 
 
 def standing(version: str, newest: str, planned_by: str | None) -> Tzdata:
-    """How a node's time-zone data stands to the newest the database has seen and to what jobs are planned by."""
+    """Compare a node's time-zone data with the newest that the database has seen and with that of planned jobs."""
     if version != newest:
         return Tzdata.OUTDATED
     return Tzdata.CURRENT if planned_by == version else Tzdata.NEWER
@@ -167,6 +167,6 @@ def refreshed(
     local_times: Mapping[UUID, datetime],
     decide: Callable[[Job, datetime | None], Plan | None],
 ) -> list[Plan]:
-    """What is to be written for jobs that newer time-zone data moves."""
+    """Return the changes to write for jobs that newer time-zone data moves."""
     plans = (decide(job, local_times.get(job.id)) for job in map(job_of, rows))
     return [plan for plan in plans if plan is not None]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.option("--from", "start", required=True, metavar="TIME", help="The first instant: 2026-11-01, -7d, RFC 3339.")
 @click.option("--to", "end", required=True, metavar="TIME", help="The last one; a date means its first moment.")
 @click.option("--per-minute", type=click.IntRange(1), help="How many become ready each minute.  [default: 60]")
-@click.option("--include-pruned", is_flag=True, help="Also instants that may have had a run which was pruned.")
+@click.option("--include-pruned", is_flag=True, help="Also run times whose runs may have been pruned.")
 @click.option("--dry-run", is_flag=True, help="Show the instants, and make no run.")
 @zone_option
 @output_options

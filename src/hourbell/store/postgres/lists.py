@@ -1,4 +1,4 @@
-"""What people may look at, on PostgreSQL."""
+"""Lists and single objects for users, on PostgreSQL."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ class PostgresListStore(ListStore):
     async def _read(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
         prepared = [(*numbered(statement, "$"), values) for statement, values in wanted]
         async with self._connections.connection() as connection:
-            if len(prepared) == 1:  # one statement sees one moment anyway
+            if len(prepared) == 1:  # one statement sees one snapshot anyway
                 [(text, names, values)] = prepared
                 return [await connection.fetch(text, *(values[name] for name in names))]
             async with connection.transaction(isolation="repeatable_read", readonly=True):

@@ -1,4 +1,4 @@
-"""Settling on PostgreSQL: outcomes that arrived together are one statement."""
+"""Settling on PostgreSQL: outcomes that arrive together are written by one statement."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,9 +11,9 @@ from hourbell.store.rows import columns
 
 
 async def write_settlements(connection: Any, settled: Sequence[SettledAttempt]) -> set[LeaseKey]:
-    """Write settlements with their attempts, by id: two writers in the same order never wait for each other.
+    """Write settlements with their attempts, in the order of their ids so that two writers cannot deadlock.
 
-    Those that were not written.
+    Return those that were not written.
     """
     if waiting := going_to_wait(settled):
         cancelled = {row["run_id"] for row in await connection.fetch(SQL["cancels_of"], waiting)}
@@ -23,15 +23,15 @@ async def write_settlements(connection: Any, settled: Sequence[SettledAttempt]) 
 
 
 async def write_successes(connection: Any, node: UUID, successes: Sequence[Success]) -> set[LeaseKey]:
-    """Write attempts of one node that succeeded, likewise; those that were not written."""
+    """Write successful attempts of one node in the same way; return those that were not written."""
     arrays = columns(sorted(successes, key=_by_run), 8)
-    # A column of nulls crosses as one: each element of an array costs as much as a small row.
+    # A column of nulls is sent as one null: each element of an array costs as much as a small row.
     given = [None if column.count(None) == len(column) else column for column in arrays]
     return await _unwritten(connection, "settle_succeeded", given, node)
 
 
 async def note_late(connection: Any, left: Sequence[SettledAttempt]) -> set[LeaseKey]:
-    """Keep outcomes that came too late; those that were written before, by a commit whose answer was lost."""
+    """Store outcomes that arrived too late; return those that an earlier commit wrote, whose response was lost."""
     found = await connection.fetch(SQL["late_outcomes"], *columns(map(late_values, left), 4))
     return {LeaseKey(row["run_id"], row["attempt"]) for row in found}
 
