@@ -22,6 +22,7 @@ from hourbell.control.control import Control
 from hourbell.control.history import History
 from hourbell.control.imports import Imports
 from hourbell.control.jobs import Jobs
+from hourbell.control.ledger import Ledger
 from hourbell.control.rules import Rules
 from hourbell.control.runs import Runs
 from hourbell.control.secrets import Secrets, WrongKeys, check_keys
@@ -324,6 +325,7 @@ def build_control(
         jobs=jobs,
         runs=Runs(stores.control, stores.lists, now=now, new_id=new_id, live_for=live_for),
         history=History(jobs, stores.lists, now=now, live_for=live_for, check_hosts=_build_host_check(gate)),
+        ledger=Ledger(jobs, stores.lists),
         backfills=Backfills(stores.control, stores.lists, jobs, now=now),
         applying=Applying(stores.control, jobs, secrets=secrets, now=now, new_id=new_id),
         imports=Imports(stores.control, rules=rules, now=now, new_id=new_id),

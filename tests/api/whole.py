@@ -27,6 +27,7 @@ from hourbell.control.control import Control
 from hourbell.control.history import CheckHosts, History
 from hourbell.control.imports import Imports
 from hourbell.control.jobs import Jobs
+from hourbell.control.ledger import Ledger
 from hourbell.control.rules import Rules
 from hourbell.control.runs import Runs
 from hourbell.control.secrets import Secrets
@@ -117,6 +118,7 @@ async def whole_api(
         jobs=jobs,
         runs=Runs(store, lists, now=now, new_id=new_id),
         history=History(jobs, lists, now=now, check_hosts=check_hosts),
+        ledger=Ledger(jobs, lists),
         backfills=Backfills(store, lists, jobs, now=now),
         applying=Applying(store, jobs, secrets=secrets, now=now, new_id=new_id),
         imports=Imports(store, rules=rules, now=now, new_id=new_id),

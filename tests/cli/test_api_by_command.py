@@ -26,6 +26,7 @@ COMMANDS = {
     "rotate_secret": "job rotate-secret --keep-old",
     "list_upcoming": "job upcoming --number --after",
     "list_runs_of_job": "run list --job",
+    "list_times": "job times --since --until --fate --number",
     "get_stats": "job stats --since",
     "list_skips": "job skips",
     "list_versions": "job versions",

@@ -30,8 +30,10 @@ from hourbell.api.values import Cursor, Instant, JobRef, Limit, Subject, Version
 from hourbell.control.control import Control
 from hourbell.control.history import instants_to_come
 from hourbell.control.jobs import Defined, EditOptions, Intended
+from hourbell.control.ledger import TimesFilter
 from hourbell.control.runs import RunFilter
 from hourbell.control.values import JobQuery, JobSort, JobState
+from hourbell.core.run.fates import Fate
 from hourbell.core.run.states import RunState
 
 router = APIRouter(route_class=IdempotentRoute)
@@ -333,6 +335,28 @@ async def list_runs_of_job(
     page = await control.runs.page(RunFilter(wanted.state, job_id, wanted.since, wanted.until), limit, cursor)
     waits_for = await control.runs.waits_for(page.items)
     return page_response(page, lambda view: render.listed_run(view, waits_for.get(view.id)))
+
+
+@router.get("/{job}/times", summary="List the scheduled times of a job", responses=responses(shapes.LedgerList, 404))
+async def list_times(
+    control: ControlDep,
+    user: Viewer,
+    job: JobRef,
+    start: Annotated[Instant | None, Query(alias="from", description="Times at or after this.")] = None,
+    until: Annotated[Instant | None, Query(description="Times before this.")] = None,
+    fate: Annotated[list[Fate] | None, Query(max_length=len(Fate), description="Only these fates.")] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """List the scheduled times of a job with what became of each, newest first: its run, or why it was skipped.
+
+    A skip of several times is one item, listed by its last time. With `fate`, a page looks at 5,000 runs at most: it
+    may then hold fewer items than `limit`, or none, while `next_cursor` leads to more. Runs that the
+    retention removed are not listed.
+    """
+    del user
+    wanted = TimesFilter(start, until, frozenset(fate or ()))
+    return page_response(await control.ledger.times(job, wanted, limit, cursor), render.ledger_item)
 
 
 @router.get("/{job}/stats", summary="Get statistics of a job", responses=responses(shapes.StatsAnswer, 404))

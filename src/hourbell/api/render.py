@@ -11,11 +11,12 @@ from types import NoneType
 from typing import Any, get_args, get_origin
 from uuid import UUID
 
-from hourbell.answers import jobs, runs, server
+from hourbell.answers import jobs, runs, server, times
 from hourbell.answers.base import Answer, answer_fields
 from hourbell.api.pages import mark_omitted
 from hourbell.control.history import late_success
 from hourbell.control.jobs import Intended
+from hourbell.control.ledger import LedgerItem
 from hourbell.control.stats import Summary
 from hourbell.control.values import (
     AttemptView,
@@ -23,6 +24,7 @@ from hourbell.control.values import (
     JobTotals,
     JobView,
     NodeView,
+    RunTime,
     RunView,
     SecretRow,
     VersionView,
@@ -30,8 +32,8 @@ from hourbell.control.values import (
 from hourbell.core.job.body import job_to_body
 from hourbell.core.job.definition import Definition
 from hourbell.core.job.same import same_definition
+from hourbell.core.run.fates import lateness
 from hourbell.core.run.run import trigger_of
-from hourbell.core.run.states import Kind
 from hourbell.core.schedule import ScheduleError, ScheduleWarning
 from hourbell.core.schedule.preview import Upcoming, rfc3339
 
@@ -172,7 +174,7 @@ def run(view: RunView, waits_for: str | None = None, **extra: Any) -> Json:
         waits_for=waits_for,
         local_at=view.local_at.isoformat(),
         node=None if view.lease_owner is None else str(view.lease_owner),
-        lateness_ms=_lateness(view),
+        lateness_ms=_in_milliseconds(lateness(view.kind, view.scheduled_at, view.ready_at, view.started_at)),
         duration_ms=_milliseconds(view.started_at, view.finished_at),
         cancel_requested=view.is_cancel_requested,
         payload=view.payload if view.has_payload or definition is None else definition.payload,
@@ -198,17 +200,30 @@ def listed_run(view: RunView, waits_for: str | None = None) -> Json:
     return mark_omitted(item, view.omitted, f"{API}/runs/{view.id}") if view.omitted else item
 
 
-def _lateness(view: RunView) -> float | None:
-    """Return the lateness of a run in milliseconds. Backfills and replays are due at their ready time."""
-    due = view.scheduled_at if view.kind in (Kind.SCHEDULED, Kind.MANUAL) else view.ready_at
-    late = _milliseconds(due, view.started_at)
-    return None if late is None else max(0.0, late)
-
-
 def _milliseconds(start: datetime | None, end: datetime | None) -> float | None:
     if start is None or end is None:
         return None
     return (end - start) / _MILLISECOND
+
+
+def _in_milliseconds(span: timedelta | None) -> float | None:
+    return None if span is None else span / _MILLISECOND
+
+
+def ledger_item(item: LedgerItem) -> Json:
+    return answer(
+        times.LedgerItem,
+        item,
+        local=item.local.isoformat(timespec="seconds"),
+        run=None if item.run is None else _run_of_time(item.run),
+        skip=None if item.skip is None else answer(times.SkipOfTime, item.skip),
+    )
+
+
+def _run_of_time(run: RunTime) -> Json:
+    return answer(
+        times.RunOfTime, run, lateness_ms=_in_milliseconds(run.lateness), duration_ms=_in_milliseconds(run.duration)
+    )
 
 
 def version(view: VersionView) -> Json:

@@ -8,7 +8,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, create_model
 from pydantic.fields import FieldInfo
 
-from hourbell.answers import jobs, runs, server
+from hourbell.answers import jobs, runs, server, times
 from hourbell.answers.base import AnswerField, answer_fields
 from hourbell.api.values import Instant
 from hourbell.control.explain import Verdict
@@ -110,6 +110,11 @@ Cancelled = schema("Cancelled", runs.Cancelled)
 Done = schema("Done", runs.Done)
 Refused = schema("Refused", runs.Refused)
 BulkAnswer = schema("BulkAnswer", runs.BulkResult)
+
+RunOfTime = schema("RunOfTime", times.RunOfTime)
+SkipOfTime = schema("SkipOfTime", times.SkipOfTime)
+LedgerItem = schema("LedgerItem", times.LedgerItem)
+LedgerList = _list("LedgerList", LedgerItem)
 
 PreviewAnswer = schema("PreviewAnswer", server.Preview, others="allow")
 ExplainAnswer = schema("ExplainAnswer", server.Explanation, verdict=Verdict)

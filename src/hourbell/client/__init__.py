@@ -50,6 +50,7 @@ from hourbell.answers.server import (
     Readiness,
     Token,
 )
+from hourbell.answers.times import LedgerItem, RunOfTime, SkipOfTime
 from hourbell.client.client import AsyncClient
 from hourbell.client.errors import (
     ApiError,
@@ -101,6 +102,7 @@ __all__ = [
     "Job",
     "JobConflict",
     "KeptSecret",
+    "LedgerItem",
     "LineError",
     "LogLine",
     "Node",
@@ -121,9 +123,11 @@ __all__ = [
     "Retries",
     "RotatedSecret",
     "Run",
+    "RunOfTime",
     "RunProgress",
     "ServerOutOfReach",
     "Skip",
+    "SkipOfTime",
     "Stats",
     "Token",
     "TooManyRequests",

@@ -32,6 +32,7 @@ class BlockingJobs(SyncFacade[Jobs]):
     rotate_secret = blocking(Jobs.rotate_secret)
     upcoming = blocking(Jobs.upcoming)
     runs = paged(Jobs.runs)
+    times = paged(Jobs.times)
     stats = blocking(Jobs.stats)
     skips = paged(Jobs.skips)
     versions = paged(Jobs.versions)

@@ -11,6 +11,7 @@ from hourbell.control.changes import Watch
 from hourbell.control.history import History
 from hourbell.control.imports import Imports
 from hourbell.control.jobs import Jobs
+from hourbell.control.ledger import Ledger
 from hourbell.control.runs import Runs
 from hourbell.control.secrets import Secrets
 
@@ -20,6 +21,7 @@ class Control:
     jobs: Jobs
     runs: Runs
     history: History
+    ledger: Ledger
     backfills: Backfills
     applying: Applying
     imports: Imports

@@ -19,6 +19,7 @@ from hourbell.store.lists import (
     VersionView,
 )
 from hourbell.store.secrets import SecretRow
+from hourbell.store.times import RunTime, SkipTime
 
 __all__ = [
     "AlreadyAsked",
@@ -34,8 +35,10 @@ __all__ = [
     "NodeView",
     "Progress",
     "Request",
+    "RunTime",
     "RunView",
     "SecretRow",
+    "SkipTime",
     "SkipView",
     "StoreLost",
     "StoreReadOnly",

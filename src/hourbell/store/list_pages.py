@@ -5,10 +5,12 @@ parameters. One fragment, the walk, selects the rows and their order, so that an
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from typing import Any
+from uuid import UUID
 
 from hourbell.core.run.plan import LOOK_AGAIN
 from hourbell.core.run.states import RunState
@@ -183,3 +185,50 @@ def _run_walk(query: RunQuery) -> tuple[str, str]:
     if query.state in _UNFINISHED_OF_JOB:
         return walk, _UNFINISHED_OF_JOB[query.state]
     return walk, "runs_unsuccessful" if query.state in _ENDED else "runs_all"
+
+
+def run_times_pages(
+    job_id: UUID,
+    states: Collection[RunState] | None,
+    since: datetime | None,
+    until: datetime | None,
+    limit: int,
+    after: ListPosition | None,
+) -> list[Page]:
+    """The pages that together have the runs of a job in these states, each by an index that holds few others."""
+    conditions = ["run_job"]
+    values: dict[str, Any] = {"job_id": job_id, "limit": limit}
+    if since is not None:
+        conditions.append("run_scheduled_since")
+        values["since"] = since
+    # SQLite takes one upper bound for its index, so only the lower of the two is said.
+    if until is not None and (after is None or _instant(after) >= until):
+        conditions.append("run_scheduled_until")
+        values["until"] = until
+    elif after is not None:
+        conditions.append("runs_of_job_after")
+        values |= {"after_key": after.key, "after_id": after.id}
+    return [
+        Page("runs_of_job", "runs_of_job_order", (*selection, *conditions), values | more)
+        for selection, more in _selections_of_job(states)
+    ]
+
+
+def _instant(place: ListPosition) -> datetime:
+    assert isinstance(place.key, datetime)
+    return place.key
+
+
+def _selections_of_job(states: Collection[RunState] | None) -> list[tuple[tuple[str, ...], dict[str, Any]]]:
+    """The conditions that select runs of a job by state; runs in other states may be among them if most are wanted."""
+    if states is None or RunState.SUCCEEDED in states:
+        return [(("runs_all",), {})]
+    found: list[tuple[tuple[str, ...], dict[str, Any]]] = [
+        ((name,), {}) for state, name in _UNFINISHED_OF_JOB.items() if state in states
+    ]
+    unsuccessful = [state.value for state in _ENDED if state in states]
+    if len(unsuccessful) == len(_ENDED):
+        found.append((("runs_unsuccessful",), {}))
+    elif unsuccessful:
+        found.append((("runs_unsuccessful", "run_state"), {"state": unsuccessful[0]}))
+    return found

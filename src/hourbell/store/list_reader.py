@@ -3,8 +3,7 @@
 Rows that belong together are read as of one moment.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,6 +12,7 @@ from uuid import UUID
 from hourbell.core.job.conflicts import JobConflict
 from hourbell.core.run.states import RunState
 from hourbell.store.list_pages import job_page, run_page
+from hourbell.store.list_statements import Wanted
 from hourbell.store.lists import (
     AttemptView,
     AuditRow,
@@ -34,7 +34,8 @@ from hourbell.store.lists import (
     SkipView,
     VersionView,
 )
-from hourbell.store.rows import Row, is_storable, shown_job_of
+from hourbell.store.rows import Row, shown_job_of
+from hourbell.store.time_lists import TimeLists
 from hourbell.store.views import (
     attempt_view,
     audit_row,
@@ -61,29 +62,9 @@ _BIGGEST, _BIGGEST_VERSION = 2**63 - 1, 2**31 - 1
 _LATEST = Late(timedelta(days=10_000_000), UUID(int=2**128 - 1))  # before the run that started last
 _FIRST_TO_EXPIRE = ListPosition(datetime(1, 1, 2, tzinfo=UTC), UUID(int=0))  # before the run that expires first
 
-Wanted = tuple[str, Mapping[str, Any]]
 
-
-class ListStore(ABC):
-    """Reads lists and single objects with statements that have named parameters."""
-
-    def __init__(self, statements: Mapping[str, str]) -> None:
-        self._sql = statements
-
-    @abstractmethod
-    async def _read(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
-        """Return the rows of each statement, all as of one moment."""
-
-    async def _answers(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
-        """Read rows by values from a caller. Text that no database can store matches no row."""
-        values = [value for _, values in wanted for value in values.values()]
-        if not all(is_storable(value) for value in values if isinstance(value, str)):
-            return [[] for _ in wanted]
-        return await self._read(wanted)
-
-    async def _rows(self, name: str, **values: Any) -> list[Row]:
-        [rows] = await self._answers([(self._sql[name], values)])
-        return rows
+class ListStore(TimeLists):
+    """Reads lists and single objects."""
 
     async def job(self, ref: str | UUID, *, deleted: bool = False) -> JobView | None:
         """Return a job by id or name; with `deleted`, a deleted job can be found by id."""

@@ -341,3 +341,42 @@ select id, job_id, state from hourbell.runs
 where finished_at is not null and finished_at > :since
 order by finished_at, id
 limit :limit
+
+-- name: run_times
+-- Runs of a job in a short form.
+with page as materialized (
+    select r.id, r.job_id, r.job_version, r.kind, r.state, r.reason, r.attempt, r.scheduled_at, r.local_at, r.ready_at,
+           r.started_at, r.finished_at, r.replay_of
+    from {from} where {where} order by {order} limit :limit
+)
+select r.*,
+       (select substr(a.error, 1, 1000) from hourbell.attempts a where a.run_id = r.id and a.number = r.attempt) as error,
+       (select a.status_code from hourbell.attempts a where a.run_id = r.id and a.number = r.attempt) as status_code
+from page r
+order by {sort}
+
+-- name: newest_skip
+-- The end of the newest skip that begins before a time, if it lasts longer. Skips overlap hardly ever.
+select max(c.last_at) as last_at
+from (select s.first_at, s.last_at from hourbell.skips s
+      where s.job_id = :job_id and s.last_at >= :until
+      order by s.last_at limit 20) c
+where c.first_at < :until
+
+-- name: skip_times
+select id, job_id, first_at, last_at, count, reason
+from hourbell.skips
+where job_id = :job_id and last_at >= :since and last_at <= :last_at and (last_at, id) < (:last_at, :id)
+  and first_at < :until
+order by last_at desc, id desc
+limit :limit
+
+-- name: ended_times
+select id, job_id, job_version, kind, state, attempt, scheduled_at, ready_at, started_at, finished_at
+from hourbell.runs
+where job_id = :job_id and finished_at is not null
+order by scheduled_at desc, id desc
+limit :limit
+
+-- name: version_times
+select version, changed_at from hourbell.job_versions where job_id = :job_id order by version desc limit :limit

@@ -289,3 +289,27 @@ case when pg_column_size(before) <= {certain_bytes} and octet_length(before::tex
 before is not null as has_before,
 case when pg_column_size(after) <= {certain_bytes} and octet_length(after::text) <= {max_bytes} then after end as after,
 after is not null as has_after
+
+-- name: late_limits
+select v.job_id, v.version,
+       case when jsonb_typeof(v.definition -> 'late_after') = 'number'
+            then (v.definition ->> 'late_after')::float8 end as late_after_seconds
+from unnest(:job_ids::uuid[], :versions::integer[]) as wanted (job_id, version)
+join hourbell.job_versions v on v.job_id = wanted.job_id and v.version = wanted.version
+
+-- name: recent_runs
+select r.*
+from unnest(:job_ids::uuid[]) as wanted (job_id)
+cross join lateral (
+    select r.id, r.job_id, r.job_version, r.kind, r.state, r.attempt, r.scheduled_at, r.ready_at, r.started_at,
+           r.finished_at
+    from hourbell.runs r where r.job_id = wanted.job_id
+    order by r.scheduled_at desc, r.id desc limit :limit) r
+
+-- name: recent_skips
+select s.*
+from unnest(:job_ids::uuid[]) as wanted (job_id)
+cross join lateral (
+    select s.id, s.job_id, s.first_at, s.last_at, s.count, s.reason
+    from hourbell.skips s where s.job_id = wanted.job_id
+    order by s.last_at desc, s.id desc limit :limit) s

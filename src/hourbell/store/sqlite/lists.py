@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from hourbell.store.list_pages import numbered, with_columns
-from hourbell.store.list_reader import ListStore, Wanted
+from hourbell.store.list_reader import ListStore
+from hourbell.store.list_statements import Wanted
 from hourbell.store.queries import load_queries
 from hourbell.store.rows import Row
 from hourbell.store.sqlite.connection import Session

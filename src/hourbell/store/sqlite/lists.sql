@@ -270,3 +270,24 @@ id, at, actor, action, subject, token_id, ip, request_id,
 (select c.hash from hourbell_audit_chain c where c.audit_id = a.id) as chain_hash,
 case when octet_length(before) <= {max_bytes} then before end as before, before is not null as has_before,
 case when octet_length(after) <= {max_bytes} then after end as after, after is not null as has_after
+
+-- name: late_limits
+select v.job_id, v.version,
+       case when json_type(v.definition, '$.late_after') in ('integer', 'real')
+            then json_extract(v.definition, '$.late_after') end as late_after_seconds
+from json_each(:job_ids) as wanted
+join hourbell_job_versions v on v.job_id = unhex(wanted.value) and v.version = :versions ->> wanted.key
+
+-- name: recent_runs
+select r.id, r.job_id, r.job_version, r.kind, r.state, r.attempt, r.scheduled_at, r.ready_at, r.started_at, r.finished_at
+from json_each(:job_ids) as wanted
+cross join hourbell_runs r on r.rowid in (
+    select n.rowid from hourbell_runs n where n.job_id = unhex(wanted.value)
+    order by n.scheduled_at desc, n.id desc limit :limit)
+
+-- name: recent_skips
+select s.id, s.job_id, s.first_at, s.last_at, s.count, s.reason
+from json_each(:job_ids) as wanted
+cross join hourbell_skips s on s.id in (
+    select n.id from hourbell_skips n where n.job_id = unhex(wanted.value)
+    order by n.last_at desc, n.id desc limit :limit)
