@@ -21,7 +21,7 @@ from hourbell.api.app import build_app
 from hourbell.api.connections import ConnectionLimits, ConnectionShare, share_of_descriptors
 from hourbell.api.health import LoopAge, PoolUse, Readiness
 from hourbell.api.http_protocol import RequestTimeouts, ServerConfig
-from hourbell.api.middleware import Edge
+from hourbell.api.middleware import RequestMiddleware
 from hourbell.api.shared_answer import SharedAnswer
 from hourbell.control.access import Access, refuse_to_listen
 from hourbell.control.changes import Watch
@@ -37,10 +37,10 @@ from hourbell.store.errors import StoreLost, StoreReadOnly, StoreUnavailable, St
 from hourbell.wiring import (
     Stores,
     build_access,
+    build_authenticator,
     build_control,
-    build_door,
+    build_egress_policy,
     build_engine,
-    build_gate,
     build_targets,
     load_keys,
     loopback_follows_access,
@@ -146,16 +146,18 @@ class Service:
         if stores.transactions is not None:
             await stores.transactions.check()
         metrics = Metrics(with_job_names=settings.metrics_job_names)
-        gate = build_gate(settings, port=port, is_open=lambda: known_access.is_open)
-        targets = build_targets(settings, self._program.tasks, keys, gate)
+        policy = build_egress_policy(settings, port=port, is_open=lambda: known_access.is_open)
+        targets = build_targets(settings, self._program.tasks, keys, policy)
         _log_networks(settings, known_access)
         engine = build_engine(settings, stores, targets, metrics)
         access = build_access(stores, engine.clock.now)
-        control = build_control(settings, stores, keys, access, gate, engine.clock.now)
-        door = await build_door(settings, stores, keys, access, engine.clock.now)
+        control = build_control(settings, stores, keys, access, policy, engine.clock.now)
+        authenticator = await build_authenticator(settings, stores, keys, access, engine.clock.now)
         backlog = SharedAnswer(lambda: _backlog(engine, stores), seconds=_BACKLOG_SECONDS, elapsed=clock.elapsed)
-        app = build_app(control, door, lambda: _readiness(engine, stores, backlog.get), metrics, version=__version__)
-        edge = Edge(
+        app = build_app(
+            control, authenticator, lambda: _readiness(engine, stores, backlog.get), metrics, version=__version__
+        )
+        middleware = RequestMiddleware(
             app,
             new_id=lambda: str(uuid4()),
             elapsed=clock.elapsed,
@@ -164,7 +166,7 @@ class Service:
         )
         node = Node(engine, targets, stores, self._program)
         await node.start(now)
-        return _Started(node, access, known_access, control.watch, edge)
+        return _Started(node, access, known_access, control.watch, middleware)
 
     async def _serve(self, started: _Started, stores: Stores, listening: socket.socket, share: ConnectionShare) -> None:
         """Serve until the signal, then shut down, the HTTP server last: a drain can be watched."""

@@ -49,9 +49,9 @@ from hourbell.targets.base import Target
 from hourbell.targets.task import Task, TaskTarget
 
 if TYPE_CHECKING:  # imported late, because only a server needs it
-    from hourbell.api.access import Door
+    from hourbell.api.access import Authenticator
     from hourbell.targets.http.host_check import HostCheck
-    from hourbell.targets.http.resolver import Gate
+    from hourbell.targets.http.resolver import EgressPolicy
 
 log = logging.getLogger("hourbell.service")
 
@@ -309,11 +309,16 @@ def build_access(stores: Stores, now: Callable[[], datetime]) -> Access:
 
 
 def build_control(
-    settings: Settings, stores: Stores, keys: KeyRing | None, access: Access, gate: "Gate", now: Callable[[], datetime]
+    settings: Settings,
+    stores: Stores,
+    keys: KeyRing | None,
+    access: Access,
+    policy: "EgressPolicy",
+    now: Callable[[], datetime],
 ) -> Control:
     """Build the control side. `clock` returns the database's time."""
     rules = Rules(
-        forbids=gate.forbids,
+        forbids=policy.forbids,
         functions=settings.allow_functions,
         databases=settings.sql_databases,
         has_functions=settings.database.kind == "postgresql",
@@ -324,7 +329,7 @@ def build_control(
     return Control(
         jobs=jobs,
         runs=Runs(stores.control, stores.lists, now=now, new_id=new_id, live_for=live_for),
-        history=History(jobs, stores.lists, now=now, live_for=live_for, check_hosts=_build_host_check(gate)),
+        history=History(jobs, stores.lists, now=now, live_for=live_for, check_hosts=_build_host_check(policy)),
         ledger=Ledger(jobs, stores.lists),
         backfills=Backfills(stores.control, stores.lists, jobs, now=now),
         applying=Applying(stores.control, jobs, secrets=secrets, now=now, new_id=new_id),
@@ -336,25 +341,25 @@ def build_control(
     )
 
 
-def _build_host_check(gate: "Gate") -> "HostCheck":
+def _build_host_check(policy: "EgressPolicy") -> "HostCheck":
     """Build the host check with its own threads, so that slow DNS names in definitions do not delay deliveries."""
     from hourbell.targets.http.host_check import HostCheck
     from hourbell.targets.http.resolver import DaemonThreads, look_up
 
     threads = DaemonThreads()
-    return HostCheck(lambda host, port: look_up(host, port, threads), gate.prohibits, elapsed=clock.elapsed)
+    return HostCheck(lambda host, port: look_up(host, port, threads), policy.prohibits, elapsed=clock.elapsed)
 
 
-async def build_door(
+async def build_authenticator(
     settings: Settings, stores: Stores, keys: KeyRing | None, access: Access, now: Callable[[], datetime]
-) -> "Door":
+) -> "Authenticator":
     """Build the authenticator. Sessions are signed by the key of the settings, or else by one in the database."""
-    from hourbell.api.access import Door
+    from hourbell.api.access import Authenticator
     from hourbell.api.limits import Limits, LoginLimits, stream_limits
     from hourbell.api.session_cookie import SessionCookies
 
     key = await stores.access.session_key(os.urandom(32)) if keys is None else keys.derive("session")
-    return Door(
+    return Authenticator(
         access,
         SessionCookies(key, now=now),
         Limits(settings.api_rate, elapsed=clock.elapsed),
@@ -395,10 +400,12 @@ def build_engine(settings: Settings, stores: Stores, targets: Sequence[Target], 
     )
 
 
-def build_targets(settings: Settings, tasks: Mapping[str, Task], keys: KeyRing | None, gate: "Gate") -> list[Target]:
+def build_targets(
+    settings: Settings, tasks: Mapping[str, Task], keys: KeyRing | None, policy: "EgressPolicy"
+) -> list[Target]:
     """Build the targets of a node whose own server listens on this port."""
     own = TaskTarget(tasks, threads=settings.sync_threads, transactions=settings.sql_connections)
-    return [own, _http_target(settings, keys, gate), _sql_target(settings, lambda: own.open_transactions)]
+    return [own, _http_target(settings, keys, policy), _sql_target(settings, lambda: own.open_transactions)]
 
 
 def loopback_follows_access(settings: Settings) -> bool:
@@ -409,16 +416,18 @@ def loopback_follows_access(settings: Settings) -> bool:
     return settings.origins["allow_networks"] == DEFAULT and settings.http_addr.is_loopback
 
 
-def build_gate(settings: Settings, *, port: int, is_open: Callable[[], bool] = lambda: False) -> "Gate":
+def build_egress_policy(
+    settings: Settings, *, port: int, is_open: Callable[[], bool] = lambda: False
+) -> "EgressPolicy":
     """Build the egress policy. `port` is that of our own server, which asks for no token while `is_open`."""
-    from hourbell.targets.http.addresses import Guard, kept_for_a_minute, own_addresses
-    from hourbell.targets.http.resolver import Gate, OwnServers, SystemResolver
+    from hourbell.targets.http.addresses import AddressRules, kept_for_a_minute, own_addresses
+    from hourbell.targets.http.resolver import EgressPolicy, OwnServers, SystemResolver
 
     resolver = SystemResolver(timeout=_LOOK_UP_SECONDS)
     urls = [settings.database_url, settings.sql_database_url, *settings.sql_databases.values()]
     hosts = [server for url in urls if url for server in servers_of(url)]
     servers = OwnServers([*hosts, ("127.0.0.1", port)], resolver, elapsed=clock.elapsed)
-    guard = Guard(
+    rules = AddressRules(
         allow_networks=settings.allow_networks,
         allow_loopback=is_open if loopback_follows_access(settings) else lambda: False,
         allow_ports=settings.allow_ports,
@@ -426,11 +435,11 @@ def build_gate(settings: Settings, *, port: int, is_open: Callable[[], bool] = l
         own_servers=servers,
         own_addresses=kept_for_a_minute(own_addresses, clock.elapsed),
     )
-    return Gate(resolver, guard, servers)
+    return EgressPolicy(resolver, rules, servers)
 
 
-def _http_target(settings: Settings, keys: KeyRing | None, gate: "Gate") -> Target:
-    from hourbell.targets.http.client import WireTransport
+def _http_target(settings: Settings, keys: KeyRing | None, policy: "EgressPolicy") -> Target:
+    from hourbell.targets.http.client import HttpTransport
     from hourbell.targets.http.dial import tls_context
     from hourbell.targets.http.target import HttpTarget
 
@@ -441,7 +450,7 @@ def _http_target(settings: Settings, keys: KeyRing | None, gate: "Gate") -> Targ
         raise SettingsError(f"HOURBELL_CA_FILE is {str(settings.ca_file)!r}; {why}") from None
     contact = f" ({settings.contact})" if settings.contact else ""
     return HttpTarget(
-        WireTransport(gate, tls, elapsed=clock.elapsed),
+        HttpTransport(policy, tls, elapsed=clock.elapsed),
         keys=keys,
         user_agent=f"Hourbell/{__version__}{contact}",
         slots=settings.lane_slots,

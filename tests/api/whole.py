@@ -12,11 +12,11 @@ from uuid import UUID, uuid5
 import httpx
 from fastapi import FastAPI
 
-from hourbell.api.access import Door
+from hourbell.api.access import Authenticator
 from hourbell.api.app import build_app
 from hourbell.api.health import Readiness
 from hourbell.api.limits import Limits, LoginLimits
-from hourbell.api.middleware import Edge
+from hourbell.api.middleware import RequestMiddleware
 from hourbell.api.page import BUILT_PAGE
 from hourbell.api.session_cookie import SessionCookies
 from hourbell.control.access import Access
@@ -127,7 +127,7 @@ async def whole_api(
         watch=Watch(lists, now=now, epoch="test"),
         now=now,
     )
-    door = Door(
+    authenticator = Authenticator(
         access,
         SessionCookies(keys.derive("session"), now=now),
         Limits(rate, elapsed=elapsed),
@@ -138,15 +138,15 @@ async def whole_api(
     async def status() -> Readiness:
         return Readiness(database_reachable=True, loops=())
 
-    app = build_app(control, door, status, Metrics(), version="0.0.0", page=page)
-    edge = Edge(
+    app = build_app(control, authenticator, status, Metrics(), version="0.0.0", page=page)
+    middleware = RequestMiddleware(
         app,
         new_id=lambda: str(new_id()),
         elapsed=elapsed,
         trusted_proxies=trusted_proxies,
         public_path=public_path,
     )
-    transport = httpx.ASGITransport(edge, raise_app_exceptions=False, client=("127.0.0.1", 1234))
+    transport = httpx.ASGITransport(middleware, raise_app_exceptions=False, client=("127.0.0.1", 1234))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
         yield Whole(app, client, control, database, time)
     await control.watch.close()

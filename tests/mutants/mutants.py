@@ -282,12 +282,20 @@ MUTANTS = (
         (SIMULATION, "tests/engine/test_shares.py"),
     ),
     *(
-        Mutant(name, (Change("src/hourbell/targets/http/wire.py", old, new),), ("tests/targets/http/test_fuzz.py",))
+        Mutant(
+            name,
+            (Change("src/hourbell/targets/http/http_connection.py", old, new),),
+            ("tests/targets/http/test_fuzz.py",),
+        )
         for name, old, new in (
-            ("an answer that others read otherwise is the last one", "exchange.is_odd or not parser", "not parser"),
+            (
+                "an answer that others read otherwise is the last one",
+                "parser.should_keep_alive() and not state.is_ambiguous",
+                "parser.should_keep_alive()",
+            ),
             ("line ends after an answer are noticed", "end = _end_of_text(data)", "end = len(data)"),
-            ("a receiver that asks to close is left", "exchange.is_odd or not parser.should_keep_alive()", "False"),
-            ("a body is kept up to its limit", "if exchange.body_size > MOST_READ:", "if False:"),
+            ("a receiver that asks to close is left", "parser.should_keep_alive() and not state.is_ambiguous", "True"),
+            ("a body is kept up to its limit", "if state.body_size > MOST_READ:", "if False:"),
             ("headers are read up to their limit", "else MOST_HEADERS):", "else 1 << 40):"),
         )
     ),

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from hourbell.api import applying, events, imports, jobs, overview, runs, sessions
-from hourbell.api.access import Door, caller, caller_or_local, check_open_mode, is_known
+from hourbell.api.access import Authenticator, caller, caller_or_local, check_open_mode, is_known
 from hourbell.api.docs_page import DOCS_POLICY, docs_page
 from hourbell.api.documented import responses
 from hourbell.api.health import Readiness, health_endpoints
@@ -48,7 +48,7 @@ _ANSWERS: dict[str, dict[int | str, dict[str, Any]]] = {
 
 def build_app(
     control: Control,
-    door: Door,
+    authenticator: Authenticator,
     status: Callable[[], Awaitable[Readiness]],
     metrics: Metrics,
     *,
@@ -65,7 +65,7 @@ def build_app(
         redirect_slashes=False,
     )
     app.state.control = control
-    door.guard(app)
+    authenticator.install(app)
     add_handlers(app)
     app.add_exception_handler(BadCursor, _bad_cursor)
     app.include_router(_api())

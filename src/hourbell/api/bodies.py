@@ -142,7 +142,8 @@ class ApplyBody(Body):
     prune: bool = Field(False, description="Delete jobs of this source that are not in the request.")
     take_over: bool = Field(False, description="Become the owner of jobs with these names that others own.")
     drop_secrets: bool = Field(
-        False, description="Give up secret headers that were set for another origin than the new one. Needs admin."
+        False,
+        description="Give up secret headers that were set for another origin than the new one. Needs admin.",
     )
     expect: str | None = Field(None, max_length=100, description="The `state` of the plan to carry out.")
 

@@ -10,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from hourbell.answers.server import ChangedJob, ChangedRun
-from hourbell.api.access import CallerDep, door_of, is_let_in
+from hourbell.api.access import CallerDep, authenticator_of, is_let_in
 from hourbell.api.documented import responses
 from hourbell.api.render import answer
 from hourbell.api.users import ControlDep, Viewer
@@ -34,7 +34,7 @@ async def listen(
 ) -> Response:
     """Stream the jobs and runs that change. After `reset`, changes may have been missed: list jobs and runs again."""
     del user
-    streams, name = door_of(request).streams, caller.limited_as
+    streams, name = authenticator_of(request).streams, caller.limited_as
     if (refused := streams.begin(name)) is not None:
         raise refused
     return _EventStream(_events(request, control.watch, last_event_id), lambda: streams.end(name))

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from hourbell.api import render, shapes
-from hourbell.api.access import CallerDep, check_again, door_of
+from hourbell.api.access import CallerDep, authenticator_of, check_again
 from hourbell.api.documented import responses
 from hourbell.api.jobs import DropSecrets, DryRun, TakeOver
 from hourbell.api.json_body import announced_bytes
@@ -85,10 +85,10 @@ async def import_jobs(
         raise Problem(
             400, "prune_needs_source", "Pruning needs a source, so that it deletes only jobs that came from it."
         )
-    most = door_of(request).import_bytes
+    most = authenticator_of(request).import_bytes
     if (announced := announced_bytes(request)) is not None and announced > most:
         raise _TooLarge.of_bytes(most).problem()
-    imports, name = door_of(request).imports, caller.limited_as
+    imports, name = authenticator_of(request).imports, caller.limited_as
     if (refused := imports.begin(name)) is not None:
         raise refused
     results = control.imports.run(_lines(request, most), given.owner(), user, dry_run=given.dry_run)

@@ -42,7 +42,8 @@ DryRun = Annotated[bool, Query(description="Return what would be done, without d
 TakeOver = Annotated[bool, Query(description="Become the owner of jobs that a program, a file or SQL owns.")]
 DropBacklog = Annotated[bool, Query(description="Skip times that are due but not planned yet.")]
 DropSecrets = Annotated[
-    bool, Query(description="Give up secret headers that were set for another origin than the new one. Needs admin.")
+    bool,
+    Query(description="Give up secret headers that were set for another origin than the new one. Needs admin."),
 ]
 _SHOWN = 10
 _WEEK = timedelta(days=7)

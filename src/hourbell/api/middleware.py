@@ -28,7 +28,7 @@ _FOR_ALL = {
 _STRICTEST = "default-src 'none'; frame-ancestors 'none'"
 
 
-class Edge:
+class RequestMiddleware:
     def __init__(
         self,
         app: ASGIApp,

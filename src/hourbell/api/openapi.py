@@ -109,13 +109,13 @@ def _name_errors(answers: dict[str, Any], errors: dict[str, Any]) -> None:
 
 def main() -> None:
     """Print the document of an app without a store: no route is called."""
-    from hourbell.api.access import Door
+    from hourbell.api.access import Authenticator
     from hourbell.api.app import build_app
     from hourbell.metrics import Metrics
 
     nothing: Any = None
-    door = Door(nothing, nothing, nothing, nothing, is_local=True)
-    app = build_app(nothing, door, nothing, Metrics(), version=version("hourbell"))
+    authenticator = Authenticator(nothing, nothing, nothing, nothing, is_local=True)
+    app = build_app(nothing, authenticator, nothing, Metrics(), version=version("hourbell"))
     print(written(describe(app)), end="")
 
 

@@ -59,7 +59,7 @@ Released packages contain the page.</p>
 </html>
 """
 
-Guard = Callable[[Request], Awaitable[None]]
+RequestCheck = Callable[[Request], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +114,9 @@ def render_index(template: str, base: str) -> str:
 class Page:
     """An ASGI app for requests that match no route: the page where it is meant, else `otherwise`."""
 
-    def __init__(self, otherwise: ASGIApp, guard: Guard, folder: Path = BUILT_PAGE) -> None:
+    def __init__(self, otherwise: ASGIApp, check: RequestCheck, folder: Path = BUILT_PAGE) -> None:
         self._otherwise = otherwise
-        self._guard = guard
+        self._check = check
         self._folder = folder
         self._files: dict[str, PageFile] | None = None
         self._reading = asyncio.Lock()
@@ -132,7 +132,7 @@ class Page:
         if file is None:
             await self._otherwise(scope, receive, send)
             return
-        await self._guard(request)
+        await self._check(request)
         await _respond(file, request.headers)(scope, receive, send)
 
     async def _read(self) -> dict[str, PageFile]:

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from hourbell.answers.server import Identity
-from hourbell.api.access import CallerDep, door_of, ends_at, ip_of, log_refusal, not_authenticated, session_of
+from hourbell.api.access import CallerDep, authenticator_of, ends_at, ip_of, log_refusal, not_authenticated, session_of
 from hourbell.api.bodies import SessionBody
 from hourbell.api.cross_site import is_from_another_site
 from hourbell.api.documented import responses, takes
@@ -39,18 +39,18 @@ async def create_session(request: Request) -> Response:
     """Exchange a token for a session of 12 hours, or until the token ends. All invalid tokens get the same answer."""
     if is_from_another_site(request):
         raise Problem(403, "cross_site", "A session begins on our own page.")
-    door, group = door_of(request), address_group(ip_of(request))
-    if wait := door.limits.take(group):
+    authenticator, group = authenticator_of(request), address_group(ip_of(request))
+    if wait := authenticator.limits.take(group):
         raise too_many(wait)
     text = _token_in(await json_body(request))
-    if wait := door.logins.begin(group):
+    if wait := authenticator.logins.begin(group):
         raise too_many(wait)
-    token = await door.access.authenticate(text)
+    token = await authenticator.access.authenticate(text)
     if token is None:
-        log_refusal(request, door.access.refusal(text))
+        log_refusal(request, authenticator.access.refusal(text))
         raise not_authenticated()
-    door.logins.succeeded(group)
-    value, session = door.cookies.issue(token.id)
+    authenticator.logins.succeeded(group)
+    value, session = authenticator.cookies.issue(token.id)
     seconds = int(LASTS.total_seconds())
     ends = time(ends_at(session, token))
     response = JSONResponse(answer(Identity, token, kind="session", expires_at=ends, csrf_token=session.csrf_token))
@@ -83,7 +83,7 @@ async def delete_session(
     """
     session = session_of(request) if caller.is_session else None
     if session is not None:
-        access = door_of(request).access
+        access = authenticator_of(request).access
         await access.end_session(session.id, session.token_id, session.expires_at, caller.actor, request=call)
     response = Response(status_code=204)
     response.delete_cookie(COOKIE, path="/", secure=True, httponly=True, samesite="lax")

@@ -9,7 +9,7 @@ from fastapi import Depends, Header, Request
 from fastapi.dependencies.models import Dependant
 from pydantic import BaseModel, ValidationError
 
-from hourbell.api.access import Caller, caller, door_of, needs
+from hourbell.api.access import Caller, authenticator_of, caller, require_role
 from hourbell.api.field_errors import field_errors
 from hourbell.api.idempotency import asked
 from hourbell.api.json_body import json_body_in_turn, optional_json_body_in_turn
@@ -33,7 +33,7 @@ async def control_of(request: Request) -> Control:
 
 def _user(role: Role) -> Callable[..., Awaitable[User]]:
     async def user(
-        found: Annotated[Caller, Depends(needs(role))], request: Annotated[ActorRequest, Depends(asked)]
+        found: Annotated[Caller, Depends(require_role(role))], request: Annotated[ActorRequest, Depends(asked)]
     ) -> User:
         return User(found.actor, found.role, request)
 
@@ -60,7 +60,7 @@ def read(model: type[Model], body: object) -> Model:
 
 async def limited_trigger(request: Request, found: Annotated[Caller, Depends(caller)]) -> None:
     """Apply the rate limit for manual triggers and replays, in addition to the limit on requests."""
-    if wait := door_of(request).triggers.take(found.limited_as):
+    if wait := authenticator_of(request).triggers.take(found.limited_as):
         raise too_many(wait)
 
 

@@ -196,7 +196,7 @@ class WriterThread:
         self._checked_at = 0.0
         self._seen_version = 0
         self._starting = Lock()
-        self._gate = Lock()  # held while the connection is used
+        self._connection_lock = Lock()  # held while the connection is used
         self._checkpoints = Checkpoints(self._file, self._random)
 
     async def read(self, operation: Operation[T]) -> T:
@@ -245,7 +245,7 @@ class WriterThread:
                     return
 
     def _run(self, task: _Task, operation: Operation[Any]) -> None:
-        with self._gate:
+        with self._connection_lock:
             try:
                 with reachable(self._file.path):
                     answer, wakes = transact(self._connected(), operation, writes=task.writes)
@@ -300,7 +300,7 @@ class WriterThread:
         return set() if seen == version else set(Wake)
 
     def _disconnect(self) -> None:
-        with self._gate:
+        with self._connection_lock:
             self._drop_connection()
 
     def _drop_connection(self) -> None:
@@ -312,13 +312,13 @@ class WriterThread:
     def before_fork(self) -> None:
         """Wait for the current operation, close the connection and block new ones."""
         self._starting.acquire()
-        self._gate.acquire()
+        self._connection_lock.acquire()
         self._checkpoints.running.acquire()
         self._drop_connection()
 
     def after_fork_in_parent(self) -> None:
         self._checkpoints.running.release()
-        self._gate.release()
+        self._connection_lock.release()
         self._starting.release()
 
     def after_fork_in_child(self) -> None:
