@@ -95,10 +95,23 @@ class _Started:
     app: ASGIApp
 
 
+@dataclass(frozen=True, slots=True)
+class ReadyServer:
+    """Where a server that has started answers, and whether it needs no token."""
+
+    url: str
+    is_open: bool
+
+
+OnReady = Callable[[ReadyServer], None]
+
+
 class Service:
-    def __init__(self, settings: Settings, program: Program) -> None:
+    def __init__(self, settings: Settings, program: Program, on_ready: OnReady | None = None) -> None:
+        """`on_ready` is called once the server answers."""
         self._settings = settings
         self._program = program
+        self._on_ready = on_ready
         self._stopping = asyncio.Event()
         self._signalled_at = 0.0
         self._lost: StoreLost | None = None
@@ -182,7 +195,10 @@ class Service:
         tidying = asyncio.create_task(_tidy(started, stores))
         following = asyncio.create_task(_follow_access(self._settings, started.access, started.known_access))
         tune_interpreter()
-        log.info("serving", extra={"http": f"http://{Address(*listening.getsockname()[:2])}"})
+        url = f"http://{Address(*listening.getsockname()[:2])}"
+        log.info("serving", extra={"http": url})
+        if self._on_ready is not None:
+            self._on_ready(ReadyServer(url, is_open=started.known_access.is_open))
         await self._stopping.wait()
         await started.node.stop()
         tidying.cancel()
