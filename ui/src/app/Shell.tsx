@@ -66,7 +66,7 @@ export function Shell({ children }: { children: ReactNode }) {
             <circle cx="8" cy="8" r="6.75" fill="none" stroke="currentColor" strokeWidth="1.5" />
             <path d="M8 1.5V8H1.5" fill="none" stroke="currentColor" strokeWidth="1.5" />
           </svg>
-          Hourbell
+          <span>Hourbell</span>
         </Link>
         <nav aria-label="Screens" className="hb-nav">
           {nav.map(({ path: to, label }) => (
