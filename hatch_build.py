@@ -1,6 +1,6 @@
 """Builds the web page into the wheel and the sdist.
 
-An sdist contains the built page and not its sources, so that a wheel from it needs no Node. Editable installs skip this.
+An sdist contains the built page and not its sources, so that a wheel from it needs no Node. Editable installs skip it.
 """
 
 import importlib.util
