@@ -26,6 +26,7 @@ from hourbell.control.ledger import Ledger
 from hourbell.control.rules import Rules
 from hourbell.control.runs import Runs
 from hourbell.control.secrets import Secrets, WrongKeys, check_keys
+from hourbell.control.timeline import Timelines
 from hourbell.core.access.audit_chain import SealKeys
 from hourbell.core.doctor.deployment import check_deployment
 from hourbell.core.schedule import TZDATA_VERSION
@@ -331,6 +332,7 @@ def build_control(
         runs=Runs(stores.control, stores.lists, now=now, new_id=new_id, live_for=live_for),
         history=History(jobs, stores.lists, now=now, live_for=live_for, check_hosts=_build_host_check(policy)),
         ledger=Ledger(jobs, stores.lists),
+        timelines=Timelines(stores.lists, now=now, live_for=live_for),
         backfills=Backfills(stores.control, stores.lists, jobs, now=now),
         applying=Applying(stores.control, jobs, secrets=secrets, now=now, new_id=new_id),
         imports=Imports(stores.control, rules=rules, now=now, new_id=new_id),

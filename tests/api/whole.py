@@ -31,6 +31,7 @@ from hourbell.control.ledger import Ledger
 from hourbell.control.rules import Rules
 from hourbell.control.runs import Runs
 from hourbell.control.secrets import Secrets
+from hourbell.control.timeline import Timelines
 from hourbell.core.access.roles import Role
 from hourbell.core.values.networks import Network
 from hourbell.metrics import Metrics
@@ -119,6 +120,7 @@ async def whole_api(
         runs=Runs(store, lists, now=now, new_id=new_id),
         history=History(jobs, lists, now=now, check_hosts=check_hosts),
         ledger=Ledger(jobs, lists),
+        timelines=Timelines(lists, now=now),
         backfills=Backfills(store, lists, jobs, now=now),
         applying=Applying(store, jobs, secrets=secrets, now=now, new_id=new_id),
         imports=Imports(store, rules=rules, now=now, new_id=new_id),

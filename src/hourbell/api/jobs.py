@@ -26,7 +26,7 @@ from hourbell.api.users import (
     limited_trigger,
     read,
 )
-from hourbell.api.values import Cursor, Instant, JobRef, Limit, Subject, VersionNumber
+from hourbell.api.values import AttentionFilter, Cursor, Instant, JobRef, Limit, Subject, VersionNumber
 from hourbell.control.control import Control
 from hourbell.control.history import instants_to_come
 from hourbell.control.jobs import Defined, EditOptions, Intended
@@ -74,6 +74,7 @@ class JobParameters:
     next_before: Annotated[
         Instant | None, Query(description="Only jobs that fire before this time, the next first.")
     ] = None
+    attention: AttentionFilter = None
     sort: JobSort | None = None
     secrets: Annotated[bool, Query(description="Include the list of each job's secrets, without values.")] = False
 

@@ -92,7 +92,8 @@ async def get_overview(control: ControlDep, user: Viewer, since: Instant | None 
     found = await control.history.overview(start)
     conflicts = await control.history.conflicts()
     shown = [answer(server.JobConflict, each) for each in conflicts]
-    return JSONResponse(answer(server.Overview, found, since=render.time(start), conflicts=shown))
+    pulse = await control.timelines.pulse()
+    return JSONResponse(render.overview(found, pulse, since=render.time(start), conflicts=shown))
 
 
 @router.get("/nodes", summary="List nodes", responses=responses(shapes.NodeList))

@@ -8,6 +8,7 @@ from fastapi import Path, Query
 from pydantic import BeforeValidator, WithJsonSchema
 
 from hourbell.core.job.fields import MAX_SUBJECT_LENGTH
+from hourbell.core.run.attention import Attention
 from hourbell.core.values.readers import read_duration, read_instant
 
 _DURATION_TEXT = {
@@ -29,6 +30,14 @@ Limit = Annotated[int, Query(ge=1, le=500, description="The number of items per 
 Cursor = Annotated[str | None, Query(max_length=2_000, description="The `next_cursor` of the previous page.")]
 Subject = Annotated[
     str | None, Query(min_length=1, max_length=MAX_SUBJECT_LENGTH, description="The subject of the job.")
+]
+AttentionFilter = Annotated[
+    Attention | None,
+    Query(
+        description="`failing`: the last run to end failed. `losing`: times were skipped in the last 24 hours because "
+        "of overlap, as missed, by the catch-up window or new time-zone data. `late`: a run waits past `late_after`. "
+        "`due`: it fires within the hour."
+    ),
 ]
 VersionNumber = Annotated[int, Path(ge=1, le=2**31 - 1, description="A version number.")]
 AuditId = Annotated[int, Path(ge=1, le=2**63 - 1, description="The id of an audit entry.")]

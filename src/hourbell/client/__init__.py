@@ -50,6 +50,16 @@ from hourbell.answers.server import (
     Readiness,
     Token,
 )
+from hourbell.answers.timeline import (
+    Outage,
+    Timeline,
+    TimelineBucket,
+    TimelineItem,
+    TimelineJob,
+    TimelinePause,
+    TimelineRun,
+    TimelineSkip,
+)
 from hourbell.answers.times import LedgerItem, RunOfTime, SkipOfTime
 from hourbell.client.client import AsyncClient
 from hourbell.client.errors import (
@@ -110,6 +120,7 @@ __all__ = [
     "NotAuthenticated",
     "NotFound",
     "Omitted",
+    "Outage",
     "Overview",
     "Page",
     "Pages",
@@ -129,6 +140,13 @@ __all__ = [
     "Skip",
     "SkipOfTime",
     "Stats",
+    "Timeline",
+    "TimelineBucket",
+    "TimelineItem",
+    "TimelineJob",
+    "TimelinePause",
+    "TimelineRun",
+    "TimelineSkip",
     "Token",
     "TooManyRequests",
     "Totals",

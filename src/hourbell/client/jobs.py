@@ -48,6 +48,7 @@ class JobFilter(TypedDict, total=False):
     subject: str | None
     last_result: RunState | str | None
     next_before: datetime | None
+    attention: str | None
     sort: str | None
     secrets: bool
 

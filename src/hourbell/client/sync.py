@@ -107,6 +107,7 @@ class Client(SyncFacade[AsyncClient]):
     preview = blocking(AsyncClient.preview)
     explain = blocking(AsyncClient.explain)
     forecast = blocking(AsyncClient.forecast)
+    timeline = blocking(AsyncClient.timeline)
     overview = blocking(AsyncClient.overview)
     nodes = blocking(AsyncClient.nodes)
     audit = paged(AsyncClient.audit)

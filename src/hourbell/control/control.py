@@ -14,6 +14,7 @@ from hourbell.control.jobs import Jobs
 from hourbell.control.ledger import Ledger
 from hourbell.control.runs import Runs
 from hourbell.control.secrets import Secrets
+from hourbell.control.timeline import Timelines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,7 @@ class Control:
     runs: Runs
     history: History
     ledger: Ledger
+    timelines: Timelines
     backfills: Backfills
     applying: Applying
     imports: Imports

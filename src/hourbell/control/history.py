@@ -93,7 +93,7 @@ class History:
         position = None
         if cursor is not None:
             position = position_of(*parts_of(kind, cursor, 2), is_time=query.sort in _ORDERED_BY_TIME)
-        found = await self._lists.jobs(query, limit + 1, position)
+        found = await self._lists.jobs(query, limit + 1, position, self._now())
         return page_of(found, limit, lambda last: cursor_of(kind, _job_key(query.sort, last), last.job.id))
 
     async def skips(self, ref: str, limit: int, cursor: str | None = None) -> Page[SkipView]:

@@ -13,12 +13,14 @@ from hourbell.store.lists import (
     JobTotals,
     JobView,
     NodeView,
+    Overview,
     Progress,
     RunView,
     SkipView,
     VersionView,
 )
 from hourbell.store.secrets import SecretRow
+from hourbell.store.timeline import TimelineRun
 from hourbell.store.times import RunTime, SkipTime
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "JobTotals",
     "JobView",
     "NodeView",
+    "Overview",
     "Progress",
     "Request",
     "RunTime",
@@ -44,6 +47,7 @@ __all__ = [
     "StoreReadOnly",
     "StoreUnavailable",
     "StoreUnwritable",
+    "TimelineRun",
     "Token",
     "VersionView",
 ]

@@ -5,8 +5,8 @@ parameters. One fragment, the walk, selects the rows and their order, so that an
 """
 
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -20,10 +20,12 @@ _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")  # not the type in a cast, such as 
 _PARTS = (
     *("job_columns", "job_totals", "job_joins", "job_is_done"),  # the totals show whether a job is done
     *("run_columns", "run_definition", "definition_columns", "audit_columns"),
+    *("job_is_failing", "job_is_losing", "is_lost", "lost_day"),
 )
 _LIMITS = {
     "max_bytes": str(MAX_LISTED_BYTES),
     "certain_bytes": str(8 * MAX_LISTED_BYTES),  # binary JSON takes at most a few times the bytes of its text
+    "error_length": "500",  # of the error of a run on the time line
 }
 _AFTER_EVERY_NAME = "\x7f"  # names are ASCII
 _JOB_ORDERS = {
@@ -37,6 +39,7 @@ _JOB_STATES = {
     JobState.PAUSED: "job_is_paused",
     JobState.ERROR: "job_is_in_error",
 }
+_BY_IDS = {JobSort.NAME: "jobs_by_ids", JobSort.NEXT: "jobs_by_ids_and_next"}
 _WAITING = {RunState.PENDING: "runs_pending", RunState.RETRYING: "runs_retrying"}
 _UNFINISHED_OF_JOB = {
     RunState.RUNNING: "runs_running",
@@ -86,11 +89,30 @@ def numbered(statement: str, mark: str) -> tuple[str, tuple[str, ...]]:
     return _PARAMETER.sub(lambda found: f"{mark}{names.index(found[1]) + 1}", statement), names
 
 
-def job_page(query: JobQuery, limit: int, after: ListPosition | None) -> Page:
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Further conditions on the jobs of a page. If there are `ids`, only these jobs can meet the conditions."""
+
+    conditions: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+    ids: Sequence[UUID] | None = None
+
+
+_EVERY_JOB = Choice()
+
+
+def job_page(query: JobQuery, limit: int, after: ListPosition | None, choice: Choice = _EVERY_JOB) -> Page:
     """Return the page for a query of jobs."""
     walk = _job_walk(query)
+    values: dict[str, Any] = {"limit": limit, **choice.values}
+    if choice.ids is not None and query.sort in _BY_IDS:
+        walk = _BY_IDS[query.sort]
+        values["ids"] = list(choice.ids)
     conditions = ["job_is_there" if _has_index_of_its_own(query, walk) else "job_is_not_deleted"]
-    values: dict[str, Any] = {"limit": limit}
+    conditions += choice.conditions
+    if query.names is not None:
+        conditions.append("job_names")
+        values["names"] = list(query.names)
     if query.prefix:
         conditions.append("job_tag_prefix" if walk == "jobs_by_tag" else "job_prefix")
         values |= {"prefix": query.prefix, "prefix_end": query.prefix + _AFTER_EVERY_NAME}

@@ -35,7 +35,8 @@ from hourbell.store.lists import (
     VersionView,
 )
 from hourbell.store.rows import Row, shown_job_of
-from hourbell.store.time_lists import TimeLists
+from hourbell.store.timeline import AttentionSets
+from hourbell.store.timeline_reader import TimelineReader
 from hourbell.store.views import (
     attempt_view,
     audit_row,
@@ -63,7 +64,7 @@ _LATEST = Late(timedelta(days=10_000_000), UUID(int=2**128 - 1))  # before the r
 _FIRST_TO_EXPIRE = ListPosition(datetime(1, 1, 2, tzinfo=UTC), UUID(int=0))  # before the run that expires first
 
 
-class ListStore(TimeLists):
+class ListStore(TimelineReader):
     """Reads lists and single objects."""
 
     async def job(self, ref: str | UUID, *, deleted: bool = False) -> JobView | None:
@@ -72,8 +73,16 @@ class ListStore(TimeLists):
         rows = await self._rows(name, ref=ref)
         return next((job_view(row) for row in rows if deleted or row["deleted_at"] is None), None)
 
-    async def jobs(self, query: JobQuery, limit: int, after: ListPosition | None = None) -> list[JobView]:
-        """Return a page of jobs. The position holds the name, `plan_at`, or only the id."""
+    async def jobs(
+        self, query: JobQuery, limit: int, after: ListPosition | None = None, now: datetime | None = None
+    ) -> list[JobView]:
+        """Return a page of jobs. The position holds the name, `plan_at`, or only the id.
+
+        Who needs attention depends on the time, so that a query with `attention` needs `now`.
+        """
+        if query.attention is not None or query.names is not None:
+            sets = AttentionSets() if now is None else await self.attention_sets(now, [query.attention])
+            return await self.chosen_jobs(query, sets, limit, after)
         sources = await self._sources_to_walk(query)
         queries = [query] if sources is None else [replace(query, source=source) for source in sources]
         pages = [job_page(each, limit, after) for each in queries]

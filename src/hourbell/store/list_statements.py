@@ -21,11 +21,16 @@ class ListStatements(ABC):
 
     async def _answers(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
         """The same of values that callers choose: no row has text that a database cannot keep."""
-        values = [value for _, values in wanted for value in values.values()]
-        if not all(is_storable(value) for value in values if isinstance(value, str)):
+        if not all(_is_storable(value) for _, values in wanted for value in values.values()):
             return [[] for _ in wanted]
         return await self._read(wanted)
 
     async def _rows(self, name: str, **values: Any) -> list[Row]:
         [rows] = await self._answers([(self._sql[name], values)])
         return rows
+
+
+def _is_storable(value: object) -> bool:
+    if isinstance(value, list):
+        return all(map(_is_storable, value))
+    return not isinstance(value, str) or is_storable(value)

@@ -15,6 +15,7 @@ from enum import StrEnum
 from uuid import UUID
 
 from hourbell.core.job.definition import Definition, Job
+from hourbell.core.run.attention import Attention
 from hourbell.core.run.notes import LogLine
 from hourbell.core.run.states import Kind, RunState, SkipReason
 
@@ -86,6 +87,8 @@ class JobQuery:
     subject: str | None = None
     last_result: str | None = None  # the state of the last of its runs to end
     next_before: datetime | None = None
+    attention: Attention | None = None
+    names: Sequence[str] | None = None  # whole names
 
 
 @dataclass(frozen=True, slots=True)

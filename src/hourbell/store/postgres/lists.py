@@ -10,7 +10,15 @@ from hourbell.store.queries import load_queries
 from hourbell.store.rows import Row
 from hourbell.store.statements import load_shared
 
-SQL = with_columns(load_shared("lists.sql", for_sqlite=False) | load_queries("hourbell.store.postgres", "lists.sql"))
+_FILES = ("lists.sql", "timeline.sql")
+SQL = with_columns(
+    {
+        name: text
+        for file in _FILES
+        for each in (load_shared(file, for_sqlite=False), load_queries("hourbell.store.postgres", file))
+        for name, text in each.items()
+    }
+)
 
 
 class PostgresListStore(ListStore):

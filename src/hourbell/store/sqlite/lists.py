@@ -11,7 +11,15 @@ from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.writer import Executor
 from hourbell.store.statements import load_shared
 
-SQL = with_columns(load_shared("lists.sql", for_sqlite=True) | load_queries("hourbell.store.sqlite", "lists.sql"))
+_FILES = ("lists.sql", "timeline.sql")
+SQL = with_columns(
+    {
+        name: text
+        for file in _FILES
+        for each in (load_shared(file, for_sqlite=True), load_queries("hourbell.store.sqlite", file))
+        for name, text in each.items()
+    }
+)
 
 
 class SqliteListStore(ListStore):
