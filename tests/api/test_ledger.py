@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from hourbell.core.run.settle import Failed
 from tests.api.whole import Whole, whole_api
+from tests.contract.steps import HOUR, T0, add_job, claim, finish, new_run, put_runs
 from tests.contract.test_times import a_mixture
 from tests.database import Database
 
@@ -122,3 +124,76 @@ async def test_a_cursor_of_another_list_is_refused(mixed: Whole) -> None:
     answer = await mixed.client.get(f"{JOBS}/a/times", params={"cursor": runs["next_cursor"]})
 
     assert answer.status_code == 400
+
+
+async def test_a_job_has_its_newest_times_oldest_first_if_they_are_asked_for(mixed: Whole) -> None:
+    ledger = await items(mixed, f"{JOBS}/a/times", limit=100)
+
+    job = (await mixed.client.get(f"{JOBS}/a?recent=50")).json()
+    listed = (await mixed.client.get(f"{JOBS}?recent=50")).json()["items"]
+    few = (await mixed.client.get(f"{JOBS}/a?recent=4")).json()
+
+    assert [(each["at"], each["fate"]) for each in job["recent"]] == [
+        (item["at"], item["fate"]) for item in reversed(ledger)
+    ]
+    names = ["recent", "median_duration_ms", "p95_duration_ms", "streak"]
+    assert [[each[name] for name in names] for each in listed] == [[job[name] for name in names]]
+    assert few["recent"] == job["recent"][-4:]
+    assert job["recent"][1]["lateness_ms"] == 359_000
+    assert job["recent"][1]["run_id"] == ledger[-2]["run"]["id"]
+    assert (job["median_duration_ms"], job["p95_duration_ms"]) == (0, 58 * 60_000)
+
+
+async def test_a_job_has_no_recent_times_unless_they_are_asked_for(mixed: Whole) -> None:
+    without = (await mixed.client.get(f"{JOBS}/a")).json()
+    none = (await mixed.client.get(f"{JOBS}/a?recent=0")).json()
+
+    assert "recent" not in without
+    assert none["recent"] == []
+    assert none["p95_duration_ms"] == 58 * 60_000
+
+
+async def test_a_job_read_with_its_recent_times_can_be_put_back(mixed: Whole) -> None:
+    read = (await mixed.client.get(f"{JOBS}/a?recent=5")).json()
+
+    put = await mixed.client.put(f"{JOBS}/a", json=read)
+
+    assert (put.status_code, put.json()["version"]) == (200, 1)
+
+
+@pytest.mark.parametrize("query", ["recent=51", "recent=-1", "recent=x", "recent=5&limit=101"])
+async def test_too_many_recent_times_are_refused(mixed: Whole, query: str) -> None:
+    assert (await mixed.client.get(f"{JOBS}?{query}")).status_code == 400
+
+
+@pytest.mark.parametrize(("failed", "streak"), [(0, 0), (3, 3), (60, 60), (130, 100)])
+async def test_the_streak_counts_failed_runs_in_a_row_up_to_a_hundred(api: Whole, failed: int, streak: int) -> None:
+    job = await add_job(api.database.control(), "a", lane="a")
+    engine = api.database.engine()
+    await put_runs(engine, job, [new_run(job, number) for number in range(failed + 1)])
+    await finish(engine, await claim(engine))
+    ended = await claim(engine, free=failed) if failed else []
+    await finish(engine, ended, Failed("no", retryable=False), now=T0 + 2 * HOUR)
+
+    found = (await api.client.get(f"{JOBS}/a?recent=1")).json()
+
+    assert found["streak"] == streak
+
+
+async def test_a_series_has_the_newest_ended_runs_oldest_first(mixed: Whole) -> None:
+    whole = (await mixed.client.get(f"{JOBS}/a/series")).json()
+    two = (await mixed.client.get(f"{JOBS}/a/series?limit=2")).json()
+
+    assert [point["state"] for point in whole["items"]] == ["succeeded", "succeeded", "failed", "failed", "cancelled"]
+    assert whole["items"][1] | {"run_id": None} == {
+        "run_id": None,
+        "at": "2026-03-02T09:00:01Z",
+        "state": "succeeded",
+        "duration_ms": 3_240_000,
+        "lateness_ms": 359_000,
+        "attempt": 1,
+    }
+    assert two["items"] == whole["items"][-2:]
+    assert (whole["median_duration_ms"], whole["p95_duration_ms"]) == (0, 58 * 60_000)
+    assert whole["p95_lateness_ms"] == 3_598_000
+    assert whole["duration_slope_ms_per_week"] is None

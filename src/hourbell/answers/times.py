@@ -47,3 +47,41 @@ class LedgerItem(Answer):
     run: RunOfTime | None = None
     skip: SkipOfTime | None = None
     version: Annotated[int | None, Doc("The version of the job that it belongs to, if that is known.")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecentTime(Answer):
+    """One of the newest scheduled times of a job, or the times of one skip."""
+
+    run_id: UUID | None = None
+    at: datetime
+    fate: Annotated[str, Doc(type=Fate)]
+    lateness_ms: float | None = None
+    duration_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesPoint(Answer):
+    """An ended run in a series."""
+
+    run_id: UUID
+    at: datetime
+    state: Annotated[str, Doc(type=RunState)]
+    duration_ms: float | None = None
+    lateness_ms: float | None = None
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series(Answer):
+    """The newest ended runs of a job, oldest first, with figures of those that began."""
+
+    items: tuple[SeriesPoint, ...]
+    median_duration_ms: int | None = None
+    p95_duration_ms: int | None = None
+    median_lateness_ms: int | None = None
+    p95_lateness_ms: int | None = None
+    duration_slope_ms_per_week: Annotated[
+        int | None,
+        Doc("How much longer runs that succeed get in a week; null for fewer than 12, or of less than a day."),
+    ] = None

@@ -17,7 +17,7 @@ from hourbell.answers.base import Answer, answer_fields
 from hourbell.api.pages import mark_omitted
 from hourbell.control.history import late_success
 from hourbell.control.jobs import Intended
-from hourbell.control.ledger import LedgerItem
+from hourbell.control.ledger import LedgerItem, Recent, Series
 from hourbell.control.stats import Summary
 from hourbell.control.timeline import Pulse, Timeline, TimelineItem
 from hourbell.control.values import (
@@ -117,10 +117,46 @@ def job(view: JobView, **extra: Any) -> Json:
     }
 
 
-def listed_job(view: JobView, rows: Iterable[SecretRow] | None = None) -> Json:
-    """Serialize a job of a list, with its secrets if `rows` are given."""
+def listed_job(view: JobView, rows: Iterable[SecretRow] | None = None, recent: Recent | None = None) -> Json:
+    """Serialize a job of a list, with its secrets if `rows` are given, and its newest times if `recent` is."""
     item = job(view) if rows is None else job_with_secrets(view, rows)
+    if recent is not None:
+        item |= recent_times(recent)
     return mark_omitted(item, view.omitted, f"{API}/jobs/{view.job.id}") if view.omitted else item
+
+
+def recent_times(recent: Recent) -> Json:
+    """Serialize what a job gets if its newest times are asked for."""
+    items = [
+        answer(
+            times.RecentTime,
+            each,
+            lateness_ms=_in_milliseconds(each.lateness),
+            duration_ms=_in_milliseconds(each.duration),
+        )
+        for each in recent.times
+    ]
+    return {
+        "recent": items,
+        "median_duration_ms": recent.median_duration_ms,
+        "p95_duration_ms": recent.p95_duration_ms,
+        "streak": recent.streak,
+    }
+
+
+def series(found: Series) -> Json:
+    items = [
+        answer(
+            times.SeriesPoint,
+            run,
+            run_id=str(run.id),
+            at=time(run.scheduled_at),
+            lateness_ms=_in_milliseconds(run.lateness),
+            duration_ms=_in_milliseconds(run.duration),
+        )
+        for run in found.runs
+    ]
+    return answer(times.Series, found, items=items)
 
 
 def _paused(view: JobView) -> Json | None:

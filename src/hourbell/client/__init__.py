@@ -50,6 +50,7 @@ from hourbell.answers.server import (
     Readiness,
     Token,
 )
+<<<<<<< HEAD
 from hourbell.answers.timeline import (
     Outage,
     Timeline,
@@ -61,6 +62,9 @@ from hourbell.answers.timeline import (
     TimelineSkip,
 )
 from hourbell.answers.times import LedgerItem, RunOfTime, SkipOfTime
+=======
+from hourbell.answers.times import LedgerItem, RecentTime, RunOfTime, Series, SeriesPoint, SkipOfTime
+>>>>>>> bd8fab4 (Show recent times, durations and the failure streak of jobs)
 from hourbell.client.client import AsyncClient
 from hourbell.client.errors import (
     ApiError,
@@ -129,6 +133,7 @@ __all__ = [
     "PlannedJob",
     "Preview",
     "Readiness",
+    "RecentTime",
     "Refused",
     "Replayed",
     "Retries",
@@ -136,6 +141,8 @@ __all__ = [
     "Run",
     "RunOfTime",
     "RunProgress",
+    "Series",
+    "SeriesPoint",
     "ServerOutOfReach",
     "Skip",
     "SkipOfTime",

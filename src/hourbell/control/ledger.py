@@ -1,20 +1,23 @@
 """The ledger of jobs: what became of each scheduled time, and figures about it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from hourbell.control.jobs import Jobs
 from hourbell.control.pages import BadCursor, Page, cursor_of, number_of, parts_of, position_of
 from hourbell.core.run.fates import Fate
+from hourbell.core.run.measures import failure_streak, percentile_ms, slope_ms_per_week
 from hourbell.core.run.states import WAITING, RunState
 from hourbell.core.schedule.zones import local_time_at
 from hourbell.store.list_reader import ListStore
 from hourbell.store.lists import JobView, ListPosition
-from hourbell.store.times import RunTime, SkipTime
+from hourbell.store.times import RecentTimes, RunTime, SkipTime
 
 MAX_SCANNED = 5_000  # runs that one page of the ledger looks at, where only some fates are asked for
+SAMPLED_RUNS = 50  # the newest of a job, for its figures in lists
+MAX_STREAK = 100
 _AT_ONCE = 500
 _KIND = "times"
 _SKIP, _RUN = 0, 1  # at the same time, runs come before skips
@@ -67,6 +70,43 @@ class LedgerItem:
         return self.skip.last_at, _SKIP, self.skip.id
 
 
+@dataclass(frozen=True, slots=True)
+class RecentTime:
+    """One of the newest scheduled times of a job."""
+
+    at: datetime
+    fate: Fate
+    run_id: UUID | None = None
+    lateness: timedelta | None = None
+    duration: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """The newest scheduled times of a job, oldest first, and figures of its newest runs.
+
+    Durations are those of the newest 50 runs that began, and `streak` counts the failed runs in a row up to now, at
+    most 100.
+    """
+
+    times: Sequence[RecentTime]
+    median_duration_ms: int | None
+    p95_duration_ms: int | None
+    streak: int
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The newest ended runs of a job, oldest first, with figures. None if there is no data."""
+
+    runs: Sequence[RunTime]
+    median_duration_ms: int | None
+    p95_duration_ms: int | None
+    median_lateness_ms: int | None
+    p95_lateness_ms: int | None
+    duration_slope_ms_per_week: int | None  # of the runs that succeeded
+
+
 _Key = tuple[datetime, int, int]  # a place in the ledger: what is newer is greater
 
 
@@ -100,6 +140,38 @@ class Ledger:
 
         has_more = len(items) > limit or scanned_to is not None
         return Page(items[:limit], has_more=has_more, cursor_after=cursor_after)
+
+    async def recent(self, job_ids: Sequence[UUID], count: int) -> dict[UUID, Recent]:
+        """Return the `count` newest scheduled times of each job, with figures."""
+        found = await self._lists.recent_times(job_ids, max(count, SAMPLED_RUNS))
+        streaks = {job_id: _streak(times.runs) for job_id, times in found.items()}
+        # A longer streak is rare: only those jobs need more of their runs.
+        long = [job_id for job_id, times in found.items() if 0 < streaks[job_id] >= _ended_count(times.runs)]
+        more = await self._lists.recent_runs(
+            [job_id for job_id in long if len(found[job_id].runs) >= SAMPLED_RUNS], MAX_STREAK
+        )
+        streaks |= {job_id: _streak(runs) for job_id, runs in more.items()}
+        return {job_id: _recent(times, count, streaks[job_id]) for job_id, times in found.items()}
+
+    async def series(self, ref: str, limit: int) -> Series:
+        """Return the newest ended runs of a job, oldest first, with figures."""
+        job_id = (await self._jobs.get(ref, deleted=True)).job.id
+        runs = await self._lists.ended_times(job_id, limit)
+        durations = _rising(run.duration for run in runs)
+        lateness = _rising(run.lateness for run in runs)
+        succeeded = [
+            (run.scheduled_at, run.duration)
+            for run in runs
+            if run.state is RunState.SUCCEEDED and run.duration is not None
+        ]
+        return Series(
+            runs=runs[::-1],
+            median_duration_ms=percentile_ms(durations, 50),
+            p95_duration_ms=percentile_ms(durations, 95),
+            median_lateness_ms=percentile_ms(lateness, 50),
+            p95_lateness_ms=percentile_ms(lateness, 95),
+            duration_slope_ms_per_week=slope_ms_per_week(succeeded),
+        )
 
     async def _runs(
         self, job_id: UUID, wanted: TimesFilter, count: int, after: _Key | None
@@ -150,6 +222,37 @@ class Ledger:
             )
             for skip in skips
         ]
+
+
+def _recent(times: RecentTimes, count: int, streak: int) -> Recent:
+    items = [
+        *((run.scheduled_at, _RUN, run.id.int, _recent_run(run)) for run in times.runs),
+        *((skip.last_at, _SKIP, skip.id, RecentTime(skip.first_at, Fate.SKIPPED)) for skip in times.skips),
+    ]
+    newest = sorted(items, key=lambda item: item[:3])[-count:] if count else []
+    durations = _rising(run.duration for run in times.runs[:SAMPLED_RUNS])
+    return Recent(
+        times=[time for *_, time in newest],
+        median_duration_ms=percentile_ms(durations, 50),
+        p95_duration_ms=percentile_ms(durations, 95),
+        streak=streak,
+    )
+
+
+def _recent_run(run: RunTime) -> RecentTime:
+    return RecentTime(run.scheduled_at, run.fate, run.id, run.lateness, run.duration)
+
+
+def _streak(runs: Sequence[RunTime]) -> int:
+    return failure_streak((run.state, run.finished_at) for run in runs)
+
+
+def _ended_count(runs: Sequence[RunTime]) -> int:
+    return sum(run.finished_at is not None for run in runs)
+
+
+def _rising(spans: Iterable[timedelta | None]) -> list[timedelta]:
+    return sorted(span for span in spans if span is not None)
 
 
 def _run_item(run: RunTime) -> LedgerItem:

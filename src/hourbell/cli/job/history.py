@@ -169,6 +169,35 @@ def times(
 
 @click.command(
     cls=ExampleCommand,
+    examples="hourbell job series nightly-report\nhourbell job series nightly-report -n 500 --json",
+)
+@click.argument("job", type=JOB)
+@click.option("-n", "--number", type=click.IntRange(1, 500), default=100, help="How many runs.  [default: 100]")
+@zone_option
+@output_options
+@server_options
+def series(client: "Client", job: str, number: int, zone: str, output: Output) -> None:
+    """List how long the last runs of a job took and how late they began, oldest first."""
+    found = client.jobs.series(job, limit=number)
+    view = View(
+        (f"SCHEDULED ({zone})", "STATE", "TOOK", "LATE BY", "ATTEMPT"),
+        lambda point: (
+            shown(point.at, zone),
+            point.state,
+            milliseconds(point.duration_ms),
+            milliseconds(point.lateness_ms),
+            point.attempt,
+        ),
+        lambda point: point.run_id,
+        lambda point: point.run_id,
+    )
+    output.items(found.items, view, found.raw)
+    if output.is_for_people and found.median_duration_ms is not None:
+        note(f"half took {milliseconds(found.median_duration_ms)} or less, 95 % {milliseconds(found.p95_duration_ms)}")
+
+
+@click.command(
+    cls=ExampleCommand,
     examples="hourbell job skips nightly-report\nhourbell job skips nightly-report --timezone Europe/Paris",
 )
 @click.argument("job", type=JOB)
@@ -227,7 +256,7 @@ def versions(client: "Client", job: str, version: int | None, number: int, zone:
     show_list(client.jobs.versions(job), number, output, view, "there is no version")
 
 
-COMMANDS = (backfill, stats, times, upcoming, skips, versions)
+COMMANDS = (backfill, stats, series, times, upcoming, skips, versions)
 
 
 def _why_never(job: "Job", zone: str) -> str:

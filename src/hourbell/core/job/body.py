@@ -23,7 +23,8 @@ __all__ = ["FIELDS", "GENERATE", "READ_ONLY", "ParsedJob", "job_to_body", "merge
 READ_ONLY = frozenset(
     {
         "id", "version", "managed_by", "source", "next_at", "state", "error", "paused", "totals", "created_at",
-        "updated_at", "words", "secrets", "links", "warnings", "generated_secret",
+        "updated_at", "words", "secrets", "links", "warnings", "generated_secret", "recent", "median_duration_ms",
+        "p95_duration_ms", "streak",
     }
 )  # fmt: skip
 GENERATE = "generate"
