@@ -50,7 +50,6 @@ from hourbell.answers.server import (
     Readiness,
     Token,
 )
-<<<<<<< HEAD
 from hourbell.answers.timeline import (
     Outage,
     Timeline,
@@ -61,10 +60,7 @@ from hourbell.answers.timeline import (
     TimelineRun,
     TimelineSkip,
 )
-from hourbell.answers.times import LedgerItem, RunOfTime, SkipOfTime
-=======
 from hourbell.answers.times import LedgerItem, RecentTime, RunOfTime, Series, SeriesPoint, SkipOfTime
->>>>>>> bd8fab4 (Show recent times, durations and the failure streak of jobs)
 from hourbell.client.client import AsyncClient
 from hourbell.client.errors import (
     ApiError,
