@@ -72,5 +72,5 @@ def _is_encrypted(url: str, environment: Mapping[str, str]) -> bool:
 
 def _descriptors() -> int | None:
     """Return the descriptor limit of this process; a server raises it to that when it starts."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return None if most == resource.RLIM_INFINITY else most
+    _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if limit == resource.RLIM_INFINITY else limit

@@ -27,8 +27,8 @@ from tests.sqlite_database import SqliteDatabase
 pytestmark = [pytest.mark.anyio, pytest.mark.full]
 JOBS = RUNS = 100_000
 LIMIT = 50
-MOST_ROWS = 20 * LIMIT  # that a page may look at, of a hundred thousand
-MOST_STEPS = 2_000 * LIMIT  # of SQLite's machine: a row costs about a hundred
+MAX_ROWS = 20 * LIMIT  # that a page may look at, of a hundred thousand
+MAX_STEPS = 2_000 * LIMIT  # of SQLite's machine: a row costs about a hundred
 JOB, BUSY_JOB = UUID(int=50_000), UUID(int=7)
 
 # One job in ten has the same instant; one in a thousand is paused, in error or done, and a few are owned by files. One
@@ -310,7 +310,7 @@ async def test_a_page_on_postgres_looks_at_few_rows(postgres_work: PostgresWork,
     for ask in ASKED[name]:
         await ask(postgres_work)
 
-    assert max(postgres_work.counts) <= WINDOWS.get(name, 1) * MOST_ROWS
+    assert max(postgres_work.counts) <= WINDOWS.get(name, 1) * MAX_ROWS
 
 
 @pytest.mark.parametrize("name", ASKED)
@@ -319,4 +319,4 @@ async def test_a_page_on_sqlite_takes_few_steps(sqlite_work: SqliteWork, name: s
     for ask in ASKED[name]:
         await ask(sqlite_work)
 
-    assert max(sqlite_work.counts) <= WINDOWS.get(name, 1) * MOST_STEPS
+    assert max(sqlite_work.counts) <= WINDOWS.get(name, 1) * MAX_STEPS

@@ -222,7 +222,7 @@ class ScriptedTarget:
         called = Called(node.number, name, run.id, run.attempt, run.scheduled_at, cluster.now())
         cluster.calls.append(called)
         cluster.running[name] += 1
-        cluster.most_running[name] = max(cluster.most_running[name], cluster.running[name])
+        cluster.max_running[name] = max(cluster.max_running[name], cluster.running[name])
         try:
             behaviour = cluster.script.get(name) or cluster.script.get("*")
             return await behaviour(node, call) if behaviour else Succeeded()
@@ -343,7 +343,7 @@ class Cluster:
         self.before_begin: list[Callable[[Node, Call], Awaitable[None]]] = []
         self.calls: list[Called] = []
         self.running: Counter[str] = Counter()
-        self.most_running: Counter[str] = Counter()
+        self.max_running: Counter[str] = Counter()
         self.verbs: Counter[tuple[int, str]] = Counter()
         self.alive: list[Node] = []
         self.made: list[Job] = []

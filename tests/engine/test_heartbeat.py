@@ -140,7 +140,7 @@ async def test_it_beats_four_times_in_a_lease_once_a_second_sample_has_confirmed
 
 @pytest.mark.parametrize(("lease", "longest"), [(60, 5.0), (40, 5.0), (8, 1.0)])
 def test_after_an_outage_it_beats_again_within_half_an_interval(lease: float, longest: float) -> None:
-    assert Beating(timedelta(seconds=lease)).heartbeat.longest_backoff == longest
+    assert Beating(timedelta(seconds=lease)).heartbeat.max_backoff == longest
 
 
 def test_a_pulse_has_stalled_when_it_has_not_beaten_for_two_seconds() -> None:

@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from hourbell.engine.lanes import MOST_CLAIMED, Lanes, Portion, Served
+from hourbell.engine.lanes import MAX_CLAIM_RUNS, Lanes, Portion, Served
 from hourbell.store.base import LaneDemand
 from hourbell.targets.base import Target
 from tests.engine.virtual import START
@@ -66,7 +66,7 @@ def test_a_portion_grows_while_there_is_more_and_asks_more_lanes_where_they_give
     first, share = portion.size, portion.of_lane(1_000)
     for _ in range(10):
         portion.learn(WANTS, Counter(a=5, b=5))
-    assert (portion.size, portion.of_lane(1_000)) == (MOST_CLAIMED, share)
+    assert (portion.size, portion.of_lane(1_000)) == (MAX_CLAIM_RUNS, share)
 
     for _ in range(10):
         portion.learn(WANTS, Counter(a=1))

@@ -37,11 +37,11 @@ async def test_a_lane_whose_target_hangs_takes_no_more_than_its_limit(cluster: C
 def test_a_node_never_makes_more_attempts_than_it_has_slots(slots: int) -> None:
     @virtually
     async def test(cluster: Cluster) -> None:
-        most = 0
+        peak = 0
 
         async def count(*_: object) -> Outcome:
-            nonlocal most
-            most = max(most, sum(cluster.running.values()))
+            nonlocal peak
+            peak = max(peak, sum(cluster.running.values()))
             await asyncio.sleep(0.05)
             return Succeeded()
 
@@ -51,7 +51,7 @@ def test_a_node_never_makes_more_attempts_than_it_has_slots(slots: int) -> None:
         await cluster.start(slots=slots)
         await cluster.advance_to(START + 2 * MINUTE + 20 * SECOND)
 
-        assert most == slots - last_slots(slots), "the last ones are for lanes that hold few"
+        assert peak == slots - last_slots(slots), "the last ones are for lanes that hold few"
         assert len(cluster.calls) == 300
 
     test()

@@ -20,7 +20,7 @@ def share(cluster: Cluster, places: int, *lanes: str) -> None:
     cluster.lane_pools |= {f"task:{lane}": places for lane in lanes}
 
 
-def most_held(node: Node) -> list[int]:
+def max_held(node: Node) -> list[int]:
     """How many runs that have not ended a node holds, whenever it has claimed some."""
     held: list[int] = []
 
@@ -41,7 +41,7 @@ async def test_an_idle_node_takes_at_once_what_another_has_no_place_for(cluster:
         await cluster.add_job(f"slow-{number}", "0 * * * *", lane="slow")
     await cluster.advance_to(START + HOUR - 5 * SECOND)
     busy = await cluster.start()
-    held = most_held(busy)
+    held = max_held(busy)
     await cluster.advance_to(START + HOUR + SECOND)
     assert sum(cluster.running.values()) == 4
     await cluster.start()
@@ -66,7 +66,7 @@ async def test_one_claim_does_not_offer_a_free_place_to_several_lanes(cluster: C
         for number in range(3):
             await cluster.add_job(f"{lane}-{number}", lane=lane)
     node = await cluster.start()
-    held = most_held(node)
+    held = max_held(node)
     await cluster.advance_to(START + MINUTE + 20 * SECOND)
 
     assert len(cluster.calls) == 30

@@ -11,7 +11,7 @@ from tests.engine.virtual import MOMENT, VirtualTime
 Answer = TypeVar("Answer")
 
 
-_MOST_STEPS = 20_000  # within a second of virtual time
+_MAX_STEPS = 20_000  # within a second of virtual time
 
 
 class Standstill(Exception):
@@ -61,7 +61,7 @@ class SeededLoop(asyncio.BaseEventLoop):
         if int(self._seconds) > self._second:
             self._second, self._steps = int(self._seconds), 0
         self._steps += 1
-        if self._steps > _MOST_STEPS:
+        if self._steps > _MAX_STEPS:
             raise Standstill(f"no time passes after {self._seconds:.3f} s")
 
     def _permuted(self, batch: list[asyncio.Handle]) -> list[asyncio.Handle]:

@@ -24,7 +24,7 @@ from hourbell.core.values.readers import schedule_errors
 router = APIRouter(route_class=IdempotentRoute)
 
 _DAY = timedelta(days=1)
-_MOST_BUCKETS = 744  # a month of hours
+_MAX_BUCKETS = 744  # a month of hours
 
 
 @router.post(
@@ -67,7 +67,7 @@ async def get_forecast(
     user: Viewer,
     start: Annotated[Instant | None, Query(alias="from", description="Default: now.")] = None,
     bucket: Annotated[Bucket, Query(description="The length of a bucket, such as 1h.")] = timedelta(hours=1),
-    buckets: Annotated[int, Query(ge=1, le=_MOST_BUCKETS)] = 168,
+    buckets: Annotated[int, Query(ge=1, le=_MAX_BUCKETS)] = 168,
 ) -> Response:
     """Count the runs that will be planned in each time bucket if no job changes. Past times are not counted."""
     del user

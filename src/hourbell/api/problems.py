@@ -23,7 +23,7 @@ from hourbell.core.values.strict_json import NotJson
 
 MEDIA_TYPE = "application/problem+json"
 _FRESH = {"Cache-Control": "no-store"}
-_MOST_ERRORS = 100
+_MAX_ERRORS = 100
 _AGAIN = {"Retry-After": "5"}
 _TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}  # as in RFC 9110; older Pythons differ
 _CODES = {413: "body_too_large", 422: "invalid_body"}
@@ -74,7 +74,7 @@ def problem(
         "code": code,
     }
     if errors:
-        body["errors"] = [error._asdict() for error in errors[:_MOST_ERRORS]]
+        body["errors"] = [error._asdict() for error in errors[:_MAX_ERRORS]]
     if request_id is not None:
         body["request_id"] = request_id
     return JSONResponse(body, status, {**_FRESH, **(headers or {})}, media_type=MEDIA_TYPE)

@@ -15,7 +15,7 @@ from hourbell.client.reading import read
 from hourbell.core.run.states import RunState
 
 _RUNS = f"{API}/runs"
-_FIRST_POLL, _LONGEST_POLL = 0.2, 2.0
+_FIRST_POLL_SECONDS, _MAX_POLL_SECONDS = 0.2, 2.0
 
 
 class RunFilter(TypedDict, total=False):
@@ -56,7 +56,7 @@ class Runs:
 
     async def wait(self, run: UUID | str, *, timeout: float | None = None) -> Run:
         """Wait until a run has ended in any state, and return it; raise TimeoutError after `timeout` seconds."""
-        retries, poll = self._api.retries, _FIRST_POLL
+        retries, poll = self._api.retries, _FIRST_POLL_SECONDS
         began = retries.elapsed()
         while True:
             found = await self.get(run)
@@ -66,7 +66,7 @@ class Runs:
             if left <= 0:
                 raise TimeoutError(f"The run {run} has not ended within {timeout:g} s; it is {found.state}.")
             await retries.pause(min(poll, left))
-            poll = min(_LONGEST_POLL, poll * 1.5)
+            poll = min(_MAX_POLL_SECONDS, poll * 1.5)
 
     async def replay(self, run: UUID | str, *, idempotency_key: str | None = None) -> Replayed:
         """Replay a run that has ended or waits: add a new run with its payload and the current target of the job."""

@@ -21,7 +21,7 @@ from hourbell.store.errors import AlreadyAsked, Conflict
 from hourbell.store.list_reader import ListStore
 from hourbell.store.lists import JobView
 
-MOST = 10_000
+MAX_BACKFILL_RUNS = 10_000
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -124,8 +124,8 @@ def _occurrences(definition: Definition, start: datetime, end: datetime) -> list
     if start > end:
         return []
     count = schedule.count(start - _MICROSECOND, end)
-    if count > MOST:
-        hint = f"at most {MOST:,} are filled by one call: take a shorter range, and the next after it"
+    if count > MAX_BACKFILL_RUNS:
+        hint = f"at most {MAX_BACKFILL_RUNS:,} are filled by one call: take a shorter range, and the next after it"
         raise RequestError([FieldError("/to", f"there are {count:,} instants in this range", hint)])
     found, after = [], start.astimezone(UTC) - _MICROSECOND
     while (occurrence := schedule.next_occurrence(after)) is not None and occurrence.at <= end:

@@ -16,7 +16,7 @@ from hourbell.store.lists import ChangedJob, ChangedRun, ChangeMark, Changes
 
 _SECONDS = 1.0
 _SILENCE_SECONDS = 15.0
-_MOST = 500
+_MAX_POLL_CHANGES = 500
 _KEPT = 300
 _OVERLAP = timedelta(seconds=2)  # a commit may become visible later than the times it wrote
 _LOOKS = 4  # polls that report a deletion: at least as many as still find the versions of the deleted job
@@ -124,7 +124,7 @@ class Watch:
         Polls overlap, because a later commit may have an earlier timestamp; changes already reported are dropped.
         """
         is_first = self._mark is None
-        found = await self._lists.changes(self._mark, self._now(), _MOST)
+        found = await self._lists.changes(self._mark, self._now(), _MAX_POLL_CHANGES)
         jobs = [each for each in found.jobs if each not in self._told]
         runs = [each for each in found.runs if each not in self._told]
         if not found.is_whole:

@@ -37,8 +37,8 @@ from hourbell.store.lists import (
     VersionView,
 )
 
-MOST_SAMPLED = 10_000
-MOST_SCHEDULES = 2_000
+MAX_SAMPLED_RUNS = 10_000
+MAX_SCHEDULES = 2_000
 STUCK_AFTER = timedelta(hours=1)
 ORPHAN_AFTER = timedelta(minutes=15)
 STALE_NODES_KEPT_FOR = timedelta(days=1)
@@ -153,15 +153,15 @@ class History:
     async def stats(self, ref: str, since: datetime) -> tuple[JobView, Summary, bool]:
         """Return a job, statistics of its newest ended runs, and True if there may be more runs than were sampled."""
         view = await self._jobs.get(ref, deleted=True)
-        ended = await self._lists.ended(view.job.id, since, MOST_SAMPLED)
-        return view, summarize(ended), len(ended) == MOST_SAMPLED
+        ended = await self._lists.ended(view.job.id, since, MAX_SAMPLED_RUNS)
+        return view, summarize(ended), len(ended) == MAX_SAMPLED_RUNS
 
     async def overview(self, since: datetime) -> Overview:
         return await self._lists.overview(since)
 
     async def forecast(self, start: datetime, bucket: timedelta, buckets: int) -> Forecast:
         """Count the runs that will be planned in each future time bucket if no job changes."""
-        groups, left_out = await self._lists.schedules(MOST_SCHEDULES)
+        groups, left_out = await self._lists.schedules(MAX_SCHEDULES)
         pairs = [(group.definition, group.jobs) for group in groups]
         counts = await calculate_much(partial(forecast, pairs, start, bucket, buckets, now=self._now()))
         return Forecast(start, bucket, counts, left_out)

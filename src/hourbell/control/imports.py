@@ -24,7 +24,7 @@ from hourbell.store.errors import Conflict
 AT_ONCE = 250  # jobs per transaction: on SQLite a due run waits for one or two transactions
 _PRUNED_AT_ONCE = 1_000
 _MAX_LARGE_BYTES_AT_ONCE = 256 * 1024  # of large lines: the engine waits while a batch is written
-LONGEST_LINE = 1_048_576
+MAX_LINE_BYTES = 1_048_576
 _LINES_A_TURN = 20  # yield to the event loop after so many: a few milliseconds
 _LARGE_BYTES = 8 * 1024  # a line of this size takes as long as many small ones
 

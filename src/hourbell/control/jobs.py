@@ -35,9 +35,9 @@ from hourbell.store.lists import JobView, RunList, RunQuery
 
 OWN = "api"
 _KEYS = UUID("0f6c0a5e-8a57-5c39-9a1e-5d1c7f6b2a40")  # the namespace of ids derived from an idempotency key
-_LONGEST_NOTE = 1_000
+_MAX_NOTE_CHARACTERS = 1_000
 _PURGED_AT_ONCE = 1_000  # runs per transaction
-_MOST_COUNTED = 1_000
+_MAX_COUNTED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ class Jobs:
         found = await self.get(ref, deleted=purge)
         if purge:
             running = RunQuery(RunList.OF_JOB, RunState.RUNNING, found.job.id)
-            if under_way := await self._lists.runs(running, _MOST_COUNTED):
+            if under_way := await self._lists.runs(running, _MAX_COUNTED):
                 raise runs_still_running(len(under_way))
         if found.deleted_at is None:
             await self._delete(found, user, expect_version=expect_version, take_over=take_over)
@@ -221,8 +221,10 @@ class Jobs:
         faults = []
         if until is not None and until <= now:
             faults.append(FieldError("/until", "it is over already", "write a time to come, or leave it out"))
-        if len(note) > _LONGEST_NOTE:
-            faults.append(FieldError("/note", f"it has {len(note)} characters; at most {_LONGEST_NOTE} are kept"))
+        if len(note) > _MAX_NOTE_CHARACTERS:
+            faults.append(
+                FieldError("/note", f"it has {len(note)} characters; at most {_MAX_NOTE_CHARACTERS} are kept")
+            )
         if faults:
             raise BodyError(faults)
         found, view = await self.get(ref), None

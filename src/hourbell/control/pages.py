@@ -13,7 +13,7 @@ from hourbell.store.lists import ListPosition
 
 T = TypeVar("T")
 
-MOST = 500
+MAX_PAGE_ITEMS = 500
 
 
 class BadCursor(ValueError):

@@ -7,7 +7,7 @@ from enum import StrEnum
 from uuid import UUID
 
 from hourbell.control.jobs import key_used_before
-from hourbell.control.pages import MOST, BadCursor, Page, cursor_of, number_of, parts_of, position_of
+from hourbell.control.pages import MAX_PAGE_ITEMS, BadCursor, Page, cursor_of, number_of, parts_of, position_of
 from hourbell.control.user import User
 from hourbell.control.waiting import waits_for
 from hourbell.core.access.roles import Role
@@ -145,7 +145,7 @@ class Runs:
         for state in _states(action, wanted):
             cursor = None
             while len(found) <= limit:
-                page = await self.page(replace(wanted, state=state), MOST, cursor)
+                page = await self.page(replace(wanted, state=state), MAX_PAGE_ITEMS, cursor)
                 found += [run for run in page.items if run.cleared_at is None]
                 cursor = page.next_cursor
                 if cursor is None:

@@ -128,7 +128,7 @@ class Engine:
             events=events,
             on_runs=self._on_runs,
             tzdata=tzdata,
-            longest_sleep=settings.tick_interval,
+            max_sleep=settings.tick_interval,
         )
         reaper = Reaper(
             store,
@@ -162,7 +162,7 @@ class Engine:
         self._runner, self._settler, self.heartbeat_loop = (
             looped(self.runner),
             looped(self.settler),
-            LoopRunner(self.heartbeat, elapsed=elapsed, random=random, longest_backoff=self.heartbeat.longest_backoff),
+            LoopRunner(self.heartbeat, elapsed=elapsed, random=random, max_backoff=self.heartbeat.max_backoff),
         )
         self.settler.wake = self._settler.wake.set
         self._tasks: dict[str, asyncio.Task[None]] = {}

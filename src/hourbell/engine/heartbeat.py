@@ -11,7 +11,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from hourbell.engine.leases import Leases
-from hourbell.engine.loop import LONGEST_BACKOFF, NotAsked
+from hourbell.engine.loop import MAX_BACKOFF_SECONDS, NotAsked
 from hourbell.engine.time import STEP, DatabaseClock
 from hourbell.store.base import EngineStore, LeaseKey, Node
 
@@ -82,9 +82,9 @@ class Heartbeat:
         return self._leases.duration.total_seconds() / 4
 
     @property
-    def longest_backoff(self) -> float:
+    def max_backoff(self) -> float:
         """The max backoff in seconds; short, so that after an outage every live node beats before a reaper acts."""
-        return min(LONGEST_BACKOFF, self.interval / 2)
+        return min(MAX_BACKOFF_SECONDS, self.interval / 2)
 
     @property
     def has_settled(self) -> bool:

@@ -8,11 +8,11 @@ from datetime import datetime
 from hourbell.store.base import LaneDemand
 from hourbell.targets.base import Target
 
-MOST_CLAIMED = 500  # at once; larger claims would be sent, and then answered, in bursts
+MAX_CLAIM_RUNS = 500  # at once; larger claims would be sent, and then answered, in bursts
 _LOOK_EVERY = 1.0
 _BETWEEN_LOOKS = 0.1  # at least, also when hints come faster
 _FIRST_PORTION = 100  # small, so that runs start soon; while there are more, each portion is twice as large
-_LARGEST_SHARE = 25  # max runs per lane when there are many lanes; halved while lanes have fewer ready runs
+_MAX_LANE_RUNS = 25  # max runs per lane when there are many lanes; halved while lanes have fewer ready runs
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ class Portion:
     """The number of runs to claim at once, and the share of a lane when there are many lanes."""
 
     size: int = _FIRST_PORTION
-    share: int = _LARGEST_SHARE
+    share: int = _MAX_LANE_RUNS
 
     def of_lane(self, lanes: int) -> int:
         """Return how many runs to request from each of so many lanes.
@@ -116,5 +116,5 @@ class Portion:
     def learn(self, demands: Iterable[LaneDemand], claimed: Counter[str]) -> None:
         """Grow the portion while claims return all that was requested; else reset it and request less per lane."""
         has_more = claimed.total() >= sum(demand.free for demand in demands)
-        self.size = min(2 * self.size, MOST_CLAIMED) if has_more else _FIRST_PORTION
-        self.share = min(2 * self.share, _LARGEST_SHARE) if has_more else max(1, self.share // 2)
+        self.size = min(2 * self.size, MAX_CLAIM_RUNS) if has_more else _FIRST_PORTION
+        self.share = min(2 * self.share, _MAX_LANE_RUNS) if has_more else max(1, self.share // 2)

@@ -9,7 +9,7 @@ from hourbell.store.errors import StoreUnavailable
 
 log = logging.getLogger("hourbell.engine")
 
-LONGEST_BACKOFF = 5.0
+MAX_BACKOFF_SECONDS = 5.0
 _PATIENCE = 15.0
 
 
@@ -55,11 +55,11 @@ class LoopRunner:
         *,
         elapsed: Callable[[], float],
         random: Callable[[], float],
-        longest_backoff: float = LONGEST_BACKOFF,
+        max_backoff: float = MAX_BACKOFF_SECONDS,
     ) -> None:
         self.wake = Signal()
         self._loop = loop
-        self._longest_backoff = longest_backoff
+        self._max_backoff = max_backoff
         self._elapsed = elapsed
         self._random = random
         self._stopping = False
@@ -76,7 +76,7 @@ class LoopRunner:
         return self._elapsed() - self._last_tick
 
     @property
-    def longest_age(self) -> float:
+    def max_age_of_pass(self) -> float:
         """The age in seconds beyond which the loop is unhealthy: twice its last delay plus a grace period."""
         return 2 * self._last_delay + _PATIENCE
 
@@ -105,5 +105,5 @@ class LoopRunner:
             await self.wake.wait(delay)
 
     def _backoff(self, failures: int) -> float:
-        longest = min(self._longest_backoff, 0.1 * float(2 ** min(failures, 10)))
+        longest = min(self._max_backoff, 0.1 * float(2 ** min(failures, 10)))
         return longest * (0.5 + 0.5 * self._random())

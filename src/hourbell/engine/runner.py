@@ -26,11 +26,11 @@ from hourbell.store.rows import UNREADABLE
 from hourbell.targets.base import Target
 from hourbell.targets.pool import Pool
 
-MOST_LANES = 200
+MAX_CLAIM_LANES = 200
 _GATHER = 0.005  # seconds to wait for more free slots when there are fewer than a portion
 _PAUSE = 1.0  # seconds, while nothing may be claimed
 _ONE_IN = 8  # of so many slots, one goes to the oldest run whatever its priority, so that no run starves
-_MOST_DEFINITIONS = 10_000
+_MAX_DEFINITIONS = 10_000
 
 
 class Runner:
@@ -146,12 +146,16 @@ class Runner:
         share = self._portion.of_lane(len(lanes))
         for lane in lanes:
             target = self._served.target(lane)
-            if free <= 0 or len(demands) == MOST_LANES:
+            if free <= 0 or len(demands) == MAX_CLAIM_LANES:
                 break
             if target is None:
                 continue
-            most, held, is_proven = target.slots(lane), self._attempts.in_lane(lane), self._probation.is_proven(lane)
-            take = min(free, share if most is None else min(share, most - held))
+            max_slots, held, is_proven = (
+                target.slots(lane),
+                self._attempts.in_lane(lane),
+                self._probation.is_proven(lane),
+            )
+            take = min(free, share if max_slots is None else min(share, max_slots - held))
             take = min(take, claimable_slots(use, held, is_proven=is_proven))
             pool = target.pool(lane)
             if pool is not None:
@@ -209,7 +213,7 @@ class Runner:
 
     async def _define(self, taken: list[ActiveAttempt]) -> None:
         """Set the definition of each attempt, from the cache or the store; NO_DEFINITION if it cannot be read."""
-        if len(self._definitions) > _MOST_DEFINITIONS:
+        if len(self._definitions) > _MAX_DEFINITIONS:
             self._definitions.clear()
         known = self._definitions
         missing = []

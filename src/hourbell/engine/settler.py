@@ -22,7 +22,7 @@ BATCH = 1_000
 _IDLE = 60.0
 _ENOUGH = 200  # outcomes that are written without waiting for more
 _GATHER = 0.005
-_LONGEST_PAUSE = 2.0  # seconds
+_MAX_PAUSE_SECONDS = 2.0  # seconds
 
 
 _Waiting = tuple[SettledAttempt, str, Any]  # the settlement, the job's name, and the owner's object for `on_written`
@@ -95,7 +95,7 @@ class Settler:
     async def _pause(self, gone: _Gone) -> None:
         """Pause a job whose receiver is permanently gone. Errors are only logged: the next 410 tries again."""
         try:
-            async with asyncio.timeout(_LONGEST_PAUSE):
+            async with asyncio.timeout(_MAX_PAUSE_SECONDS):
                 is_paused = await self._store.pause_gone(gone.job_id, gone.version, gone.at, gone.note)
         except Exception as error:
             log.warning("job_not_paused", extra={"job": gone.name, "error": str(error) or type(error).__name__})

@@ -25,7 +25,7 @@ DeliveryWord = Literal["at_least_once", "at_most_once"]
 PriorityWord = Literal["low", "normal", "high"]
 Retry = Literal["default", "fixed", "exponential", "none"] | Mapping[str, object]
 
-_MOST_BYTES = 1_048_576  # of JSON, the limit of the API
+_MAX_PAYLOAD_BYTES = 1_048_576  # of JSON, the limit of the API
 _OF_SCHEDULE = ("/schedule", "/timezone", "/dst")
 
 
@@ -172,9 +172,11 @@ def json_of(what: str, value: Any) -> Any:
         read = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{what} must be JSON: {error}") from None
-    if len(text) > _MOST_BYTES and (size := _bytes_of(read)) > _MOST_BYTES:
+    if len(text) > _MAX_PAYLOAD_BYTES and (size := _bytes_of(read)) > _MAX_PAYLOAD_BYTES:
         hint = "keep the data elsewhere, and hand over where"
-        raise ValueError(f"{what} has {size:,} bytes of JSON, and at most {_MOST_BYTES:,} (1 MiB) are taken; {hint}")
+        raise ValueError(
+            f"{what} has {size:,} bytes of JSON, and at most {_MAX_PAYLOAD_BYTES:,} (1 MiB) are taken; {hint}"
+        )
     if (fault := fault_of(read)) is not None:
         raise ValueError(f"{what} cannot be stored: {fault}")
     return read

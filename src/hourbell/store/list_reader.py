@@ -255,6 +255,6 @@ def _changed_jobs(changed: Sequence[Row], deletions: Sequence[Row]) -> list[Chan
     return [ChangedJob(job_id, version) for job_id, version in versions.items()]
 
 
-def _within(number: int, most: int) -> int:
+def _within(number: int, limit: int) -> int:
     """Limit a number to the range of the database's integers; no row is beyond it."""
-    return max(-most, min(number, most))
+    return max(-limit, min(number, limit))

@@ -16,7 +16,7 @@ from contextvars import Context, ContextVar
 from typing import Any, NoReturn
 
 MOMENT = 1e-7  # below 1 µs, and above the float rounding error of ten years in seconds
-_MOST_TURNS = 100_000  # per second of virtual time
+_MAX_LOOP_TURNS = 100_000  # per second of virtual time
 
 is_housekeeping: ContextVar[bool] = ContextVar("is_housekeeping", default=False)
 
@@ -114,7 +114,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if int(self._seconds) > self._second:
             self._second, self._turns = int(self._seconds), 0
         self._turns += 1
-        if self._turns > _MOST_TURNS:
+        if self._turns > _MAX_LOOP_TURNS:
             self._turns = 0  # reset, so that the remaining tasks can be cancelled
             raise Standstill("a task goes on for ever while no time passes; let it sleep in its loop")
 

@@ -366,10 +366,10 @@ DISAGREEMENTS = [
 ]
 
 
-def shown(runs: Iterator[datetime], most: int) -> str:
+def shown(runs: Iterator[datetime], limit: int) -> str:
     """The first runs as the table writes them, or how they end."""
     try:
-        found = [f"{at:%Y-%m-%dT%H:%M}" for at in islice(runs, most)]
+        found = [f"{at:%Y-%m-%dT%H:%M}" for at in islice(runs, limit)]
     except (ScheduleError, CronSimError, CroniterError):
         return REFUSED
     return " ".join(found) or NEVER

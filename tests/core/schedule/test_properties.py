@@ -27,10 +27,10 @@ MICROSECOND = timedelta(microseconds=1)
 NEW_YORK_FOLD = datetime(2026, 11, 1, 6, 30, tzinfo=UTC)  # 01:30 for the second time
 
 
-def first_few(schedule: Schedule, after: datetime, most: int = 6) -> list[datetime]:
+def first_few(schedule: Schedule, after: datetime, limit: int = 6) -> list[datetime]:
     """The next instants, asked for one at a time."""
     found: list[datetime] = []
-    while len(found) < most and (at := schedule.next(found[-1] if found else after)) is not None:
+    while len(found) < limit and (at := schedule.next(found[-1] if found else after)) is not None:
         found.append(at)
     return found
 
@@ -105,9 +105,9 @@ def test_between_is_repeated_next_and_count_its_length(
 def test_count_over_years_is_the_length_of_between(text: str, dst: str, zoned: tuple[str, datetime], days: int) -> None:
     zone, start = zoned
     schedule = Schedule.parse(text, zone, dst)
-    most = 2_000
-    found = list(islice(schedule.between(start, start + timedelta(days=days)), most))
-    end = found[-1] if len(found) == most else start + timedelta(days=days)
+    limit = 2_000
+    found = list(islice(schedule.between(start, start + timedelta(days=days)), limit))
+    end = found[-1] if len(found) == limit else start + timedelta(days=days)
 
     assert schedule.count(start, end) == len(found)
 

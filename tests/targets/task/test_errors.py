@@ -7,7 +7,7 @@ import pytest
 import hourbell
 from hourbell.core.run.settle import Failed
 from hourbell.store.errors import StoreUnavailable
-from hourbell.targets.task_run import MOST_ERROR, Run
+from hourbell.targets.task_run import MAX_ERROR_CHARACTERS, Run
 from tests.targets.task import functions
 from tests.targets.task.steps import Attempt
 
@@ -116,4 +116,4 @@ async def test_of_a_long_message_the_beginning_is_kept() -> None:
     assert error.startswith("Traceback (most recent call last):")
     assert last.startswith("ValueError: boom boom")
     assert last.endswith(" … (500,012 characters)")
-    assert len(error) <= MOST_ERROR
+    assert len(error) <= MAX_ERROR_CHARACTERS

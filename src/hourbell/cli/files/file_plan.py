@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Function = Callable[..., None]
 
 STDIN = "-"
-_LARGEST = 8 << 20
+_MAX_REQUEST_BYTES = 8 << 20
 _TOO_LARGE = 413
 _JOB = re.compile(r"/jobs/(\d{1,9})(?=/|$)", re.ASCII)
 
@@ -169,8 +169,8 @@ def _text(name: str) -> str:
         raise click.UsageError("Pipe a jobs file, or name one with -f FILE.")
     try:
         with click.open_file(name, "rb") as file:
-            data: bytes = file.read(_LARGEST + 1)
-        if len(data) <= _LARGEST:
+            data: bytes = file.read(_MAX_REQUEST_BYTES + 1)
+        if len(data) <= _MAX_REQUEST_BYTES:
             return data.decode("utf-8")
         fail(f"{_shown(name)} is larger than 8 MiB", "make several of it, each with its source", exit_code=USAGE)
     except OSError as error:

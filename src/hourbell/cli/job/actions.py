@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hourbell.cli.job.bulk import LONGEST_LIST, Chosen, act_on_each, show_each
+from hourbell.cli.job.bulk import MAX_LISTED_ITEMS, Chosen, act_on_each, show_each
 from hourbell.cli.job.pauses import is_by_definition, owner_of
 from hourbell.cli.job.selection import Selection, selection_options
 from hourbell.cli.run.waiting import exit_code_of, follow, is_unserved
@@ -145,7 +145,7 @@ def trigger(
     if wait:
         runs = follow(client, [each.run_id for each in made], timeout, zone)
         told = runs
-        if len(runs) > LONGEST_LIST and output.is_for_people:
+        if len(runs) > MAX_LISTED_ITEMS and output.is_for_people:
             told = [run for run in runs if run.state != "succeeded"]
             click.echo(f"{len(runs) - len(told):,} of {len(runs):,} runs succeeded", err=True)
         if was_one and told:
@@ -189,13 +189,13 @@ def delete(client: "Client", selection: Selection, take_over: bool, purge: bool)
         ref, name = _deletable(client, job, purge=purge)
         client.jobs.delete(ref, take_over=take_over, purge=purge)
         gone += 1
-        if len(jobs) <= LONGEST_LIST:
+        if len(jobs) <= MAX_LISTED_ITEMS:
             click.echo(f"{'purged' if purge else 'deleted'} {plain(name)}", err=True)
 
     try:
         _, status = act_on_each(client, jobs, remove, "deleted")
     finally:
-        if len(jobs) > LONGEST_LIST:
+        if len(jobs) > MAX_LISTED_ITEMS:
             click.echo(f"deleted {gone:,} jobs", err=True)
     sys.exit(status)
 

@@ -42,11 +42,11 @@ def command(client: "Client", start: str | None, bucket: timedelta, number: int,
     """
     first = instant(start, zone, "--from", "ahead") or whole(clock.now(), bucket, zone)
     found = client.forecast(start=first, bucket=bucket, buckets=number)
-    most = max((each.count for each in found.buckets), default=0)
+    limit = max((each.count for each in found.buckets), default=0)
     heads = (f"FROM ({zone})", "RUNS", "") if is_terminal() else (f"FROM ({zone})", "RUNS")
     view = View(
         heads,
-        lambda each: (shown(each.at, zone), each.count, _bar(each.count, most))[: len(heads)],
+        lambda each: (shown(each.at, zone), each.count, _bar(each.count, limit))[: len(heads)],
         lambda each: each.raw["at"],
         lambda each: each.raw["at"],
     )
@@ -66,5 +66,5 @@ def whole(now: datetime, span: timedelta, zone: str) -> datetime:
     return now.replace(microsecond=0) - since_midnight % (_MINUTE if _DAY % span else span)
 
 
-def _bar(count: int, most: int) -> str:
-    return "#" * max(1, count * _BAR // most) if count else " "
+def _bar(count: int, limit: int) -> str:
+    return "#" * max(1, count * _BAR // limit) if count else " "

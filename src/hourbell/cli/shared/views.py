@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from hourbell.client import Attempt, Intention, Job, LogLine, Run, Stats, Upcoming
 
-_LONGEST_EXCERPT = 2_000
+_MAX_EXCERPT_CHARACTERS = 2_000
 _SHOWN_LOG = 20  # number of lines
 _LINES = frozenset(  # fields with a line of their own; other fields are shown only if they differ from the default
     {
@@ -175,7 +175,7 @@ def _attempt_lines(attempt: "Attempt", zone: str) -> list[str]:
         ("began", _at(attempt.started_at, zone) or "it is not known when it began"),
         ("took", milliseconds(attempt.duration_ms)),
     )
-    excerpt = (attempt.excerpt or "")[:_LONGEST_EXCERPT].splitlines()
+    excerpt = (attempt.excerpt or "")[:_MAX_EXCERPT_CHARACTERS].splitlines()
     return [*lines, *(f"  | {plain(line)}" for line in excerpt), *_log_lines(attempt.log, zone)]
 
 

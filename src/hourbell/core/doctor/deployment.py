@@ -12,7 +12,7 @@ from hourbell.core.doctor.findings import Fault
 from hourbell.core.values.readers import show_duration
 
 SHORTEST_RETENTION = timedelta(days=1)
-LONGEST_RETENTION = timedelta(days=730)
+MAX_RETENTION = timedelta(days=730)
 SPARE_DESCRIPTORS = 500  # for connections of the API and the database, and for files
 
 
@@ -89,7 +89,7 @@ def check_roles(deployment: Deployment) -> Iterator[Fault]:
 
 
 def check_retention(deployment: Deployment) -> Iterator[Fault]:
-    if not SHORTEST_RETENTION <= deployment.retention <= LONGEST_RETENTION:
+    if not SHORTEST_RETENTION <= deployment.retention <= MAX_RETENTION:
         yield Fault(catalog.RETENTION_UNUSUAL, f"HOURBELL_RETENTION is {show_duration(deployment.retention)}")
 
 

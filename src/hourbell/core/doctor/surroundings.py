@@ -11,7 +11,7 @@ from hourbell.core.doctor.findings import Fault
 from hourbell.core.job.conflicts import JobConflict
 from hourbell.core.job.secret_headers import show_origin
 
-LARGEST_OFFSET = timedelta(seconds=5)
+MAX_OFFSET = timedelta(seconds=5)
 UNSERVED = timedelta(minutes=1)
 UNATTENDED = timedelta(minutes=5)
 _MADE = re.compile(
@@ -102,13 +102,13 @@ def check_nodes(cluster: Cluster, alive: Sequence[NodeFacts], now: datetime) -> 
             row = f"the last heartbeat of one that did not stop in order was at {newest.isoformat()}"
         yield Fault(catalog.NO_LIVE_NODE, row)
     for node in cluster.nodes:
-        if node.beat_at > now + LARGEST_OFFSET:
+        if node.beat_at > now + MAX_OFFSET:
             yield Fault(catalog.BEAT_IN_FUTURE, f"{_shown(node)}: {node.beat_at.isoformat()}")
 
 
 def check_clock(offset: timedelta, uncertainty: timedelta) -> Iterator[Fault]:
     """Check the clock. `offset` is this machine's time minus the database's, measured with this `uncertainty`."""
-    if abs(offset) > LARGEST_OFFSET + uncertainty:
+    if abs(offset) > MAX_OFFSET + uncertainty:
         seconds = offset.total_seconds()
         yield Fault(
             catalog.CLOCK_OFFSET, f"this machine is {abs(seconds):.1f} s {'ahead' if seconds > 0 else 'behind'}"

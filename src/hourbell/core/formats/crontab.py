@@ -13,7 +13,7 @@ from hourbell.core.schedule import Schedule, ScheduleError
 from hourbell.core.schedule.errors import echo
 from hourbell.core.values.strict_json import text_fault
 
-LONGEST_LINE, LONGEST_COMMENTS = 4_000, 2_000
+MAX_LINE_CHARACTERS, MAX_COMMENT_CHARACTERS = 4_000, 2_000
 _NICKNAMES = {"@every_minute": "* * * * *"}
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?(?::[A-Za-z0-9_.-]+)?", re.ASCII)
 _DAY = "(?:SUN|MON|TUE|WED|THU|FRI|SAT)"  # upper case only: sat and mon may be programs
@@ -127,7 +127,7 @@ def _tie_comments(lines: Iterable[Line]) -> list[Line]:
             while first and isinstance(made[first - 1], Comment):
                 first -= 1
             above = [each for each in made[first:] if isinstance(each, Comment)]
-            if sum(len(each.text) + 1 for each in above) > LONGEST_COMMENTS:
+            if sum(len(each.text) + 1 for each in above) > MAX_COMMENT_CHARACTERS:
                 above, first = [], len(made)
             made[first:] = [Comment(each.line, each.text, is_loose=False) for each in above]
             line = replace(line, comments=tuple(each.text for each in above))
@@ -162,8 +162,8 @@ class _Reader:
             return Blank(number)
         if (fault := text_fault(text)) is not None:
             raise _Unclear(fault)
-        if len(text) > LONGEST_LINE:
-            raise _Unclear(f"the line is longer than {LONGEST_LINE} characters", "put the command in a script")
+        if len(text) > MAX_LINE_CHARACTERS:
+            raise _Unclear(f"the line is longer than {MAX_LINE_CHARACTERS} characters", "put the command in a script")
         if stripped.startswith("#"):
             return Comment(number, stripped[1:].strip())
         try:

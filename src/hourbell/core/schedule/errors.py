@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 ECHO_LIMIT = 40
-_MOST_SHOWN = 20
+_MAX_SHOWN_ERRORS = 20
 
 
 def echo(text: str) -> str:
@@ -35,9 +35,9 @@ class ScheduleError(ValueError):
     """An invalid schedule. `faults` lists all errors, in order of position."""
 
     def __init__(self, *faults: Fault) -> None:
-        lines = [str(fault) for fault in faults[:_MOST_SHOWN]]
-        if len(faults) > _MOST_SHOWN:
-            lines.append(f"and {len(faults) - _MOST_SHOWN} more")
+        lines = [str(fault) for fault in faults[:_MAX_SHOWN_ERRORS]]
+        if len(faults) > _MAX_SHOWN_ERRORS:
+            lines.append(f"and {len(faults) - _MAX_SHOWN_ERRORS} more")
         super().__init__("\n".join(lines))
         self.faults = faults
 

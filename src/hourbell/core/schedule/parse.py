@@ -16,8 +16,8 @@ from hourbell.core.schedule.zones import Zone
 
 Form = Cron | Interval | Instant | Yearly | RecurrencePattern
 
-LONGEST = 512
-LONGEST_RECURRENCE = 4096
+MAX_EXPRESSION_CHARACTERS = 512
+MAX_RECURRENCE_CHARACTERS = 4096
 NICKNAMES = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -57,7 +57,7 @@ def parse_form(text: str, zone: Zone, job_name: str | None) -> Form:
 
 
 def _check_characters(text: str, is_recurrence: bool) -> None:
-    longest = LONGEST_RECURRENCE if is_recurrence else LONGEST
+    longest = MAX_RECURRENCE_CHARACTERS if is_recurrence else MAX_EXPRESSION_CHARACTERS
     if len(text) > longest:
         message = f"the schedule is {len(text)} characters long; at most {longest} are read"
         raise ScheduleError(Fault(message, text=echo(text)))

@@ -13,8 +13,8 @@ _FASTER = ("SECONDLY", "MINUTELY", "HOURLY")
 _STAMP = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)(Z?))?", re.ASCII)
 _BYDAY = re.compile(r"([+-]?\d{1,2})?(SU|MO|TU|WE|TH|FR|SA)", re.ASCII)
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  local readings have no zone
-_MOST_COUNTED = 10_000
-_MOST_TIMES = 1_440
+_MAX_COUNTED = 10_000
+_MAX_DAILY_TIMES = 1_440
 _RANGES = {
     "BYSECOND": (0, 59, False),
     "BYMINUTE": (0, 59, False),
@@ -25,7 +25,7 @@ _RANGES = {
     "BYWEEKNO": (1, 53, True),
     "BYSETPOS": (1, 366, True),
     "INTERVAL": (1, 10_000, False),
-    "COUNT": (1, _MOST_COUNTED, False),
+    "COUNT": (1, _MAX_COUNTED, False),
 }
 _PARTS = {*_RANGES, "FREQ", "UNTIL", "BYDAY", "WKST"}
 # RFC 5545, section 3.3.10: parts that a frequency must not have.
@@ -180,7 +180,7 @@ class _Reader:
                 if frequency == YEARLY:
                     numbers["BYMONTH"] = numbers["BYMONTH"] or (date.month,)
         times = self._times(numbers)
-        if len(times) > _MOST_TIMES:
+        if len(times) > _MAX_DAILY_TIMES:
             message = f"{len(times)} times a day are too many for a recurrence"
             self._fault(message, self._column("BYHOUR" if "BYHOUR" in self._parts else "FREQ"), "", "write cron")
             return None

@@ -16,8 +16,8 @@ from hourbell.core.schedule.words import clock, date_words, joined
 from hourbell.core.schedule.zones import Zone, local_time_at
 
 _YEAR = 366 * DAY
-_MOST_GAPS = 4
-_MOST_DATES = 3
+_MAX_GAPS = 4
+_MAX_DATES = 3
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -60,7 +60,7 @@ class _Look:
 
     def instants(self, pattern: Pattern | None = None) -> tuple[datetime, ...]:
         """Return the next few instants of this pattern, or of another on the same time axis."""
-        return tuple(islice(self._following(pattern or self.pattern), _MOST_DATES))
+        return tuple(islice(self._following(pattern or self.pattern), _MAX_DATES))
 
     def dates(self, instants: tuple[datetime, ...]) -> str:
         """Format the local dates of instants."""
@@ -78,7 +78,7 @@ def _gaps(form: object, look: _Look) -> Iterator[ScheduleWarning]:
     """Warn about local times that the clock skips within a year."""
     zone, pattern = look.timeline.zone, look.pattern
     until = form.moment.second + 2 * DAY if isinstance(form, Instant) else look.after + _YEAR
-    for period in zone.gaps(look.after, until)[:_MOST_GAPS]:
+    for period in zone.gaps(look.after, until)[:_MAX_GAPS]:
         resumes = zone.first_reading(period)
         reading = pattern.next(zone.highs[period])
         if reading is None or reading >= resumes or _keeps_its_beat(form, resumes - zone.highs[period]):

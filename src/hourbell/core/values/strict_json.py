@@ -13,7 +13,7 @@ from hourbell.core.schedule.errors import echo
 
 DEEPEST = 32
 MAX_VALUES = 50_000  # in a target or payload: each costs time whenever the job is changed, rendered or run
-_LONGEST_NUMBER = 309  # characters; no float is longer than that before its point
+_MAX_NUMBER_CHARACTERS = 309  # characters; no float is longer than that before its point
 _BOM = b"\xef\xbb\xbf"
 _STRING_OR_BRACKET = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z|\\\Z)|[\[\]{}]', re.DOTALL)
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z|\\\Z)', re.DOTALL)
@@ -166,8 +166,8 @@ def _float(text: str) -> float:
 
 
 def _check_length(text: str) -> None:
-    if len(text) > _LONGEST_NUMBER:
-        raise NotJson(f"the number {echo(text)} has more than {_LONGEST_NUMBER} characters; write it as a text")
+    if len(text) > _MAX_NUMBER_CHARACTERS:
+        raise NotJson(f"the number {echo(text)} has more than {_MAX_NUMBER_CHARACTERS} characters; write it as a text")
 
 
 def _constant(text: str) -> NoReturn:

@@ -34,7 +34,7 @@ from hourbell.store.views import job_conflict
 SQL = load_queries("hourbell.store.sqlite", "doctor.sql")
 _LOCAL_EPOCH = EPOCH.replace(tzinfo=None)
 _CACHE_KIB = 32_768
-_MOST_DAMAGE = 100  # lines
+_MAX_DAMAGE_LINES = 100  # lines
 
 
 class SqliteDoctorStore:
@@ -61,7 +61,7 @@ class SqliteDoctorStore:
 
     async def damage(self) -> list[str]:
         with self._reading() as connection:
-            lines = [line for (line,) in connection.execute(f"pragma quick_check({_MOST_DAMAGE})")]
+            lines = [line for (line,) in connection.execute(f"pragma quick_check({_MAX_DAMAGE_LINES})")]
         return [] if lines == ["ok"] else lines
 
     async def cluster(self) -> Cluster:
