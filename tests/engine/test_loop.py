@@ -46,7 +46,7 @@ def waits(
 
     async def run(_: VirtualTime) -> None:
         loop = asyncio.get_running_loop()
-        limit = {} if max_backoff is None else {"longest_backoff": max_backoff}
+        limit = {} if max_backoff is None else {"max_backoff": max_backoff}
         runner = LoopRunner(script, elapsed=loop.time, random=lambda: random, **limit)
         script.runner = runner
         if meanwhile is not None:

@@ -127,7 +127,7 @@ async def test_while_jobs_are_brought_to_newer_time_zone_data_it_goes_on_at_once
 
 
 @pytest.mark.parametrize(
-    ("next_at", "hears_others", "longest_sleep", "delay"),
+    ("next_at", "hears_others", "max_sleep", "delay"),
     [
         (None, True, MAX_SLEEP, 120.0),
         (None, False, MAX_SLEEP, 1.0),
