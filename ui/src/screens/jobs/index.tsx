@@ -159,7 +159,9 @@ function Filters({ filter, onChange, tags, search }: FiltersProps) {
         value={text}
         onChange={(event) => setText(event.target.value)}
         onKeyDown={(event) => {
-          if (event.key === 'Escape') event.currentTarget.blur()
+          if (event.key !== 'Escape') return
+          event.preventDefault() // the browser would clear the search
+          event.currentTarget.blur()
         }}
         autoCapitalize="off"
         spellCheck={false}
