@@ -7,7 +7,7 @@ import pytest
 
 from hourbell.core.run.settle import Failed
 from tests.api.whole import Whole, whole_api
-from tests.contract.steps import HOUR, T0, add_job, claim, finish, new_run, put_runs
+from tests.contract.steps import HOUR, SECOND, T0, add_job, claim, finish, new_run, put_runs
 from tests.contract.test_times import a_mixture
 from tests.database import Database
 
@@ -197,3 +197,81 @@ async def test_a_series_has_the_newest_ended_runs_oldest_first(mixed: Whole) -> 
     assert (whole["median_duration_ms"], whole["p95_duration_ms"]) == (0, 58 * 60_000)
     assert whole["p95_lateness_ms"] == 3_598_000
     assert whole["duration_slope_ms_per_week"] is None
+
+
+async def fails(api: Whole, name: str, errors: list[str]) -> None:
+    """A job whose runs failed with these errors, one after the other."""
+    job = await add_job(api.database.control(), name, lane=name)
+    engine = api.database.engine()
+    await put_runs(engine, job, [new_run(job, number) for number in range(len(errors))])
+    for number, error in enumerate(errors):
+        ended = await claim(engine, lane=name)
+        await finish(engine, ended, Failed(error, retryable=False), now=T0 + HOUR + number * SECOND)
+
+
+async def test_failed_runs_are_grouped_by_cause_the_most_common_first(api: Whole) -> None:
+    await fails(api, "a", ["row 1 is locked", "no such host", "row 17 is locked", "row 18 is locked"])
+    await fails(api, "b", ["no such host"])
+
+    found = (await api.client.get("/api/v1/runs/groups")).json()
+
+    assert [(group["count"], group["jobs"], group["error"], group["lane"]) for group in found["items"]] == [
+        (3, ["a"], "row 18 is locked", "task:a"),
+        (1, ["a"], "no such host", "task:a"),
+        (1, ["b"], "no such host", "task:b"),
+    ]
+    first = found["items"][0]
+    assert (first["first_at"], first["last_at"]) == ("2026-03-02T10:00:00Z", "2026-03-02T10:00:03Z")
+    assert (first["reason"], first["job_count"], found["is_sampled"]) == ("permanent", 1, False)
+    sample = (await api.client.get(f"/api/v1/runs/{first['sample_run_id']}")).json()
+    assert sample["scheduled_at"] == "2026-03-02T09:00:03Z"
+    of_job = (await api.client.get("/api/v1/runs/groups?job=b")).json()["items"]
+    assert of_job == [group for group in found["items"] if group["jobs"] == ["b"]]
+    later = (await api.client.get("/api/v1/runs/groups?since=2026-03-02T10:00:02Z&limit=1")).json()["items"]
+    assert [group["count"] for group in later] == [2]
+
+
+@pytest.mark.parametrize("action", ["replay", "discard"])
+@pytest.mark.parametrize("body", [{}, {"job": "a"}, {"all": True}])
+async def test_a_group_is_replayed_or_discarded_and_nothing_else(
+    api: Whole, monkeypatch: pytest.MonkeyPatch, action: str, body: dict[str, object]
+) -> None:
+    monkeypatch.setattr("hourbell.control.runs._SCANNED_AT_ONCE", 2)
+    await fails(api, "a", ["row 1 is locked", "no such host", "row 17 is locked", "row 18 is locked"])
+    await fails(api, "b", ["row 1 is locked"])
+    groups = (await api.client.get("/api/v1/runs/groups")).json()["items"]
+    path, chosen = f"/api/v1/runs/{action}", body | {"fingerprint": groups[0]["fingerprint"]}
+
+    counted = (await api.client.post(f"{path}?dry_run=true", json=chosen)).json()
+    some = (await api.client.post(path, json=chosen | {"limit": 2})).json()
+    rest = (await api.client.post(path, json=chosen)).json()
+
+    assert (counted["matched"], counted["has_more"]) == (3, False)
+    assert (some["matched"], some["has_more"], rest["matched"], rest["has_more"]) == (2, True, 1, False)
+    assert (await api.client.get("/api/v1/runs/groups")).json()["items"] == groups[1:]
+
+
+async def test_replays_of_a_group_become_ready_at_a_rate(api: Whole) -> None:
+    await fails(api, "a", ["row 1 is locked", "row 17 is locked", "row 18 is locked"])
+    [group] = (await api.client.get("/api/v1/runs/groups")).json()["items"]
+
+    body = {"fingerprint": group["fingerprint"], "per_minute": 2}
+    done = (await api.client.post("/api/v1/runs/replay", json=body)).json()["done"]
+
+    runs = [(await api.client.get(f"/api/v1/runs/{each['new_run_id']}")).json() for each in done]
+    assert [run["ready_at"] for run in runs] == ["2026-03-02T08:00:00Z", "2026-03-02T08:00:30Z", "2026-03-02T08:01:00Z"]
+
+
+async def test_groups_say_if_older_runs_were_not_counted(api: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
+    await fails(api, "a", ["row 1 is locked", "no such host", "row 17 is locked"])
+    monkeypatch.setattr("hourbell.control.runs.MAX_GROUPED", 2)
+
+    found = (await api.client.get("/api/v1/runs/groups")).json()
+
+    assert ([group["count"] for group in found["items"]], found["is_sampled"]) == ([1, 1], True)
+
+
+async def test_runs_that_wait_have_no_cause_to_cancel_them_by(api: Whole) -> None:
+    answer = await api.client.post("/api/v1/runs/cancel", json={"fingerprint": "0123456789abcdef"})
+
+    assert answer.status_code == 422

@@ -219,6 +219,11 @@ ASKED: dict[str, list[Ask]] = {
     ],
     "recent times": [lambda lists: lists.recent_times([BUSY_JOB, JOB, UUID(int=5), UUID(int=2**127)], 10)],
     "ended times of a busy job": [lambda lists: lists.ended_times(BUSY_JOB, LIMIT)],
+    "failed runs by cause": [
+        lambda lists: lists.failed_runs(RunQuery(RunList.ENDED, RunState.FAILED), LIMIT),
+        lambda lists: lists.failed_runs(RunQuery(RunList.ENDED, RunState.FAILED), LIMIT, position(MIDDLE)),
+        lambda lists: lists.failed_runs(RunQuery(RunList.OF_JOB, RunState.FAILED, BUSY_JOB), LIMIT),
+    ],
     "versions by time": [lambda lists: lists.version_times(BUSY_JOB)],
     "nodes": [lambda lists: lists.nodes(T0)],
     "audit": [lambda lists: lists.audit(LIMIT), lambda lists: lists.audit(LIMIT, 50, str(JOB))],

@@ -112,6 +112,8 @@ Cancelled = schema("Cancelled", runs.Cancelled)
 Done = schema("Done", runs.Done)
 Refused = schema("Refused", runs.Refused)
 BulkAnswer = schema("BulkAnswer", runs.BulkResult)
+FailureGroup = schema("FailureGroup", runs.FailureGroup)
+FailureGroups = schema("FailureGroups", runs.FailureGroups)
 
 RunOfTime = schema("RunOfTime", times.RunOfTime)
 SkipOfTime = schema("SkipOfTime", times.SkipOfTime)

@@ -60,6 +60,7 @@ class BlockingRuns(SyncFacade[Runs]):
     late = blocking(Runs.late)
     stuck = blocking(Runs.stuck)
     orphans = blocking(Runs.orphans)
+    groups = blocking(Runs.groups)
 
 
 class BlockingTokens(SyncFacade[Tokens]):

@@ -380,3 +380,14 @@ limit :limit
 
 -- name: version_times
 select version, changed_at from hourbell.job_versions where job_id = :job_id order by version desc limit :limit
+
+-- name: failed_runs
+with page as materialized (
+    select r.id, r.job_id, r.lane, r.reason, r.attempt, r.scheduled_at, r.finished_at, r.cleared_at
+    from {from} where {where} order by {order} limit :limit
+)
+select r.*,
+       (select coalesce(j.deleted_name, j.name) from hourbell.jobs j where j.id = r.job_id) as job_name,
+       (select substr(a.error, 1, 1000) from hourbell.attempts a where a.run_id = r.id and a.number = r.attempt) as error
+from page r
+order by {sort}

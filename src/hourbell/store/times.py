@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from hourbell.core.run.fates import Fate, fate_of, is_late, lateness
+from hourbell.core.run.fingerprint import fingerprint_of
 from hourbell.core.run.states import Kind, RunState, SkipReason
 
 
@@ -67,3 +68,22 @@ class RecentTimes:
 
     runs: Sequence[RunTime] = ()
     skips: Sequence[SkipTime] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRun:
+    """A failed run with what tells its cause."""
+
+    id: UUID
+    job_id: UUID
+    job_name: str | None  # None if the job is gone
+    lane: str
+    reason: str | None
+    scheduled_at: datetime
+    finished_at: datetime
+    cleared_at: datetime | None
+    error: str | None  # the beginning of that of its last attempt
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint_of(self.error, self.lane, self.reason)

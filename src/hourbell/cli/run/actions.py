@@ -62,6 +62,11 @@ class Runs:
         return status
 
 
+_fingerprint_option = click.option(
+    "--fingerprint", metavar="TEXT", help="Instead of ids: exactly the failed runs of this group of `run groups`."
+)
+
+
 def runs_options(function: Function) -> Function:
     """Add the ids, the filters, `--dry-run`, `--yes` and `--json`, passed to the function as `runs` and `as_json`."""
 
@@ -87,6 +92,7 @@ def runs_options(function: Function) -> Function:
         dry_run: bool,
         yes: bool,
         zone: str,
+        fingerprint: str | None = None,  # only of commands on failed runs
         **given: Any,
     ) -> None:
         chosen = {
@@ -96,6 +102,8 @@ def runs_options(function: Function) -> Function:
             "until": instant(until, zone, "--until", "ago"),
             "everything": is_all,
         }
+        if fingerprint is not None:
+            chosen["fingerprint"] = fingerprint
         by_filter = any(chosen.values())
         if bool(ids) == by_filter:
             raise click.UsageError("Name runs by their ids, or choose them by --state, --job, --since or --all.")
@@ -114,8 +122,10 @@ def runs_options(function: Function) -> Function:
     hourbell run replay --state failed --since 1h --dry-run
     hourbell run replay --state failed --since 1h --yes
     hourbell run replay --job nightly-report --per-minute 60
+    hourbell run replay --fingerprint 5f0c1d2e3a4b5c6d --per-minute 60
     """,
 )
+@_fingerprint_option
 @click.option("--per-minute", type=click.IntRange(1), help="How many of a filter's become ready each minute.")
 @server_options
 @runs_options
@@ -145,6 +155,7 @@ def cancel(client: "Client", runs: Runs, as_json: bool) -> None:
     hourbell run discard --state failed --until -7d --yes
     """,
 )
+@_fingerprint_option
 @server_options
 @runs_options
 def discard(client: "Client", runs: Runs, as_json: bool) -> None:
