@@ -10,7 +10,7 @@ BENCH_READY := $(BENCH_VENV)/ready
 APART_VENV := .bench-venv-apart
 APART_READY := $(APART_VENV)/ready
 UI_READY := ui/node_modules/.package-lock.json
-# Processes start faster with compiled sources, also where the surroundings forbid to keep them.
+# Processes start faster with compiled sources, also where the environment forbids it.
 export PYTHONDONTWRITEBYTECODE :=
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 STARTED := $(shell date +%s)

@@ -215,7 +215,7 @@ def run() -> Report:
         for each in watched:
             each.node.stop()
         rows += _watch(_peers(server, folder, stack), seconds)
-    columns = ("contestant", "case", "start s", "CPU ms/s", "memory MiB", "transactions/s", "blocks/s")
+    columns = ("candidate", "case", "start s", "CPU ms/s", "memory MiB", "transactions/s", "blocks/s")
     return Report([Table(f"With nothing to do, over {seconds:g} s", tuple(map(Column, columns)), rows)], notes)
 
 

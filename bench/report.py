@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-Cell = str | float | None  # None where a contestant cannot take part
+Cell = str | float | None  # None where a candidate cannot take part
 
 
 class Kind(Enum):

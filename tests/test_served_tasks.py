@@ -76,9 +76,9 @@ def client(server: tuple[Server, Path]) -> Iterator[Client]:
         yield opened
 
 
-def until(look: Callable[[], T | None]) -> T:
+def until(poll: Callable[[], T | None]) -> T:
     end = time.monotonic() + _PATIENCE
-    while not (found := look()):
+    while not (found := poll()):
         assert time.monotonic() < end
         time.sleep(0.02)
     return found

@@ -14,7 +14,7 @@ from bench.limits.drains import called, nodes_on, wait_until
 from bench.limits.plans import AT
 from bench.limits.processes import Peer
 from bench.limits.task_jobs import LANES, add_ended_runs, add_task_jobs
-from bench.timers.contest import latenesses
+from bench.timers.harness import latenesses
 
 _LEAD = timedelta(seconds=8)
 _ELSEWHERE = "task:bench.elsewhere"

@@ -16,7 +16,7 @@ _ENCRYPTED = ("require", "verify-ca", "verify-full")
 def describe_deployment(
     settings: Settings, access: AccessFacts | None, environment: Mapping[str, str] = os.environ
 ) -> Deployment:
-    """Collect the facts about the surroundings of a node with these settings. The limits are those of this process."""
+    """Collect the facts about the environment of a node with these settings. The limits are those of this process."""
     exposed = exposed_files(settings.database_files)
     key = key_file(settings)
     return Deployment(

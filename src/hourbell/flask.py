@@ -33,7 +33,7 @@ class Hourbell:
         """Start the scheduler for this application."""
         self._scheduler = scheduler or self._scheduler
         app.extensions["hourbell"] = self
-        self.scheduler.surroundings = app.app_context
+        self.scheduler.task_context = app.app_context
         if app.config.get("HOURBELL_START", True) and _is_served():
             self.scheduler.start()
 

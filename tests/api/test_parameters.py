@@ -35,12 +35,12 @@ def comparisons(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every name for which a suggestion was looked for, which is what takes time."""
     seen: list[str] = []
 
-    def look(name: str, _known: object, **_more: object) -> list[str]:
+    def read(name: str, _known: object, **_more: object) -> list[str]:
         seen.append(name)
         return []
 
-    monkeypatch.setattr(users, "get_close_matches", look)
-    monkeypatch.setattr(field_errors, "get_close_matches", look)
+    monkeypatch.setattr(users, "get_close_matches", read)
+    monkeypatch.setattr(field_errors, "get_close_matches", read)
     return seen
 
 

@@ -170,12 +170,12 @@ async def test_a_power_cut_within_a_commit_leaves_all_of_it_or_nothing(
     moments: list[tuple[int, dict[str, _State]]] = []
     write = disk.write
 
-    def write_and_look(name: str, offset: int, data: bytes | None) -> None:
+    def write_and_check(name: str, offset: int, data: bytes | None) -> None:
         write(name, offset, data)
         if random.random() < 0.3:
             moments.append((acknowledged, disk.state()))
 
-    monkeypatch.setattr(disk, "write", write_and_look)
+    monkeypatch.setattr(disk, "write", write_and_check)
     for number in range(COMMITS // 3):
         await runner.write(add(number))
         acknowledged += 1

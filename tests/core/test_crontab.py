@@ -19,7 +19,7 @@ FILES = sorted((Path(__file__).parents[1] / "crontabs").glob("*.cron"))
 FIELDS = ["*", "*/5", "0", "7", "1-5", "MON", "jan", "H", "@daily", "@reboot", "-", "root", "/bin/x", "cd", "&&"]
 SIGNS = ["%", "\\%", "#", "=", '"', "'", "", " ", "\t", "\r", "\0", "é", "\u2028", "\x0b", "\ufeff"]
 words = st.sampled_from([*FIELDS, *SIGNS, "A=b", "CRON_TZ=Asia/Tokyo", "TZ=Mars"])
-odd_lines = st.one_of(
+unusual_lines = st.one_of(
     st.lists(words, max_size=9).map(" ".join),
     st.lists(words, max_size=9).map("".join),
     st.text(st.characters(exclude_characters="\n"), max_size=30),
@@ -104,7 +104,7 @@ def test_no_line_of_the_collection_is_lost(path: Path, system: bool | None) -> N
 
 
 @examples(400)
-@given(st.lists(odd_lines, max_size=12), st.sampled_from(["\n", "\r\n"]), st.sampled_from([None, True, False]))
+@given(st.lists(unusual_lines, max_size=12), st.sampled_from(["\n", "\r\n"]), st.sampled_from([None, True, False]))
 def test_no_line_of_any_text_is_lost(lines: list[str], end: str, system: bool | None) -> None:
     text = end.join(lines)
     made = parse_crontab(text, system=system)

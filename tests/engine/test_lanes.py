@@ -151,11 +151,11 @@ async def test_without_a_free_slot_lanes_are_looked_at_once_a_second_and_when_ru
     await cluster.plan_only()
     node = await cluster.start(slots=4)
     await cluster.advance(5 * SECOND)
-    looks = node.counted("lanes")
+    polls = node.counted("lanes")
     await cluster.advance(20 * SECOND)
 
     assert len(cluster.calls) > 20 / 0.06 * 4, "it is busy all the time"
-    assert node.counted("lanes") - looks <= 2 * 20
+    assert node.counted("lanes") - polls <= 2 * 20
 
 
 @virtually

@@ -128,14 +128,14 @@ def test_a_loop_that_is_stopped_ends_its_sleep() -> None:
 def test_a_loop_is_unwell_when_no_tick_has_ended_well_for_twice_its_sleep_and_some_patience() -> None:
     ages: list[tuple[float, float]] = []
 
-    def look(runner: LoopRunner) -> None:
+    def read(runner: LoopRunner) -> None:
         assert (runner.name, runner.age, runner.max_age_of_pass) == ("script", 0, 15)
         for at in (3, 12):
             asyncio.get_running_loop().call_later(
                 at, lambda: ages.append((round(runner.age, 3), runner.max_age_of_pass))
             )
 
-    waits(10, AWAY, AWAY, AWAY, AWAY, AWAY, meanwhile=look)
+    waits(10, AWAY, AWAY, AWAY, AWAY, AWAY, meanwhile=read)
 
     assert ages == [(3, 35), (12, 35)]
 

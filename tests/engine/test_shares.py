@@ -175,10 +175,10 @@ def test_a_lane_with_a_call_that_is_out_for_long_is_on_probation_until_it_ends()
     now = 10.0
     probation = Probation(lambda: now)
     probation.ended("a", now)
-    probation.look([("a", now - SOON_SECONDS - 0.1), ("b", now)])
+    probation.observe([("a", now - SOON_SECONDS - 0.1), ("b", now)])
     assert not probation.is_proven("a")
 
-    probation.look([])
+    probation.observe([])
     assert probation.is_proven("a")
 
 

@@ -262,7 +262,7 @@ MUTANTS = (
     ),
     Mutant(
         "lanes are looked at once a second, whatever the hints say",
-        (Change(f"{_ENGINE}/lanes.py", "_LOOK_EVERY = 1.0", "_LOOK_EVERY = 1e9"),),
+        (Change(f"{_ENGINE}/lanes.py", "_POLL_SECONDS = 1.0", "_POLL_SECONDS = 1e9"),),
         (SIMULATION,),
     ),
     Mutant(

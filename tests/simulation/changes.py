@@ -48,7 +48,7 @@ class Changes:
                     f"insert into seen_{table} select null, '{op}', {values}; end"
                 )
 
-    def look(self) -> dict[str, list[Changed]] | None:
+    def poll(self) -> dict[str, list[Changed]] | None:
         """By table; None if nothing was committed."""
         version = self._connection.pragma("data_version")
         if version == self._version:

@@ -85,7 +85,7 @@ class Ledger:
             self._heard[commit.node.bytes] = self._commits
         if commit.node is not None and commit.verb == "retire":
             self._retired.add(commit.node.bytes)
-        changes = self._changes.look()
+        changes = self._changes.poll()
         if changes is None:
             return None
         before = dict(self.jobs)

@@ -46,7 +46,7 @@ class SeededLoop(asyncio.BaseEventLoop):
                 raise RuntimeError("nothing is left to happen")
             self._seconds = max(self._seconds, timers[0]._when)
         self._seconds += MOMENT
-        self._look_for_standstill()
+        self._check_standstill()
         while timers and timers[0]._when <= self._seconds:
             timer = heapq.heappop(timers)
             timer._scheduled = False
@@ -57,7 +57,7 @@ class SeededLoop(asyncio.BaseEventLoop):
             if not handle._cancelled:
                 handle._run()
 
-    def _look_for_standstill(self) -> None:
+    def _check_standstill(self) -> None:
         if int(self._seconds) > self._second:
             self._second, self._steps = int(self._seconds), 0
         self._steps += 1

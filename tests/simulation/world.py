@@ -29,7 +29,7 @@ from tests.engine.nodes import TZDATA, Cluster, Node, hang, to_its_end
 from tests.engine.virtual import START, VirtualTime
 from tests.simulation.changes import Changed, Changes
 from tests.simulation.ledger import ENDED, SECOND, Commit, Ledger, Violation
-from tests.simulation.liveness import LOOK_SECONDS, SETTLED_SECONDS, STUCK_SECONDS, Liveness, NodeView
+from tests.simulation.liveness import POLL_SECONDS, SETTLED_SECONDS, STUCK_SECONDS, Liveness, NodeView
 from tests.simulation.loop import Standstill, run_seeded
 from tests.simulation.oracle import microseconds
 from tests.simulation.scenario import CROWDED_SLOTS, LEASE, THREADED, TROUBLE, Act, JobSpec, Scenario
@@ -161,22 +161,22 @@ class World:
     async def _watch_liveness(self) -> None:
         """Look twice a second whether something is stuck that need not be."""
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
             try:
-                self._look_for_stuck_runs(self.cluster.time.elapsed())
-                await self._look_at_instruments()
+                self._check_stuck_runs(self.cluster.time.elapsed())
+                await self._check_instruments()
             except Exception as error:  # a checker that broke must not look like a promise that holds
                 self._break_off(error if isinstance(error, Violation) else Violation(f"the checker broke: {error!r}"))
 
-    def _look_for_stuck_runs(self, elapsed: float) -> None:
+    def _check_stuck_runs(self, elapsed: float) -> None:
         if without_thread := self.cluster.without_place:
             raise Violation(f"liveness: claimed on a node that has no thread for it: {without_thread[0]}")
         if elapsed - self._stepped_at < SETTLED_SECONDS:
             self._liveness.forget()
             return
-        self._liveness.look(elapsed, self._now(), [self._view(node, elapsed) for node in self.cluster.alive])
+        self._liveness.poll(elapsed, self._now(), [self._view(node, elapsed) for node in self.cluster.alive])
 
-    async def _look_at_instruments(self) -> None:
+    async def _check_instruments(self) -> None:
         """Hold the doctor and the backlog of readiness and metrics to the truth while a run is stuck."""
         elapsed = self.cluster.time.elapsed()
         run = self._liveness.stuck(elapsed, self._now())

@@ -175,8 +175,8 @@ def _line(result: LineResult) -> bytes:
         body |= {"id": str(result.job_id), "version": result.version}
     if result.code is not None:
         body |= {"code": result.code, "message": result.message}
-    if result.faults:
+    if result.errors:
         body["errors"] = [
-            {"pointer": fault.pointer, "message": fault.message, "hint": fault.hint} for fault in result.faults
+            {"pointer": error.pointer, "message": error.message, "hint": error.hint} for error in result.errors
         ]
     return _encode(body).encode() + b"\n"

@@ -103,11 +103,11 @@ def _check_range(start: datetime, end: datetime, now: datetime) -> None:
     """Raise RequestError if the range is reversed or entirely in the future."""
     if end < start:
         hint = "write the earlier time as from, and the later one as to"
-        faults = [
+        errors = [
             FieldError("/from", "the range begins after it ends"),
             FieldError("/to", "the range ends before it begins", hint),
         ]
-        raise RequestError(faults)
+        raise RequestError(errors)
     if start > now:
         hint = "the schedule sees to what is to come; write a time before now"
         raise RequestError([FieldError("/from", "only the past is filled, and this range is all to come", hint)])

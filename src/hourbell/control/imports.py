@@ -55,7 +55,7 @@ class LineResult:
     version: int | None = None
     code: str | None = None
     message: str | None = None
-    faults: tuple[FieldError, ...] = ()
+    errors: tuple[FieldError, ...] = ()
 
 
 Batch = list[tuple[int, JobEntry | LineResult]]
@@ -192,15 +192,15 @@ class Imports:
             body, headers = without_secret_headers(parse_json(line, max_values=MAX_VALUES))
             parsed = parse_job(body)
             user.may_define(parsed.call)
-            faults = self._rules.check(parsed.call)
+            errors = self._rules.check(parsed.call)
             if parsed.secret is not None:
                 hint = "import the job without, then POST …/rotate-secret"
-                faults.append(FieldError("/target/secret", "secrets are not imported", hint))
+                errors.append(FieldError("/target/secret", "secrets are not imported", hint))
             if headers:
                 hint = "apply the job, or PATCH it after the import"
-                faults.append(FieldError("/secret_headers", "secrets are not imported", hint))
-            if faults:
-                raise BodyError(faults)
+                errors.append(FieldError("/secret_headers", "secrets are not imported", hint))
+            if errors:
+                raise BodyError(errors)
         except BodyError as error:
             return _refused(number, "invalid_job", str(error), error.errors)
         except NotJson as error:
@@ -214,9 +214,9 @@ class Imports:
 
 
 def _refused(
-    line: int, code: str, message: str, faults: tuple[FieldError, ...] = (), *, name: str | None = None
+    line: int, code: str, message: str, errors: tuple[FieldError, ...] = (), *, name: str | None = None
 ) -> LineResult:
-    return LineResult(line, name, Imported.REFUSED, code=code, message=message, faults=faults)
+    return LineResult(line, name, Imported.REFUSED, code=code, message=message, errors=errors)
 
 
 def _result(line: int, result: ImportResult, *, dry_run: bool) -> LineResult:

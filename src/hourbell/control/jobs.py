@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from hourbell.control.rules import Rules
-from hourbell.control.secret_headers import header_faults, refuse_removals, without_secret_headers
+from hourbell.control.secret_headers import header_errors, refuse_removals, without_secret_headers
 from hourbell.control.secrets import MAKE_KEY, Secrets
 from hourbell.control.user import User
 from hourbell.core.access.roles import Role
@@ -202,8 +202,8 @@ class Jobs:
         self._may_change(found.job, user)
         if not take_over:
             _refuse_owned(found.job)
-        looked_at = expect_version or found.job.version  # no later version may be deleted
-        await self._store.delete_job(found.job.id, user.actor(self._now()), expect_version=looked_at)
+        checked_version = expect_version or found.job.version  # no later version may be deleted
+        await self._store.delete_job(found.job.id, user.actor(self._now()), expect_version=checked_version)
 
     async def pause(
         self,
@@ -218,15 +218,15 @@ class Jobs:
         """Stop planning a job, until a time if given. Planned runs continue unless `cancel_waiting` is set."""
         user.must_be(Role.OPERATOR, "to pause a job")
         now = self._now()
-        faults = []
+        errors = []
         if until is not None and until <= now:
-            faults.append(FieldError("/until", "it is over already", "write a time to come, or leave it out"))
+            errors.append(FieldError("/until", "it is over already", "write a time to come, or leave it out"))
         if len(note) > _MAX_NOTE_CHARACTERS:
-            faults.append(
+            errors.append(
                 FieldError("/note", f"it has {len(note)} characters; at most {_MAX_NOTE_CHARACTERS} are kept")
             )
-        if faults:
-            raise BodyError(faults)
+        if errors:
+            raise BodyError(errors)
         found, view = await self.get(ref), None
         with user.acting_once():
             view = await self._store.pause_job(
@@ -361,13 +361,13 @@ class Jobs:
         parsed = parse_job(body)
         call = parsed.call
         user.may_define(call)
-        faults = self._rules.check(call)
+        errors = self._rules.check(call)
         if parsed.secret is not None and not self._secrets.has_keys:
-            faults.append(FieldError("/target/secret", "there is no key to keep secrets with", MAKE_KEY))
+            errors.append(FieldError("/target/secret", "there is no key to keep secrets with", MAKE_KEY))
         plain = call.headers if isinstance(call, HttpCall) else {}
-        faults += header_faults(headers, call, plain, has_keys=self._secrets.has_keys)
-        if faults or not isinstance(headers, dict):
-            raise BodyError(faults)
+        errors += header_errors(headers, call, plain, has_keys=self._secrets.has_keys)
+        if errors or not isinstance(headers, dict):
+            raise BodyError(errors)
         sealed = {name: Plain(value) for name, value in headers.items()}
         return Parsed(parsed.definition, call, parsed.secret, sealed)
 
@@ -409,8 +409,8 @@ def _refuse_read_only(patch: object) -> None:
     if given:
         hint = "leave it out; a version is expected by If-Match, and a job is paused by POST …/pause"
         raise BodyError([FieldError(f"/{name}", f"{name} is not changed by a patch", hint) for name in given])
-    if faults := refuse_removals(patch):
-        raise BodyError(faults)
+    if errors := refuse_removals(patch):
+        raise BodyError(errors)
 
 
 def _named(body: object, name: str) -> object:

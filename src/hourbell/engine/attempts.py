@@ -200,7 +200,7 @@ class Attempts:
     def find_slow_lanes(self) -> None:
         """Find the lanes with an attempt that has been in flight for long."""
         held = self._held.values()
-        self._probation.look((each.run.lane, each.taken_at) for each in held if not each.is_settled)
+        self._probation.observe((each.run.lane, each.taken_at) for each in held if not each.is_settled)
 
     def start(self, taken: Iterable[ActiveAttempt]) -> None:
         create_task = asyncio.get_running_loop().create_task

@@ -252,7 +252,7 @@ class Engine:
         self.attempts.stop_runs(result.cancels, Cancelled())
         if result.handed_back:
             self._events.handed_back(result.handed_back)
-            self.runner.look_again()
+            self.runner.rescan()
             self._wake_runner()
         if abs(result.drift) > _NOTICED:
             self._planner.wake.set()  # the time it sleeps until may be due by the corrected clock
@@ -279,7 +279,7 @@ class Engine:
             if wake is Wake.JOBS:
                 self._planner.wake.set()
             else:
-                self.runner.look_again()
+                self.runner.rescan()
                 self._wake_runner()
 
     async def _beat_pulse(self) -> None:

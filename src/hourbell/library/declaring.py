@@ -15,7 +15,7 @@ from hourbell.core.job.fields import BODY_FIELDS
 from hourbell.core.schedule.schedule import Dst
 from hourbell.core.values.field_errors import BodyError, FieldError
 from hourbell.core.values.readers import InvalidValue, read_duration, show_duration
-from hourbell.core.values.strict_json import fault_of
+from hourbell.core.values.strict_json import json_problem
 from hourbell.targets.task import Task
 
 Duration = timedelta | float | str
@@ -177,8 +177,8 @@ def json_of(what: str, value: Any) -> Any:
         raise ValueError(
             f"{what} has {size:,} bytes of JSON, and at most {_MAX_PAYLOAD_BYTES:,} (1 MiB) are taken; {hint}"
         )
-    if (fault := fault_of(read)) is not None:
-        raise ValueError(f"{what} cannot be stored: {fault}")
+    if (problem := json_problem(read)) is not None:
+        raise ValueError(f"{what} cannot be stored: {problem}")
     return read
 
 

@@ -107,7 +107,7 @@ class AuditChainStore(ChainReader):
             audit_ids = [link.audit_id for link in links if link.audit_id is not None]
             await session.execute("dequeue_links", audit_ids=audit_ids)
 
-        head, has_rows, links = await self._sessions.look(link_rows)  # keeps hashing off SQLite's writer thread
+        head, has_rows, links = await self._sessions.snapshot(link_rows)  # keeps hashing off SQLite's writer thread
         if not links:
             return Extended(head)
         try:

@@ -104,7 +104,7 @@ class BulkVerbs(Verbs):
                 await session.execute("forget_imports", id=import_id, before=actor.at - _FORGET_AFTER)
             return names
 
-        return await (self._sessions.look(prune) if dry_run else self._act(prune, actor))
+        return await (self._sessions.snapshot(prune) if dry_run else self._act(prune, actor))
 
     async def apply_jobs(
         self,
@@ -145,7 +145,7 @@ class BulkVerbs(Verbs):
                 await _write(session, decision, bundle, secrets, actor)
             return decision.applied
 
-        return await (self._sessions.look(apply_bundle) if dry_run else self._act_by_name(apply_bundle, actor))
+        return await (self._sessions.snapshot(apply_bundle) if dry_run else self._act_by_name(apply_bundle, actor))
 
 
 async def _write(

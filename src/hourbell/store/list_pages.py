@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from hourbell.core.run.plan import LOOK_AGAIN
+from hourbell.core.run.plan import RESCAN_DELAY
 from hourbell.core.run.states import RunState
 from hourbell.store.lists import MAX_LISTED_BYTES, JobQuery, JobSort, JobState, ListPosition, RunList, RunQuery
 
@@ -141,7 +141,7 @@ def job_page(query: JobQuery, limit: int, after: ListPosition | None, choice: Ch
     if query.next_before is not None:
         # A job with too much backlog is planned again later than its next scheduled time.
         conditions += ["job_will_fire", "job_next_before"]
-        values |= {"next_before": query.next_before, "plan_before": query.next_before + LOOK_AGAIN}
+        values |= {"next_before": query.next_before, "plan_before": query.next_before + RESCAN_DELAY}
     if after is not None:
         conditions.append(f"{walk}_after")
         values |= {"after_key": after.key, "after_id": after.id}

@@ -263,7 +263,7 @@ def definition_text(definition: Definition) -> str:
     return json.dumps(definition_to_json(definition))
 
 
-def is_storable(text: str) -> bool:
+def is_storable_text(text: str) -> bool:
     """Return True if both databases can store the text."""
     return "\0" not in text and text.encode(errors="ignore").decode() == text
 

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from hourbell.core.job.definition import Job
 from hourbell.core.run.attention import DUE_WITHIN, GROUPS, LOSING_WITHIN, Attention
-from hourbell.core.run.plan import LOOK_AGAIN
+from hourbell.core.run.plan import RESCAN_DELAY
 from hourbell.core.run.states import Kind, RunState, SkipReason
 from hourbell.core.run.timeline import RunCount, Window
 from hourbell.store.list_pages import Choice, job_page
@@ -213,7 +213,7 @@ class TimelineReader(TimeLists):
 
     def _due_jobs(self, now: datetime, limit: int) -> Wanted:
         before = now + DUE_WITHIN
-        return self._sql["due_jobs"], {"next_before": before, "plan_before": before + LOOK_AGAIN, "limit": limit}
+        return self._sql["due_jobs"], {"next_before": before, "plan_before": before + RESCAN_DELAY, "limit": limit}
 
     async def _found(self, wanted: Mapping[str, Sequence[Wanted]]) -> dict[str, list[Row]]:
         """The rows of the statements under each name, all as of one moment."""
@@ -266,7 +266,7 @@ def _choice(query: JobQuery, sets: AttentionSets, groups: Sequence[Attention | N
             "lost_since": sets.now - LOSING_WITHIN,
             "late_ids": list(sets.late),
             "next_before": before,
-            "plan_before": before + LOOK_AGAIN,
+            "plan_before": before + RESCAN_DELAY,
         }
     known = [ids for ids in candidates if ids is not None]
     return Choice(tuple(dict.fromkeys(conditions)), values, min(known, key=len) if known else None)

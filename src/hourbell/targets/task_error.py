@@ -9,7 +9,7 @@ import traceback
 from pathlib import Path
 
 import hourbell
-from hourbell.core.values.storable import storable
+from hourbell.core.values.sanitize import sanitize_text
 from hourbell.targets.task_run import MAX_ERROR_CHARACTERS
 
 _OURS = str(Path(hourbell.__file__).parent) + "/"
@@ -23,7 +23,7 @@ _MAX_MESSAGE_CHARACTERS = 1_000  # characters of the exception's own message
 def error_text(error: BaseException) -> str:
     """Return the end of the traceback; only the message for an error that Hourbell raised on purpose."""
     if type(error).__module__.startswith(_OUR_ERRORS):
-        return storable(str(error) or type(error).__name__)[:MAX_ERROR_CHARACTERS]
+        return sanitize_text(str(error) or type(error).__name__)[:MAX_ERROR_CHARACTERS]
     told = traceback.TracebackException.from_exception(error, limit=-_MAX_READ_FRAMES)
     _leave_out_ours(told)
     said = "".join(told.format_exception_only()).rstrip("\n")
@@ -31,7 +31,7 @@ def error_text(error: BaseException) -> str:
     text = said if is_alone and not told.stack else "".join(told.format()).rstrip("\n")
     if len(said) > _MAX_MESSAGE_CHARACTERS and text.endswith(said):
         text = f"{text.removesuffix(said)}{said[:_MAX_MESSAGE_CHARACTERS]} … ({len(said):,} characters)"
-    return storable(text[-MAX_ERROR_CHARACTERS:])
+    return sanitize_text(text[-MAX_ERROR_CHARACTERS:])
 
 
 def _leave_out_ours(told: traceback.TracebackException) -> None:

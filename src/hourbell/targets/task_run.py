@@ -14,7 +14,7 @@ from hourbell.core.job.definition import Definition
 from hourbell.core.run.run import trigger_of
 from hourbell.core.run.settle import Succeeded
 from hourbell.core.run.states import Kind
-from hourbell.core.values.storable import storable, storable_json
+from hourbell.core.values.sanitize import sanitize_json, sanitize_text
 from hourbell.targets.base import Transaction
 
 ISOLATED = "hourbell-isolated:"  # prefix of the names of processes that are started for one call
@@ -143,9 +143,9 @@ def kept(result: object) -> object:
     try:
         text = json.dumps(result, allow_nan=False)
         if r"\u" in text:  # characters that a database may reject are escaped, and few results have an escape
-            result = storable_json(json.loads(text))
+            result = sanitize_json(json.loads(text))
     except (TypeError, ValueError, RecursionError):
-        return storable(_text_of(result)[:MAX_ERROR_CHARACTERS])
+        return sanitize_text(_text_of(result)[:MAX_ERROR_CHARACTERS])
     if len(text) > MAX_RESULT_BYTES:
         size = f"{len(text):,} bytes of JSON; a run keeps a result of at most {MAX_RESULT_BYTES:,}"
         return f"{text[:MAX_ERROR_CHARACTERS]} … ({size})"

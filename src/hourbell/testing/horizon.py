@@ -11,7 +11,7 @@ _STRIDE = timedelta(seconds=40)  # max jump while functions run: less than a lea
 _WARM_UP = timedelta(seconds=40)  # heartbeats that a reaper needs before it acts
 _MAX_HORIZON = timedelta(days=3_650)
 
-_LOOK = """
+_HORIZON_SQL = """
 select
     (select min(plan_at) from hourbell_jobs where plan_at is not null and deleted_at is null) as plan_at,
     (select min(ready_at) from hourbell_runs where state in ('pending', 'retrying') and ready_at > ?1) as ready_at,
@@ -38,7 +38,7 @@ class Work:
 
     @classmethod
     def at(cls, session: Session, moment: datetime, node_id: UUID) -> "Work":
-        [row] = session.fetch(_LOOK, moment, node_id)
+        [row] = session.fetch(_HORIZON_SQL, moment, node_id)
         times = (row["plan_at"], row["ready_at"], row["expires_at"])
         return cls(*times, bool(row["has_waiting"]), bool(row["has_running"]), bool(row["has_doomed"]))
 

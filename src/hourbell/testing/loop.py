@@ -85,7 +85,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 raise Standstill("everything waits for something that cannot happen under virtual time")
             self._seconds = max(self._seconds, self._next_time())
         self._seconds += MOMENT
-        self._look_for_standstill()
+        self._check_standstill()
         while timers and timers[0]._when <= self._seconds:
             timer = heapq.heappop(timers)
             timer._scheduled = False
@@ -110,7 +110,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self.on_jump()
         return until
 
-    def _look_for_standstill(self) -> None:
+    def _check_standstill(self) -> None:
         if int(self._seconds) > self._second:
             self._second, self._turns = int(self._seconds), 0
         self._turns += 1

@@ -203,8 +203,8 @@ def test_an_error_pickles_with_its_faults() -> None:
     with pytest.raises(ScheduleError) as caught:
         Schedule.parse("60 24 0 13 8")
 
-    assert pickle.loads(pickle.dumps(caught.value)).faults == caught.value.faults
-    assert len(caught.value.faults) == 5
+    assert pickle.loads(pickle.dumps(caught.value)).errors == caught.value.errors
+    assert len(caught.value.errors) == 5
 
 
 class Calls:
@@ -229,10 +229,10 @@ def calls_to_parse(text: str) -> int:
         try:
             schedule = Schedule.parse(text, name="job")
         except ScheduleError as error:
-            schedule, faults = None, error.faults
+            schedule, errors = None, error.errors
     if schedule is None:
-        assert faults
-        assert all(len(fault.text) <= 40 for fault in faults)
+        assert errors
+        assert all(len(detail.text) <= 40 for detail in errors)
     return calls.made
 
 

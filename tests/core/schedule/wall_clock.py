@@ -113,7 +113,7 @@ class WallCron:
     def matches_date(self, on: date) -> bool:
         known = self._dates.get(on)
         if known is None:
-            known = self._dates[on] = self._look_at(on)
+            known = self._dates[on] = self._check_day(on)
         return known
 
     @cached_property
@@ -125,7 +125,7 @@ class WallCron:
     def _dates(self) -> dict[date, bool]:
         return {}
 
-    def _look_at(self, on: date) -> bool:
+    def _check_day(self, on: date) -> bool:
         if on.month not in self.months or (self.years is not None and on.year not in self.years):
             return False
         by_date = any(_date_matches(item, on) for item in self.date_text.split(","))

@@ -56,7 +56,7 @@ FORMS: dict[str, Callable[[str], str]] = {
 }
 
 secrets = st.text(st.characters(min_codepoint=33, max_codepoint=126, exclude_characters="()"), min_size=8, max_size=60)
-surroundings = st.text(st.sampled_from("( )\n"), min_size=1, max_size=40)
+near_text = st.text(st.sampled_from("( )\n"), min_size=1, max_size=40)
 
 
 def left_of(before: str, masked: str, after: str) -> list[str]:
@@ -75,7 +75,7 @@ def test_a_secret_that_was_sent_back_is_masked_in_every_form(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@given(secret=secrets, before=surroundings, after=surroundings)
+@given(secret=secrets, before=near_text, after=near_text)
 def test_any_secret_is_masked_in_every_form(form: str, secret: str, before: str, after: str) -> None:
     assume("***" not in secret)
     masked = mask_secrets(f"{before}({FORMS[form](secret)}){after}", [secret], MAX)

@@ -365,12 +365,12 @@ async def test_what_no_database_can_keep_of_a_result_is_replaced(is_in_transacti
 
 
 async def test_what_no_database_can_keep_of_other_text_is_replaced() -> None:
-    class Odd:
+    class Unprintable:
         def __str__(self) -> str:
             return "a\0b\ud800"
 
     async def answer(_: Run) -> object:
-        return Odd()
+        return Unprintable()
 
     async def fail(_: Run) -> None:
         raise RuntimeError("a\0b\ud800")

@@ -120,9 +120,9 @@ def _tell(result: "ImportResult") -> None:
     where = f"line {result.line}: " if result.line is not None else ""
     if not result.errors:
         complain(f"{where}{result.message or result.code or result.result}")
-    for fault in result.errors:
-        hint = f"; {fault.hint}" if fault.hint else ""
-        complain(f"{where}{fault.pointer}: {fault.message}{hint}")
+    for error in result.errors:
+        hint = f"; {error.hint}" if error.hint else ""
+        complain(f"{where}{error.pointer}: {error.message}{hint}")
 
 
 def _confirm_pruning(results: "Iterator[ImportResult]") -> None:

@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 from hourbell import clock
 from hourbell.cli.shared.command import ExampleCommand, ExampleGroup
 from hourbell.cli.shared.times import parse_time
-from hourbell.core.schedule import Fault, Schedule, ScheduleError, zone_names
+from hourbell.core.schedule import ErrorDetail, Schedule, ScheduleError, zone_names
 from hourbell.core.schedule.preview import Upcoming, format_offset, preview, rfc3339, upcoming
 
 FAILED, USAGE = 1, 2
@@ -120,7 +120,7 @@ def check(expression: str, as_json: bool, after: str, **how: Any) -> None:
         schedule = Schedule.parse(expression, **how)
     except ScheduleError as error:
         if as_json:
-            _print_json({"valid": False, "faults": [_fault_json(fault) for fault in error.faults]})
+            _print_json({"valid": False, "faults": [_detail_json(detail) for detail in error.errors]})
             sys.exit(USAGE)
         _refuse(expression, error)
     start = _start(after, schedule)
@@ -154,31 +154,31 @@ def _start(after: str, schedule: Schedule) -> datetime:
 
 def _refuse(expression: str, error: ScheduleError) -> NoReturn:
     """Print every schedule error with a caret under its column, and exit."""
-    for fault in error.faults:
-        click.echo(f"{click.style('error', fg='red')}: {fault}", err=True)
-        if fault.column is not None and fault.field not in ("timezone", "dst"):
-            for line in _caret(expression, fault):
+    for detail in error.errors:
+        click.echo(f"{click.style('error', fg='red')}: {detail}", err=True)
+        if detail.column is not None and detail.field not in ("timezone", "dst"):
+            for line in _caret(expression, detail):
                 click.echo(f"  {line}", err=True)
     sys.exit(USAGE)
 
 
-def _caret(expression: str, fault: Fault) -> tuple[str, str]:
+def _caret(expression: str, detail: ErrorDetail) -> tuple[str, str]:
     """Return the expression, or the part of it around the error, and a line of carets under the error."""
-    at = (fault.column or 1) - 1
+    at = (detail.column or 1) - 1
     first = max(0, min(at - _WIDEST // 2, len(expression) - _WIDEST))
     part = "".join(character if character.isprintable() else " " for character in expression[first : first + _WIDEST])
-    width = max(1, min(len(fault.text), len(part) - (at - first)))
+    width = max(1, min(len(detail.text), len(part) - (at - first)))
     return part, " " * (at - first) + "^" * width
 
 
-def _fault_json(fault: Fault) -> dict[str, object]:
+def _detail_json(detail: ErrorDetail) -> dict[str, object]:
     return {
-        "field": fault.field,
-        "column": fault.column,
-        "text": fault.text,
-        "message": fault.message,
-        "allowed": fault.allowed,
-        "hint": fault.hint,
+        "field": detail.field,
+        "column": detail.column,
+        "text": detail.text,
+        "message": detail.message,
+        "allowed": detail.allowed,
+        "hint": detail.hint,
     }
 
 

@@ -70,8 +70,8 @@ def _show(finding: "Finding") -> None:
 def _summary(settings: Settings, examined: "Examined", findings: "list[Finding]") -> str:
     errors = sum(finding.is_error for finding in findings)
     kinds = f"{_number(errors, 'error')}, {_number(len(findings) - errors, 'warning')}"
-    looked = f"{_number(examined.jobs, 'job')} and {_number(examined.runs, 'run')}"
-    return f"{kinds} in {settings.database}; looked at {looked}"
+    summary = f"{_number(examined.jobs, 'job')} and {_number(examined.runs, 'run')}"
+    return f"{kinds} in {settings.database}; looked at {summary}"
 
 
 def _number(count: int, what: str) -> str:

@@ -109,7 +109,7 @@ def refusal(
         more = [str(error).removeprefix(NOT_OURS).lstrip(". "), "look at --server or HOURBELL_URL"]
     elif isinstance(error, ApiError):
         what = as_flags(error.detail.replace("; see errors.", ".").replace("The body cannot", "This cannot"))
-        more = _faults(error, schedule)
+        more = _error_lines(error, schedule)
         if isinstance(error, NotFound) and error.code == "no_such_job" and job:
             more += [_near(client, str(job))]
         elif advice := _ADVICE_BY_CODE.get(error.code) or _ADVICE.get(error.status):
@@ -147,13 +147,13 @@ def confirm(intention: str, *, yes: bool) -> None:
         fail("nothing was done")
 
 
-def _faults(error: "ApiError", schedule: str | None) -> list[str]:
+def _error_lines(error: "ApiError", schedule: str | None) -> list[str]:
     lines = []
-    for fault in error.errors:
-        hint = f"; {fault.hint}" if fault.hint else ""
-        lines.append(f"{_flag_of(fault.pointer)}: {as_flags(fault.message + hint)}")
-        column = _COLUMN.search(fault.message)
-        if fault.pointer == "/schedule" and schedule and column:
+    for each in error.errors:
+        hint = f"; {each.hint}" if each.hint else ""
+        lines.append(f"{_flag_of(each.pointer)}: {as_flags(each.message + hint)}")
+        column = _COLUMN.search(each.message)
+        if each.pointer == "/schedule" and schedule and column:
             lines += [f"  {line}" for line in caret(schedule, int(column[1]))]
     return lines
 

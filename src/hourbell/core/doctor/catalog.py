@@ -1,4 +1,4 @@
-"""The catalog of faults: the severity, message and repair of each kind that the doctor reports."""
+"""The catalog of defects: the severity, message and repair of each kind that the doctor reports."""
 
 from hourbell.core.doctor.findings import Check, Severity
 

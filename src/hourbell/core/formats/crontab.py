@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from hourbell.core.formats.crontab_lines import has_both_days, read_command, read_variable, split_fields, system_form
 from hourbell.core.schedule import Schedule, ScheduleError
 from hourbell.core.schedule.errors import echo
-from hourbell.core.values.strict_json import text_fault
+from hourbell.core.values.strict_json import text_problem
 
 MAX_LINE_CHARACTERS, MAX_COMMENT_CHARACTERS = 4_000, 2_000
 _NICKNAMES = {"@every_minute": "* * * * *"}
@@ -160,8 +160,8 @@ class _Reader:
         stripped = text.strip(" \t")
         if not stripped:
             return Blank(number)
-        if (fault := text_fault(text)) is not None:
-            raise _Unclear(fault)
+        if (problem := text_problem(text)) is not None:
+            raise _Unclear(problem)
         if len(text) > MAX_LINE_CHARACTERS:
             raise _Unclear(f"the line is longer than {MAX_LINE_CHARACTERS} characters", "put the command in a script")
         if stripped.startswith("#"):
@@ -238,7 +238,7 @@ def _schedule(fields: list[str], zone: str) -> tuple[str, str | None]:
     try:
         schedule = Schedule.parse(text, zone)
     except ScheduleError as error:
-        raise _Unclear("; ".join(map(str, error.faults[:5]))) from None
+        raise _Unclear("; ".join(map(str, error.errors[:5]))) from None
     if schedule.never_fires:
         raise _Unclear(f"{text} never fires", "there is no such day")
     return text, note
@@ -250,7 +250,7 @@ def _check_zone(zone: str) -> None:
     except ScheduleError as error:
         hint = error.hint or "write an IANA name such as Europe/Paris"
         hint = "write CRON_TZ on a line of its own, above the entry" if " " in zone else hint
-        raise _Unclear(f"CRON_TZ: {error.faults[0].message}", hint) from None
+        raise _Unclear(f"CRON_TZ: {error.errors[0].message}", hint) from None
 
 
 def _check_field(text: str) -> None:

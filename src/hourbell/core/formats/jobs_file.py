@@ -193,7 +193,7 @@ class _FileReader:
         own = _normal(body, errors)
         errors += [_not_a_field(name) for name in own if name in READ_ONLY]
         normal = {**defaults, **own}
-        self._look_for_literal(normal, place, line)
+        self._refuse_literal(normal, place, line)
         normal = secrets.taken_out(normal)
         known = {error.pointer for error in errors}
         parsed = None
@@ -216,7 +216,7 @@ class _FileReader:
         if first != (f"line {line}" if line else f"job {number}"):
             self.error(FieldError("/name", f"the name is there already, at {first}", "take another"), place, line)
 
-    def _look_for_literal(self, body: Mapping[str, Any], place: str, line: int | None) -> None:
+    def _refuse_literal(self, body: Mapping[str, Any], place: str, line: int | None) -> None:
         at = place if line is None else f"line {line}, {place}"
         self.warnings += [f"{at}: {each}" for each in plain_secrets(body.get("target"))]
 

@@ -15,7 +15,7 @@ from hourbell.core.job.target import TargetCall, TargetError, parse_target
 from hourbell.core.schedule import Schedule, ScheduleError
 from hourbell.core.values.field_errors import BodyError, FieldError, shown, unknown_fields
 from hourbell.core.values.readers import schedule_errors, show_duration
-from hourbell.core.values.strict_json import fault_of
+from hourbell.core.values.strict_json import json_problem
 
 __all__ = ["FIELDS", "GENERATE", "READ_ONLY", "ParsedJob", "job_to_body", "merge_patch", "parse_job"]
 
@@ -141,7 +141,7 @@ def _read_target(target: object, errors: list[FieldError]) -> tuple[Mapping[str,
         hint = 'write one such as {"type": "http", "url": "https://example.com/hook"}'
         errors.append(FieldError("/target", what, hint))
         return {}, None, None
-    if (wrong := fault_of(target)) is not None:
+    if (wrong := json_problem(target)) is not None:
         errors.append(FieldError("/target", wrong))
         return {}, None, None
     secret = _read_secret(target, errors)

@@ -75,7 +75,7 @@ class _Filling:
             raise TemplateError(f"the body's placeholders stand for more than {MAX_FILLED_CHARS} characters")
 
 
-def faults_of(body: object) -> list[str]:
+def template_problems(body: object) -> list[str]:
     """Return the errors in a body's placeholders that no payload can fix."""
     roots = ", ".join(ROOTS)
     paths = [path.strip() for text in _texts(body) if "{{" in text for path in _PLACEHOLDER.findall(text)]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from hourbell.core.values.storable import storable
+from hourbell.core.values.sanitize import sanitize_text
 
 MAX_LOG_LINES = 1_000
 MAX_LOG_BYTES = 65_536  # of all lines' text
@@ -42,7 +42,7 @@ class Notebook:
         self._message = ""
 
     def add_line(self, at: datetime, text: object) -> None:
-        line = LogLine(at, storable(str(text)[:MAX_TEXT_CHARACTERS]))
+        line = LogLine(at, sanitize_text(str(text)[:MAX_TEXT_CHARACTERS]))
         self._lines.append(line)
         self._bytes += len(line.text.encode())
         while len(self._lines) > MAX_LOG_LINES or self._bytes > MAX_LOG_BYTES:
@@ -51,7 +51,7 @@ class Notebook:
     def set_progress(self, fraction: float | None, message: object = "") -> None:
         """Set the progress, from 0 to 1, or None if it is unknown; raise a ValueError for any other value."""
         self._fraction = None if fraction is None else fraction_of(fraction)
-        self._message = storable(str(message)[:MAX_TEXT_CHARACTERS])
+        self._message = sanitize_text(str(message)[:MAX_TEXT_CHARACTERS])
 
     def notes(self, run_id: UUID, attempt: int) -> Notes:
         return Notes(run_id, attempt, self._fraction, self._message, tuple(self._lines))

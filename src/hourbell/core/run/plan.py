@@ -21,7 +21,7 @@ from hourbell.core.schedule import Occurrence, Schedule, ScheduleError
 
 MAX_PASS_OCCURRENCES = 100
 MAX_WAITING_RUNS = 1_000
-LOOK_AGAIN = timedelta(seconds=2)  # delay when a job has too many waiting runs
+RESCAN_DELAY = timedelta(seconds=2)  # delay when a job has too many waiting runs
 _MICROSECOND = timedelta(microseconds=1)
 _CLOCK_STEP = timedelta(minutes=1)  # a change further in the future than this was made before the clock went back
 
@@ -70,7 +70,7 @@ def plan(job: Job, now: datetime) -> Plan:
         return _moved(job, schedule, job.cursor_at)
     room = min(MAX_PASS_OCCURRENCES, MAX_WAITING_RUNS - job.waiting)
     if room <= 0:
-        return replace(_moved(job, schedule, job.cursor_at), plan_at=now + LOOK_AGAIN)
+        return replace(_moved(job, schedule, job.cursor_at), plan_at=now + RESCAN_DELAY)
     return _plan_due(job, schedule, now, now, job.cursor_at, room)
 
 
@@ -135,7 +135,7 @@ def _plan_superseded(job: Job, superseded_at: datetime, now: datetime) -> Plan:
         return _end_version(job, until, now)  # an invalid schedule has no instants
     room = min(MAX_PASS_OCCURRENCES, MAX_WAITING_RUNS - job.waiting)
     if room <= 0:
-        return Plan(job, job.cursor_at, None, now + LOOK_AGAIN)
+        return Plan(job, job.cursor_at, None, now + RESCAN_DELAY)
     planned = _plan_due(job, schedule, now, until, job.cursor_at, room)
     assert planned.cursor_at is not None
     if planned.cursor_at < until:

@@ -217,14 +217,14 @@ class SqliteEngineStore:
         return await self._runner.write(prune)
 
     async def backlog(self, now: datetime, live_for: timedelta = LIVE_FOR) -> Backlog:
-        def look(session: Session) -> Backlog:
+        def count(session: Session) -> Backlog:
             [row] = session.fetch(SQL["backlog"], now)
             lanes = [work["lane"] for work in session.fetch(SQL["lanes"])]
             served = [node["served"] for node in session.fetch(SQL["served_lanes"], now - live_for)]
             unserved = tuple(lane for lane in lanes if not serves(served, lane))
             return Backlog(row["waiting"], row["oldest_at"], unserved)
 
-        return await self._runner.read(look)
+        return await self._runner.read(count)
 
     async def check_tzdata(self, version: str) -> Tzdata:
         def check(session: Session) -> Tzdata:
@@ -254,17 +254,17 @@ class SqliteEngineStore:
         """Yield every hint once, then those of each commit in this process, and every hint after one elsewhere."""
         with self._runner.hints.listener() as listener:
             try:
-                await self._look_for_others()
+                await self._poll_others()
                 while True:
                     heard = await listener.next(self._runner.poll_seconds)
                     for wake in heard:
                         yield wake
                     if not heard:
-                        await self._look_for_others()
+                        await self._poll_others()
             finally:
                 self._hears = False
 
-    async def _look_for_others(self) -> None:
+    async def _poll_others(self) -> None:
         """Run an empty operation: every operation detects commits of other processes."""
         try:
             await self._runner.read(lambda _: None)

@@ -26,7 +26,7 @@ from hourbell.store.sqlite.writer import Executor
 
 MAX_TRANSACTION_SECONDS = 5.0  # seconds with the write lock
 _BREATH = 0.005  # seconds between two transactions, in which other writers can take the lock
-_STEPS_BETWEEN_LOOKS = 10_000  # of SQLite's virtual machine, while a statement runs
+_STEPS_BETWEEN_CHECKS = 10_000  # of SQLite's virtual machine, while a statement runs
 
 
 class TooLong(StoreUnavailable):
@@ -165,7 +165,7 @@ class _Conversation:
         def is_over() -> bool:
             return self._is_given_up or self._elapsed() >= end
 
-        with session.watched(is_over, _STEPS_BETWEEN_LOOKS):
+        with session.watched(is_over, _STEPS_BETWEEN_CHECKS):
             while True:
                 try:
                     step = self._steps.get(timeout=max(0.001, end - self._elapsed()))

@@ -15,7 +15,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from bench.queues.contest import end
+from bench.queues.harness import end
 
 _LEAD, _LEAD_OF_ONE = 6.0, 0.02  # seconds between the start of a process and the instant
 _AFTER = 30.0  # seconds that a call at one instant may take

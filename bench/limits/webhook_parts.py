@@ -57,7 +57,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What all contestants share."""
+    """What all candidates share."""
 
     sizes: Sizes
     folder: Path
