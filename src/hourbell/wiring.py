@@ -331,7 +331,7 @@ def build_control(
         jobs=jobs,
         runs=Runs(stores.control, stores.lists, now=now, new_id=new_id, live_for=live_for),
         history=History(jobs, stores.lists, now=now, live_for=live_for, check_hosts=_build_host_check(policy)),
-        ledger=Ledger(jobs, stores.lists),
+        ledger=Ledger(jobs, stores.lists, now=now),
         timelines=Timelines(stores.lists, now=now, live_for=live_for),
         backfills=Backfills(stores.control, stores.lists, jobs, now=now),
         applying=Applying(stores.control, jobs, secrets=secrets, now=now, new_id=new_id),

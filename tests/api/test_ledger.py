@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from hourbell.core.run.plan import Skip
 from hourbell.core.run.settle import Failed
+from hourbell.core.run.states import SkipReason
 from tests.api.whole import Whole, whole_api
-from tests.contract.steps import HOUR, SECOND, T0, add_job, claim, finish, new_run, put_runs
-from tests.contract.test_times import a_mixture
+from tests.contract.steps import DAY, HOUR, SECOND, T0, add_job, claim, finish, new_run, put_runs
+from tests.contract.test_times import a_mixture, put_all
 from tests.database import Database
 
 pytestmark = pytest.mark.anyio
@@ -275,3 +277,47 @@ async def test_runs_that_wait_have_no_cause_to_cancel_them_by(api: Whole) -> Non
     answer = await api.client.post("/api/v1/runs/cancel", json={"fingerprint": "0123456789abcdef"})
 
     assert answer.status_code == 422
+
+
+async def test_the_fates_are_counted_by_date_in_the_zone_of_the_job(mixed: Whole) -> None:
+    mixed.time.moment = T0 + HOUR
+
+    found = (await mixed.client.get(f"{JOBS}/a/days")).json()
+
+    counts = {"succeeded": 1, "failed": 2, "late": 1, "cancelled": 1, "skipped": 17, "unfinished": 7}
+    assert found == {
+        "items": [{"date": "2026-03-02", **counts}],
+        "timezone": "UTC",
+        "counted_from": "2025-02-25",
+        "is_sampled": False,
+    }
+
+
+async def test_days_are_those_of_the_zone_and_a_long_skip_falls_on_each_of_its_days(api: Whole) -> None:
+    # 09:00 UTC is 22:00 in Auckland: runs from 11:00 UTC on are of the next day there.
+    job = await add_job(api.database.control(), "a", schedule="0 8 * * 1-5", timezone="Pacific/Auckland", lane="a")
+    first, last = T0 + 10 * HOUR, T0 + 10 * HOUR + 7 * DAY  # 08:00 on Tuesday the 3rd, and a week later
+    runs = [new_run(job, number)._replace(scheduled_at=T0 + number * HOUR) for number in range(4)]
+    await put_all(api.database.engine(), job, runs, [Skip(first, last, 6, SkipReason.PAUSED)])
+    api.time.moment = last + DAY
+
+    found = (await api.client.get(f"{JOBS}/a/days")).json()
+    part = (await api.client.get(f"{JOBS}/a/days?from=2026-03-04&until=2026-03-06")).json()
+
+    dates = {item["date"][-2:]: (item["unfinished"], item["skipped"]) for item in found["items"]}
+    assert dates == {"02": (2, 0), "03": (2, 1), "04": (0, 1), "05": (0, 1), "06": (0, 1), "09": (0, 1), "10": (0, 1)}
+    assert part["items"] == [item for item in found["items"] if item["date"][-2:] in ("04", "05", "06")]
+
+
+async def test_days_say_from_where_on_they_were_counted(mixed: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
+    mixed.time.moment = T0 + HOUR
+    monkeypatch.setattr("hourbell.control.ledger.MAX_COUNTED", 5)
+
+    found = (await mixed.client.get(f"{JOBS}/a/days")).json()
+
+    assert (found["items"], found["is_sampled"], found["counted_from"]) == ([], True, "2026-03-03")
+
+
+@pytest.mark.parametrize("query", ["from=2026-03-03&until=2026-03-02", "from=2025-01-01&until=2026-03-02", "from=x"])
+async def test_a_bad_range_of_dates_is_refused(mixed: Whole, query: str) -> None:
+    assert (await mixed.client.get(f"{JOBS}/a/days?{query}")).status_code == 400

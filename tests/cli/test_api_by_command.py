@@ -28,6 +28,7 @@ COMMANDS = {
     "list_upcoming": "job upcoming --number --after",
     "list_runs_of_job": "run list --job",
     "list_times": "job times --since --until --fate --number",
+    "list_days": "job days --from --until",
     "get_series": "job series --number",
     "get_stats": "job stats --since",
     "list_skips": "job skips",

@@ -219,6 +219,10 @@ ASKED: dict[str, list[Ask]] = {
     ],
     "recent times": [lambda lists: lists.recent_times([BUSY_JOB, JOB, UUID(int=5), UUID(int=2**127)], 10)],
     "ended times of a busy job": [lambda lists: lists.ended_times(BUSY_JOB, LIMIT)],
+    "days of a busy job": [
+        lambda lists: lists.run_days(BUSY_JOB, T0, T0 + 30 * DAY, HOUR, LIMIT),
+        lambda lists: lists.skip_days(BUSY_JOB, T0, T0 + 30 * DAY, HOUR, LIMIT),
+    ],
     "failed runs by cause": [
         lambda lists: lists.failed_runs(RunQuery(RunList.ENDED, RunState.FAILED), LIMIT),
         lambda lists: lists.failed_runs(RunQuery(RunList.ENDED, RunState.FAILED), LIMIT, position(MIDDLE)),

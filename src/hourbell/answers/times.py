@@ -1,7 +1,7 @@
 """Answers about the scheduled times of jobs: their fates, and figures about them."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Annotated
 from uuid import UUID
 
@@ -85,3 +85,26 @@ class Series(Answer):
         int | None,
         Doc("How much longer runs that succeed get in a week; null for fewer than 12, or of less than a day."),
     ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Day(Answer):
+    """How many scheduled times of a date have which fate. A skip counts each of its times."""
+
+    date: Annotated[str, Doc("In the time zone of the job.", type=date, examples=("2026-11-18",))]
+    succeeded: int = 0
+    failed: int = 0
+    late: Annotated[int, Doc("They succeeded, but began later than `late_after` allows.")] = 0
+    cancelled: int = 0
+    skipped: int = 0
+    unfinished: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Days(Answer):
+    """The dates of a job that have scheduled times, oldest first."""
+
+    items: tuple[Day, ...]
+    timezone: str = "UTC"
+    counted_from: Annotated[str, Doc("The first date that was counted.", type=date)] = ""
+    is_sampled: Annotated[bool, Doc("True if dates before `counted_from` were left out, as they are too many.")] = False

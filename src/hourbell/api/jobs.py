@@ -27,11 +27,11 @@ from hourbell.api.users import (
     limited_trigger,
     read,
 )
-from hourbell.api.values import AttentionFilter, Cursor, Instant, JobRef, Limit, Subject, VersionNumber
+from hourbell.api.values import AttentionFilter, Cursor, Date, Instant, JobRef, Limit, Subject, VersionNumber
 from hourbell.control.control import Control
 from hourbell.control.history import instants_to_come
 from hourbell.control.jobs import Defined, EditOptions, Intended
-from hourbell.control.ledger import TimesFilter
+from hourbell.control.ledger import MAX_DAYS, TimesFilter
 from hourbell.control.runs import RunFilter
 from hourbell.control.values import JobQuery, JobSort, JobState, JobView
 from hourbell.core.run.fates import Fate
@@ -381,6 +381,26 @@ async def list_times(
     del user
     wanted = TimesFilter(start, until, frozenset(fate or ()))
     return page_response(await control.ledger.times(job, wanted, limit, cursor), render.ledger_item)
+
+
+@router.get("/{job}/days", summary="Count the fates of a job by date", responses=responses(shapes.DaysAnswer, 404))
+async def list_days(
+    control: ControlDep,
+    user: Viewer,
+    job: JobRef,
+    start: Annotated[Date | None, Query(alias="from", description="The first date.")] = None,
+    until: Annotated[Date | None, Query(description="The last date, included; by default today.")] = None,
+) -> Response:
+    """Count what became of the scheduled times of a job on each date in its time zone, by default of 371 days.
+
+    Dates without scheduled times are left out. The newest 100,000 runs are counted; if there are more, older dates
+    are left out and `is_sampled` is true. Runs that the retention removed are not counted.
+    """
+    del user
+    if start is not None and until is not None and not timedelta(0) <= until - start < MAX_DAYS * timedelta(days=1):
+        message = f"the range is empty or longer than {MAX_DAYS} days"
+        raise invalid_parameter([("/query/until", message, f"write a date up to {MAX_DAYS - 1} days after from")])
+    return JSONResponse(render.days(await control.ledger.days(job, start, until)))
 
 
 @router.get("/{job}/series", summary="Get the durations of a job", responses=responses(shapes.SeriesAnswer, 404))

@@ -17,7 +17,7 @@ from hourbell.answers.base import Answer, answer_fields
 from hourbell.api.pages import mark_omitted
 from hourbell.control.history import late_success
 from hourbell.control.jobs import Intended
-from hourbell.control.ledger import LedgerItem, Recent, Series
+from hourbell.control.ledger import Days, LedgerItem, Recent, Series
 from hourbell.control.stats import Summary
 from hourbell.control.timeline import Pulse, Timeline, TimelineItem
 from hourbell.control.values import (
@@ -142,6 +142,11 @@ def recent_times(recent: Recent) -> Json:
         "p95_duration_ms": recent.p95_duration_ms,
         "streak": recent.streak,
     }
+
+
+def days(found: Days) -> Json:
+    items = [answer(times.Day, day, date=day.date.isoformat()) for day in found.items]
+    return answer(times.Days, found, items=items, counted_from=found.counted_from.isoformat())
 
 
 def series(found: Series) -> Json:

@@ -62,7 +62,7 @@ from hourbell.answers.timeline import (
     TimelineRun,
     TimelineSkip,
 )
-from hourbell.answers.times import LedgerItem, RecentTime, RunOfTime, Series, SeriesPoint, SkipOfTime
+from hourbell.answers.times import Day, Days, LedgerItem, RecentTime, RunOfTime, Series, SeriesPoint, SkipOfTime
 from hourbell.client.client import AsyncClient
 from hourbell.client.errors import (
     ApiError,
@@ -100,6 +100,8 @@ __all__ = [
     "Client",
     "ClientError",
     "Conflict",
+    "Day",
+    "Days",
     "DeletedJob",
     "Done",
     "Explanation",

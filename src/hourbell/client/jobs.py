@@ -4,7 +4,7 @@ A method `preview_…` takes the same arguments as its counterpart, returns what
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, TypedDict, Unpack
 from uuid import UUID
 
@@ -21,7 +21,7 @@ from hourbell.answers.jobs import (
     Version,
 )
 from hourbell.answers.runs import Run, Triggered
-from hourbell.answers.times import LedgerItem, Series
+from hourbell.answers.times import Days, LedgerItem, Series
 from hourbell.client.api_client import API, DRY_RUN, ApiClient, Edit, is_id, segment, set_options
 from hourbell.client.batches import Batches
 from hourbell.client.importing import Source, import_batches
@@ -241,6 +241,11 @@ class Jobs:
         path = _path(job, "times")
         query = {"from": start, "until": until, "fate": fate}
         return Pages(LedgerItem, lambda page: self._api.get(path, page), query, limit)
+
+    async def days(self, job: Ref, *, start: date | None = None, until: date | None = None) -> Days:
+        """Count what became of the scheduled times of a job on each date from start to until, both included."""
+        query = {"from": start and start.isoformat(), "until": until and until.isoformat()}
+        return read(Days, await self._api.get(_path(job, "days"), query))
 
     async def series(self, job: Ref, *, limit: int | None = None) -> Series:
         """Return the newest ended runs of a job, oldest first, with their durations and lateness."""

@@ -33,6 +33,7 @@ class BlockingJobs(SyncFacade[Jobs]):
     upcoming = blocking(Jobs.upcoming)
     runs = paged(Jobs.runs)
     times = paged(Jobs.times)
+    days = blocking(Jobs.days)
     series = blocking(Jobs.series)
     stats = blocking(Jobs.stats)
     skips = paged(Jobs.skips)

@@ -87,3 +87,25 @@ class FailedRun:
     @property
     def fingerprint(self) -> str:
         return fingerprint_of(self.error, self.lane, self.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class RunsOfDay:
+    """How many runs of a local day have a state, late ones apart."""
+
+    day: int  # since 1970-01-01
+    state: RunState
+    is_late: bool
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class SkipsOfDay:
+    """Skips that end on one local day: all that begin on it, too, or a single one that does not."""
+
+    day: int  # of their ends
+    first_day: int  # of their begins
+    first_at: datetime
+    last_at: datetime
+    count: int
+    records: int

@@ -17,6 +17,8 @@ from hourbell.cli.shared.views import milliseconds, stats_lines
 from hourbell.core.run.fates import Fate
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from hourbell.client import Client, Job, LedgerItem, Upcoming, Version
 
 
@@ -169,6 +171,30 @@ def times(
 
 @click.command(
     cls=ExampleCommand,
+    examples="hourbell job days nightly-report\nhourbell job days nightly-report --from 2026-11-01 --until 2026-11-07",
+)
+@click.argument("job", type=JOB)
+@click.option("--from", "start", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="The first date.")
+@click.option("--until", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="The last date, included.")
+@output_options
+@server_options
+def days(client: "Client", job: str, start: "datetime | None", until: "datetime | None", output: Output) -> None:
+    """Count what became of the scheduled times of a job on each date in its time zone."""
+    found = client.jobs.days(job, start=start and start.date(), until=until and until.date())
+    names = ("succeeded", "late", "failed", "cancelled", "skipped", "unfinished")
+    view = View(
+        (f"DATE ({found.timezone})", *(name.upper() for name in names)),
+        lambda day: (day.date, *(getattr(day, name) for name in names)),
+        lambda day: day.date,
+        lambda day: day.date,
+    )
+    output.items(found.items, view, found.raw)
+    if found.is_sampled and output.is_for_people:
+        note(f"dates before {found.counted_from} are not counted: there are too many runs")
+
+
+@click.command(
+    cls=ExampleCommand,
     examples="hourbell job series nightly-report\nhourbell job series nightly-report -n 500 --json",
 )
 @click.argument("job", type=JOB)
@@ -256,7 +282,7 @@ def versions(client: "Client", job: str, version: int | None, number: int, zone:
     show_list(client.jobs.versions(job), number, output, view, "there is no version")
 
 
-COMMANDS = (backfill, stats, series, times, upcoming, skips, versions)
+COMMANDS = (backfill, stats, days, series, times, upcoming, skips, versions)
 
 
 def _why_never(job: "Job", zone: str) -> str:
