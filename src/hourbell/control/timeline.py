@@ -11,6 +11,7 @@ from hourbell.control.pages import BadCursor, Page, cursor_of, number_of, page_o
 from hourbell.control.waiting import is_served
 from hourbell.core.run.attention import GROUPS, Attention, first_reason
 from hourbell.core.run.attention_notes import failing_note, late_note, losing_note, paused_note
+from hourbell.core.run.fates import is_late
 from hourbell.core.run.timeline import (
     Bucket,
     SkippedRange,
@@ -18,10 +19,10 @@ from hourbell.core.run.timeline import (
     count_planned,
     count_planned_by_bucket,
     fill_buckets,
-    is_late,
     median_duration,
     planned_from,
     planned_times,
+    waits_late,
 )
 from hourbell.core.schedule import ScheduleError
 from hourbell.store.base import LIVE_FOR
@@ -69,8 +70,9 @@ class TimelineItem:
         return median_duration(self.facts.durations)
 
     def is_late(self, run: TimelineRun) -> bool:
-        late_after = self.view.job.definition.late_after
-        return is_late(run.kind, run.state, run.scheduled_at, run.started_at, late_after, self.now)
+        if run.started_at is None:
+            return waits_late(run.kind, run.state, run.scheduled_at, run.late_after, self.now)
+        return is_late(run.kind, run.scheduled_at, run.started_at, run.late_after)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")  # not the type in a cast, such as 
 _PARTS = (
     *("job_columns", "job_totals", "job_joins", "job_is_done"),  # the totals show whether a job is done
     *("run_columns", "run_definition", "definition_columns", "audit_columns"),
-    *("job_is_failing", "job_is_losing", "is_lost", "lost_day"),
+    *("job_is_failing", "job_is_losing", "is_lost", "was_lost", "lost_hour"),
 )
 _LIMITS = {
     "max_bytes": str(MAX_LISTED_BYTES),
@@ -108,7 +108,8 @@ def job_page(query: JobQuery, limit: int, after: ListPosition | None, choice: Ch
     if choice.ids is not None and query.sort in _BY_IDS:
         walk = _BY_IDS[query.sort]
         values["ids"] = list(choice.ids)
-    conditions = ["job_is_there" if _has_index_of_its_own(query, walk) else "job_is_not_deleted"]
+    has_own_index = _has_index_of_its_own(query, walk) or "job_is_paused" in choice.conditions
+    conditions = ["job_is_there" if has_own_index else "job_is_not_deleted"]
     conditions += choice.conditions
     if query.names is not None:
         conditions.append("job_names")
