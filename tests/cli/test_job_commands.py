@@ -184,7 +184,7 @@ def test_a_backfill_says_what_time_it_means_and_fills_once(node: Live) -> None:
     dry = node.run(*args, "--dry-run", "-z", "Europe/Paris")
 
     assert "from 2026-02-28T23:00:00Z (2026-03-01 00:00:00 +01:00 in Europe/Paris) to " in dry.stderr
-    assert dry.stdout.splitlines()[0] == "INSTANT (Europe/Paris)"
+    assert dry.stdout.splitlines()[0] == "SCHEDULED (Europe/Paris)"
     assert len(node.ok(*args, "-q").split()) == 3
     assert "every instant of that time has a run" in node.run(*args).stderr
 

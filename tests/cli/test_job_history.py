@@ -13,7 +13,7 @@ def test_upcoming_instants_are_shown_in_the_jobs_zone_and_in_utc(node: Live) -> 
     node.ok("job", "create", "comes", "-s", "30 2 * * *", "-z", "America/New_York", "--url", node.receiver)
     shown = node.ok("job", "upcoming", "comes", "-n", "2", "--after", "2027-03-13T12:00:00Z").splitlines()
 
-    assert re.fullmatch(r"LOCAL \(America/New_York\) +INSTANT \(UTC\) +NOTE", shown[0])
+    assert re.fullmatch(r"LOCAL \(America/New_York\) +SCHEDULED \(UTC\) +NOTE", shown[0])
     assert shown[1].endswith("02:30 does not exist that day")
     assert len(shown) == 3
     assert len(node.json("job", "upcoming", "comes", "-n", "4")["items"]) == 4

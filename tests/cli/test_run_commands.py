@@ -39,7 +39,7 @@ def test_a_list_of_runs_names_its_zone(node: Live) -> None:
     node.ok("job", "trigger", "zoned", "--wait")
     head, row = node.ok("run", "list", "--job", "zoned", "--timezone", "Asia/Kolkata").splitlines()
 
-    assert "INSTANT (Asia/Kolkata)" in head
+    assert "SCHEDULED (Asia/Kolkata)" in head
     assert "+05:30" in row
     assert "there is no such run" in node.run("run", "list", "--job", "zoned", "--until", "2026-01-01").stderr
 

@@ -107,7 +107,7 @@ def file_options(*, needs_secrets: bool = True) -> Callable[[Function], Function
 def _with_file(function: Function, *, needs_secrets: bool) -> Function:
     @click.option("-f", "--file", "name", required=True, metavar="FILE|-", help="The jobs file; - is stdin.")
     @click.option("--format", "form", type=click.Choice(FORMATS), help="Its format.  [default: by its name or text]")
-    @click.option("--source", metavar="LABEL", help="Instead of the file's own: what tells its jobs from others.")
+    @click.option("--source", metavar="LABEL", help="The source of the jobs, instead of the file's own.")
     @click.option("--prune", is_flag=True, help="Delete jobs of the same source that are not in the file.")
     @click.option("--take-over", is_flag=True, help="Also change jobs of these names that others own.")
     @click.option(

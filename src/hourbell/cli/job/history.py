@@ -30,11 +30,15 @@ if TYPE_CHECKING:
     """,
 )
 @click.argument("job", type=JOB)
-@click.option("--from", "start", required=True, metavar="TIME", help="The first instant: 2026-11-01, -7d, RFC 3339.")
-@click.option("--to", "end", required=True, metavar="TIME", help="The last one; a date means its first moment.")
-@click.option("--per-minute", type=click.IntRange(1), help="How many become ready each minute.  [default: 60]")
+@click.option(
+    "--from", "start", required=True, metavar="TIME", help="The first scheduled time: 2026-11-01, -7d, RFC 3339."
+)
+@click.option("--to", "end", required=True, metavar="TIME", help="The last scheduled time; a date means its start.")
+@click.option(
+    "--per-minute", type=click.IntRange(1), help="The number of runs that become ready per minute.  [default: 60]"
+)
 @click.option("--include-pruned", is_flag=True, help="Also run times whose runs may have been pruned.")
-@click.option("--dry-run", is_flag=True, help="Show the instants, and make no run.")
+@click.option("--dry-run", is_flag=True, help="Show the times without adding runs.")
 @zone_option
 @output_options
 @server_options
@@ -49,7 +53,7 @@ def backfill(
     zone: str,
     output: Output,
 ) -> None:
-    """Make runs for instants of the past that have none; what is to come is left to the schedule."""
+    """Add runs for past scheduled times that have none; future times are left to the schedule."""
     first, last = instant(start, zone, "--from", "ago"), instant(end, zone, "--to", "ago")
     assert first is not None
     assert last is not None
@@ -63,7 +67,7 @@ def backfill(
         for run in made.runs:
             click.echo(run)
         return
-    heads = (f"INSTANT ({zone})", "RUN")
+    heads = (f"SCHEDULED ({zone})", "RUN")
     rows = [
         (shown(at, zone), run) for at, run in zip(made.instants, made.runs or [""] * len(made.instants), strict=True)
     ]
@@ -78,12 +82,12 @@ def backfill(
 
 @click.command(cls=ExampleCommand, examples="hourbell job stats nightly-report --since 30d")
 @click.argument("job", type=JOB)
-@click.option("--since", metavar="TIME", help="From when on: 30d, 2026-11-01, RFC 3339.  [default: 7d]")
+@click.option("--since", metavar="TIME", help="Count runs since this time: 30d, 2026-11-01, RFC 3339.  [default: 7d]")
 @zone_option
 @output_options
 @server_options
 def stats(client: "Client", job: str, since: str | None, zone: str, output: Output) -> None:
-    """Show how the runs of a job ended, how long they took and how late they were."""
+    """Show how many runs of a job succeeded and failed, how long they took and how late they were."""
     found = client.jobs.stats(job, since=instant(since, zone, "--since", "ago"))
     output.one(found, View((), tuple, lambda each: each.job, lambda each: each.job), stats_lines(found, zone))
 
@@ -96,18 +100,18 @@ def stats(client: "Client", job: str, since: str | None, zone: str, output: Outp
     """,
 )
 @click.argument("job", type=JOB)
-@click.option("-n", "--number", type=click.IntRange(1), default=10, help="How many instants.  [default: 10]")
+@click.option("-n", "--number", type=click.IntRange(1), default=10, help="The number of times.  [default: 10]")
 @click.option("--after", metavar="TIME", help="Start from: +1d, 'tomorrow 09:00', RFC 3339.  [default: now]")
 @zone_option
 @output_options
 @server_options
 def upcoming(client: "Client", job: str, number: int, after: str | None, zone: str, output: Output) -> None:
-    """List when a job fires next, in its own zone and in another."""
+    """List the next times of a job, in its own zone and in another."""
     start = instant(after, zone, "--after", "ahead")
     found = client.jobs.get(job)
     instants = client.jobs.upcoming(found.id, count=number, after=start)
     view = View(
-        (f"LOCAL ({found.timezone})", f"INSTANT ({zone})", "NOTE"),
+        (f"LOCAL ({found.timezone})", f"SCHEDULED ({zone})", "NOTE"),
         lambda each: (each.local.replace("T", " "), shown(each.at, zone), _surprise(each)),
         lambda each: each.raw["at"],
         lambda each: each.raw["at"],
@@ -232,9 +236,9 @@ def series(client: "Client", job: str, number: int, zone: str, output: Output) -
 @output_options
 @server_options
 def skips(client: "Client", job: str, number: int, zone: str, output: Output) -> None:
-    """List instants that got no run, and why, newest first."""
+    """List scheduled times that got no run, with the reason, newest first."""
     view = View(
-        (f"FIRST ({zone})", f"LAST ({zone})", "INSTANTS", "REASON"),
+        (f"FIRST ({zone})", f"LAST ({zone})", "TIMES", "REASON"),
         lambda skip: (shown(skip.first_at, zone), shown(skip.last_at, zone), skip.count, skip.reason),
         lambda skip: skip.raw["first_at"],
         lambda skip: skip.reason,
@@ -252,14 +256,14 @@ def skips(client: "Client", job: str, number: int, zone: str, output: Output) ->
 )
 @click.argument("job", type=JOB)
 @click.option(
-    "--version", type=click.IntRange(1), metavar="NUMBER", help="Only this version, with values of any length."
+    "--version", type=click.IntRange(1), metavar="NUMBER", help="Show only this version, with values of any length."
 )
 @number_option
 @zone_option
 @output_options
 @server_options
 def versions(client: "Client", job: str, version: int | None, number: int, zone: str, output: Output) -> None:
-    """List every definition the job has had, with who changed what, newest first."""
+    """List all versions of a job's definition, with who changed what, newest first."""
     if version is not None:
         found = client.jobs.version(job, version)
         output.one(found, View((), tuple, lambda each: each.version, lambda each: each.version), _lines(found, zone))

@@ -46,7 +46,7 @@ class Shown:
 
 @click.group(cls=ExampleGroup, examples="hourbell config show\nhourbell config show --json | jq '.settings[].value'")
 def command() -> None:
-    """The settings of this machine. Needs no server."""
+    """Show the settings of this machine. Needs no server."""
 
 
 @command.command(
@@ -59,9 +59,9 @@ def command() -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(as_json: bool) -> None:
-    """Print every setting, its value and where that came from: the default, a variable or hourbell.toml.
+    """Print every setting, its value and its source: the default, a variable or hourbell.toml.
 
-    Passwords and keys are masked. Exit code 2 if something cannot be used; the rest is printed all the same.
+    Passwords and keys are masked. The exit code is 2 if a setting is invalid; the others are still printed.
     """
     of_the_node, of_the_client = _of_the_node(os.environ, Path()), _of_the_client(os.environ)
     found = [*of_the_node, *of_the_client]

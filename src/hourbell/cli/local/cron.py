@@ -31,10 +31,10 @@ def schedule_options(function: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--after", default="now", metavar="TIME", help="Start from: RFC 3339, now, -2h, 'tomorrow 09:00'."
         ),
-        click.option("--name", metavar="JOB", help="The job's name, which H fields are spread by."),
+        click.option("--name", metavar="JOB", help="The job's name, which decides the values of H fields."),
         click.option("--dst", default="once", metavar="once|wall|skip", help="What to do when clocks change."),
         click.option(
-            "--timezone", "-z", default="UTC", metavar="ZONE", shell_complete=_complete_zone, help="IANA name."
+            "--timezone", "-z", default="UTC", metavar="ZONE", shell_complete=_complete_zone, help="An IANA time zone."
         ),
         click.argument("expression", metavar="EXPR"),
     ):
@@ -51,10 +51,10 @@ def schedule_options(function: Callable[..., None]) -> Callable[..., None]:
     """,
 )
 def command() -> None:
-    """What a schedule means and when it fires. Needs no server.
+    """Explain a schedule and list its times. Needs no server.
 
-    EXPR is a cron expression of 5, 6 or 7 fields, a nickname such as @daily, 'every 15m',
-    'at 2026-12-24T18:00:00', 'yearly 02-29 09:00' or 'RRULE:FREQ=MONTHLY;BYDAY=-1FR'.
+    EXPR is a cron expression of 5, 6 or 7 fields, a nickname such as @daily, 'every 15m', 'at 2026-12-24T18:00:00',
+    'yearly 02-29 09:00' or 'RRULE:FREQ=MONTHLY;BYDAY=-1FR'.
     """
 
 
@@ -67,9 +67,9 @@ def command() -> None:
     """,
 )
 @schedule_options
-@click.option("-n", "--number", default=5, type=click.IntRange(1, 10_000), help="How many instants.  [default: 5]")
+@click.option("-n", "--number", default=5, type=click.IntRange(1, 10_000), help="The number of times.  [default: 5]")
 def next_(expression: str, number: int, as_json: bool, after: str, **how: Any) -> None:
-    """Print the next instants, in the zone and in UTC."""
+    """Print the next times, in the zone and in UTC."""
     schedule = _parse(expression, **how)
     start = _start(after, schedule)
     if as_json:
@@ -86,9 +86,9 @@ def next_(expression: str, number: int, as_json: bool, after: str, **how: Any) -
     """,
 )
 @schedule_options
-@click.option("-n", "--number", default=3, type=click.IntRange(1, 10_000), help="How many instants.  [default: 3]")
+@click.option("-n", "--number", default=3, type=click.IntRange(1, 10_000), help="The number of times.  [default: 3]")
 def explain(expression: str, number: int, as_json: bool, after: str, **how: Any) -> None:
-    """Say in words what a schedule does, when it fires next, and what may surprise."""
+    """Describe a schedule in plain English, with its next times and warnings."""
     schedule = _parse(expression, **how)
     start = _start(after, schedule)
     if as_json:
@@ -115,7 +115,7 @@ def explain(expression: str, number: int, as_json: bool, after: str, **how: Any)
 )
 @schedule_options
 def check(expression: str, as_json: bool, after: str, **how: Any) -> None:
-    """Tell whether a job may have this schedule: exit code 0 if so, 1 if it never fires, 2 if it cannot be read."""
+    """Validate a schedule: exit code 0 if it is valid, 1 if it never fires, 2 if it cannot be parsed."""
     try:
         schedule = Schedule.parse(expression, **how)
     except ScheduleError as error:

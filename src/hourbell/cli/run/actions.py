@@ -71,14 +71,18 @@ def runs_options(function: Function) -> Function:
     """Add the ids, the filters, `--dry-run`, `--yes` and `--json`, passed to the function as `runs` and `as_json`."""
 
     @click.argument("ids", nargs=-1, type=RUN, metavar="[RUN]…")
-    @click.option("--state", type=STATES, help="Instead of ids: all in this state.")
-    @click.option("--job", type=JOB, metavar="JOB", help="Instead of ids: all of this job.")
-    @click.option("--since", metavar="TIME", help="Instead of ids: what ended, or was to begin, since: 1h, RFC 3339.")
-    @click.option("--until", metavar="TIME", help="And before: -1h, now, RFC 3339.")
-    @click.option("--all", "is_all", is_flag=True, help="Instead of ids: all of them.")
-    @click.option("--dry-run", is_flag=True, help="Instead of ids: only count them.")
-    @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-    @click.option("--json", "as_json", is_flag=True, help="Print the API's answer.")
+    @click.option("--state", type=STATES, help="All runs in this state, instead of ids.")
+    @click.option("--job", type=JOB, metavar="JOB", help="All runs of this job, instead of ids.")
+    @click.option(
+        "--since",
+        metavar="TIME",
+        help="All runs that ended or were scheduled since this time, instead of ids: 1h, RFC 3339.",
+    )
+    @click.option("--until", metavar="TIME", help="Only before this time: -1h, now, RFC 3339.")
+    @click.option("--all", "is_all", is_flag=True, help="All runs, instead of ids.")
+    @click.option("--dry-run", is_flag=True, help="Only count the matching runs; needs a filter instead of ids.")
+    @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+    @click.option("--json", "as_json", is_flag=True, help="Print the API's response.")
     @zone_option
     @functools.wraps(function)
     def call(
@@ -126,11 +130,13 @@ def runs_options(function: Function) -> Function:
     """,
 )
 @_fingerprint_option
-@click.option("--per-minute", type=click.IntRange(1), help="How many of a filter's become ready each minute.")
+@click.option(
+    "--per-minute", type=click.IntRange(1), help="With a filter: the number of replays that become ready per minute."
+)
 @server_options
 @runs_options
 def replay(client: "Client", runs: Runs, per_minute: int | None, as_json: bool) -> None:
-    """Run again what failed, with its payload and the job's target as it is now. Prints the new runs."""
+    """Run failed runs again, with their payload and the job's current target. Prints the new runs."""
     sys.exit(runs.act(client, "replay", as_json, per_minute=per_minute))
 
 
@@ -144,7 +150,7 @@ def replay(client: "Client", runs: Runs, per_minute: int | None, as_json: bool) 
 @server_options
 @runs_options
 def cancel(client: "Client", runs: Runs, as_json: bool) -> None:
-    """Cancel runs that wait, and ask the nodes of running ones to stop them. Prints their ids."""
+    """Cancel waiting runs, and ask the nodes of running ones to stop them. Prints their ids."""
     sys.exit(runs.act(client, "cancel", as_json))
 
 
@@ -159,7 +165,7 @@ def cancel(client: "Client", runs: Runs, as_json: bool) -> None:
 @server_options
 @runs_options
 def discard(client: "Client", runs: Runs, as_json: bool) -> None:
-    """Take failed runs off the dead letters. Their history stays. Prints their ids."""
+    """Remove failed runs from the dead letters. Their history stays. Prints their ids."""
     sys.exit(runs.act(client, "discard", as_json))
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hourbell.client import Client, Page, Run
 
 _number_option = click.option(
-    "-n", "--number", type=click.IntRange(1, 500), default=50, help="How many at most.  [default: 50]"
+    "-n", "--number", type=click.IntRange(1, 500), default=50, help="The maximum number.  [default: 50]"
 )
 
 
@@ -27,7 +27,7 @@ _number_option = click.option(
 @output_options
 @server_options
 def late(client: "Client", number: int, zone: str, output: Output) -> None:
-    """List runs that began later than their job's --late-after, worst first."""
+    """List runs that started later than their job's --late-after, worst first."""
     found = _show(client.runs.late, number, zone, output)
     if found and output.is_for_people:
         note(f"the worst began {milliseconds(found[0].lateness_ms)} after its instant")
@@ -49,7 +49,7 @@ def stuck(client: "Client", number: int, zone: str, output: Output) -> None:
 @output_options
 @server_options
 def orphans(client: "Client", number: int, zone: str, output: Output) -> None:
-    """List runs without a single attempt a quarter of an hour after they were planned and ready."""
+    """List runs without an attempt 15 minutes after they were planned and ready."""
     _show(client.runs.orphans, number, zone, output)
 
 

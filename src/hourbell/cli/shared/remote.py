@@ -56,7 +56,9 @@ def server_options(function: Function) -> Function:
     An error from the server is printed to stderr, and the process exits with the matching exit code.
     """
 
-    @click.option("--server", metavar="URL", help="Where it is.  [default: HOURBELL_URL, or http://127.0.0.1:8080]")
+    @click.option(
+        "--server", metavar="URL", help="The URL of the server.  [default: HOURBELL_URL, or http://127.0.0.1:8080]"
+    )
     @click.option(
         "--token-file",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),

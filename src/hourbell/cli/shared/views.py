@@ -47,7 +47,7 @@ def run_view(zone: str) -> View:
             "JOB",
             "STATE",
             "KIND",
-            f"INSTANT ({zone})",
+            f"SCHEDULED ({zone})",
             f"ENDED ({zone})",
             "ATTEMPT",
             "TOOK",
