@@ -26,7 +26,7 @@ class Hourbell:
     @property
     def scheduler(self) -> Scheduler:
         if self._scheduler is None:
-            raise RuntimeError("there is no scheduler; write Hourbell(app, scheduler)")
+            raise RuntimeError("no scheduler was given; write Hourbell(app, scheduler)")
         return self._scheduler
 
     def init_app(self, app: "Flask", scheduler: Scheduler | None = None) -> None:

@@ -137,7 +137,7 @@ class Node:
             except StoreUnavailable:
                 pass
             except Exception:
-                log.exception("program_not_kept")
+                log.exception("program_sync_failed")
                 wait = _CHECK_JOBS_SECONDS
             await asyncio.sleep(wait)
             until_check -= wait

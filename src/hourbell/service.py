@@ -230,7 +230,7 @@ class Service:
             self._stopping.set()
             self._signalled_at = clock.elapsed()
         elif clock.elapsed() - self._signalled_at > _ONE_SIGNAL:
-            log.warning("stopping_at_once", extra={"signal": name})
+            log.warning("forced_shutdown", extra={"signal": name})
             logging.shutdown()
             os._exit(SECOND_SIGNAL)  # leases run out by themselves; nothing is lost
 

@@ -246,7 +246,7 @@ def test_a_time_that_is_the_same_in_every_zone_is_read_in_none(node: Live, time:
         ),
         (["backfill", "known", "--from", "+1d", "--to", "+2d"], 2, "--from: only the past is filled"),
         (["list", "--server", "ftp://x"], 2, "as in http://127.0.0.1:8080, in HOURBELL_URL or as --server."),
-        (["list", "--server", "http://127.0.0.1:1"], 1, "the server is out of reach: http://127.0.0.1:1"),
+        (["list", "--server", "http://127.0.0.1:1"], 1, "the server is unreachable: http://127.0.0.1:1"),
     ],
 )
 def test_what_cannot_be_done_is_told_with_its_exit_code(

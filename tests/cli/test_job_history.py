@@ -44,7 +44,7 @@ def test_skips_and_versions_are_listed(node: Live) -> None:
     assert (newest.split()[0], first.split()[0]) == ("2", "1")
     assert newest.endswith("schedule")
     assert node.ok("job", "versions", "changed", "-q") == "2\n1\n"
-    assert "no instant was skipped" in node.run("job", "skips", "changed").stderr
+    assert "no scheduled time was skipped" in node.run("job", "skips", "changed").stderr
     assert node.json("job", "skips", "changed") == {"items": [], "next_cursor": None}
 
 

@@ -108,7 +108,7 @@ async def test_another_owners_job_and_the_second_of_a_name_are_refused_and_keep_
         ("mine", "created", None),
         ("mine", "refused", "duplicate_name"),
     ]
-    assert results[0].message == "the job belongs to api; delete it there, or take another name"
+    assert results[0].message == "the job belongs to api; delete it there, or use another name"
     assert (await found(control, "mine")).definition.description == ""
     assert (await found(control, "theirs")).version == 1
 

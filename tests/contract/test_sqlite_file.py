@@ -179,7 +179,7 @@ async def test_a_full_disk_is_known_until_a_write_goes_well_again(path: Path) ->
         error = await check.error()
 
         assert isinstance(error, StoreUnwritable)
-        assert error.reason == "no space is left on its disk"
+        assert error.reason == "the disk is full"
         disk.is_full = False
         assert await check.error() is None
         await runner.write(add)

@@ -244,7 +244,7 @@ def test_an_entry_of_a_system_crontab_names_a_user() -> None:
     assert (made.user, made.command) == ("root", "cd / && run-parts /etc/cron.hourly")
     assert "'/bin/x' is not a user" in problem("0 3 * * * /bin/x a", system=True)
     assert problem("0 3 * * * root", system=True) == "line 1: there is no command; write one after the user"
-    assert "* stands where the user does" in problem("0 0 3 * * * root x", system=True)
+    assert "* is in place of the user" in problem("0 0 3 * * * root x", system=True)
 
 
 @pytest.mark.parametrize(

@@ -252,7 +252,9 @@ def test_a_secret_in_the_file_is_a_warning_that_does_not_show_it() -> None:
     text = f'[[job]]\nname="a"\nschedule="@daily"\ntarget={{{HTTP},secret="{SECRET}"}}'
 
     [warning] = read(text).warnings
-    assert warning == 'line 1, job a: the secret stands in the file; write secret = "env:NAME" or "file:/path"'
+    assert (
+        warning == 'line 1, job a: the secret is in plain text in the file; write secret = "env:NAME" or "file:/path"'
+    )
 
 
 def test_what_a_resolver_leaves_out_is_in_no_job() -> None:

@@ -461,7 +461,7 @@ async def test_a_target_that_breaks_fails_its_attempt_without_its_words(caplog: 
     holding = Holding(None, Broken())
     await holding.start(a_run(1))
 
-    assert await holding.outcomes() == [Failed("the target broke: RuntimeError")]
+    assert await holding.outcomes() == [Failed("the target crashed: RuntimeError")]
     assert "the payload" not in caplog.text
     assert (holding.observed("dispatch"), holding.observed("lateness")) == (1, 1)
 

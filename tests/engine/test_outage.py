@@ -217,7 +217,7 @@ async def test_a_target_that_breaks_fails_its_attempt_and_holds_nothing(cluster:
     [run] = await cluster.runs(job)
     assert (run["state"], run["failures"]) == ("succeeded", 1)
     [first, _] = await cluster.attempts(run["id"])
-    assert first["error"] == "the target broke: RuntimeError"  # its words may hold the payload
+    assert first["error"] == "the target crashed: RuntimeError"  # its words may hold the payload
 
 
 @virtually

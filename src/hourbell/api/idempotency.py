@@ -106,7 +106,7 @@ async def _answer_again(authenticator: Authenticator, key: str, fingerprint: byt
             raise Problem(
                 422,
                 "idempotency_key_reused",
-                f"This {HEADER} was sent with another request; choose a new one for each.",
+                f"This {HEADER} was used for another request; use a new key for each.",
             )
         if known is not None and known.answer is not None:
             return _replayed(known.answer)
@@ -148,5 +148,6 @@ def _replayed(answer: Mapping[str, object]) -> Response:
 
 
 def _answer_not_kept() -> Problem:
-    detail = "The first call with this key has acted; its answer told a secret or was too long, and was not kept."
+    why = "its response contained a secret or was too long, and was not stored"
+    detail = f"The first call with this key was carried out; {why}."
     return Problem(409, "answer_not_kept", detail)

@@ -78,9 +78,7 @@ async def import_jobs(
     job stays paused.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in (NDJSON, "application/ndjson"):
-        raise Problem(
-            415, "unsupported_media_type", f"Send a job on each line, with the header Content-Type: {NDJSON}."
-        )
+        raise Problem(415, "unsupported_media_type", f"Send one job per line, with the header Content-Type: {NDJSON}.")
     if given.prune and given.managed_by == "api" and not given.source:
         raise Problem(
             400, "prune_needs_source", "Pruning needs a source, so that it deletes only jobs that came from it."
@@ -108,7 +106,9 @@ class _TooLarge(Exception):
 
     @classmethod
     def of_bytes(cls, limit: int) -> "_TooLarge":
-        return cls(f"an import has at most {limit:,} bytes (HOURBELL_IMPORT_MAX_MIB); send the rest in another one")
+        return cls(
+            f"an import may have at most {limit:,} bytes (HOURBELL_IMPORT_MAX_MIB); send the rest in another import"
+        )
 
     def problem(self) -> Problem:
         message = str(self)
@@ -130,7 +130,7 @@ async def _lines(request: Request, max_bytes: int) -> AsyncIterator[tuple[int, b
             raise _TooLarge.of_bytes(max_bytes)
         *whole, rest = (rest + part).split(b"\n")
         if before + len(whole) > MAX_LINES:
-            raise _TooLarge(f"an import has at most {MAX_LINES:,} lines; send the rest in another one")
+            raise _TooLarge(f"an import may have at most {MAX_LINES:,} lines; send the rest in another import")
         for number, line in enumerate(whole, before + 1):
             if line and not line.isspace():
                 yield number, line[: MAX_LINE_BYTES + 1]
@@ -148,17 +148,17 @@ async def _spool(results: AsyncIterator[list[LineResult]], spool: IO[bytes]) -> 
     except StoreUnavailable:
         if not spool.tell():
             raise
-        message = "the database is out of reach; what has a result is stored, import the rest again"
+        message = "the database is unreachable; lines with a result are stored, import the rest again"
         spool.write(_line(LineResult(None, None, Imported.REFUSED, code="database_unavailable", message=message)))
     except _TooLarge as error:
         if not spool.tell():
             raise error.problem() from None
-        message = f"{error}; what has a result is stored"
+        message = f"{error}; lines with a result are stored"
         spool.write(_line(LineResult(None, None, Imported.REFUSED, code=_TOO_LARGE, message=message)))
     except Problem as problem:
         if not spool.tell():
             raise
-        message = "your access ended before the import did; what has a result is stored"
+        message = "your access ended during the import; lines with a result are stored"
         spool.write(_line(LineResult(None, None, Imported.REFUSED, code=problem.code, message=message)))
 
 

@@ -105,10 +105,10 @@ class ConcurrencyLimits:
     def begin(self, caller: str) -> Problem | None:
         """Count a request, or return a Problem if too many are open. Call `end` once per counted request."""
         if self._open[caller] >= self.per_caller:
-            detail = f"This caller has {self.per_caller} {self.kind} open already; close one or wait for its end."
+            detail = f"This caller has {self.per_caller} {self.kind} already open; close one or wait until one ends."
             return Problem(429, self._caller_code, detail, headers=_LATER)
         if self._open.total() >= self.total:
-            detail = f"{self.total} {self.kind} are open already; come back later."
+            detail = f"{self.total} {self.kind} are already open; try again later."
             return Problem(503, self._total_code, detail, headers=_LATER)
         self._open[caller] += 1
         return None
@@ -140,10 +140,10 @@ class HeldBytes:
     def take(self, caller: str, size: int) -> Problem | None:
         """Count bytes of a body, or return a Problem if too many are held. Release counted bytes once."""
         if self._held[caller] + size > self.per_caller:
-            detail = f"The requests of this caller hold {self.per_caller:,} bytes already; send fewer at once."
+            detail = f"The requests of this caller already use {self.per_caller:,} bytes; send fewer at once."
             return Problem(429, "too_many_bytes", detail, headers=_SOON)
         if self._held.total() + size > self.total:
-            detail = f"Requests hold {self.total:,} bytes already; come back later."
+            detail = f"Requests already use {self.total:,} bytes; try again later."
             return Problem(503, "too_many_bytes", detail, headers=_SOON)
         self._held[caller] += size
         return None

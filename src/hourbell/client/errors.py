@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-NOT_OURS = "What answers there is no Hourbell server; look at HOURBELL_URL"
+NOT_OURS = "The server at this address is not Hourbell; check HOURBELL_URL"
 _MAX_EXCERPT_CHARACTERS = 200
 _OF_A_PROXY = frozenset({401, 403, 407, 408, 413, 414, 429, 431})  # refusals that a proxy may send by itself
 

@@ -32,7 +32,7 @@ class PlanRefused(Exception):
     """A refused plan: the jobs that cannot be applied, by index. Nothing was changed."""
 
     def __init__(self, refused: Mapping[int, ImportResult]) -> None:
-        super().__init__("some of the jobs cannot be brought in, so nothing was changed")
+        super().__init__("some of the jobs were refused, so nothing was changed")
         self.refused = refused
 
     @property
@@ -45,7 +45,7 @@ def _why(result: ImportResult) -> tuple[str, str | None]:
     if result.owner is not None:
         return (
             f"the job belongs to {result.owner}",
-            "take it over (take_over=true), delete it there, or take another name",
+            "take it over (take_over=true), delete it there, or use another name",
         )
     return result.message or "", None
 

@@ -49,14 +49,14 @@ class Explanation:
 
 
 _FAILURES = {
-    Reason.PERMANENT: "the target refused it for good",
-    Reason.EXHAUSTED: "no attempts were left",
-    Reason.EXPIRED: "it grew older than the job's max_age before it could succeed",
-    Reason.POISON: "its nodes died under it",
-    Reason.LOST: "it may happen at most once, and nobody knows whether it did",
+    Reason.PERMANENT: "the target returned a permanent error",
+    Reason.EXHAUSTED: "all attempts failed",
+    Reason.EXPIRED: "it exceeded the job's max_age before it succeeded",
+    Reason.POISON: "its nodes died while they ran it",
+    Reason.LOST: "it may happen at most once, and it is unknown whether it did",
 }
 _SKIPS = {
-    SkipReason.MISSED: "nobody was there to plan it in time, and catch_up is {catch_up}",
+    SkipReason.MISSED: "no node planned it in time, and catch_up is {catch_up}",
     SkipReason.OVERLAP: "an earlier run had not ended, and overlap is {overlap}",
     SkipReason.PAUSED: "the job was paused",
     SkipReason.EDITED: "the job was changed before it was planned",
@@ -189,8 +189,8 @@ class _Case:
         if late:
             return late + self._unless_deleted("replay it only if it may happen twice")
         if run.cleared_at is not None:
-            return "; somebody discarded it"
-        return self._unless_deleted("replay it once the cause is mended")
+            return "; it was discarded"
+        return self._unless_deleted("replay it once the cause is fixed")
 
     def _late_success(self) -> str:
         number = self.facts.late_success

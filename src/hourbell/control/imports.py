@@ -138,7 +138,7 @@ class Imports:
         self, import_id: UUID, owner: Owner, user: User, *, refused: bool, dry_run: bool
     ) -> AsyncIterator[list[LineResult]]:
         if refused:
-            message = "no job was pruned, because lines were refused; mend them and import again"
+            message = "no job was pruned, because lines were refused; correct them and import again"
             yield [LineResult(None, None, "not_pruned", code="lines_refused", message=message)]
             return
         names = [""] * _PRUNED_AT_ONCE

@@ -220,7 +220,7 @@ class Jobs:
         now = self._now()
         errors = []
         if until is not None and until <= now:
-            errors.append(FieldError("/until", "it is over already", "write a time to come, or leave it out"))
+            errors.append(FieldError("/until", "`until` is in the past", "use a future time or omit it"))
         if len(note) > _MAX_NOTE_CHARACTERS:
             errors.append(
                 FieldError("/note", f"it has {len(note)} characters; at most {_MAX_NOTE_CHARACTERS} are kept")
@@ -363,7 +363,7 @@ class Jobs:
         user.may_define(call)
         errors = self._rules.check(call)
         if parsed.secret is not None and not self._secrets.has_keys:
-            errors.append(FieldError("/target/secret", "there is no key to keep secrets with", MAKE_KEY))
+            errors.append(FieldError("/target/secret", "no key for sealing secrets is configured", MAKE_KEY))
         plain = call.headers if isinstance(call, HttpCall) else {}
         errors += header_errors(headers, call, plain, has_keys=self._secrets.has_keys)
         if errors or not isinstance(headers, dict):
@@ -389,7 +389,9 @@ def no_such_job(ref: str | UUID) -> Conflict:
 
 def key_used_before() -> Conflict:
     """Build the conflict for an expired idempotency key whose first result still exists: nothing was made now."""
-    return Conflict("idempotency_key_reused", "this Idempotency-Key was used long ago; choose a new one for each call")
+    return Conflict(
+        "idempotency_key_reused", "this Idempotency-Key was used before and has expired; use a new key for each call"
+    )
 
 
 def _refuse_owned(job: Job) -> None:
@@ -407,8 +409,8 @@ def _refuse_read_only(patch: object) -> None:
     """Raise BodyError if a patch sets read-only fields or removes secret headers."""
     given = sorted(READ_ONLY.intersection(patch)) if isinstance(patch, dict) else []
     if given:
-        hint = "leave it out; a version is expected by If-Match, and a job is paused by POST …/pause"
-        raise BodyError([FieldError(f"/{name}", f"{name} is not changed by a patch", hint) for name in given])
+        hint = "omit it; send the expected version as If-Match, and pause a job with POST …/pause"
+        raise BodyError([FieldError(f"/{name}", f"{name} cannot be changed by a patch", hint) for name in given])
     if errors := refuse_removals(patch):
         raise BodyError(errors)
 

@@ -23,7 +23,7 @@ def header_errors(headers: object, call: TargetCall, plain: Mapping[str, str], *
     if headers and not isinstance(call, HttpCall):
         return [FieldError(at, "only an http target has headers")]
     if headers and not has_keys:
-        return [FieldError(at, "there is no key to keep secrets with", "set HOURBELL_SECRET_KEY on the server")]
+        return [FieldError(at, "no key for sealing secrets is configured", "set HOURBELL_SECRET_KEY on the server")]
     seen = {name.lower() for name in plain}
     errors = []
     for name, value in headers.items():

@@ -165,7 +165,7 @@ class Secrets:
     @property
     def _ring(self) -> KeyRing:
         if self._keys is None:
-            raise Conflict("no_secret_key", f"there is no key to keep secrets with; {MAKE_KEY}")
+            raise Conflict("no_secret_key", f"no key for sealing secrets is configured; {MAKE_KEY}")
         return self._keys
 
     async def _job(self, ref: str | UUID) -> Job:

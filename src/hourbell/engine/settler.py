@@ -124,7 +124,7 @@ class Settler:
         except StoreUnavailable:
             raise
         except Exception:
-            log.exception("outcome_given_up", extra={"run": str(settled.settlement.run.id)})
+            log.exception("outcome_dropped", extra={"run": str(settled.settlement.run.id)})
             self._given_up.add(LeaseKey(settled.settlement.run.id, settled.settlement.attempt))
             return Saved.SUPERSEDED
 

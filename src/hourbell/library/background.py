@@ -183,7 +183,7 @@ class _Thread:
                 await self._scheduler.__aenter__()
             except StoreUnavailable as error:
                 is_read_only = isinstance(error, StoreReadOnly)
-                self._reason = str(error) if is_read_only else f"the database is out of reach: {error}"
+                self._reason = str(error) if is_read_only else f"the database is unreachable: {error}"
                 log.warning("scheduler_waits", extra={"reason": str(error)})
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._stop.wait(), _TRY_AGAIN)

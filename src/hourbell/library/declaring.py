@@ -133,7 +133,7 @@ def own_name(function: Callable[..., Any]) -> str:
 
 def _check_callable(function: object) -> None:
     if not callable(function):
-        raise ValueError(f"{function!r} is no function; hand over the function itself, without quotes and without ()")
+        raise ValueError(f"{function!r} is not a function; pass the function itself, without quotes and without ()")
 
 
 def module_name(module: str) -> str:

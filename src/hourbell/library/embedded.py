@@ -155,7 +155,7 @@ class Embedded:
         name = task if isinstance(task, str) else self._scheduler.name_of(task)
         known = self._scheduler.tasks.get(name)
         if known is None and not isinstance(task, str):
-            raise ValueError(f"{name} is no task; write @scheduler.task() above it")
+            raise ValueError(f"{name} is not a task; write @scheduler.task() above it")
         if known is not None:
             check_function(name, known.function, args)
         return name

@@ -45,7 +45,7 @@ class Scheduler(Registry):
         try:
             self.gone = Gone(gone)
         except ValueError:
-            raise ValueError(f"gone is {gone!r}; write one of {', '.join(Gone)}") from None
+            raise ValueError(f"gone is {gone!r}; use one of {', '.join(Gone)}") from None
         self.task_context: TaskContext | None = None  # context manager of a framework around each task call
         self._database_url = database_url
         self._has_engine = engine

@@ -129,9 +129,7 @@ class BulkVerbs(Verbs):
             rows = await session.lock_jobs_of_bundle(bundle)
             state = state_of(rows, await secret_ids(session, [row["id"] for row in rows], actor.at))
             if expect not in (None, state):
-                raise Conflict(
-                    "plan_outdated", "somebody has changed these jobs since the plan was made; make another one"
-                )
+                raise Conflict("plan_outdated", "these jobs have changed since the plan was made; make a new plan")
             abandoned: set[UUID] = set()
             if others := of_other_programs(bundle, rows):
                 found = await session.fetch("abandoned_jobs", ids=others, heard_since=bundle.heard_since)

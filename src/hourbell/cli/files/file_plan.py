@@ -75,7 +75,7 @@ class FilePlan:
         except ApiError as error:
             if error.code == "plan_outdated":
                 again = "look at the new plan: run it again"
-                fail("nothing was done: somebody changed these jobs meanwhile", again, exit_code=CONFLICT)
+                fail("nothing was changed: these jobs were changed meanwhile", again, exit_code=CONFLICT)
             if error.status == _TOO_LARGE:
                 why = "what is sent is JSON, and larger than the file"
                 split = "split it into files of a source each, or use `hourbell import jobs`"

@@ -88,7 +88,7 @@ def list_(
         **filters,
     )
     is_filtered = start is not None or next_before is not None or any(each is not None for each in filters.values())
-    first = "there is no job yet; `hourbell job create` makes one, `hourbell apply` brings in those of a file"
+    first = "there is no job yet; create one with `hourbell job create`, or apply a file with `hourbell apply`"
     nothing = "there is no such job; `hourbell job list` without filters shows all" if is_filtered else first
     show_list(pages, number, output, job_view(zone), nothing)
 

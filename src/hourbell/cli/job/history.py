@@ -77,7 +77,7 @@ def backfill(
         table(heads[: 1 if dry_run else 2], [r[: 1 if dry_run else 2] for r in rows], None),
     )
     if not made.instants:
-        note("every instant of that time has a run, or there is none")
+        note("every scheduled time in that range already has a run")
 
 
 @click.command(cls=ExampleCommand, examples="hourbell job stats nightly-report --since 30d")
@@ -243,7 +243,7 @@ def skips(client: "Client", job: str, number: int, zone: str, output: Output) ->
         lambda skip: skip.raw["first_at"],
         lambda skip: skip.reason,
     )
-    show_list(client.jobs.skips(job), number, output, view, "no instant was skipped")
+    show_list(client.jobs.skips(job), number, output, view, "no scheduled time was skipped")
 
 
 @click.command(

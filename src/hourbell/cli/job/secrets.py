@@ -22,7 +22,7 @@ def given_secret(text: str) -> str:
         return text
     if text != "-" and not text.startswith("@"):
         raise click.BadParameter(
-            "write generate, @FILE or -; what stands on a command line can be read by others.", param_hint="--secret"
+            "write generate, @FILE or -; other users can read the command line.", param_hint="--secret"
         )
     secret = source_text(text, "--secret").strip()
     if not secret or secret == GENERATE:

@@ -116,7 +116,7 @@ def rotate_keys(database_url: str | None) -> None:
     """
     settings = settings_for(database_url)
     count = ask(settings, _rotate_keys(settings))
-    click.echo(f"{count} {'secret' if count == 1 else 'secrets'} sealed anew", err=True)
+    click.echo(f"{count} {'secret' if count == 1 else 'secrets'} resealed", err=True)
 
 
 async def _rotate_keys(settings: Settings) -> int:

@@ -111,5 +111,5 @@ def _show(fetch: "Callable[..., Page[Run]]", number: int, zone: str, output: Out
         body = {**body, "items": [*body["items"], *page.raw["items"]], "next_cursor": page.next_cursor}
     output.items(runs, run_view(zone), body)
     if not runs and output.is_for_people:
-        note("there is none; that is as it should be")
+        note("none (expected)")
     return runs

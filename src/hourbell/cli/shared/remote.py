@@ -104,7 +104,7 @@ def refusal(
 
     more: list[str] = []
     if isinstance(error, ServerOutOfReach):
-        what = f"the server is out of reach: {client.url}"
+        what = f"the server is unreachable: {client.url}"
         more = [str(error)]
     elif isinstance(error, UnexpectedAnswer):
         what = f"this is not a Hourbell server, or one of another version: {client.url}"
@@ -144,7 +144,11 @@ def confirm(intention: str, *, yes: bool) -> None:
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        fail(f"nothing was done: nobody can be asked here whether to {intention}", "add --yes", exit_code=USAGE)
+        fail(
+            f"nothing was done: this is not a terminal, so nobody can confirm whether to {intention}",
+            "add --yes",
+            exit_code=USAGE,
+        )
     if not click.confirm(f"{intention.capitalize()}?", err=True):
         fail("nothing was done")
 

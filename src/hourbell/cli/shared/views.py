@@ -112,7 +112,7 @@ def run_lines(run: "Run", zone: str) -> list[str]:
         ("reason", run.reason),
         ("late success", _late_success(run)),
         ("kind", run.kind),
-        ("instant", _at(run.scheduled_at, zone)),
+        ("scheduled", _at(run.scheduled_at, zone)),
         ("ready", _at(run.ready_at, zone) if not run.has_ended else None),
         ("waits for", run.waits_for),
         ("started", _at(run.started_at, zone)),
@@ -172,7 +172,7 @@ def _attempt_lines(attempt: "Attempt", zone: str) -> list[str]:
         ("late outcome", attempt.late_outcome),
         ("status", attempt.status_code),
         ("error", plain_lines(attempt.error)),
-        ("began", _at(attempt.started_at, zone) or "it is not known when it began"),
+        ("started", _at(attempt.started_at, zone) or "unknown"),
         ("took", milliseconds(attempt.duration_ms)),
     )
     excerpt = (attempt.excerpt or "")[:_MAX_EXCERPT_CHARACTERS].splitlines()

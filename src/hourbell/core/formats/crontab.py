@@ -214,7 +214,7 @@ class _Reader:
 def _lacking(fields: list[str], known: int) -> str:
     """Return the message for an entry in which only the first `known` words can be fields."""
     if known < len(fields):
-        return f"{echo(fields[known])} stands where the {_FIELDS[known]} does"
+        return f"{echo(fields[known])} is in place of the {_FIELDS[known]}"
     return f"expected 5 fields and a command, got {known} word{'' if known == 1 else 's'}"
 
 
@@ -262,7 +262,7 @@ def _check_field(text: str) -> None:
 
 def _check_user(user: str) -> None:
     if _LIKE_A_FIELD.fullmatch(user):
-        raise _Unclear(f"{echo(user)} stands where the user does", "cron has five fields, without seconds or years")
+        raise _Unclear(f"{echo(user)} is in place of the user", "cron has five fields, without seconds or years")
     if _USER.fullmatch(user) is None:
         raise _Unclear(
             f"{echo(user)!r} is not a user", "write one before the command, or read the file as a user's crontab"

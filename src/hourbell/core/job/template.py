@@ -102,5 +102,5 @@ def _look_up(path: str, values: Mapping[str, object]) -> object:
         elif isinstance(value, list) and _INDEX.fullmatch(step) and int(step) < len(value):
             value = value[int(step)]
         else:
-            raise TemplateError(f"the body asks for {{{{{path}}}}}, and there is no {step!r} there")
+            raise TemplateError(f"the body contains {{{{{path}}}}}, but there is no {step!r}")
     return value

@@ -142,7 +142,7 @@ class HttpTarget:
 
     def _note_trouble(self, lane: str) -> None:
         if self._breaker.unwell(lane):
-            log.warning("receiver_unwell", extra={"lane": lane, "hint": "its runs wait; one at a time is tried"})
+            log.warning("circuit_opened", extra={"lane": lane, "hint": "its runs wait; one at a time is tried"})
 
 
 @dataclass(frozen=True, slots=True)
