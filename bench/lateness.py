@@ -1,4 +1,4 @@
-"""How late a task begins: from the instant its schedule names to its first line.
+"""The lateness of a task: from its scheduled time to its first line.
 
 One job fires in every second; then many fire at one instant, and the first and the last of them count. Celery's beat
 and PGQueuer know whole minutes only and have few samples. Sizes: `seconds` (45), `minutes` (3, for those two), `burst`

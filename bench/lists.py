@@ -156,7 +156,7 @@ async def _row(
 
 
 def _length(answer: object) -> int:
-    """How many rows an answer has; a single thing is one."""
+    """Count the rows of an answer; a single object is one."""
     return len(answer) if isinstance(answer, list) else 1
 
 

@@ -21,7 +21,7 @@ Prepare = Callable[[], Work]
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What one candidate took in each round, in seconds."""
+    """The time of a candidate in each round, in seconds."""
 
     rounds: tuple[float, ...]
 

@@ -123,7 +123,7 @@ def _instants(walk: Walk) -> list[datetime]:
 
 
 def _difference(ours: list[datetime], theirs: list[datetime]) -> str | None:
-    """What differs, in words, within the span that both walks cover."""
+    """Describe the differences within the span that both walks cover."""
     if ours == theirs:
         return None
     if ours[:_MUST_AGREE] != theirs[:_MUST_AGREE]:

@@ -25,7 +25,7 @@ _GOAL = 0.6
 
 @dataclass(slots=True)
 class Rounds:
-    """What a candidate did in each round, for each webhook."""
+    """The measurements of a candidate in each round, per webhook."""
 
     seconds: list[float] = field(default_factory=list)
     parts: list[dict[str, float]] = field(default_factory=list)
@@ -137,7 +137,7 @@ def _ratios(candidates: list[Candidate], rounds: list[Rounds]) -> list[tuple[Cel
 
 
 def _cpu_table(candidates: list[Candidate], rounds: list[Rounds], hooks: int) -> Table:
-    """Where the CPU time of one webhook went. The other threads of a node are SQLite's, the heartbeat's and DNS's."""
+    """The CPU time of one webhook, by thread. The other threads of a node are SQLite's, the heartbeat's and DNS's."""
     clients = {
         each.scheme: its.used("main")
         for each, its in zip(candidates, rounds, strict=True)

@@ -89,7 +89,7 @@ def ended(client: Client, run_id: UUID) -> Run:
 
 
 def shown(server: Server, run_id: UUID) -> str:
-    """What the command line tells of a run."""
+    """Return the command line's view of a run."""
     command = [sys.executable, "-m", "hourbell", "run", "get", str(run_id)]
     return subprocess.run(
         command, env={**os.environ, "HOURBELL_URL": server.url}, capture_output=True, text=True, check=True

@@ -40,5 +40,5 @@ def put_back(database: Database) -> None:
 
 
 def planned(database: Database) -> int:
-    """How many runs wait."""
+    """Count the waiting runs."""
     return database.unfinished()

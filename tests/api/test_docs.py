@@ -1,4 +1,4 @@
-"""What docs/api.md shows is what happens: every command in order, against a real server and a real receiver."""
+"""The examples of docs/api.md work: every command in order, against a real server and a real receiver."""
 
 import base64
 import json

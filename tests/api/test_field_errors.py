@@ -1,4 +1,4 @@
-"""What is wrong with parameters and bodies is told in our own words, with what to write instead."""
+"""Validation errors of parameters and bodies have our own messages, with a hint."""
 
 import json
 from collections.abc import AsyncIterator
@@ -121,7 +121,7 @@ def test_what_was_not_foreseen_is_told_as_it_came() -> None:
 
 
 def foreign(answer: Any) -> list[str]:
-    """What an answer says in words that are not ours."""
+    """Return the parts of an answer that are not our own messages."""
     if answer.status_code not in (400, 422):
         return []
     told = [each["message"] for each in answer.json().get("errors", ())]

@@ -1,4 +1,4 @@
-"""What the endpoints for watchers answer."""
+"""The health, readiness and metrics endpoints."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -391,7 +391,7 @@ async def test_a_key_whose_record_is_forgotten_still_makes_one_run(api: Whole) -
 
 
 async def waits(api: Whole, **query: str) -> dict[str, str | None]:
-    """What the runs of a list wait for, by their id."""
+    """Return the `waits_for` of listed runs, by id."""
     listed = (await api.client.get("/api/v1/runs", params=query)).json()["items"]
     return {run["id"]: run["waits_for"] for run in listed}
 

@@ -1,4 +1,4 @@
-"""How often one may call, by arithmetic alone."""
+"""Rate limits, by arithmetic alone."""
 
 import pytest
 

@@ -26,7 +26,7 @@ async def api() -> AsyncIterator[Whole]:
 
 @pytest.fixture(scope="module")
 async def admin(api: Whole) -> dict[str, str]:
-    """What a request with a token has, and others need."""
+    """Headers of a request with a token, and required ones."""
     return {"Authorization": f"Bearer {await api.token(Role.ADMIN)}"}
 
 

@@ -1,4 +1,4 @@
-"""Who may do what: every operation of the document, tried by everybody."""
+"""Authorization: every operation of the document, tried with every role."""
 
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -67,7 +67,7 @@ async def tokens(api: Whole) -> dict[Role, dict[str, str]]:
 
 
 async def statuses(api: Whole, wanted: list[Operation], headers: dict[str, str], **more: Any) -> dict[str, int]:
-    """What each operation is answered. They are about what is not there, so that none spoils the next."""
+    """The answer of each operation. They refer to objects that do not exist, so that none affects the next."""
     found = {}
     for each in wanted:
         path = each.at(job=NOBODY, run=NOBODY, token=NOBODY)

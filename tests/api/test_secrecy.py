@@ -89,7 +89,7 @@ class Canaries:
         await self.ask("PUT", f"{JOBS}/made", json=a_job("made", description="changed"))
 
     async def mistakes(self) -> None:
-        """What is refused is not repeated either."""
+        """Refused values are not repeated in answers."""
         wrong = [
             {**HOOK, "secret": secret} for secret in (WRONG, whsec(GIVEN)[:-2], [whsec(GIVEN)], whsec(GIVEN) + "=")
         ]

@@ -1,4 +1,4 @@
-"""What references of a jobs file stand for, and that no message shows it."""
+"""References in a jobs file are resolved, and no message shows their values."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What docs/cli.md shows is what happens, on a real node."""
+"""The examples of docs/cli.md work on a real node."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What became of a job and what comes next, its secrets and its name, against a real node."""
+"""History, forecast, secrets and renaming of a job, against a real node."""
 
 import json
 import re

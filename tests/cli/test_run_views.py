@@ -1,4 +1,4 @@
-"""How a run's attempts are told to people: an error of several lines stays one of several lines."""
+"""Views of attempts: a multi-line error keeps its lines."""
 
 from dataclasses import replace
 from typing import Any

@@ -201,7 +201,7 @@ async def a_history(store: EngineStore, control: ControlStore) -> datetime:
 
 @dataclass
 class Damage:
-    """What somebody did by SQL, what is found, and whether the statement that is shown repairs it."""
+    """A change by SQL, the finding it causes, and whether the shown statement repairs it."""
 
     sql: str
     found: set[str]
@@ -485,7 +485,7 @@ async def test_what_is_older_than_the_retention_of_the_settings_is_left_alone(
 async def test_newer_time_zone_data_hides_what_came_before(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
-    """As when a country changes its clocks at short notice: runs were planned for local times that never were."""
+    """As when a country changes its clocks at short notice: runs were planned for local times that no longer exist."""
     await add_job(control, "zone", now=START, schedule="30 * * * *", timezone="Europe/Paris")
     for hour in range(1, 13):
         now = START + hour * HOUR

@@ -148,7 +148,7 @@ class Crowd:
     async def faults_of(
         self, sql: str, arguments: tuple[Any, ...], mode: str, intended: set[str], max_rows: int = MAX_ROWS
     ) -> dict[str, Any]:
-        """What a plan does that it should not: other indexes, whole tables, too many rows."""
+        """Return unwanted parts of a plan: other indexes, whole tables, too many rows."""
         seen = await explained(self.connection, sql, arguments, mode)
         found = {
             "indexes": seen.indexes - intended,

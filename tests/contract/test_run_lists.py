@@ -47,7 +47,7 @@ SUBJECT = "customer 17"
 
 
 def belongs(row: Any, query: RunQuery) -> bool:
-    """Whether a row of `runs` is to be listed."""
+    """Return True if a row of `runs` belongs to the list."""
     state = RunState(row["state"])
     of_list = {
         RunList.RUNNING: state is RunState.RUNNING,

@@ -1,4 +1,4 @@
-"""What a connection does when its file is deleted, replaced or full, seen at the store: each write, and each look."""
+"""Behavior when the SQLite file is deleted, replaced or full, for each read and write of the store."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -147,7 +147,7 @@ async def arguments_of_planning(database: SqliteDatabase) -> dict[str, tuple[Any
 
 
 def faults_of_all(connection: apsw.Connection, planned: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
-    """What statements do that they should not: other indexes, whole tables, too many steps."""
+    """Return unwanted parts of statements: other indexes, whole tables, too many steps."""
     found = {}
     for name, (given, size, intended) in STATEMENTS.items():
         arguments = planned[SQL[name]] if given is AS_PLANNED else given
@@ -187,7 +187,7 @@ def short(index: str) -> str:
 
 
 def steps_of(connection: apsw.Connection, sql: str, arguments: tuple[Any, ...]) -> int:
-    """How many steps of SQLite's machine a statement takes, with its triggers. It is carried out, and undone."""
+    """Count the virtual machine steps of a statement, with its triggers. It is executed and rolled back."""
     steps: list[int] = []
     connection.execute("begin").fetchall()
     try:

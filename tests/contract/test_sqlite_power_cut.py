@@ -85,7 +85,7 @@ def _apply(content: bytearray, offset: int, data: bytes | None) -> None:
 
 
 def left_after(state: _State, random: Random) -> bytes:
-    """What a power cut leaves of a file: of each write since the last sync all, none or a part."""
+    """Simulate a power cut: each write since the last sync is kept, lost or torn."""
     synced, unsynced = state
     content = bytearray(synced)
     for offset, data in unsynced:
@@ -119,7 +119,7 @@ def copy_log(file: DatabaseFile) -> None:
 
 
 async def committed_in(folder: Path, state: dict[str, _State], random: Random) -> set[str]:
-    """Which commits are found after a power cut, by the product's own way to open a file. It must be whole."""
+    """Return the commits found after a power cut, opening the file as the product does. It must not be corrupt."""
     folder.mkdir()
     for name, each in state.items():
         (folder / name).write_bytes(left_after(each, random))

@@ -1,4 +1,4 @@
-"""What only SQLite's transactions promise: the one write lock is never held for long, nor by mistake."""
+"""SQLite's write lock is never held for long, nor by mistake."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""What became of an instant: a sentence for every case there is. Now is noon, the instant is ten unless it says so."""
+"""Explanations of a scheduled time: one sentence per case. Now is noon, the time is ten unless stated otherwise."""
 
 import json
 from dataclasses import dataclass, field, replace
@@ -45,7 +45,7 @@ def a_skip(reason: SkipReason, count: int = 1) -> SkipView:
 
 @dataclass(frozen=True)
 class Case:
-    """What is known, and what is to be said."""
+    """The known facts, and the expected sentence."""
 
     verdict: Verdict
     sentence: str

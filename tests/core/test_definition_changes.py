@@ -1,4 +1,4 @@
-"""What differs between two definitions, as people may see it."""
+"""Differences between two definitions, as shown to users."""
 
 from dataclasses import replace
 

@@ -90,7 +90,7 @@ def errors_of(text: str, format: Format = "toml") -> list[str]:  # noqa: A002
 
 
 def unlike(one: object, other: object) -> bool:
-    """Whether values differ as JSON does: true is not 1, and 1.0 is not 1."""
+    """Return True if values differ as JSON does: true is not 1, and 1.0 is not 1."""
     return json.dumps(one) != json.dumps(other)
 
 

@@ -1,4 +1,4 @@
-"""What a task says is bounded, and every database can keep it."""
+"""Notes of a task are bounded, and every database can store them."""
 
 from datetime import UTC, datetime
 from uuid import UUID

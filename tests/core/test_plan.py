@@ -1,4 +1,4 @@
-"""What a job's due instants become, policy by policy. Hours and minutes are counted from T0, the job's cursor."""
+"""Plans of due times, policy by policy. Hours and minutes are counted from T0, the job's cursor."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

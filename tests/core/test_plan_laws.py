@@ -1,4 +1,4 @@
-"""What holds for every job, whatever its policies, its outages and the limits of a pass."""
+"""Laws of planning for every job, whatever its policies, its outages and the limits of a pass."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""One reading of a URL, or none: what is taken, what it becomes, and what other parsers make of it."""
+"""URLs have one reading or none: accepted forms, normalization, and comparison with other parsers."""
 
 from urllib.parse import unquote_to_bytes, urlsplit
 

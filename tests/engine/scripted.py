@@ -39,7 +39,7 @@ def a_run(number: int, lane: str = "a", **more: Any) -> Run:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a claim was asked for."""
+    """The arguments of a claim."""
 
     now: datetime
     lease_until: datetime

@@ -1,4 +1,4 @@
-"""What a beat asks and reports, when it is left out, and when beats have gone well for long enough to reap."""
+"""Heartbeats: what they ask and report, when they are skipped, and when they have succeeded for long enough to reap."""
 
 import logging
 from collections.abc import Collection, Sequence

@@ -1,4 +1,4 @@
-"""What a node holds from a claim to the written end, what takes a slot, and what is written of an attempt."""
+"""Attempts of a node from claim to settlement: who takes a slot, and what is written."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -50,7 +50,7 @@ class Holding(Claiming):
         await self.target.answer(*numbers, by=by)
 
     async def settled(self) -> list[SettledAttempt]:
-        """What is written."""
+        """Return what is written."""
         await self.write()
         return self.store.written
 

@@ -1,4 +1,4 @@
-"""What a runner knows of lanes between its looks at them."""
+"""The runner's knowledge of lanes between two polls."""
 
 from collections import Counter
 from datetime import timedelta

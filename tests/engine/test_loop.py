@@ -41,7 +41,7 @@ def waits(
     max_backoff: float | None = None,
     meanwhile: Callable[[LoopRunner], None] | None = None,
 ) -> list[float]:
-    """How long it is between the ticks."""
+    """Return the intervals between the ticks."""
     script = Script(answers)
 
     async def run(_: VirtualTime) -> None:

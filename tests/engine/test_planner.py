@@ -1,4 +1,4 @@
-"""When a planner plans, how long it sleeps, and by which time a pass decides."""
+"""Timing of the planner: when it plans, how long it sleeps, and the time a pass uses."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

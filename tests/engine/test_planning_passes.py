@@ -1,4 +1,4 @@
-"""How many jobs a planner takes at once, and how many passes it makes before it looks up again."""
+"""Sizes of planning passes: jobs per pass, and passes before the planner polls again."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

@@ -21,7 +21,7 @@ def share(cluster: Cluster, places: int, *lanes: str) -> None:
 
 
 def max_held(node: Node) -> list[int]:
-    """How many runs that have not ended a node holds, whenever it has claimed some."""
+    """Record how many unfinished runs a node holds after each claim."""
     held: list[int] = []
 
     async def count() -> None:
@@ -190,7 +190,7 @@ async def test_a_run_is_as_late_as_its_work_begins_and_not_as_it_was_claimed(clu
 
 
 def lateness(node: Node) -> tuple[int, float]:
-    """How many runs the histogram counted, and their lateness together."""
+    """Return the number of runs in the histogram, and the sum of their lateness."""
     [family] = node.metrics.lateness.collect()
     values = {sample.name.removeprefix("hourbell_lateness_seconds"): sample.value for sample in family.samples}
     return int(values["_count"]), values["_sum"]

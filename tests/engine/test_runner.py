@@ -1,4 +1,4 @@
-"""What a runner claims in a tick, for how many slots, and when it looks again."""
+"""Claims of the runner: which lanes in a tick, for how many slots, and when it polls again."""
 
 from collections.abc import Collection
 from uuid import UUID

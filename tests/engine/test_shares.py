@@ -1,4 +1,4 @@
-"""How lanes share the slots of a node: lanes that hang leave room for lanes that answer, and nobody starves."""
+"""Lanes share the slots of a node: hanging lanes leave room for others, and no lane starves."""
 
 import asyncio
 from collections import Counter

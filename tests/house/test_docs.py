@@ -1,4 +1,4 @@
-"""What the documents show is what happens: their console and Python examples are run."""
+"""The examples of the docs work: console and Python examples are executed."""
 
 import doctest
 import os

@@ -26,7 +26,7 @@ def seen() -> Seen:
 
 @pytest.fixture
 def in_a_thread(scheduler: Scheduler) -> Any:
-    """Whatever a test does, the thread ends with it."""
+    """Stop the thread at the end of every test."""
     yield scheduler
     scheduler.stop()
 

@@ -236,7 +236,7 @@ def _sweep(
 
 @contextmanager
 def _server_for(files: Iterable[str]) -> Iterator[None]:
-    """One PostgreSQL server for all mutants, if any of the files needs one."""
+    """Start one PostgreSQL server for all mutants, if any of the files needs one."""
     if "TEST_DATABASE_URL" in os.environ or not any(file.startswith("store/postgres/") for file in files):
         yield
         return

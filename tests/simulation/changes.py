@@ -29,7 +29,7 @@ class Changed:
 
 
 class Changes:
-    """What was committed since the last look, by whomever: the connection is nobody else's."""
+    """Return the commits since the last call, by any writer: the connection is used for nothing else."""
 
     def __init__(self, path: str) -> None:
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI

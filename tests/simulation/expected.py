@@ -1,4 +1,4 @@
-"""What the policies say, once more and in other words than the engine's: which instants run, and why a run may end."""
+"""The policies, written a second time and differently: which scheduled times run, and why a run may end."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _AT_ONCE = {"skip": 1, "queue_one": 2}
 
 
 def runs_of(job: Row, due: list[int], now: int, unfinished: int) -> list[int]:
-    """Which of the due instants get a run, where the job has so many unfinished ones."""
+    """Return the due times that get a run, if the job has so many unfinished ones."""
     if job["catch_up_window"] is not None:
         due = [instant for instant in due if now - instant <= job["catch_up_window"]]
     policy = job["catch_up"]
@@ -28,7 +28,7 @@ def runs_of(job: Row, due: list[int], now: int, unfinished: int) -> list[int]:
 
 
 def wrong_reason(run: Row, *, max_attempts: int, poison_after: int, verb: str, at: int) -> str | None:
-    """What is wrong with the reason a run failed for, if anything is."""
+    """Return the error in the reason a run failed for, if any."""
     rules: dict[Any, tuple[bool, str]] = {
         "exhausted": (run["failures"] >= max_attempts, "it has attempts left"),
         "lost": (bool(run["at_most_once"]), "it may be tried again"),

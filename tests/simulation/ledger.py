@@ -1,4 +1,4 @@
-"""What the tables may show after each commit, whoever made it: the engine's promises, checked one change at a time.
+"""Invariants of the tables after each commit, by any writer: the engine's promises, checked change by change.
 
 The ledger believes nothing of the engine. It keeps its own copy of every row from the changes themselves, has its own
 table of legal moves and its own instants, and is told who made each commit and what left the process.
@@ -45,7 +45,7 @@ class Earlier:
 
 @dataclass(frozen=True)
 class Commit:
-    """Who committed, and when by the database's clock."""
+    """The author of a commit, and its time by the database's clock."""
 
     node: UUID | None  # None for a user
     verb: str
@@ -431,12 +431,12 @@ def _attempts(retry: Any) -> int:
 
 
 def _ends_far_ahead(run: Row, now: int) -> bool:
-    """Whether a lease lasts longer than any that is given."""
+    """Return True if a lease lasts longer than any that is granted."""
     return bool(run["state"] == "running" and run["lease_until"] > now + 2 * MAX_LEASE)
 
 
 def _is_before(other: Row, run: Row, now: int) -> bool:
-    """Whether another run of the job comes first, and may not be tried before later."""
+    """Return True if another run of the job comes first, and may not be tried earlier."""
     is_older = (other["scheduled_at"], other["id"]) < (run["scheduled_at"], run["id"])
     return bool(is_older and other["state"] != "running" and other["ready_at"] >= now)
 

@@ -136,7 +136,7 @@ class Liveness:
                 yield key, (BEGIN_SECONDS, f"waits: {_described(run)}")
 
     def _is_blocked(self, run: Row) -> bool:
-        """Whether another run of its job goes first."""
+        """Return True if another run of its job goes first."""
         if not run["exclusive"]:
             return False
         return any(

@@ -51,7 +51,7 @@ _READS = frozenset({"sample_time", "lanes", "definitions", "backlog"})
 
 @dataclass
 class Told:
-    """How a simulation ended, and what happened in it."""
+    """The end of a simulation, and its statistics."""
 
     scenario: Scenario
     broken: str | None = None
@@ -310,7 +310,7 @@ class World:
         self._later.append(loop.create_task(wait(), context=self._context))
 
     async def _start(self) -> None:
-        """As a process starts: it tries until the database answers."""
+        """Start like a process: retry until the database answers."""
         node = self.cluster.node()
         self.cluster.alive.append(node)
         self._tell(f"node {node.number}", "starts")
@@ -359,7 +359,7 @@ class World:
         self._unwell[node.id] = max(until, self._unwell.get(node.id, until))
 
     def _has_excuse(self, owner: bytes) -> bool:
-        """Whether a node is dead or was unwell since it could last renew its leases."""
+        """Return True if a node is dead or was ill since it could last renew its leases."""
         node = next((node for node in self.cluster.alive if node.id.bytes == owner), None)
         if node is None or node.is_dead:
             return True
@@ -556,7 +556,7 @@ class World:
             self._tell(f"node {node.number}" if node else "user", f"{verb}: {_summary(changes)}")
 
     def _knows_the_time(self, node: Node | None) -> bool:
-        """Whether a node that is well has had the time to ask the database since its clock was put forward or back."""
+        """Return True if a healthy node had time to query the database since its clock was stepped."""
         known_since = max(self._stepped_at, float("-inf") if node is None else self._unwell.get(node.id, float("-inf")))
         has_stepped = self._stepped_at > float("-inf")
         return not has_stepped or self.cluster.time.elapsed() - known_since > LEASE

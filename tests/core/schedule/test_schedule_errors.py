@@ -1,4 +1,4 @@
-"""What a schedule that cannot be read says: every fault, in order of place, with its column and what to write."""
+"""Errors of an invalid schedule: all of them, in order, each with its column and a hint."""
 
 import pickle
 from collections.abc import Callable

@@ -69,7 +69,7 @@ async def _add_jobs(database: Database, prefix: str, number: int, url: str) -> N
 
 
 async def _stretches(good: Hooks, mute_since: datetime, jobs: int) -> tuple["Stretch", "Stretch"]:
-    """What the good receiver got before the mute one was there and beside it, once it has got everything."""
+    """The deliveries of the good receiver before the mute one existed and beside it."""
     end = elapsed() + LATEST
     while True:
         requests = good.requests()

@@ -1,4 +1,4 @@
-"""What a webhook carries: the envelope, or the job's own body with its placeholders filled."""
+"""The body of a webhook: the envelope, or the job's own body with its placeholders filled."""
 
 import json
 from datetime import timedelta

@@ -17,7 +17,7 @@ PUBLIC, PRIVATE, LINK_LOCAL, OWN = map(ip_address, ("93.184.216.34", "10.1.2.3",
 
 
 class Names:
-    """What names lead to; those that hang answer when they are released."""
+    """A resolver with fixed answers; names that hang answer when they are released."""
 
     def __init__(self, **addresses: tuple[Address, ...]) -> None:
         self.addresses = addresses

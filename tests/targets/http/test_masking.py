@@ -88,7 +88,7 @@ def test_any_secret_is_masked_in_every_form(form: str, secret: str, before: str,
 def test_base64_shows_no_bit_of_a_secret_at_any_alignment(
     offset: int, secret: str, before: bytes, after: bytes
 ) -> None:
-    """What is left is the same as of a text that has nothing in the secret's place."""
+    """The rest of a text is the same as without a secret in it."""
     before = before[: len(before) // 3 * 3] + bytes(offset)
     masked = mask_secrets(standard(before + secret.encode() + after), [secret], MAX)
     first, *_, last = masked.split(MASK)

@@ -1,4 +1,4 @@
-"""What every transport sends, and how it gives back the answers of receivers that mean well."""
+"""Requests of every transport, and responses of well-behaved receivers."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""How every transport comes away from receivers that are slow, broken or hostile: in time, with the truth, unharmed."""
+"""Every transport survives slow, broken and hostile receivers: in time, with the correct outcome."""
 
 import asyncio
 import socket
@@ -110,7 +110,7 @@ GREEDY = [
 
 
 async def send(transport: Transport, port: int, *, timeout: float = 1, body: bytes = b"{}") -> Response:
-    """What takes much longer than a second is a failure, whatever the request's own timeout."""
+    """A response that takes much longer than a second fails, whatever the request's own timeout."""
     async with asyncio.timeout(6):
         return await transport.send(a_request(port, timeout=timeout, body=body), yes)
 

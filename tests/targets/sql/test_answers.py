@@ -1,4 +1,4 @@
-"""What a function answers becomes the run's outcome, and its work is kept only with success."""
+"""A function's return value becomes the run's outcome, and its work is committed only on success."""
 
 import json
 from typing import Any

@@ -27,7 +27,7 @@ OUTCOMES: Mapping[str, Mapping[str, Any]] = {
 
 
 async def written(node: Node) -> list[list[Row]]:
-    """What every kind of outcome leaves in the tables; the last one of a run that somebody wants stopped."""
+    """Return the rows after every kind of outcome; the last is a run with a requested cancellation."""
     await node.database.sql(function("raise 'broken';", "public.broken()"))
     for options in OUTCOMES.values():
         await node.run(**options)

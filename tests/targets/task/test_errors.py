@@ -1,4 +1,4 @@
-"""What is kept of an exception: where it was raised in the task, in Python's words."""
+"""Stored errors: where the exception was raised in the task, as Python prints it."""
 
 import asyncio
 
@@ -83,7 +83,7 @@ async def test_an_error_that_says_what_to_do_is_only_what_it_says(kind: type[Exc
 
 
 class Panic(BaseException):
-    """As libraries raise that want nobody to catch it."""
+    """Some libraries raise exceptions that are not meant to be caught."""
 
 
 def panic(_: Run) -> None:

@@ -1,4 +1,4 @@
-"""What a task gets: which run it is, somewhere to say what it does, and the word that it should end."""
+"""The run object of a task: its fields, its notes, and its cancellation."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""What holds whatever a receiver answers, and how an answer is held to it.
+"""Invariants of the HTTP connection for any response, and their checks.
 
 1. The transport gives an answer or raises its own error; nothing else comes out of it, nor out of the event loop.
 2. It reads and keeps no more than its limits, and is done within its time limits.
@@ -43,7 +43,7 @@ class BrokenPromise(Exception):
 
 @dataclass(frozen=True)
 class Seen:
-    """What became of a request, and of the one after it."""
+    """The result of a request, and of the one after it."""
 
     result: Result  # status, headers, body and whether it is whole; or the message of an error
     is_reused: bool
