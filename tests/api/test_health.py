@@ -234,7 +234,7 @@ async def test_everything_else_is_not_found_as_a_problem(path: str) -> None:
         "type": "about:blank",
         "title": "Not Found",
         "status": 404,
-        "detail": f"There is nothing at {path}.",
+        "detail": f"No such path: {path}.",
         "code": "not_found",
     }
 

@@ -200,9 +200,7 @@ async def test_a_backfill_runs_nothing_again_that_was_pruned(api: Whole) -> None
     assert len(fresh.json()["runs"]) == 2
     [problem] = refused[0].json()["errors"]
     assert {answer.status_code for answer in refused} == {422}
-    assert (
-        "of 2 of these instants, 2026-03-02T09:00:00Z to 2026-03-02T10:00:00Z: they may have run" in problem["message"]
-    )
+    assert "of 2 of these times, 2026-03-02T09:00:00Z to 2026-03-02T10:00:00Z: they may have run" in problem["message"]
     assert len(asked.json()["runs"]) == 3  # with the instant at which the job was made
 
 

@@ -218,7 +218,7 @@ def test_of_two_people_who_planned_the_second_changes_nothing(
             first.apply(client, mine.state)
 
     assert ended.value.code == 5
-    assert "somebody changed these jobs meanwhile" in capsys.readouterr().err
+    assert "these jobs were changed meanwhile" in capsys.readouterr().err
     assert jobs_of(node, "race") == {"race": "@hourly"}
 
 
@@ -328,7 +328,7 @@ def test_a_diff_says_by_its_exit_code_whether_anything_differs(node: Live, tmp_p
     assert (same.exit_code, same.stdout) == (0, "nothing to change\n")
     assert node.run("diff", "-f", file_of(tmp_path, job("diff-b"), source="diff"), "--prune").exit_code == 1
     lost = node.run("diff", "-f", file, HOURBELL_URL=NOWHERE)
-    assert (lost.exit_code, "out of reach" in lost.stderr) == (2, True)
+    assert (lost.exit_code, "unreachable" in lost.stderr) == (2, True)
     assert node.run("diff", "-f", file_of(tmp_path, job("diff-a", "no"))).exit_code == 2
     assert node.run("diff", "-f", str(tmp_path / "no.toml")).exit_code == 2
 

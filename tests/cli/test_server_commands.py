@@ -149,7 +149,7 @@ def test_the_lists_that_should_be_empty_say_so(node: Live, which: str) -> None:
     done = node.run("run", which)
 
     assert (done.exit_code, done.stdout) == (0, "")
-    assert "that is as it should be" in done.stderr
+    assert "none (expected)" in done.stderr
     assert node.json("run", which, "-n", "5") == {"items": [], "next_cursor": None}
 
 

@@ -174,7 +174,7 @@ async def test_a_full_disk_is_known_until_a_write_goes_well_again(path: Path) ->
         check = WriteCheck(file, runner)
         assert await check.error() is None
         disk.is_full = True
-        with pytest.raises(StoreUnwritable, match="no space is left"):
+        with pytest.raises(StoreUnwritable, match="the disk is full"):
             await runner.write(add)
         error = await check.error()
 

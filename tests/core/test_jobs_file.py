@@ -270,9 +270,12 @@ def test_what_a_resolver_leaves_out_is_in_no_job() -> None:
     ("header", "warning"),
     [
         ('X-A = "Bearer ${TOKEN}"', 'is sent as it stands, with ${…} in it; write X-A = "env:NAME" or "file:/path"'),
-        ('authorization = "Bearer abc"', 'stands in the file; write authorization = "env:NAME" or "file:/path"'),
-        ('Cookie = "a=b"', 'stands in the file; write Cookie = "env:NAME" or "file:/path"'),
-        ('X-Api-Key = "literal:k"', 'stands in the file; write X-Api-Key = "env:NAME" or "file:/path"'),
+        (
+            'authorization = "Bearer abc"',
+            'is in plain text in the file; write authorization = "env:NAME" or "file:/path"',
+        ),
+        ('Cookie = "a=b"', 'is in plain text in the file; write Cookie = "env:NAME" or "file:/path"'),
+        ('X-Api-Key = "literal:k"', 'is in plain text in the file; write X-Api-Key = "env:NAME" or "file:/path"'),
     ],
 )
 def test_a_header_that_should_be_a_reference_is_a_warning_that_does_not_show_it(header: str, warning: str) -> None:

@@ -21,7 +21,7 @@ def jobs_file_schema() -> Schema:
         "additionalProperties": False,
         "properties": {
             "source": {
-                "description": "What tells this file from others: applying it touches only jobs of this source.",
+                "description": "Identifies the jobs of this file: applying it changes only jobs of this source.",
                 "type": "string",
                 "minLength": 1,
                 "maxLength": MAX_SOURCE_CHARACTERS,
