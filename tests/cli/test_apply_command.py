@@ -109,7 +109,7 @@ def test_all_faults_of_a_file_are_told_with_lines_and_no_server_is_asked(node: L
 
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == (
-        f"error: {file} cannot be used as it is written\n"
+        f"error: {file} is invalid\n"
         "  line 1, job bad-a: /schedule: minute field, column 1: 61 is outside 0-59\n"
         "  line 6, job bad-b: /enabled: enabled is 1; write true or false\n"
     )

@@ -156,7 +156,7 @@ def read(name: str, form: Format | None, *, needs_secrets: bool = True) -> JobsF
     try:
         file = read_jobs_file(text, form or format_of_name(name) or format_of_text(text), resolve)
     except JobsFileError as error:
-        fail(f"{_shown(name)} cannot be used as it is written", *str(error).splitlines(), exit_code=USAGE)
+        fail(f"{_shown(name)} is invalid", *str(error).splitlines(), exit_code=USAGE)
     for warning in file.warnings:
         note(warning)
     if file.incomplete is not None:
