@@ -250,7 +250,7 @@ describe('marks', () => {
     const marks = layoutRow(found, 60, span, 1200, NOW)
     const failed = marks.find((mark) => mark.kind === 'run') as Mark
     expect(describeMark(failed, found, 'Europe/Berlin', NOW)).toMatchObject({ fate: 'failed', title: 'failed after 4 attempts' })
-    expect(sentence(failed, found, 'Europe/Berlin', NOW)).toBe('job: failed after 4 attempts. Scheduled Wed 18 Nov 12:30 +01:00. Began Wed 18 Nov 12:30:00.010 +01:00. Late by 38 s. Took 1 min. Why HTTP 503; all attempts were used. Europe/Berlin. Enter: open the run.')
+    expect(sentence(failed, found, 'Europe/Berlin', NOW)).toBe('job: failed after 4 attempts. Scheduled Wed 18 Nov 12:30 +01:00. Began 12:30:00.010. Late by 38 s. Took 1 min. Why HTTP 503; all attempts were used. Europe/Berlin. Enter: open the run.')
     expect(pathOf(failed, found)).toBe(`/runs/r${at}`)
     const skipped = marks.find((mark) => mark.kind === 'skip') as Mark
     expect(describeMark(skipped, found, 'UTC', NOW).title).toBe('skipped 7 times')

@@ -23,7 +23,7 @@ export function MarkTable({ rows, bucketSeconds, span, zone, now }: { rows: read
   const facts = ({ mark, row }: Entry) => describeMark(mark, row, zone, now)
   const columns: Column<Entry>[] = [
     { id: 'at', header: `Scheduled (${zone})`, cell: ({ mark }) => <span className="hb-nowrap">{formatTime(mark.at, zone, { now, offset: true })}</span> },
-    { id: 'job', header: 'Job', cell: ({ row }) => <Link href={jobPath(row.job)}>{row.job.name}</Link> },
+    { id: 'job', header: 'Job', cell: ({ row }) => <Link href={jobPath(row.job)} className="home-table-job">{row.job.name}</Link> },
     {
       id: 'outcome',
       header: 'Outcome',

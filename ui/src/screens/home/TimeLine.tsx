@@ -1,20 +1,20 @@
 /** The time line: names on the left, marks on a canvas, and the card of the mark under the pointer or the focus. */
-import { useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent, type PointerEvent, type RefObject } from 'react'
+import { memo, useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent, type PointerEvent, type RefObject } from 'react'
 import { Link, useLocation } from 'wouter'
 import type { Outage } from '../../api/types'
 import { useNow } from '../../app/now'
 import { useShortcuts } from '../../app/shortcuts'
 import { OutcomeMark } from '../../components/Outcome'
 import { count } from '../../lib/outcome'
-import { formatClock, formatTime, offsetChanges } from '../../lib/time'
+import { formatClock, formatTime } from '../../lib/time'
 import { jobPath, withSearch } from '../../lib/url'
 import { useColours } from './colours'
 import { describeMark, pathOf, sentence } from './describe'
-import { draw, type DrawnRow } from './draw'
+import { draw } from './draw'
 import { keyOf, layoutRow, left, markAt, middle, nextMark, pauseOf, type Mark } from './marks'
 import { linesOf, pauseText, rowFate, rowNote, type Line } from './rows'
 import { limitSpan, pan, spanOf, toTime, toX, zoomAt, type Span, type View } from './scale'
-import { clockChanges, labelSize, placeLabels, placeTicks, ticks } from './ticks'
+import { clockChanges, labelSize, placeLabels, placeTicks, ticks, zoneChanges } from './ticks'
 import type { TimelineRow } from '../../api/types'
 
 interface Props {
@@ -43,9 +43,17 @@ interface LaidOut {
   top: number
   bottom: number
   middle: number
-  marks: Mark[]
-  drawn: DrawnRow | null
+  /** Laid out when they are needed: for rows on the screen and for the row with the focus. */
+  marks: () => Mark[]
 }
+
+/** The part of the rows that the canvas covers, in pixels from their top. */
+interface Slice {
+  top: number
+  bottom: number
+}
+
+const SLICE_STEP = 120
 
 const GROUP_HEIGHT = 28
 const ZOOM_STEP = 1.5
@@ -89,14 +97,21 @@ export function TimeLine({ rows, bucketSeconds, outages, isGrouped, view, onView
       const height = line.kind === 'group' ? GROUP_HEIGHT : rowHeight
       const bottom = top + height
       const centre = isNarrow ? bottom - 15 : top + height / 2
-      const marks = line.kind === 'job' ? layoutRow(line.row, bucketSeconds, span, width, now) : []
-      const drawn = line.kind === 'job' ? { top, bottom, middle: centre, marks, pause: pauseOf(line.row, span, width, now), changes: ownChanges(line.row, zone, span, width), isActive: false } : null
-      const found = { line, top, bottom, middle: centre, marks, drawn }
+      let marks: Mark[] | undefined
+      const found = { line, top, bottom, middle: centre, marks: () => (marks ??= line.kind === 'job' ? layoutRow(line.row, bucketSeconds, span, width, now) : []) }
       top = bottom
       return found
     })
-  }, [lines, bucketSeconds, span, width, now, rowHeight, isNarrow, zone])
+  }, [lines, bucketSeconds, span, width, now, rowHeight, isNarrow])
   const height = laidOut.at(-1)?.bottom ?? 0
+  const slice = useSlice(plot, height)
+  const drawn = useMemo(
+    () =>
+      laidOut.flatMap(({ line, top, bottom, middle: centre, marks }) =>
+        line.kind === 'job' && bottom > slice.top && top < slice.bottom ? [{ id: line.row.job.id, paused: line.row.job.paused, top, bottom, middle: centre, marks: marks(), pause: pauseOf(line.row, span, width, now), changes: ownChanges(line.row, zone, span, width) }] : [],
+      ),
+    [laidOut, slice, span, width, now, zone],
+  )
 
   const axis = useMemo(() => layoutAxis(span, zone, width, now), [span, zone, width, now])
   const bands = useMemo(
@@ -105,26 +120,27 @@ export function TimeLine({ rows, bucketSeconds, outages, isGrouped, view, onView
   )
 
   const activeLine = active && laidOut.find(({ line }) => line.kind === 'job' && line.row.job.id === active.job)
-  const activeMark = activeLine && active.key !== null ? activeLine.marks.find((mark) => keyOf(mark) === active.key) : undefined
+  const activeMark = activeLine && active.key !== null ? activeLine.marks().find((mark) => keyOf(mark) === active.key) : undefined
 
   useLayoutEffect(() => {
     const element = canvas.current
     const context = element?.getContext('2d')
     if (!element || !context || !colours || !width) return
     const ratio = window.devicePixelRatio || 1
-    const [wide, tall] = [Math.round(width * ratio), Math.round(height * ratio)]
+    const [wide, tall] = [Math.round(width * ratio), Math.round((slice.bottom - slice.top) * ratio)]
     if (element.width !== wide || element.height !== tall) {
       element.width = wide
       element.height = tall
     }
-    context.setTransform(ratio, 0, 0, ratio, 0, 0)
-    const drawn = laidOut.flatMap((found) => (found.drawn ? [{ ...found.drawn, isActive: found === activeLine }] : []))
+    context.setTransform(ratio, 0, 0, ratio, 0, -slice.top * ratio)
     draw(
       context,
       {
         width,
-        height,
+        top: slice.top,
+        bottom: slice.bottom,
         rows: drawn,
+        activeRow: drawn.findIndex((row) => row.id === active?.job),
         ticks: axis.ticks.map(({ x }) => x),
         outages: bands,
         changes: axis.changes.map(({ x }) => x),
@@ -133,7 +149,7 @@ export function TimeLine({ rows, bucketSeconds, outages, isGrouped, view, onView
       },
       colours,
     )
-  }, [laidOut, axis, bands, colours, width, height, span, now, active, activeLine, activeMark])
+  }, [drawn, slice, axis, bands, colours, width, span, now, active, activeLine, activeMark])
 
   const open = (mark: Mark, row: TimelineRow) => {
     const path = pathOf(mark, row)
@@ -149,7 +165,7 @@ export function TimeLine({ rows, bucketSeconds, outages, isGrouped, view, onView
     const [x, y] = [event.clientX - box.left, event.clientY - box.top]
     const found = laidOut.find(({ top, bottom }) => y >= top && y < bottom)
     if (!found || found.line.kind !== 'job') return null
-    return { row: found.line.row, mark: markAt(found.marks, x, isNarrow ? 14 : 6) }
+    return { row: found.line.row, mark: markAt(found.marks(), x, isNarrow ? 14 : 6) }
   }
   const onPointerMove = (event: PointerEvent<HTMLDivElement>) => {
     const held = drag.current
@@ -199,9 +215,9 @@ export function TimeLine({ rows, bucketSeconds, outages, isGrouped, view, onView
   const goTo = (index: number, near: number | null) => {
     const target = jobs[Math.max(0, Math.min(jobs.length - 1, index))]
     if (!target || target.line.kind !== 'job') return
-    const mark = nextMark(target.marks, null, 1, near ?? toX(now, span, width))
+    const mark = nextMark(target.marks(), null, 1, near ?? toX(now, span, width))
     setActive({ job: target.line.row.job.id, key: mark && keyOf(mark), by: 'keyboard' })
-    plot.current?.querySelector(`[data-row="${CSS.escape(target.line.row.job.id)}"]`)?.scrollIntoView({ block: 'nearest' })
+    showRow(plot.current, target)
   }
   const onKeyDown = (event: KeyboardEvent<HTMLDivElement>) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target !== event.currentTarget) return
@@ -209,7 +225,7 @@ export function TimeLine({ rows, bucketSeconds, outages, isGrouped, view, onView
     const near = activeMark ? middle(activeMark) : null
     const step = (by: 1 | -1) => {
       if (!activeLine || activeLine.line.kind !== 'job') return goTo(0, null)
-      const mark = nextMark(activeLine.marks, active?.key ?? null, by, toX(now, span, width))
+      const mark = nextMark(activeLine.marks(), active?.key ?? null, by, toX(now, span, width))
       setActive({ job: activeLine.line.row.job.id, key: mark && keyOf(mark), by: 'keyboard' })
     }
     const edge = (mark: Mark | undefined) => activeLine?.line.kind === 'job' && mark && setActive({ job: activeLine.line.row.job.id, key: keyOf(mark), by: 'keyboard' })
@@ -219,8 +235,8 @@ export function TimeLine({ rows, bucketSeconds, outages, isGrouped, view, onView
     else if (event.key === 'ArrowRight') step(1)
     else if (event.key === 'ArrowUp') goTo(at < 0 ? 0 : at - 1, near)
     else if (event.key === 'ArrowDown') goTo(at < 0 ? 0 : at + 1, near)
-    else if (event.key === 'Home') edge(activeLine?.marks[0])
-    else if (event.key === 'End') edge(activeLine?.marks.at(-1))
+    else if (event.key === 'Home') edge(activeLine?.marks()[0])
+    else if (event.key === 'End') edge(activeLine?.marks().at(-1))
     else if ((event.key === 'Enter' || event.key === ' ') && activeLine?.line.kind === 'job') {
       if (activeMark) open(activeMark, activeLine.line.row)
       else navigate(jobPath(activeLine.line.row.job))
@@ -271,7 +287,7 @@ export function TimeLine({ rows, bucketSeconds, outages, isGrouped, view, onView
         </div>
       </div>
       <div className="home-rows">
-        <Labels lines={laidOut} zone={zone} now={Math.floor(now / 60_000) * 60_000} active={active?.job ?? null} />
+        <Labels lines={lines} rowHeight={rowHeight} zone={zone} now={Math.floor(now / 60_000) * 60_000} active={active?.job ?? null} />
         <div
           ref={plot}
           className="home-plot"
@@ -291,18 +307,19 @@ export function TimeLine({ rows, bucketSeconds, outages, isGrouped, view, onView
           onPointerLeave={() => !drag.current && active?.by === 'pointer' && setActive(null)}
           data-on={activeMark && active?.by === 'pointer' ? '' : undefined}
         >
-          <canvas ref={canvas} aria-hidden="true" style={{ width, height }} />
-          {laidOut.map(({ line, top, bottom, middle: centre, drawn }) =>
-            line.kind === 'job' && drawn ? (
-              <div key={line.row.job.id} data-row={line.row.job.id} className="home-row-anchor" style={{ top, height: bottom - top }}>
-                {drawn.pause && drawn.pause.end - drawn.pause.x > 70 && (
-                  <span className="home-pause" style={{ left: drawn.pause.x + 8, maxWidth: drawn.pause.end - drawn.pause.x - 16, top: centre - top - 9 }} title={pauseText(line.row.job.paused, zone, now)}>
-                    {pauseText(line.row.job.paused, zone, now)}
-                  </span>
-                )}
-              </div>
-            ) : null,
-          )}
+          <canvas ref={canvas} aria-hidden="true" style={{ width, height: slice.bottom - slice.top, top: slice.top }} />
+          {drawn.map(({ id, pause, paused, marks, middle: centre }) => {
+            if (!pause) return null
+            const room = roomAfter(marks, pause.x + 8, width)
+            const text = pauseText(paused, zone, now)
+            return (
+              room > 70 && (
+                <span key={id} className="home-pause" style={{ left: pause.x + 8, maxWidth: room - 8, top: centre - 9 }}>
+                  {text}
+                </span>
+              )
+            )
+          })}
           {activeLine && activeLine.line.kind === 'job' && activeMark && <Card mark={activeMark} row={activeLine.line.row} zone={zone} now={now} width={width} top={activeLine.middle} height={height} isPinned={active?.by === 'touch'} onZoom={() => activeLine.line.kind === 'job' && open(activeMark, activeLine.line.row)} />}
         </div>
       </div>
@@ -316,24 +333,24 @@ export function TimeLine({ rows, bucketSeconds, outages, isGrouped, view, onView
   )
 }
 
-function Labels({ lines, zone, now, active }: { lines: readonly LaidOut[]; zone: string; now: number; active: string | null }) {
+const Labels = memo(function Labels({ lines, rowHeight, zone, now, active }: { lines: readonly Line[]; rowHeight: number; zone: string; now: number; active: string | null }) {
   return (
     <ul className="home-labels">
-      {lines.map(({ line, top, bottom }) =>
+      {lines.map((line) =>
         line.kind === 'group' ? (
-          <li key={`group-${line.tag}`} className="home-group" style={{ height: bottom - top }}>
+          <li key={`group-${line.tag}`} className="home-group" style={{ height: GROUP_HEIGHT }}>
             {line.tag === null ? <span>no tag</span> : <Link href={withSearch('/', { tag: line.tag })}>{line.tag}</Link>}
             <span className="hb-muted">{count(line.count, 'job')}</span>
           </li>
         ) : (
-          <Label key={line.row.job.id} row={line.row} height={bottom - top} zone={zone} now={now} isActive={active === line.row.job.id} />
+          <Label key={line.row.job.id} row={line.row} height={rowHeight} zone={zone} now={now} isActive={active === line.row.job.id} />
         ),
       )}
     </ul>
   )
-}
+})
 
-function Label({ row, height, zone, now, isActive }: { row: TimelineRow; height: number; zone: string; now: number; isActive: boolean }) {
+const Label = memo(function Label({ row, height, zone, now, isActive }: { row: TimelineRow; height: number; zone: string; now: number; isActive: boolean }) {
   const note = rowNote(row, zone, now)
   return (
     <li className="home-label" style={{ height }} data-active={isActive || undefined}>
@@ -351,7 +368,7 @@ function Label({ row, height, zone, now, isActive }: { row: TimelineRow; height:
       </span>
     </li>
   )
-}
+})
 
 const CARD_WIDTH = 300
 
@@ -396,15 +413,50 @@ function layoutAxis(span: Span, zone: string, width: number, now: number) {
   return { ticks: shown, changes: placed, nowX }
 }
 
+/** How many pixels are free of marks to the right of `x`. */
+function roomAfter(marks: readonly Mark[], x: number, width: number): number {
+  return marks.reduce((room, mark) => (mark.end > x ? Math.min(room, Math.max(0, left(mark) - x)) : room), width - x)
+}
+
 /** Changes of the clocks of a job's zone, where the axis has another one. */
 function ownChanges(row: TimelineRow, zone: string, span: Span, width: number): number[] {
-  return row.job.timezone === zone || row.job.timezone === 'UTC' ? [] : offsetChanges(span.from, span.until, row.job.timezone).map(({ at }) => toX(at, span, width))
+  return row.job.timezone === zone || row.job.timezone === 'UTC' ? [] : zoneChanges(span, row.job.timezone).map(({ at }) => toX(at, span, width))
 }
 
 /** "all nodes down 04:48–05:36" */
 export function outageText({ from, until, of }: Outage, zone: string, now: number): string {
   const what = of === 'nodes' ? 'all nodes down' : 'database out of reach'
   return `${what} ${formatTime(from, zone, { now, shortToday: true })}–${until ? formatClock(until, zone) : 'now'}`
+}
+
+/** The part of the rows on the screen, and a margin, so that a canvas of a hundred rows is no larger than the screen. */
+function useSlice(element: RefObject<HTMLElement | null>, height: number): Slice {
+  const [slice, setSlice] = useState<Slice>({ top: 0, bottom: 0 })
+  useLayoutEffect(() => {
+    const read = () => {
+      const from = -(element.current?.getBoundingClientRect().top ?? 0)
+      const top = Math.max(0, Math.floor(from / SLICE_STEP - 1) * SLICE_STEP)
+      const bottom = Math.max(top, Math.min(height, Math.ceil((from + window.innerHeight) / SLICE_STEP + 1) * SLICE_STEP))
+      setSlice((before) => (before.top === top && before.bottom === bottom ? before : { top, bottom }))
+    }
+    read()
+    window.addEventListener('scroll', read, { passive: true, capture: true })
+    window.addEventListener('resize', read)
+    return () => {
+      window.removeEventListener('scroll', read, { capture: true })
+      window.removeEventListener('resize', read)
+    }
+  }, [element, height])
+  return slice
+}
+
+/** Scroll a row that the keyboard reached into view, clear of the top bar. */
+function showRow(plot: HTMLElement | null, { top, bottom }: { top: number; bottom: number }): void {
+  const from = plot?.getBoundingClientRect().top
+  if (from === undefined) return
+  const margin = 110
+  if (from + top < margin) window.scrollBy({ top: from + top - margin })
+  else if (from + bottom > window.innerHeight - 20) window.scrollBy({ top: from + bottom - window.innerHeight + 20 })
 }
 
 function useWidth(element: RefObject<HTMLElement | null>): { width: number; isNarrow: boolean } {

@@ -2,7 +2,7 @@
 import type { TimelineBucket, TimelineRow } from '../../api/types'
 import { formatDuration } from '../../lib/duration'
 import { count, FATE_WORDS, formatNumber, REASON_WORDS, SKIP_WORDS, type Fate } from '../../lib/outcome'
-import { formatTime } from '../../lib/time'
+import { formatClock, formatDate, formatTime } from '../../lib/time'
 import { explainPath, jobPath, runPath } from '../../lib/url'
 import type { Mark } from './marks'
 
@@ -40,7 +40,7 @@ export function describeMark(mark: Mark, row: TimelineRow, zone: string, now: nu
     case 'run': {
       const { run } = mark
       const facts: Description['facts'] = [['Scheduled', at(run.scheduled_at)]]
-      if (run.started_at) facts.push(['Began', at(run.started_at)])
+      if (run.started_at) facts.push(['Began', beganText(run.scheduled_at, run.started_at, zone, now)])
       if (run.lateness_ms !== null && run.kind === 'scheduled') facts.push(['Late by', formatDuration(Math.max(0, run.lateness_ms))])
       if (!run.started_at && !run.finished_at) facts.push(['Has waited', formatDuration(Math.max(0, now - mark.at))])
       if (run.duration_ms !== null && run.finished_at) facts.push(['Took', formatDuration(run.duration_ms)])
@@ -91,6 +91,11 @@ export function pathOf(mark: Mark, row: TimelineRow): string | null {
 export function failurePath(row: TimelineRow): string {
   const failed = row.runs.filter((run) => run.state === 'failed').at(-1)
   return failed ? runPath(failed.id) : jobPath(row.job)
+}
+
+/** Without the date if it is that of the scheduled time, which stands above. */
+function beganText(due: string, began: string, zone: string, now: number): string {
+  return formatDate(due, zone) === formatDate(began, zone) ? formatClock(began, zone, { seconds: 'ms' }) : formatTime(began, zone, { now, seconds: true })
 }
 
 function secondsOf(time: string | number): boolean | 'ms' {

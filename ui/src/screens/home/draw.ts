@@ -15,12 +15,14 @@ export interface DrawnRow {
   pause: Pause | null
   /** Changes of the clocks of the job's own zone. */
   changes: readonly number[]
-  isActive: boolean
 }
 
 export interface Drawing {
   width: number
-  height: number
+  /** The part of the rows that is drawn. */
+  top: number
+  bottom: number
+  activeRow: number
   rows: readonly DrawnRow[]
   ticks: readonly number[]
   outages: readonly { x: number; end: number }[]
@@ -35,8 +37,8 @@ const DIAMOND_HALF = 5.5
 const CIRCLE_RADIUS = 3.6
 
 export function draw(context: CanvasRenderingContext2D, drawing: Drawing, colours: Colours): void {
-  const { width, height, rows } = drawing
-  context.clearRect(0, 0, width, height)
+  const { width, top, bottom, rows } = drawing
+  context.clearRect(0, top, width, bottom - top)
   drawGround(context, drawing, colours)
   const all = { runs: [] as Placed<RunMark>[], skips: [] as Placed<SkipMark>[], plans: [] as Placed<PlanMark>[], buckets: [] as Placed<BucketMark>[] }
   for (const row of rows) {
@@ -51,7 +53,7 @@ export function draw(context: CanvasRenderingContext2D, drawing: Drawing, colour
   drawPlans(context, all.plans, width, colours)
   drawRuns(context, all.runs, width, colours)
   drawSkips(context, all.skips, width, colours)
-  line(context, drawing.now, 0, height, colours.accent, 2)
+  line(context, drawing.now, top, bottom, colours.accent, 2)
   if (drawing.active) drawRing(context, drawing.active, colours)
 }
 
@@ -60,21 +62,21 @@ interface Placed<T> {
   y: number
 }
 
-function drawGround(context: CanvasRenderingContext2D, { width, height, rows, ticks, outages, changes }: Drawing, colours: Colours): void {
-  for (const row of rows) {
-    if (!row.isActive) continue
+function drawGround(context: CanvasRenderingContext2D, { width, top, bottom, rows, activeRow, ticks, outages, changes }: Drawing, colours: Colours): void {
+  const active = rows[activeRow]
+  if (active) {
     context.fillStyle = colours.hover
-    context.fillRect(0, row.top, width, row.bottom - row.top)
+    context.fillRect(0, active.top, width, active.bottom - active.top)
   }
   context.fillStyle = colours.outage
-  for (const { x, end } of outages) context.fillRect(x, 0, Math.max(2, end - x), height)
+  for (const { x, end } of outages) context.fillRect(x, top, Math.max(2, end - x), bottom - top)
   context.fillStyle = colours['line-2']
-  for (const x of ticks) context.fillRect(Math.round(x), 0, 1, height)
+  for (const x of ticks) context.fillRect(Math.round(x), top, 1, bottom - top)
   for (const row of rows) context.fillRect(0, row.bottom - 1, width, 1)
   for (const row of rows) if (row.pause) hatch(context, row.pause, row, colours)
   context.save()
   context.setLineDash([3, 3])
-  for (const x of changes) line(context, x, 0, height, colours['text-2'], 1)
+  for (const x of changes) line(context, x, top, bottom, colours['text-2'], 1)
   for (const row of rows) for (const x of row.changes) line(context, x, row.top + 3, row.bottom - 4, colours['text-2'], 1)
   context.restore()
 }
@@ -105,15 +107,13 @@ function drawBuckets(context: CanvasRenderingContext2D, buckets: readonly Placed
     const done = bucket.succeeded + bucket.late + bucket.cancelled + bucket.unfinished
     const weight = 0.35 + 0.65 * mark.share
     if (bucket.planned) {
-      context.globalAlpha = 0.25 + 0.35 * mark.share
-      context.fillStyle = colours.accent
+      context.globalAlpha = done ? 0.55 : 0.12 + 0.28 * mark.share
+      context.fillStyle = done ? colours.ok : colours.accent
       context.fillRect(x, y - HALF, size, 2 * HALF)
-      context.globalAlpha = 1
-      context.fillStyle = colours.card
-      context.fillRect(x + (size > 3 ? 1 : 0), y - HALF + 1.5, size - (size > 3 ? 2 : 0), 2 * HALF - 3)
-      context.globalAlpha = 0.12 + 0.28 * mark.share
-      context.fillStyle = colours.accent
-      context.fillRect(x, y - HALF, size, 2 * HALF)
+      context.globalAlpha = 0.75
+      context.strokeStyle = colours.accent
+      context.lineWidth = 1
+      context.strokeRect(x + 0.5, y - HALF + 0.5, size - 1, 2 * HALF - 1)
     } else if (done) {
       context.globalAlpha = weight
       context.fillStyle = colours.ok
@@ -150,19 +150,23 @@ function drawBuckets(context: CanvasRenderingContext2D, buckets: readonly Placed
 }
 
 function drawPlans(context: CanvasRenderingContext2D, plans: readonly Placed<PlanMark>[], width: number, colours: Colours): void {
-  context.beginPath()
-  for (const { mark, y } of plans) {
-    const low = Math.max(-4, mark.x)
-    const size = Math.max(3, Math.min(width + 4, mark.end) - low - 1)
-    const tall = HALF - 0.5
-    context.roundRect(low + 0.5, y - tall + 0.5, size, 2 * tall - 1, Math.min(2, size / 2))
-  }
-  context.fillStyle = colours.card
-  context.fill()
   context.strokeStyle = colours.accent
+  context.fillStyle = colours.card
   context.globalAlpha = 0.75
   context.lineWidth = 1
-  context.stroke()
+  // A path of a few shapes at a time: one of thousands takes far longer.
+  for (const part of chunks(plans)) {
+    context.beginPath()
+    for (const { mark, y } of part) {
+      const low = Math.max(-4, mark.x)
+      const size = Math.max(3, Math.min(width + 4, mark.end) - low - 1)
+      const tall = HALF - 0.5
+      if (size < 8) context.rect(Math.round(low) + 0.5, y - tall + 0.5, Math.round(size), 2 * tall - 1)
+      else context.roundRect(low + 0.5, y - tall + 0.5, size, 2 * tall - 1, 2)
+    }
+    context.fill()
+    context.stroke()
+  }
   context.globalAlpha = 1
 }
 
@@ -212,15 +216,22 @@ function drawLeads(context: CanvasRenderingContext2D, runs: readonly Bar[], colo
 }
 
 function fillBars(context: CanvasRenderingContext2D, bars: readonly Bar[], width: number, colour: string): void {
-  context.beginPath()
-  for (const { mark, y } of bars) {
-    const low = Math.max(-4, mark.x)
-    const size = Math.min(width + 4, mark.end) - low
-    if (size < 4) context.rect(low, y - HALF, size, 2 * HALF)
-    else context.roundRect(low, y - HALF + 1, size, 2 * HALF - 2, 2)
-  }
   context.fillStyle = colour
-  context.fill()
+  const wide: Bar[] = []
+  for (const bar of bars) {
+    const low = Math.max(-4, bar.mark.x)
+    const size = Math.min(width + 4, bar.mark.end) - low
+    if (size < 4) context.fillRect(low, bar.y - HALF, size, 2 * HALF)
+    else wide.push(bar)
+  }
+  for (const part of chunks(wide)) {
+    context.beginPath()
+    for (const { mark, y } of part) {
+      const low = Math.max(-4, mark.x)
+      context.roundRect(low, y - HALF + 1, Math.min(width + 4, mark.end) - low, 2 * HALF - 2, 2)
+    }
+    context.fill()
+  }
 }
 
 function drawFailed(context: CanvasRenderingContext2D, bars: readonly Bar[], colours: Colours): void {
@@ -298,16 +309,19 @@ function drawWaiting(context: CanvasRenderingContext2D, bars: readonly Bar[], co
 
 function drawSkips(context: CanvasRenderingContext2D, skips: readonly Placed<SkipMark>[], width: number, colours: Colours): void {
   context.beginPath()
-  for (const { mark, y } of skips) {
+  skips.forEach(({ mark, y }, index) => {
+    // Where many are close, they are smaller.
+    const gap = Math.min(...[skips[index - 1], skips[index + 1]].map((other) => (other?.y === y ? Math.abs(middle(other.mark) - middle(mark)) : Infinity)))
+    const radius = Math.max(2, Math.min(CIRCLE_RADIUS, gap * 0.38))
     if (mark.count === 1 || mark.end - mark.x < 2 * CIRCLE_RADIUS + 4) {
       const x = middle(mark)
-      context.moveTo(x + CIRCLE_RADIUS, y)
-      context.arc(x, y, CIRCLE_RADIUS, 0, 2 * Math.PI)
+      context.moveTo(x + radius, y)
+      context.arc(x, y, radius, 0, 2 * Math.PI)
     } else {
       const low = Math.max(-6, mark.x + 0.5)
       context.roundRect(low, y - CIRCLE_RADIUS, Math.min(width + 6, mark.end) - low - 0.5, 2 * CIRCLE_RADIUS, CIRCLE_RADIUS)
     }
-  }
+  })
   context.fillStyle = colours.card
   context.fill()
   context.strokeStyle = colours['text-2']
@@ -339,6 +353,10 @@ function drawRing(context: CanvasRenderingContext2D, { mark, middle: y }: { mark
   context.strokeStyle = colours.accent
   context.lineWidth = 2
   context.stroke()
+}
+
+function* chunks<T>(items: readonly T[], size = 64): Generator<readonly T[]> {
+  for (let at = 0; at < items.length; at += size) yield items.slice(at, at + size)
 }
 
 function diamond(context: CanvasRenderingContext2D, x: number, y: number, half: number): void {

@@ -57,6 +57,6 @@ export function pauseText(paused: TimelineRow['job']['paused'], zone: string, no
 
 /** "At 03:00 · usually takes 13 min · 4 failed in a row" */
 export function usualText({ job }: TimelineRow): string {
-  const takes = job.median_duration_ms === null ? '' : ` · usually takes ${formatDuration(job.median_duration_ms)}`
+  const takes = job.median_duration_ms === null ? '' : ` · usually takes ${formatDuration(job.median_duration_ms).replaceAll(' ', '\u00a0')}`
   return `${job.words ?? job.schedule}${takes}`
 }

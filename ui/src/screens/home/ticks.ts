@@ -23,9 +23,26 @@ export function tickStep(length: number, most: number): number {
   return STEPS.find((step) => length / step <= Math.max(1, most)) ?? (STEPS.at(-1) as number)
 }
 
+const changesOfYears = new Map<string, ReturnType<typeof offsetChanges>>()
+
+/** Changes of a zone's offset in the window. Finding them is slow, so that each year of a zone is searched once. */
+export function zoneChanges({ from, until }: Span, zone: string): ReturnType<typeof offsetChanges> {
+  const found: ReturnType<typeof offsetChanges> = []
+  for (let year = new Date(from).getUTCFullYear(); year <= new Date(until).getUTCFullYear(); year++) {
+    const key = `${zone} ${year}`
+    let changes = changesOfYears.get(key)
+    if (!changes) {
+      changes = offsetChanges(Date.UTC(year, 0, 1), Date.UTC(year + 1, 0, 1), zone)
+      changesOfYears.set(key, changes)
+    }
+    found.push(...changes)
+  }
+  return found.filter(({ at }) => at > from && at < until)
+}
+
 /** Parts of the window with one offset from UTC each, in minutes. */
 export function offsetParts({ from, until }: Span, zone: string): (Span & { offset: number })[] {
-  const changes = offsetChanges(from, until, zone)
+  const changes = zoneChanges({ from, until }, zone)
   const edges = [from, ...changes.map((change) => change.at), until]
   return edges.slice(0, -1).map((start, index) => ({ from: start, until: edges[index + 1] as number, offset: offsetMinutes(start, zone) }))
 }
@@ -48,8 +65,8 @@ export function ticks(span: Span, zone: string, most: number): Tick[] {
 }
 
 /** The changes of the clocks in the window, in words. */
-export function clockChanges({ from, until }: Span, zone: string): ClockChange[] {
-  return offsetChanges(from, until, zone).map(({ at, before, after }) => {
+export function clockChanges(span: Span, zone: string): ClockChange[] {
+  return zoneChanges(span, zone).map(({ at, before, after }) => {
     const minutes = after - before
     const amount = Math.abs(minutes) % 60 ? `${Math.abs(minutes)} min` : `${Math.abs(minutes) / 60} h`
     return { at, minutes, label: `clocks ${minutes > 0 ? 'forward' : 'back'} ${amount}` }
