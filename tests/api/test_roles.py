@@ -24,7 +24,7 @@ LEAST = {
             "list_jobs", "get_job", "list_upcoming", "list_runs_of_job", "list_times", "get_series", "list_groups",
             "list_days", "get_stats", "list_skips", "list_versions", "get_version", "list_runs", "list_late",
             "list_stuck", "list_orphans", "get_run", "preview_schedule", "explain_instant", "get_forecast",
-            "get_overview", "get_timeline", "list_nodes", "listen", "get_session", "delete_session",
+            "get_overview", "get_timeline", "list_nodes", "list_outages", "listen", "get_session", "delete_session",
         ],
         Role.VIEWER,
     ),

@@ -51,6 +51,7 @@ COMMANDS = {
     "get_forecast": "forecast --from --bucket --number",
     "get_overview": "status --since",
     "list_nodes": "nodes",
+    "list_outages": "outages --since --until",
     "list_audit": "audit --subject",
     "get_audit_entry": "audit --entry",
     "list_tokens": "token list",

@@ -114,6 +114,7 @@ STATEMENTS: dict[str, tuple[tuple[Any, ...] | None, set[str]]] = {
 
 NOT_FOR_BATCHES = {
     *("backlog", "beat", "forget_nodes", "retire", "sample_time"),
+    *("delete_outages", "forget_outages", "insert_outage", "last_beat", "lock_outages", "overlapping_outages"),
     *("served_lanes", "set_planned_by_tzdata", "tzdata_version", "wake"),
 }
 # Plans that are not as they should be yet, by what PostgreSQL knows about the tables. What is mended goes from here.

@@ -104,6 +104,7 @@ STATEMENTS: dict[str, tuple[tuple[Any, ...] | None, int, set[str]]] = {
 NOT_FOR_BATCHES = {
     *("backlog", "beat", "begin_pruning", "delete_change", "end_pruning", "set_change_error"),
     *("forget_nodes", "insert_skip", "planned_by_tzdata", "retire"),
+    *("delete_outages", "forget_outages", "insert_outage", "keep_last_beat", "last_beat", "overlapping_outages"),
     *("served_lanes", "set_planned_by_tzdata", "tzdata_version"),
 }
 _WALKED_RUNS = {"hourbell_runs hourbell_runs_running"}  # from end to end: it is short

@@ -409,6 +409,7 @@ def test_the_data_of_a_run_is_complete() -> None:
         "skip": None,
         "previous_at": None,
         "next_at": None,
+        "outages": [],
     }
 
 

@@ -12,6 +12,7 @@ import pytest
 from hourbell.engine.heartbeat import Heartbeat, HeartbeatResult, Pulse
 from hourbell.engine.leases import Leases
 from hourbell.engine.loop import NotAsked
+from hourbell.engine.outages import DatabaseReach, OutageRecorder
 from hourbell.engine.time import STEP, DatabaseClock
 from hourbell.store.base import EngineStore, HeartbeatReply, LeaseKey, Node
 from hourbell.store.errors import StoreUnavailable
@@ -57,6 +58,9 @@ class ScriptedStore:
         self.asked.append((node, now, lease_until, held, given_up, orphans))
         return self.answer
 
+    async def last_beat(self) -> datetime | None:
+        return None
+
     async def close(self) -> None:
         self.is_closed = True
 
@@ -71,15 +75,17 @@ class Beating:
         self.leases = Leases(lease, self.elapsed)
         self.results: list[HeartbeatResult] = []
         self.settled_while_asked: list[bool] = []
+        clock = DatabaseClock(self.elapsed)
         self.heartbeat = Heartbeat(
             cast(EngineStore, self.store),
-            DatabaseClock(self.elapsed),
+            clock,
             node=self._node,
             leases=self.leases,
             held=lambda: [KEPT, LOST],
             given_up=lambda: [GIVEN_UP],
             pulse=self.pulse,
             on_beat=self.results.append,
+            outages=OutageRecorder(clock, DatabaseReach(self.elapsed), node_id=NODE.id, live_for=lease),
             elapsed=self.elapsed,
         )
 

@@ -107,6 +107,23 @@ async def list_nodes(control: ControlDep, user: Viewer) -> Response:
     return JSONResponse({"items": [render.node(each.node, is_stale=each.is_stale) for each in found]})
 
 
+@router.get("/outages", summary="List outages", responses=responses(shapes.OutageList))
+async def list_outages(
+    control: ControlDep,
+    user: Viewer,
+    start: Annotated[Instant | None, Query(alias="from", description="Outages that ended since then.")] = None,
+    until: Annotated[Instant | None, Query(description="And that began before then.")] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """List the times at which no node ran, or the database was out of reach; newest first.
+
+    An outage of all nodes is recorded when the first one starts again, an outage of the database when it is back.
+    """
+    del user
+    return page_response(await control.history.outages(limit, cursor, since=start, until=until), render.outage)
+
+
 @router.get("/audit", summary="List audit entries", responses=responses(shapes.AuditList))
 async def list_audit(
     control: ControlDep,

@@ -37,6 +37,7 @@ from hourbell.core.job.body import job_to_body
 from hourbell.core.job.definition import Definition
 from hourbell.core.job.same import same_definition
 from hourbell.core.run.fates import lateness
+from hourbell.core.run.outages import Outage
 from hourbell.core.run.run import trigger_of
 from hourbell.core.schedule import ScheduleError, ScheduleWarning
 from hourbell.core.schedule.preview import Upcoming, rfc3339
@@ -322,6 +323,10 @@ def listed_audit(row: AuditRow) -> Json:
     return mark_omitted(item, row.omitted, f"{API}/audit/{row.id}") if row.omitted else item
 
 
+def outage(found: Outage) -> Json:
+    return answer(timelines.Outage, found, found_by=str(found.found_by))
+
+
 def timeline(found: Timeline) -> Json:
     window = found.window
     return answer(
@@ -331,7 +336,7 @@ def timeline(found: Timeline) -> Json:
         until=time(window.end),
         bucket_seconds=window.bucket.total_seconds(),
         items=[_timeline_item(each) for each in found.page.items],
-        outages=[],
+        outages=[answer(timelines.Outage, each) for each in found.outages],
         next_cursor=found.page.next_cursor,
     )
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
+from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, create_model
 from pydantic.fields import FieldInfo
@@ -130,6 +131,8 @@ TimelineSkip = schema("TimelineSkip", timeline.TimelineSkip)
 TimelineBucket = schema("TimelineBucket", timeline.TimelineBucket)
 TimelineItem = schema("TimelineItem", timeline.TimelineItem)
 TimelineOutage = schema("TimelineOutage", timeline.Outage)
+OutageAnswer = schema("OutageAnswer", timeline.Outage, ["found_by"], until=datetime, found_by=UUID)
+OutageList = _list("OutageList", OutageAnswer)
 TimelineAnswer = schema("TimelineAnswer", timeline.Timeline)
 
 PreviewAnswer = schema("PreviewAnswer", server.Preview, others="allow")

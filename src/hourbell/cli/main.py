@@ -39,6 +39,7 @@ COMMANDS = {
     "import": Entry("hourbell.cli.files.import_", "Import many jobs, or convert a crontab to a jobs file."),
     "job": Entry("hourbell.cli.job.command", "Manage jobs: create, list, change, pause, run, delete."),
     "nodes": Entry("hourbell.cli.server.nodes", "List nodes."),
+    "outages": Entry("hourbell.cli.server.outages", "List times at which no node ran, or the database was away."),
     "run": Entry("hourbell.cli.run.command", "Manage runs: list, watch, replay, cancel, discard."),
     "secret": Entry("hourbell.cli.local.secret", "Manage secrets of webhooks: create, rotate, set, list, remove."),
     "serve": Entry("hourbell.cli.local.serve", "Start a node: planner, runner and a small HTTP server."),

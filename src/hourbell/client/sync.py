@@ -113,6 +113,7 @@ class Client(SyncFacade[AsyncClient]):
     timeline = blocking(AsyncClient.timeline)
     overview = blocking(AsyncClient.overview)
     nodes = blocking(AsyncClient.nodes)
+    outages = paged(AsyncClient.outages)
     audit = paged(AsyncClient.audit)
     audit_entry = blocking(AsyncClient.audit_entry)
     whoami = blocking(AsyncClient.whoami)

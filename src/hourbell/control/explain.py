@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, assert_never
 
 from hourbell.core.job.definition import Definition
+from hourbell.core.run.outages import OutageOf
 from hourbell.core.run.plan import first_instant
 from hourbell.core.run.states import Kind, Reason, RunState, SkipReason
 from hourbell.core.schedule import Schedule, ScheduleError, zone_names
@@ -63,6 +64,13 @@ _SKIPS = {
     SkipReason.WINDOW: "it was missed for longer than catch_up_window, which is {window}",
     SkipReason.TZDATA: "new time-zone data moved it, and its local time had been served",
 }
+
+
+_OUTAGES = {
+    OutageOf.NODES: "no node was running",
+    OutageOf.DATABASE: "the database was out of reach",
+}
+_NEVER_DUE = (Verdict.NOT_AN_INSTANT, Verdict.NOT_DUE_YET)  # no outage matters to them
 
 
 def explain(facts: InstantFacts, at: datetime, now: datetime) -> Explanation:
@@ -264,8 +272,16 @@ class _Case:
         )
 
     def _say(self, verdict: Verdict, told: str) -> Explanation:
-        sentence = f"{self.job.definition.name} at {self._when(self.at)} {told}."
+        during = "" if verdict in _NEVER_DUE else self._during_outages()
+        sentence = f"{self.job.definition.name} at {self._when(self.at)} {told}{during}."
         return Explanation(verdict, sentence, {"verdict": verdict.value, **self.data})
+
+    def _during_outages(self) -> str:
+        """Name the outages that the time fell into, each with its span."""
+        return "".join(
+            f"; {_OUTAGES[each.of]} from {self._when(each.start)} to {self._when(each.until)}"
+            for each in self.facts.outages
+        )
 
     def _when(self, instant: datetime) -> str:
         """Format an instant in UTC and, if the job's time zone is another one, in local time."""
@@ -297,6 +313,10 @@ class _Case:
             "skip": None,
             "previous_at": None,
             "next_at": None,
+            "outages": [
+                {"of": each.of.value, "from": rfc3339(each.start), "until": rfc3339(each.until)}
+                for each in facts.outages
+            ],
         }
 
 

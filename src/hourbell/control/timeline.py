@@ -12,6 +12,7 @@ from hourbell.control.waiting import is_served
 from hourbell.core.run.attention import GROUPS, Attention, first_reason
 from hourbell.core.run.attention_notes import failing_note, late_note, losing_note, paused_note
 from hourbell.core.run.fates import is_late
+from hourbell.core.run.outages import Outage
 from hourbell.core.run.timeline import (
     Bucket,
     SkippedRange,
@@ -38,6 +39,7 @@ from hourbell.store.timeline import (
 )
 
 MAX_SPAN = timedelta(days=62)
+MAX_OUTAGES = 1_000
 MAX_MARKS = 10_000  # of all jobs of a page
 _ZERO = timedelta(0)
 _NO_FACTS = JobFacts()
@@ -80,6 +82,7 @@ class Timeline:
     now: datetime
     window: Window
     page: Page[TimelineItem]
+    outages: Sequence[Outage]  # the newest that touch the window, oldest first
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,8 @@ class Timelines:
             found = await self._in_one_order(query, sort, sets, limit, cursor)
         items = await self._items(found.items, sets, window, max_marks, now)
         page = Page(items, has_more=found.has_more, cursor_after=found.cursor_after)
-        return Timeline(now, window, page)
+        outages = await self._lists.outages(MAX_OUTAGES, window.start, window.end)
+        return Timeline(now, window, page, outages[::-1])
 
     async def pulse(self) -> Pulse:
         """Count who needs attention, and measure how far the oldest due work is behind."""

@@ -21,6 +21,7 @@ from hourbell.engine.heartbeat import Heartbeat, HeartbeatResult, Pulse
 from hourbell.engine.janitor import Janitor
 from hourbell.engine.leases import Leases
 from hourbell.engine.loop import Loop, LoopRunner
+from hourbell.engine.outages import DatabaseReach, OutageRecorder
 from hourbell.engine.planner import Planner
 from hourbell.engine.reaper import Reaper
 from hourbell.engine.runner import Runner
@@ -111,6 +112,8 @@ class Engine:
             probation=probation,
             suspect_after=suspect_after(settings.poison_after),
         )
+        self._reach = reach = DatabaseReach(elapsed)
+        self._outages = OutageRecorder(self.clock, reach, node_id=node_id, live_for=leases.live_for)
         self.heartbeat = Heartbeat(
             heartbeat_store or store,
             self.clock,
@@ -120,6 +123,7 @@ class Engine:
             given_up=lambda: self.settler.given_up,
             pulse=self.pulse,
             on_beat=self.on_beat,
+            outages=self._outages,
             elapsed=elapsed,
         )
         planner = Planner(
@@ -152,7 +156,7 @@ class Engine:
         )
 
         def looped(loop: Loop) -> LoopRunner:
-            return LoopRunner(loop, elapsed=elapsed, random=random)
+            return LoopRunner(loop, elapsed=elapsed, random=random, reach=reach)
 
         self._planner, self._reaper = looped(planner), looped(reaper)
         self._tidying = [looped(janitor)]  # background loops that no run waits for
@@ -162,7 +166,13 @@ class Engine:
         self._runner, self._settler, self.heartbeat_loop = (
             looped(self.runner),
             looped(self.settler),
-            LoopRunner(self.heartbeat, elapsed=elapsed, random=random, max_backoff=self.heartbeat.max_backoff),
+            LoopRunner(
+                self.heartbeat,
+                elapsed=elapsed,
+                random=random,
+                max_backoff=self.heartbeat.max_backoff,
+                reach=reach,
+            ),
         )
         self.settler.wake = self._settler.wake.set
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -235,6 +245,7 @@ class Engine:
 
     async def announce(self, now: datetime) -> None:
         """Register the node before it starts. `now` is the database's time."""
+        await self._outages.before_first_beat(self._store, now)
         await self._store.heartbeat(self._node(now), now, now + self._leases.duration, ())
 
     async def retire(self) -> None:

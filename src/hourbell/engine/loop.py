@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
+from hourbell.engine.outages import DatabaseReach
 from hourbell.store.errors import StoreUnavailable
 
 log = logging.getLogger("hourbell.engine")
@@ -56,12 +57,15 @@ class LoopRunner:
         elapsed: Callable[[], float],
         random: Callable[[], float],
         max_backoff: float = MAX_BACKOFF_SECONDS,
+        reach: DatabaseReach | None = None,
     ) -> None:
+        """`reach` is told whether the ticks reach the database."""
         self.wake = Signal()
         self._loop = loop
         self._max_backoff = max_backoff
         self._elapsed = elapsed
         self._random = random
+        self._reach = reach
         self._stopping = False
         self._last_tick = elapsed()
         self._last_delay = 0.0
@@ -87,13 +91,18 @@ class LoopRunner:
     async def run(self) -> None:
         failures = 0
         while not self._stopping:
+            began_at = self._elapsed()
             try:
                 delay = await self._loop.tick()
                 self._last_tick, self._last_delay = self._elapsed(), delay
+                if self._reach is not None and not isinstance(delay, NotAsked):
+                    self._reach.succeeded()
                 if failures and not isinstance(delay, NotAsked):
                     log.info("loop_recovered", extra={"loop": self.name, "failures": failures})
                     failures = 0
             except StoreUnavailable as error:
+                if self._reach is not None:
+                    self._reach.failed(began_at)
                 failures += 1
                 delay = self._backoff(failures)
                 if failures == 1:

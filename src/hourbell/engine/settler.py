@@ -13,6 +13,7 @@ from uuid import UUID
 
 from hourbell.core.run.settle import Answer, Failed, Succeeded
 from hourbell.engine.events import EngineEvents
+from hourbell.engine.loop import NotAsked
 from hourbell.store.base import EngineStore, LeaseKey, Saved, SettledAttempt
 from hourbell.store.errors import StoreUnavailable
 
@@ -76,10 +77,10 @@ class Settler:
     async def tick(self) -> float:
         """Write a batch of waiting outcomes; return 0 if there are more."""
         if not self._waiting:
-            return _IDLE
+            return NotAsked(_IDLE)
         if len(self._waiting) < _ENOUGH and not self._gathered:
             self._gathered = True
-            return _GATHER  # a short delay, so that more outcomes join the batch
+            return NotAsked(_GATHER)  # a short delay, so that more outcomes join the batch
         self._on_slots()  # the runner claims for the slots of the batch while it is written
         batch = self._waiting[:BATCH]
         saved = await self._write(batch)

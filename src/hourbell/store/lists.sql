@@ -292,6 +292,19 @@ left join (select lease_owner, count(*) as running from hourbell.runs where stat
 where n.beat_at >= :beat_after
 order by n.started_at, n.id
 
+-- name: outages
+select of, started_at, ended_at, found_by
+from hourbell.outages
+where ended_at >= :since and started_at <= :until and (started_at, of) < (:before_at, :before_of)
+order by started_at desc, of desc
+limit :limit
+
+-- name: outages_at
+select of, started_at, ended_at, found_by
+from hourbell.outages
+where started_at <= :at and ended_at >= :at
+order by started_at, of
+
 -- name: audit
 select {audit_columns}
 from hourbell.audit a

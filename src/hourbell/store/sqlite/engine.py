@@ -9,6 +9,7 @@ from hourbell import clock
 from hourbell.core.job.definition import Definition, Job
 from hourbell.core.job.version_json import definition_from_json
 from hourbell.core.run.notes import Notes
+from hourbell.core.run.outages import Outage, merge_outages
 from hourbell.core.run.plan import Plan
 from hourbell.core.run.run import Run
 from hourbell.core.run.settle import SUSPECT_AFTER, Settlement, hand_back
@@ -34,7 +35,7 @@ from hourbell.store.control import ControlStore, pause_if_unchanged
 from hourbell.store.errors import StoreUnavailable
 from hourbell.store.records import held as held_by
 from hourbell.store.records import note_values, serves, settled_lost, standing
-from hourbell.store.rows import run_of, secrets_of
+from hourbell.store.rows import outage_of, run_of, secrets_of
 from hourbell.store.sqlite.claiming import ReadyRuns, joined, ready_of, suspect_of
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.planning import next_plan_at, plan_due, refresh
@@ -97,7 +98,28 @@ class SqliteEngineStore:
         return await self._runner.write(renew)
 
     async def retire(self, node: UUID) -> None:
-        await self._runner.write(lambda session: session.execute(SQL["retire"], node))
+        def retire(session: Session) -> None:
+            session.execute(SQL["keep_last_beat"], node)
+            session.execute(SQL["retire"], node)
+
+        await self._runner.write(retire)
+
+    async def last_beat(self) -> datetime | None:
+        row = await self._runner.read(lambda session: session.fetch_one(SQL["last_beat"]))
+        return None if row is None else row["beat_at"]
+
+    async def save_outage(self, outage: Outage) -> bool:
+        def save(session: Session) -> bool:
+            span = (outage.of.value, outage.start, outage.until)
+            known = [outage_of(row) for row in session.fetch(SQL["overlapping_outages"], *span)]
+            merged = merge_outages(outage, known)
+            if known == [merged]:
+                return False
+            session.execute(SQL["delete_outages"], *span)
+            session.execute(SQL["insert_outage"], merged.of.value, merged.start, merged.until, merged.found_by)
+            return True
+
+        return await self._runner.write(save)
 
     async def plan_due(self, now: datetime, limit: int, decide: Callable[[Job, datetime], Plan]) -> Planned:
         if limit >= _MANY:
@@ -211,6 +233,7 @@ class SqliteEngineStore:
                 session.execute(SQL["delete_finished_jobs"], list({row["job_id"] for row in rows if row["goes"]}))
                 session.execute(SQL["end_pruning"])
             session.execute(SQL["forget_nodes"], now - _FORGET)
+            session.execute(SQL["forget_outages"], now - age)
             last = rows[-1] if len(rows) == limit else None
             return Pruned(len(gone), None if last is None else Mark(last["finished_at"], last["id"]))
 
