@@ -114,6 +114,7 @@ function Answer({ job, found }: { job: JobDetail; found: Explanation }) {
   const data = found.data as Data
   const fate: Fate | undefined = data.run ? fateOf(data.run.state) : data.skip ? 'skipped' : VERDICT_FATES[found.verdict]
   const skip = data.skip
+  const canFill = !!skip || ['before_the_job', 'no_record', 'pruned'].includes(found.verdict)
   return (
     <>
       <section className="explain-answer hb-card" aria-live="polite" aria-label="Explanation">
@@ -131,7 +132,7 @@ function Answer({ job, found }: { job: JobDetail; found: Explanation }) {
               Open the run
             </LinkButton>
           )}
-          {skip && (
+          {canFill && (
             <Button needs="operator" look="primary" onClick={() => setFilling(true)}>
               Backfill…
             </Button>
@@ -196,7 +197,7 @@ function Answer({ job, found }: { job: JobDetail; found: Explanation }) {
           )}
         </dl>
       </Card>
-      {isFilling && skip && <BackfillDialog job={job} from={skip.first_at} to={skip.last_at} onClose={() => setFilling(false)} />}
+      {isFilling && <BackfillDialog job={job} from={skip?.first_at ?? found.at} to={skip?.last_at ?? found.at} onClose={() => setFilling(false)} />}
       {actions.dialogs}
     </>
   )

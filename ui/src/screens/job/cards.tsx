@@ -2,8 +2,8 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link, useLocation } from 'wouter'
-import { getJson } from '../../api/client'
-import type { Day, JobDetail, LedgerTime, List, Occurrence, Series, Version } from '../../api/types'
+import { getJson, sendJson } from '../../api/client'
+import type { Day, JobDetail, LedgerTime, List, Occurrence, Preview, Series, Version } from '../../api/types'
 import { useUrlState } from '../../app/urlState'
 import { useZone } from '../../app/zone'
 import { Button } from '../../components/Button'
@@ -19,7 +19,7 @@ import { serverNow } from '../../lib/clock'
 import { formatDuration } from '../../lib/duration'
 import { stringifyJson } from '../../lib/exactJson'
 import { count, FATE_WORDS, SKIP_WORDS, TONES, type Fate } from '../../lib/outcome'
-import { formatDate, fromLocal, isoDate, offsetMinutes } from '../../lib/time'
+import { formatClock, formatDate, fromLocal, isoDate, offsetMinutes } from '../../lib/time'
 import { explainPath, runPath, withSearch } from '../../lib/url'
 import { diff } from '../audit/diff'
 import { errorLine } from '../run/events'
@@ -49,6 +49,7 @@ export function Ledger({ job, onBackfill, onReplay }: { job: JobDetail; onBackfi
     placeholderData: keepPreviousData,
   })
   const rows = times.data?.items ?? []
+  const hasSeconds = rows.some((row) => !/:00(\.0+)?Z$/.test(row.at) || (row.until !== null && !/:00(\.0+)?Z$/.test(row.until)))
   return (
     <Card title="What became of each time" controls={<Select aria-label="Which times" value={fate as (typeof FATES)[number][0]} options={FATES} isSet={!!fate} onChange={(next) => set({ fate: next || null, cursor: null })} />}>
       {times.error && <ErrorNotice error={times.error} what="The times could not be loaded" onRetry={() => void times.refetch()} />}
@@ -57,7 +58,7 @@ export function Ledger({ job, onBackfill, onReplay }: { job: JobDetail; onBackfi
       {rows.length > 0 && (
         <ol className="job-ledger">
           {rows.map((row) => (
-            <LedgerRow key={`${row.at} ${row.run?.id ?? ''}`} row={row} job={job} onBackfill={onBackfill} onReplay={onReplay} />
+            <LedgerRow key={`${row.at} ${row.run?.id ?? ''}`} row={row} job={job} hasSeconds={hasSeconds} onBackfill={onBackfill} onReplay={onReplay} />
           ))}
         </ol>
       )}
@@ -68,19 +69,20 @@ export function Ledger({ job, onBackfill, onReplay }: { job: JobDetail; onBackfi
   )
 }
 
-function LedgerRow({ row, job, onBackfill, onReplay }: { row: LedgerTime; job: JobDetail; onBackfill: (from: string, to: string) => void; onReplay: (run: string) => void }) {
+function LedgerRow({ row, job, hasSeconds, onBackfill, onReplay }: { row: LedgerTime; job: JobDetail; hasSeconds: boolean; onBackfill: (from: string, to: string) => void; onReplay: (run: string) => void }) {
   const { run, skip } = row
+  const zone = useZone(job.timezone)
   const [, navigate] = useLocation()
   const href = run ? runPath(run.id) : explainPath(job.name, row.at)
   const kind = run && run.kind !== 'scheduled' ? `${run.kind} · ` : ''
   return (
     <li className="job-time" onDoubleClick={() => navigate(href)}>
       <Link href={href} className="job-time-at">
-        <Time at={row.at} zone={job.timezone} seconds={!/:00(\.|Z|$)/.test(row.at.slice(16))} />
+        <Time at={row.at} zone={job.timezone} seconds={hasSeconds} />
         {row.count > 1 && row.until && (
           <span className="hb-muted hb-small">
             {' '}
-            to <Time at={row.until} zone={job.timezone} />
+            to {sameDay(row.at, row.until, zone) ? formatClock(row.until, zone, { seconds: hasSeconds }) : <Time at={row.until} zone={job.timezone} />}
           </span>
         )}
       </Link>
@@ -101,6 +103,10 @@ function LedgerRow({ row, job, onBackfill, onReplay }: { row: LedgerTime; job: J
       </span>
     </li>
   )
+}
+
+function sameDay(one: string, other: string, zone: string): boolean {
+  return isoDate(one, zone) === isoDate(other, zone)
 }
 
 function detailOf({ run, skip }: LedgerTime): string {
@@ -181,6 +187,7 @@ function summarizeDays(days: readonly Day[]): string {
   return `${sum('succeeded') + sum('late')} succeeded, ${sum('failed')} failed, ${sum('skipped')} skipped on ${count(days.length, 'day')}`
 }
 
+const FEW_POINTS = 20 // drawn as dots, too
 const CHART_WIDTH = 900
 const CHART_HEIGHT = 120
 
@@ -235,6 +242,7 @@ export function Charts({ job }: { job: JobDetail }) {
                 <g key={item.run_id} data-tone={item.state === 'failed' ? 'bad' : 'accent'} className="job-chart-point" onClick={() => navigate(runPath(item.run_id))}>
                   <title>{`${new Date(item.at).toISOString()}: ${formatDuration(value)}, ${item.state}`}</title>
                   <rect x={index * step - step / 2} y="0" width={Math.max(step, 6)} height={CHART_HEIGHT} className="job-chart-hit" />
+                  {item.state !== 'failed' && items.length <= FEW_POINTS && <path d={`M${index * step} ${CHART_HEIGHT * (1 - value / max)}h0`} className="job-chart-dot" />}
                   {item.state === 'failed' && <path d={`M${index * step} ${CHART_HEIGHT * (1 - value / max) - 5}l5 5-5 5-5-5Z`} className="job-chart-failed" />}
                 </g>
               )
@@ -248,13 +256,19 @@ export function Charts({ job }: { job: JobDetail }) {
   )
 }
 
+/** The next times of the schedule; of a paused job, those that it would have. */
+async function nextTimes(job: JobDetail, signal: AbortSignal): Promise<Occurrence[]> {
+  if (job.state !== 'paused') return (await getJson<{ items: Occurrence[] }>(`/jobs/${encodeURIComponent(job.name)}/upcoming`, { count: UPCOMING }, signal)).items
+  return (await sendJson<Preview>('POST', '/preview', { schedule: job.schedule, timezone: job.timezone, dst: job.dst, name: job.name, count: UPCOMING })).upcoming
+}
+
 export function NextTimes({ job }: { job: JobDetail }) {
   const zone = useZone(job.timezone)
   const upcoming = useQuery({
     queryKey: ['job', job.name, 'upcoming', job.version, job.next_at],
-    queryFn: ({ signal }) => getJson<{ items: Occurrence[] }>(`/jobs/${encodeURIComponent(job.name)}/upcoming`, { count: UPCOMING }, signal),
+    queryFn: ({ signal }) => nextTimes(job, signal),
   })
-  const rows = upcoming.data?.items ?? []
+  const rows = upcoming.data ?? []
   return (
     <Card title="Next times" controls={<span className="hb-muted hb-small">{zone}</span>}>
       {upcoming.error && <ErrorNotice error={upcoming.error} what="The next times could not be loaded" onRetry={() => void upcoming.refetch()} />}
