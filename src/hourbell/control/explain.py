@@ -286,12 +286,12 @@ class _Case:
     def _when(self, instant: datetime) -> str:
         """Format an instant in UTC and, if the job's time zone is another one, in local time."""
         instant = instant.astimezone(UTC)
-        told = f"{instant.replace(tzinfo=None).isoformat(' ')} UTC"
+        told = f"{instant.replace(tzinfo=None).isoformat(' ', 'seconds')} UTC"
         zone = self.definition.timezone
         if zone == "UTC" or zone not in zone_names():
             return told
         wall, _, abbreviation = local_time_at(zone, instant)
-        shown = wall.isoformat(" ") if wall.date() != instant.date() else wall.time().isoformat()
+        shown = wall.isoformat(" ", "seconds") if wall.date() != instant.date() else wall.time().isoformat("seconds")
         return f"{told} ({shown} {abbreviation} in {zone})"
 
     def _facts(self) -> Json:
