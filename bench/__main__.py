@@ -40,8 +40,8 @@ def _read_arguments() -> list[tuple[str, dict[str, str]]]:
         epilog=f"benchmarks:\n{listing}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    told = "which to run, with sizes as in drain:runs=2000:rounds=1; all of them if none is named"
-    parser.add_argument("names", nargs="*", metavar="name", help=told)
+    help_text = "which to run, with sizes as in drain:runs=2000:rounds=1; all of them if none is named"
+    parser.add_argument("names", nargs="*", metavar="name", help=help_text)
     known = {name: benchmark.sizes for name, benchmark in BENCHMARKS.items()}
     try:
         return [parse_asked(text, known) for text in parser.parse_args().names or BENCHMARKS]

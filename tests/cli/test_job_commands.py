@@ -221,7 +221,7 @@ def test_a_time_that_is_the_same_in_every_zone_is_read_in_none(node: Live, time:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "exit_code", "words"),
+    ("arguments", "exit_code", "message"),
     [
         (["get", "lsted-9"], 3, "did you mean "),
         (["get", "zzzzzz"], 3, "`hourbell job list` shows the jobs there are"),
@@ -250,7 +250,7 @@ def test_a_time_that_is_the_same_in_every_zone_is_read_in_none(node: Live, time:
     ],
 )
 def test_what_cannot_be_done_is_told_with_its_exit_code(
-    node: Live, arguments: list[str], exit_code: int, words: str
+    node: Live, arguments: list[str], exit_code: int, message: str
 ) -> None:
     if node.run("job", "get", "known").exit_code == 3:
         node.create("known")
@@ -258,7 +258,7 @@ def test_what_cannot_be_done_is_told_with_its_exit_code(
     done = node.run("job", *arguments)
 
     assert (done.exit_code, done.stdout) == (exit_code, "")
-    assert words in done.stderr
+    assert message in done.stderr
 
 
 def test_a_person_is_asked_and_sees_colours_unless_they_are_not_wanted(node: Live) -> None:

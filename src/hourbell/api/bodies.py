@@ -98,7 +98,7 @@ _TYPES: dict[str, Any] = {
 
 def _type_of(kind: Kind) -> Any:
     if kind.name == "choice":
-        return Literal[kind.words] if kind.restore is str else kind.restore
+        return Literal[kind.choices] if kind.restore is str else kind.restore
     if kind.name == "text":
         given = kind.schema.get
         limits = Field(min_length=given("minLength"), max_length=given("maxLength"), pattern=given("pattern"))

@@ -12,7 +12,7 @@ from hourbell.answers.jobs import Backfill, RotatedSecret, Skip
 from hourbell.answers.runs import Triggered
 from hourbell.api import bodies, render, shapes
 from hourbell.api.documented import responses, takes
-from hourbell.api.idempotency import IdempotentRoute, TellsSecret
+from hourbell.api.idempotency import IdempotentRoute, SecretResponse
 from hourbell.api.pages import page_response
 from hourbell.api.problems import invalid_parameter
 from hourbell.api.render import answer
@@ -324,7 +324,7 @@ async def rotate_secret(control: ControlDep, user: Editor, job: JobRef, body: Op
     given = read(bodies.RotateBody, body)
     keep_old = given.keep_old if isinstance(given.keep_old, timedelta) else timedelta(days=1)
     plain, old_until = await control.jobs.rotate_secret(job, user, keep_old=keep_old)
-    return TellsSecret(answer(RotatedSecret, secret=plain.reveal(), old_valid_until=render.time(old_until)))
+    return SecretResponse(answer(RotatedSecret, secret=plain.reveal(), old_valid_until=render.time(old_until)))
 
 
 @router.get("/{job}/upcoming", summary="List the next times of a job", responses=responses(shapes.Instants, 404))
@@ -459,7 +459,7 @@ async def _defined(control: Control, defined: Defined) -> Response:
     headers = _etag(view.job.version)
     if defined.is_new:
         headers["Location"] = f"/api/v1/jobs/{view.job.id}"
-    kind = JSONResponse if defined.secret is None else TellsSecret
+    kind = JSONResponse if defined.secret is None else SecretResponse
     return kind(body, 201 if defined.is_new else 200, headers=headers)
 
 

@@ -270,22 +270,22 @@ class Ledger:
         states = wanted.states
         if states is not None and not states:
             return [], None
-        place = None if after is None else _run_place(after)
+        position = None if after is None else _run_position(after)
         found: list[RunTime] = []
         scanned, at_once = 0, count
         while scanned < MAX_SCANNED:
             page = await self._lists.run_times(
-                job_id, at_once, states=states, since=wanted.since, until=wanted.until, after=place
+                job_id, at_once, states=states, since=wanted.since, until=wanted.until, after=position
             )
             found += [run for run in page if wanted.wants(run.fate)]
             if len(found) >= count or len(page) < at_once:
                 return found[:count], None
             scanned += len(page)
-            place = ListPosition(page[-1].scheduled_at, page[-1].id)
+            position = ListPosition(page[-1].scheduled_at, page[-1].id)
             at_once = max(count, _AT_ONCE)
-        assert place is not None
-        assert isinstance(place.key, datetime)
-        return found, (place.key, _RUN, place.id.int)
+        assert position is not None
+        assert isinstance(position.key, datetime)
+        return found, (position.key, _RUN, position.id.int)
 
     async def _skips(self, job_id: UUID, wanted: TimesFilter, count: int, after: _Key | None) -> list[SkipTime]:
         if not wanted.wants(Fate.SKIPPED):
@@ -375,7 +375,7 @@ def _local(zone: str, at: datetime) -> datetime:
         return at.replace(tzinfo=None)
 
 
-def _run_place(after: _Key) -> ListPosition:
+def _run_position(after: _Key) -> ListPosition:
     """Return the place among runs that is the same as one in the ledger."""
     at, kind, number = after
     return ListPosition(at, UUID(int=number) if kind == _RUN else UUID(int=0))
@@ -384,12 +384,12 @@ def _run_place(after: _Key) -> ListPosition:
 def _key_of(cursor: str) -> _Key:
     at, kind, found_id = parts_of(_KIND, cursor, 3)
     if number_of(kind) == _RUN:
-        place = position_of(at, found_id, is_time=True)
-        number = place.id.int
+        position = position_of(at, found_id, is_time=True)
+        number = position.id.int
     elif kind == _SKIP:
-        place = position_of(at, UUID(int=0), is_time=True)
+        position = position_of(at, UUID(int=0), is_time=True)
         number = number_of(found_id)
     else:
         raise BadCursor
-    assert isinstance(place.key, datetime)
-    return place.key, number_of(kind), number
+    assert isinstance(position.key, datetime)
+    return position.key, number_of(kind), number

@@ -197,15 +197,15 @@ class Runs:
 
     async def _of_cause(self, wanted: RunFilter, limit: int) -> tuple[list[UUID], bool]:
         """Return up to `limit` failed runs with a fingerprint. It reads every failed run until there are enough."""
-        query, place = _dead_letters(wanted), None
+        query, position = _dead_letters(wanted), None
         found: list[UUID] = []
         while len(found) <= limit:
-            page = await self._lists.failed_runs(query, _SCANNED_AT_ONCE, place)
+            page = await self._lists.failed_runs(query, _SCANNED_AT_ONCE, position)
             found += [run.id for run in page if run.cleared_at is None and run.fingerprint == wanted.fingerprint]
             if len(page) < _SCANNED_AT_ONCE:
                 break
             key = page[-1].finished_at if query.job_id is None else page[-1].scheduled_at
-            place = ListPosition(key, page[-1].id)
+            position = ListPosition(key, page[-1].id)
         return found[:limit], len(found) > limit
 
     async def all_matching(

@@ -92,15 +92,15 @@ class _Reader:
     def _parameters(self, name: str, parameters: list[str], column: int) -> bool:
         """Check a line's parameters; return True if it has dates without a time."""
         for parameter in parameters:
-            place, column = column, column + len(parameter) + 1
+            start_column, column = column, column + len(parameter) + 1
             if parameter in (f"TZID={self._zone.name}", "VALUE=DATE-TIME", "VALUE=DATE"):
                 continue
             if parameter.startswith("TZID="):
                 message = f"{echo(parameter)} is not the schedule's zone, {self._zone.name}"
-                self._detail(message, place, parameter, "put the zone into the timezone field")
+                self._detail(message, start_column, parameter, "put the zone into the timezone field")
             else:
                 message = f"{name} parameter {echo(parameter)} is not understood"
-                self._detail(message, place, parameter, "leave it out")
+                self._detail(message, start_column, parameter, "leave it out")
         return "VALUE=DATE" in parameters
 
     def _split(self, value: str, column: int) -> None:
