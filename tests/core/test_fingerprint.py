@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.run.fingerprint import MAX_ERROR_LENGTH, fingerprint_of, normalize_error
+from hourbell.core.run.fingerprint import MAX_ERROR_CHARACTERS, fingerprint_of, normalize_error
 
 LANE = "https://billing.example:443"
 
@@ -67,6 +67,6 @@ def test_numbers_and_ids_do_not_count(number: int, other: int, run: UUID, other_
 
 @given(st.text(), st.text())
 def test_only_the_beginning_of_a_long_error_counts(first: str, second: str) -> None:
-    start = "x" * MAX_ERROR_LENGTH
+    start = "x" * MAX_ERROR_CHARACTERS
 
     assert normalize_error(start + first) == normalize_error(start + second)

@@ -12,7 +12,7 @@ from hourbell.api.values import Duration, Instant
 from hourbell.core.access.roles import Role
 from hourbell.core.job.field_kinds import Kind
 from hourbell.core.job.fields import BODY_FIELDS, NAME_PATTERN, JobField
-from hourbell.core.job.tags import MAX_TAG_LENGTH, MAX_TAGS
+from hourbell.core.job.tags import MAX_TAG_CHARACTERS, MAX_TAGS
 from hourbell.core.run.policies import RETRY_PRESETS
 from hourbell.core.run.states import RunState
 
@@ -90,7 +90,9 @@ _TYPES: dict[str, Any] = {
     "instant": Instant,
     "flag": bool,
     "retry": Literal[tuple(RETRY_PRESETS)] | RetryBody,
-    "tags": Annotated[list[Annotated[str, Field(min_length=1, max_length=MAX_TAG_LENGTH)]], Field(max_length=MAX_TAGS)],
+    "tags": Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=MAX_TAG_CHARACTERS)]], Field(max_length=MAX_TAGS)
+    ],
     "json": Any,
     "target": Target,
 }

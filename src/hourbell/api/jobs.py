@@ -50,7 +50,7 @@ RecentCount = Annotated[
     int | None, Query(ge=0, le=50, description="Include so many of the newest scheduled times, with their fates.")
 ]
 _SHOWN = 10
-_MAX_WITH_RECENT = 100
+_MAX_RECENT_JOBS = 100
 _WEEK = timedelta(days=7)
 _CHANGED: dict[int | str, dict[str, Any]] = {
     200: {"model": shapes.JobDefined | shapes.Intention, "description": "The job, or the result of a dry run."}
@@ -124,9 +124,9 @@ async def list_jobs(
     With `recent`, each job also has its newest scheduled times with their fates, and a page holds at most 100 jobs.
     """
     del user
-    if recent is not None and limit > _MAX_WITH_RECENT:
-        message = f"a page with recent times holds at most {_MAX_WITH_RECENT} jobs"
-        raise invalid_parameter([("/query/limit", message, f"write {_MAX_WITH_RECENT} or less, or leave recent out")])
+    if recent is not None and limit > _MAX_RECENT_JOBS:
+        message = f"a page with recent times holds at most {_MAX_RECENT_JOBS} jobs"
+        raise invalid_parameter([("/query/limit", message, f"write {_MAX_RECENT_JOBS} or less, or leave recent out")])
     found = await control.history.jobs(wanted.query(), limit, cursor)
     ids = [view.job.id for view in found.items]
     rows = await control.secrets.list_by_job(ids, control.now()) if wanted.secrets else None

@@ -20,12 +20,12 @@ from hourbell.store.list_reader import ListStore
 from hourbell.store.lists import JobView, ListPosition
 from hourbell.store.times import RecentTimes, RunsOfDay, RunTime, SkipsOfDay, SkipTime
 
-MAX_SCANNED = 5_000  # runs that one page of the ledger looks at, where only some fates are asked for
+MAX_SCANNED_RUNS = 5_000  # runs that one page of the ledger looks at, where only some fates are asked for
 SAMPLED_RUNS = 50  # the newest of a job, for its figures in lists
-MAX_STREAK = 100
+MAX_STREAK_RUNS = 100
 MAX_DAYS = 371  # 53 weeks
-MAX_COUNTED = 100_000  # runs, and skips, that the counts of days are made of
-_MAX_BEYOND = 20
+MAX_COUNTED_RUNS = 100_000  # runs, and skips, that the counts of days are made of
+_MAX_BEYOND_TIMES = 20
 _AT_ONCE = 500
 _KIND = "times"
 _SKIP, _RUN = 0, 1  # at the same time, runs come before skips
@@ -184,7 +184,7 @@ class Ledger:
         # A longer streak is rare: only those jobs need more of their runs.
         long = [job_id for job_id, times in found.items() if 0 < streaks[job_id] >= _ended_count(times.runs)]
         more = await self._lists.recent_runs(
-            [job_id for job_id in long if len(found[job_id].runs) >= SAMPLED_RUNS], MAX_STREAK
+            [job_id for job_id in long if len(found[job_id].runs) >= SAMPLED_RUNS], MAX_STREAK_RUNS
         )
         streaks |= {job_id: _streak(runs) for job_id, runs in more.items()}
         return {job_id: _recent(times, count, streaks[job_id]) for job_id, times in found.items()}
@@ -218,7 +218,7 @@ class Ledger:
     async def _run_days(self, job_id: UUID, spans: Sequence[Span]) -> tuple[list[RunsOfDay], date | None]:
         """Return the runs of each day, and the first date of which all were counted if some were not."""
         found: list[RunsOfDay] = []
-        left = MAX_COUNTED
+        left = MAX_COUNTED_RUNS
         for span in spans:
             part = await self._lists.run_days(job_id, span.start, span.end, span.offset, left)
             found += part
@@ -230,10 +230,10 @@ class Ledger:
     async def _skip_days(self, job_id: UUID, spans: Sequence[Span]) -> tuple[list[SkipsOfDay], date | None]:
         """Return the skips of each day, and the first date of which all were counted if some were not."""
         found: list[SkipsOfDay] = []
-        left = MAX_COUNTED
+        left = MAX_COUNTED_RUNS
         if spans:  # a skip may last longer than the dates asked for
             end = spans[0].end
-            beyond = await self._lists.skip_times(job_id, _MAX_BEYOND, since=end, until=end)
+            beyond = await self._lists.skip_times(job_id, _MAX_BEYOND_TIMES, since=end, until=end)
             found += [SkipsOfDay(0, -1, skip.first_at, skip.last_at, skip.count, 1) for skip in beyond]
         for span in spans:
             part = await self._lists.skip_days(job_id, span.start, span.end, span.offset, left)
@@ -273,7 +273,7 @@ class Ledger:
         position = None if after is None else _run_position(after)
         found: list[RunTime] = []
         scanned, at_once = 0, count
-        while scanned < MAX_SCANNED:
+        while scanned < MAX_SCANNED_RUNS:
             page = await self._lists.run_times(
                 job_id, at_once, states=states, since=wanted.since, until=wanted.until, after=position
             )

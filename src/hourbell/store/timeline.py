@@ -8,7 +8,7 @@ from uuid import UUID
 from hourbell.core.run.states import Kind, RunState, SkipReason
 from hourbell.core.run.timeline import RunCount
 
-MAX_CHOSEN = 1_000  # up to so many jobs are looked up one by one; more are found by walking through all names
+MAX_CHOSEN_JOBS = 1_000  # up to so many jobs are looked up one by one; more are found by walking through all names
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from hourbell.store.lists import JobQuery, JobSort, JobView, ListPosition
 from hourbell.store.rows import Row
 from hourbell.store.time_lists import TimeLists
 from hourbell.store.timeline import (
-    MAX_CHOSEN,
+    MAX_CHOSEN_JOBS,
     AttentionCounts,
     AttentionSets,
     BucketedRuns,
@@ -56,17 +56,19 @@ class TimelineReader(TimeLists):
         asked = set(reasons)
         wanted: dict[str, list[Wanted]] = {}
         if Attention.FAILING in asked:
-            wanted["failing"] = [self._jobs_of_result("failed", MAX_CHOSEN + 1)]
+            wanted["failing"] = [self._jobs_of_result("failed", MAX_CHOSEN_JOBS + 1)]
         if Attention.LOSING in asked:
-            wanted["losing"] = [self._losing_jobs(now, MAX_CHOSEN + 1, _STEPS_TO_CHOOSE)]
+            wanted["losing"] = [self._losing_jobs(now, MAX_CHOSEN_JOBS + 1, _STEPS_TO_CHOOSE)]
         if Attention.LATE in asked:
             wanted["late"] = [self._late_jobs(now, COUNTED_JOBS)]
         if Attention.DUE in asked:
-            wanted["due"] = [self._due_jobs(now, MAX_CHOSEN + 1)]
+            wanted["due"] = [self._due_jobs(now, MAX_CHOSEN_JOBS + 1)]
         if last_result is not None:
-            wanted["of_result"] = [self._jobs_of_result(last_result, MAX_CHOSEN + 1)]
+            wanted["of_result"] = [self._jobs_of_result(last_result, MAX_CHOSEN_JOBS + 1)]
         found = await self._found(wanted)
-        sets: dict[str, Any] = {name: _ids_within(rows, MAX_CHOSEN) for name, rows in found.items() if name != "late"}
+        sets: dict[str, Any] = {
+            name: _ids_within(rows, MAX_CHOSEN_JOBS) for name, rows in found.items() if name != "late"
+        }
         if _is_cut(found.get("losing", ()), _STEPS_TO_CHOOSE):
             sets["losing"] = None
         late = {row["job_id"]: row["due_at"] for row in found.get("late", ())}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Function = Callable[..., None]
 
-_MAX_COUNTED = 500
+_MAX_COUNTED_RUNS = 500
 
 
 @click.group(
@@ -160,7 +160,7 @@ def watch(client: "Client", run: RunPart, timeout: timedelta | None, zone: str) 
 
 def _no_failure(client: "Client", job: str | None) -> str:
     """Report that there are no dead letters, and count the runs that are still being retried."""
-    trying = client.runs.list(state="retrying", job=job).page(limit=_MAX_COUNTED)
+    trying = client.runs.list(state="retrying", job=job).page(limit=_MAX_COUNTED_RUNS)
     said = "there is no such run" if job else "no run has failed, or all were replayed or discarded"
     if not trying:
         return said

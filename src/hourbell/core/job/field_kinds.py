@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Literal
 
-from hourbell.core.job.tags import MAX_TAG_LENGTH, MAX_TAGS, readable_tags, tag_errors
+from hourbell.core.job.tags import MAX_TAG_CHARACTERS, MAX_TAGS, readable_tags, tag_errors
 from hourbell.core.run.policies import RETRY_PRESETS, RetryPolicy
 from hourbell.core.schedule.preview import rfc3339
 from hourbell.core.values.field_errors import FieldError
@@ -217,7 +217,7 @@ TAGS = Kind(
         "type": "array",
         "maxItems": MAX_TAGS,
         "uniqueItems": True,
-        "items": {"type": "string", "minLength": 1, "maxLength": MAX_TAG_LENGTH, "pattern": "^[^,]*$"},
+        "items": {"type": "string", "minLength": 1, "maxLength": MAX_TAG_CHARACTERS, "pattern": "^[^,]*$"},
     },
     collect=_collect_tags,
     show=list,

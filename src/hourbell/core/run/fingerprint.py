@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 from hashlib import blake2b
 
-MAX_ERROR_LENGTH = 1_000  # characters of an error that count
+MAX_ERROR_CHARACTERS = 1_000  # characters of an error that count
 _RULES = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -27,7 +27,7 @@ def normalize_error(error: str) -> str:
 
     The status of an HTTP answer is a cause of its own and stays.
     """
-    text = error[:MAX_ERROR_LENGTH]
+    text = error[:MAX_ERROR_CHARACTERS]
     for pattern, replacement in _RULES:
         text = pattern.sub(replacement, text)
     return text.strip()

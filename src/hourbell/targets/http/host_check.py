@@ -17,7 +17,7 @@ MAX_SECONDS = 2.0  # that a definition waits for DNS lookups
 MAX_LOOKUPS = 4  # at a time, for all definitions together
 MAX_HOSTS = 20  # looked up for one request
 _CACHE_SECONDS = 60.0
-_MAX_CACHED = 1_000
+_MAX_CACHED_HOSTS = 1_000
 
 Host = tuple[str, int]  # a name and a port
 
@@ -82,7 +82,7 @@ class HostCheck:
             return
         self._cache[host] = self._elapsed(), task.result()
         self._cache.move_to_end(host)
-        while len(self._cache) > _MAX_CACHED:
+        while len(self._cache) > _MAX_CACHED_HOSTS:
             self._cache.popitem(last=False)
 
     def _is_known(self, host: Host) -> bool:

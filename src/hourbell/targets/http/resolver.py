@@ -21,7 +21,7 @@ from hourbell.targets.http.transport import Refused, TransportError
 
 PATIENCE_SECONDS = 0.5  # to wait for a new answer when there is a cached one
 STALE_SECONDS = 600.0  # for which a cached answer is used while there is no newer one
-_MAX_CACHED = 10_000
+_MAX_CACHED_HOSTS = 10_000
 _MINUTE = 60.0
 _SOON = 5.0  # seconds until a failed lookup is retried
 _NO_SUCH_NAME = {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)}
@@ -78,7 +78,7 @@ class SystemResolver:
             return
         self._cache[name] = task.get_loop().time(), task.result()
         self._cache.move_to_end(name)
-        if len(self._cache) > _MAX_CACHED:
+        if len(self._cache) > _MAX_CACHED_HOSTS:
             self._cache.popitem(last=False)
 
 
