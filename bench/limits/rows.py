@@ -118,7 +118,7 @@ class Sqlite:
         rows: list[Sequence[Any]] = []
         for lane in self._lanes:
             values = (lane, _RANK, now, self._batch // len(self._lanes), _SUSPECT_AFTER)
-            [(_, runs, row_ids)] = connection.execute(self._sql["line"], values).fetchall()
+            [(_, runs, row_ids)] = connection.execute(self._sql["ready_runs"], values).fetchall()
             connection.execute(self._sql["claim"], (row_ids, _NODE.bytes, now + 60_000_000, now)).fetchall()
             rows += json.loads(runs)
         connection.execute("commit")

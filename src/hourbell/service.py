@@ -97,7 +97,7 @@ class _Started:
 
 @dataclass(frozen=True, slots=True)
 class ReadyServer:
-    """Where a server that has started answers, and whether it needs no token."""
+    """The address of a started server, and if it is open to callers without a token."""
 
     url: str
     is_open: bool

@@ -1,4 +1,4 @@
-"""What the store knows for the time line and for attention."""
+"""Rows of the store for the time line and for attention."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,7 +44,7 @@ class ReadyHead:
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """What the time line shows of a job besides its definition."""
+    """Facts of a job for the time line, besides its definition."""
 
     last_state: str | None = None  # of the last run to end
     last_error: str | None = None

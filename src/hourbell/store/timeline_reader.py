@@ -122,7 +122,7 @@ class TimelineReader(TimeLists):
         return [job_view(row) for row in rows]
 
     async def job_facts(self, jobs: Sequence[Job], now: datetime) -> dict[UUID, JobFacts]:
-        """What the time line shows of jobs."""
+        """Return the facts of jobs for the time line."""
         job_ids = [job.id for job in jobs]
         enabled = [job.definition.enabled for job in jobs]
         lost_since = now - LOSING_WITHIN

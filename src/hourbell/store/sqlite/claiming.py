@@ -105,7 +105,7 @@ def ready_of(session: Session, demand: LaneDemand, now: datetime, suspect_after:
     for rank in Rank:
         enough = min(demand.free, max(0, demand.free - found) + demand.oldest)
         if enough > 0:
-            parts.append(_ready_runs(session, SQL["line"], demand.lane, rank, now, enough, suspect_after))
+            parts.append(_ready_runs(session, SQL["ready_runs"], demand.lane, rank, now, enough, suspect_after))
             found += parts[-1].count
     whole = joined(parts)
     return whole if found <= demand.free else ReadyRuns.of(_first(whole.runs, demand))
