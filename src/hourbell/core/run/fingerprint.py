@@ -4,6 +4,8 @@ import re
 from functools import lru_cache
 from hashlib import blake2b
 
+from hourbell.core.run.error_line import without_frames
+
 MAX_ERROR_CHARACTERS = 1_000  # characters of an error that count
 _RULES = tuple(
     (re.compile(pattern), replacement)
@@ -35,5 +37,5 @@ def normalize_error(error: str) -> str:
 
 def fingerprint_of(error: str | None, lane: str, reason: str | None) -> str:
     """Return the fingerprint of a failed run: 16 hexadecimal digits."""
-    parts = "\0".join((lane, reason or "", normalize_error(error or "")))
+    parts = "\0".join((lane, reason or "", normalize_error(without_frames(error or ""))))
     return blake2b(parts.encode(errors="surrogatepass"), digest_size=8).hexdigest()

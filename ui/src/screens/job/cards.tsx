@@ -17,12 +17,12 @@ import { Tabs } from '../../components/Tabs'
 import { RelativeTime, Time } from '../../components/Time'
 import { serverNow } from '../../lib/clock'
 import { formatDuration } from '../../lib/duration'
+import { errorLine } from '../../lib/errorLine'
 import { stringifyJson } from '../../lib/exactJson'
 import { count, FATE_WORDS, SKIP_WORDS, TONES, type Fate } from '../../lib/outcome'
 import { formatClock, formatDate, fromLocal, isoDate, offsetMinutes } from '../../lib/time'
 import { explainPath, runPath, withSearch } from '../../lib/url'
 import { diff } from '../audit/diff'
-import { errorLine } from '../run/events'
 import { fateOfDay, linePath, niceMax, readTypedTime, settingsOf, yearCells } from './summary'
 
 const PAGE = 15
