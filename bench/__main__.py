@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench import drain, growth, idle, imports, lateness, lists, planning, schedule, start, webhooks
+from bench import drain, growth, idle, imports, lateness, lists, planning, schedule, start, timeline, webhooks
 from bench.machine import describe_run
 from bench.report import Benchmark
 from bench.sizes import applied, parse_asked
@@ -21,6 +21,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "planning": planning.BENCHMARK,
     "schedule": schedule.BENCHMARK,
     "start": start.BENCHMARK,
+    "timeline": timeline.BENCHMARK,
     "webhooks": webhooks.BENCHMARK,
 }
 RESULTS = Path(__file__).parent / "results"

@@ -18,6 +18,8 @@ from bench.limits.task_jobs import LANES, add_task_jobs
 from bench.limits.webhook_parts import Sizes, mismatch, open_setup
 from bench.lists import measure
 from bench.planning import plan_once
+from bench.timeline import QUESTIONS
+from bench.timeline import measure as measure_timeline
 
 from tests.server import server_url
 
@@ -121,3 +123,10 @@ def test_every_list_is_as_long_as_by_its_bare_query(measured: Database, tmp_path
         lists = runner.run(measure(measured, tmp_path, jobs=60, runs=200, rounds=1))  # raises where they differ
 
     assert len(lists) > 30
+
+
+def test_a_time_line_has_the_runs_of_its_bare_query(measured: Database, tmp_path: Path) -> None:
+    with asyncio.Runner() as runner:
+        rows = runner.run(measure_timeline(measured, tmp_path, jobs=200, runs=2_000, rounds=1))  # raises as above
+
+    assert len(rows) == len(QUESTIONS) + 1

@@ -36,6 +36,15 @@ def test_a_job_is_made_shown_listed_and_deleted(node: Live) -> None:
     assert node.run("job", "get", "made").exit_code == 3
 
 
+def test_jobs_are_listed_by_what_needs_attention(node: Live) -> None:
+    for name in ("watched-1", "watched-2"):
+        node.create(name, "--tag", "watched")
+    node.ok("job", "pause", "watched-2")
+
+    assert node.ok("job", "list", "--attention", "paused", "--tag", "watched", "-o", "name") == "watched-2\n"
+    assert node.ok("job", "list", "--attention", "losing", "--tag", "watched", "-o", "name") == ""
+
+
 def test_a_list_is_a_table_or_the_body_of_the_api(node: Live) -> None:
     ids = {node.create(f"listed-{n}", "--tag", "listed") for n in range(3)}
 

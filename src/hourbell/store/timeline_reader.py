@@ -7,6 +7,7 @@ than MAX_CHOSEN, which are then dense. Which jobs are late is looked for among t
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -44,6 +45,9 @@ _LOST = 1_000  # skips of a job
 _STEPS_TO_CHOOSE, _STEPS_TO_COUNT = 5_000, 10_000  # to find losing jobs: one for each job and hour
 _COUNTED_RUNS = 200_000  # of a page of jobs, in buckets
 _LEAST_PER_BUCKET = 10
+
+_KINDS = {each.value: each for each in Kind}
+_STATES = {each.value: each for each in RunState}
 
 
 class TimelineReader(TimeLists):
@@ -167,10 +171,10 @@ class TimelineReader(TimeLists):
         found, skipped = await self._read([(self._sql[name], values) for name in names])
         limits = await self._late_limits({(row["job_id"], row["job_version"]) for row in found})
         runs: dict[UUID, list[TimelineRun]] = defaultdict(list)
-        for row in sorted(found, key=_scheduled_at):
+        for row in sorted(found, key=itemgetter("scheduled_at")):
             runs[row["job_id"]].append(_timeline_run(row, limits.get((row["job_id"], row["job_version"]))))
         skips: dict[UUID, list[TimelineSkip]] = defaultdict(list)
-        for row in sorted(skipped, key=_last_at):
+        for row in sorted(skipped, key=itemgetter("last_at")):
             skip = TimelineSkip(row["first_at"], row["last_at"], row["count"], SkipReason(row["reason"]))
             skips[row["job_id"]].append(skip)
         return TimelineRows(runs, skips)
@@ -284,8 +288,8 @@ def _choice(query: JobQuery, sets: AttentionSets, groups: Sequence[Attention | N
 def _timeline_run(row: Row, late_after: timedelta | None) -> TimelineRun:
     return TimelineRun(
         row["id"],
-        Kind(row["kind"]),
-        RunState(row["state"]),
+        _KINDS[row["kind"]],
+        _STATES[row["state"]],
         row["reason"],
         row["scheduled_at"],
         row["ready_at"],
@@ -295,13 +299,3 @@ def _timeline_run(row: Row, late_after: timedelta | None) -> TimelineRun:
         late_after,
         row["error"],
     )
-
-
-def _scheduled_at(row: Row) -> datetime:
-    at: datetime = row["scheduled_at"]
-    return at
-
-
-def _last_at(row: Row) -> datetime:
-    at: datetime = row["last_at"]
-    return at
