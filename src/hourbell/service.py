@@ -34,6 +34,7 @@ from hourbell.node import Node, prepare, warn_at_start
 from hourbell.settings import Address, Settings, SettingsError
 from hourbell.store.base import Backlog
 from hourbell.store.errors import StoreLost, StoreReadOnly, StoreUnavailable, StoreUnwritable
+from hourbell.targets.demo import DEMO_TASK
 from hourbell.wiring import (
     Stores,
     build_access,
@@ -160,7 +161,7 @@ class Service:
             await stores.transactions.check()
         metrics = Metrics(with_job_names=settings.metrics_job_names)
         policy = build_egress_policy(settings, port=port, is_open=lambda: known_access.is_open)
-        targets = build_targets(settings, self._program.tasks, keys, policy)
+        targets = build_targets(settings, {DEMO_TASK.name: DEMO_TASK, **self._program.tasks}, keys, policy)
         _log_networks(settings, known_access)
         engine = build_engine(settings, stores, targets, metrics)
         access = build_access(stores, engine.clock.now)

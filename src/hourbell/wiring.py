@@ -19,8 +19,10 @@ from hourbell.control.applying import Applying
 from hourbell.control.backfill import Backfills
 from hourbell.control.changes import Watch
 from hourbell.control.control import Control
+from hourbell.control.demo import Demo
 from hourbell.control.history import History
 from hourbell.control.imports import Imports
+from hourbell.control.job_bulk import JobBulk
 from hourbell.control.jobs import Jobs
 from hourbell.control.ledger import Ledger
 from hourbell.control.rules import Rules
@@ -329,14 +331,17 @@ def build_control(
     secrets = Secrets(stores.secrets, stores.control, keys, new_id=new_id, random_bytes=os.urandom)
     jobs = Jobs(stores.control, stores.lists, rules=rules, secrets=secrets, now=now, new_id=new_id)
     live_for = max(LIVE_FOR, settings.lease)
+    history = History(jobs, stores.lists, now=now, live_for=live_for, check_hosts=_build_host_check(policy))
     return Control(
         jobs=jobs,
         runs=Runs(stores.control, stores.lists, now=now, new_id=new_id, live_for=live_for),
-        history=History(jobs, stores.lists, now=now, live_for=live_for, check_hosts=_build_host_check(policy)),
+        history=history,
         ledger=Ledger(jobs, stores.lists, now=now),
         timelines=Timelines(stores.lists, now=now, live_for=live_for),
         backfills=Backfills(stores.control, stores.lists, jobs, now=now),
         applying=Applying(stores.control, jobs, secrets=secrets, now=now, new_id=new_id),
+        job_bulk=JobBulk(stores.control, jobs, history, now=now),
+        demo=Demo(jobs, now=now),
         imports=Imports(stores.control, rules=rules, now=now, new_id=new_id),
         secrets=secrets,
         access=access,

@@ -31,15 +31,24 @@ LEAST = {
     **dict.fromkeys(
         [
             "pause_job", "resume_job", "trigger_job", "backfill_job", "replay_runs", "cancel_runs", "discard_runs",
-            "replay_run", "cancel_run", "discard_run",
+            "replay_run", "cancel_run", "discard_run", "bulk_jobs",
         ],
         Role.OPERATOR,
     ),
     **dict.fromkeys(
-        ["create_job", "replace_job", "patch_job", "delete_job", "rotate_secret", "import_jobs", "apply_jobs"],
+        [
+            "create_job", "replace_job", "patch_job", "delete_job", "rotate_secret", "import_jobs", "apply_jobs",
+            "convert_jobs",
+        ],
         Role.EDITOR,
     ),
-    **dict.fromkeys(["list_audit", "get_audit_entry", "list_tokens", "create_token", "revoke_token"], Role.ADMIN),
+    **dict.fromkeys(
+        [
+            "list_audit", "get_audit_entry", "list_tokens", "create_token", "revoke_token", "create_demo",
+            "delete_demo",
+        ],
+        Role.ADMIN,
+    ),
 }  # fmt: skip
 OPERATIONS = [each for each in operations() if each.name != "listen"]
 OTHERS = [

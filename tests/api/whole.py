@@ -24,8 +24,10 @@ from hourbell.control.applying import Applying
 from hourbell.control.backfill import Backfills
 from hourbell.control.changes import Watch
 from hourbell.control.control import Control
+from hourbell.control.demo import Demo
 from hourbell.control.history import CheckHosts, History
 from hourbell.control.imports import Imports
+from hourbell.control.job_bulk import JobBulk
 from hourbell.control.jobs import Jobs
 from hourbell.control.ledger import Ledger
 from hourbell.control.rules import Rules
@@ -115,10 +117,13 @@ async def whole_api(
     )
     access = Access(database.access(), now=now, new_id=new_id, random_bytes=random_bytes, elapsed=elapsed)
     jobs = Jobs(store, lists, rules=rules, secrets=secrets, now=now, new_id=new_id)
+    history = History(jobs, lists, now=now, check_hosts=check_hosts)
     control = Control(
         jobs=jobs,
         runs=Runs(store, lists, now=now, new_id=new_id),
-        history=History(jobs, lists, now=now, check_hosts=check_hosts),
+        history=history,
+        job_bulk=JobBulk(store, jobs, history, now=now),
+        demo=Demo(jobs, now=now),
         ledger=Ledger(jobs, lists, now=now),
         timelines=Timelines(lists, now=now),
         backfills=Backfills(store, lists, jobs, now=now),

@@ -63,7 +63,10 @@ COMMANDS = {
     "get_health_ready": "status",
 }
 # Pages in a browser, and what collects metrics.
-FOR_OTHERS = {"create_session", "delete_session", "get_metrics", "get_timeline"}
+FOR_OTHERS = {
+    *("bulk_jobs", "convert_jobs", "create_demo", "create_session"),
+    *("delete_demo", "delete_session", "get_metrics", "get_timeline"),
+}
 
 
 def operations() -> set[str]:

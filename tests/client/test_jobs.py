@@ -164,3 +164,16 @@ async def test_ids_of_what_the_client_makes_begin_with_the_time(server: Served) 
     for made in (job.id, triggered.run_id, replayed.run_id):
         time = datetime.fromtimestamp((made.int >> 80) / 1_000, UTC)
         assert before - timedelta(milliseconds=1) <= time <= after
+
+
+async def test_many_jobs_are_changed_in_one_call(server: Served) -> None:
+    jobs = server.client.jobs
+    for name in ("first", "second"):
+        await jobs.create(a_job(name, tags=["billing"]))
+
+    counted = await jobs.preview_bulk("pause", filter={"tag": "billing"})
+    done = await jobs.bulk("pause", filter={"tag": "billing"}, expect=counted.matched, note="why")
+
+    assert (counted.matched, counted.done) == (2, ())
+    assert [each.name for each in done.done] == ["first", "second"]
+    assert (await jobs.get("first")).state == "paused"

@@ -290,6 +290,54 @@ class Stats(Answer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobDone(Answer):
+    """A job that a bulk action changed and, for a trigger, the new run."""
+
+    id: UUID
+    name: str
+    run_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRefused(Answer):
+    """A job that a bulk action could not change, and the reason."""
+
+    name: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobBulk(Answer):
+    """The result of a bulk action on the jobs that matched; a dry run only counts them."""
+
+    dry_run: bool
+    matched: Annotated[int, Doc("Also jobs that needed no change; at most 10,000 are counted.")]
+    done: tuple[JobDone, ...] = ()
+    refused: tuple[JobRefused, ...] = ()
+    has_more: Annotated[bool, Doc("More jobs match that the action would change; repeat the request for them.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversionProblem(Answer):
+    """A line that could not be converted."""
+
+    line: int | None = None
+    text: str
+    message: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Converted(Answer):
+    """The jobs of a crontab or a jobs file, as `/jobs/apply` takes them."""
+
+    jobs: Annotated[Any, Doc(type=list[dict[str, Any]])]
+    problems: tuple[ConversionProblem, ...] = ()
+    notes: tuple[str, ...] = ()
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LineError(Answer):
     """A validation error with its location: a JSON pointer into the body, or `/query/…`, `/path/…`, `/header/…`."""
 

@@ -9,10 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field, SkipValidation, create_model,
 from pydantic.config import JsonDict
 
 from hourbell.api.values import Duration, Instant
+from hourbell.control.job_bulk import JobAction
+from hourbell.control.values import JobState
 from hourbell.core.access.roles import Role
 from hourbell.core.job.field_kinds import Kind
 from hourbell.core.job.fields import BODY_FIELDS, NAME_PATTERN, JobField
 from hourbell.core.job.tags import MAX_TAG_CHARACTERS, MAX_TAGS
+from hourbell.core.run.attention import Attention
 from hourbell.core.run.policies import RETRY_PRESETS
 from hourbell.core.run.states import RunState
 
@@ -217,6 +220,65 @@ class RunFilterBody(Body):
 
     def _is_filtered(self) -> bool:
         return any((self.state, self.job, self.since, self.until))
+
+
+class JobFilterBody(Body):
+    """A filter of jobs, as in the job list: set at least one field, or `"all": true` to select every job."""
+
+    q: str | None = Field(None, max_length=100, description="A prefix of the name.")
+    tag: str | None = Field(None, max_length=100)
+    state: JobState | None = Field(None, strict=False)
+    target: Literal["http", "sql", "task", "queue"] | None = None
+    managed_by: Literal["api", "code", "sql", "file"] | None = None
+    source: str | None = Field(None, max_length=200)
+    subject: str | None = Field(None, max_length=200)
+    last_result: RunState | None = Field(None, strict=False)
+    next_before: Instant | None = None
+    attention: Attention | None = Field(None, strict=False)
+    everything: bool = Field(False, alias="all", description="Select every job, unless another filter is set.")
+
+    @model_validator(mode="after")
+    def _chooses(self) -> Self:
+        """Require a filter or `"all": true`: a filter omitted by mistake must not act on every job."""
+        if not self.everything and not any(value for name, value in self if name != "everything"):
+            raise ValueError("it selects every job", 'set a filter, or "all": true')
+        return self
+
+
+class JobBulkBody(Body):
+    """An action on the named jobs, or on those that match a filter."""
+
+    action: JobAction = Field(strict=False)
+    jobs: list[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
+        None, max_length=1_000, description="Names or ids."
+    )
+    filter: JobFilterBody | None = None
+    expect: int | None = Field(None, ge=0, description="The number of jobs that must match; else nothing is changed.")
+    note: str = Field("", max_length=1_000, description="Of a pause.")
+    until: Instant | None = Field(None, description="The end of a pause.")
+    tags: list[Annotated[str, Field(min_length=1, max_length=MAX_TAG_CHARACTERS)]] = Field(
+        [], max_length=MAX_TAGS, description="To add or to remove."
+    )
+    payload: Any = Field(None, description="Of the triggered runs, instead of the jobs' own.")
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if (self.jobs is None) is (self.filter is None):
+            raise ValueError("it names no jobs or selects them twice", "write either jobs or filter")
+        if (self.action in (JobAction.TAG, JobAction.UNTAG)) is not bool(self.tags):
+            raise ValueError("tags are for the actions tag and untag", "write tags with these, and only with these")
+        if self.action is not JobAction.PAUSE and (self.note or self.until is not None):
+            raise ValueError("note and until are for the action pause", "leave them out")
+        if self.action is not JobAction.TRIGGER and self.payload is not None:
+            raise ValueError("payload is for the action trigger", "leave it out")
+        return self
+
+
+class ConvertBody(Body):
+    format: Literal["crontab", "jobs-file"]
+    text: str = Field(max_length=1_000_000, examples=["0 3 * * * /usr/local/bin/backup\n"])
+    timezone: str | None = Field(None, max_length=100, description="Of crontab entries without CRON_TZ.")
+    source: str = Field("", max_length=200, description="Returned, unless a jobs file has its own.")
 
 
 class FailedFilterBody(RunFilterBody):

@@ -116,6 +116,13 @@ BulkAnswer = schema("BulkAnswer", runs.BulkResult)
 FailureGroup = schema("FailureGroup", runs.FailureGroup)
 FailureGroups = schema("FailureGroups", runs.FailureGroups)
 
+JobDone = schema("JobDone", jobs.JobDone)
+JobRefused = schema("JobRefused", jobs.JobRefused)
+JobBulkAnswer = schema("JobBulkAnswer", jobs.JobBulk)
+ConversionProblem = schema("ConversionProblem", jobs.ConversionProblem)
+Converted = schema("Converted", jobs.Converted)
+DemoJobs = _list("DemoJobs", JobListed, has_pages=False)
+
 RunOfTime = schema("RunOfTime", times.RunOfTime)
 SkipOfTime = schema("SkipOfTime", times.SkipOfTime)
 LedgerItem = schema("LedgerItem", times.LedgerItem)

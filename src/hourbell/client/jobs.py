@@ -13,6 +13,7 @@ from hourbell.answers.jobs import (
     ImportResult,
     Intention,
     Job,
+    JobBulk,
     Plan,
     RotatedSecret,
     Skip,
@@ -53,6 +54,21 @@ class JobFilter(TypedDict, total=False):
     sort: str | None
     secrets: bool
     recent: int | None
+
+
+class BulkOptions(TypedDict, total=False):
+    """Options of `bulk`: either `jobs` or `filter`, such as `{"tag": "billing"}` or `{"all": True}`.
+
+    With `expect`, nothing is changed if another number of jobs matches.
+    """
+
+    jobs: Sequence[str] | None
+    filter: Mapping[str, Any] | None
+    expect: int | None
+    note: str
+    until: datetime | None
+    tags: Sequence[str]
+    payload: Any
 
 
 class EditOptions(TypedDict, total=False):
@@ -174,6 +190,15 @@ class Jobs:
         """
         body = {name: value for name, value in (("payload", payload), ("key", key)) if value is not None}
         return read(Triggered, await self._api.post(_path(job, "trigger"), body, key=idempotency_key))
+
+    async def bulk(self, action: str, *, idempotency_key: str | None = None, **options: Unpack[BulkOptions]) -> JobBulk:
+        """Pause, resume, trigger, delete, tag or untag the named jobs, or those that match a filter; at most 1,000."""
+        body = {"action": action, **set_options(options)}
+        return read(JobBulk, await self._api.post(f"{_JOBS}/bulk", body, key=idempotency_key))
+
+    async def preview_bulk(self, action: str, **options: Unpack[BulkOptions]) -> JobBulk:
+        body = {"action": action, **set_options(options)}
+        return read(JobBulk, await self._api.post(f"{_JOBS}/bulk", body, DRY_RUN))
 
     async def backfill(
         self,

@@ -27,6 +27,8 @@ class BlockingJobs(SyncFacade[Jobs]):
     pause = blocking(Jobs.pause)
     resume = blocking(Jobs.resume)
     trigger = blocking(Jobs.trigger)
+    bulk = blocking(Jobs.bulk)
+    preview_bulk = blocking(Jobs.preview_bulk)
     backfill = blocking(Jobs.backfill)
     preview_backfill = blocking(Jobs.preview_backfill)
     rotate_secret = blocking(Jobs.rotate_secret)

@@ -8,8 +8,10 @@ from hourbell.control.access import Access
 from hourbell.control.applying import Applying
 from hourbell.control.backfill import Backfills
 from hourbell.control.changes import Watch
+from hourbell.control.demo import Demo
 from hourbell.control.history import History
 from hourbell.control.imports import Imports
+from hourbell.control.job_bulk import JobBulk
 from hourbell.control.jobs import Jobs
 from hourbell.control.ledger import Ledger
 from hourbell.control.runs import Runs
@@ -27,6 +29,8 @@ class Control:
     backfills: Backfills
     applying: Applying
     imports: Imports
+    job_bulk: JobBulk
+    demo: Demo
     secrets: Secrets
     access: Access
     watch: Watch

@@ -5,7 +5,7 @@ plain SQL owns can be changed here only by taking it over, because its owner wou
 """
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -218,15 +218,7 @@ class Jobs:
         """Stop planning a job, until a time if given. Planned runs continue unless `cancel_waiting` is set."""
         user.must_be(Role.OPERATOR, "to pause a job")
         now = self._now()
-        errors = []
-        if until is not None and until <= now:
-            errors.append(FieldError("/until", "`until` is in the past", "use a future time or omit it"))
-        if len(note) > _MAX_NOTE_CHARACTERS:
-            errors.append(
-                FieldError("/note", f"it has {len(note)} characters; at most {_MAX_NOTE_CHARACTERS} are kept")
-            )
-        if errors:
-            raise BodyError(errors)
+        check_pause(note, until, now)
         found, view = await self.get(ref), None
         with user.acting_once():
             view = await self._store.pause_job(
@@ -255,6 +247,15 @@ class Jobs:
         except ScheduleError as error:
             raise Conflict("job_in_error", f"its schedule cannot be read: {error}") from None
         return view or await self.get(found.job.id)
+
+    async def retag(self, ref: str, user: User, *, add: Collection[str] = (), remove: Collection[str] = ()) -> JobView:
+        """Add tags to a job, and remove others."""
+
+        def change(job: Job) -> object:
+            tags = [tag for tag in dict.fromkeys([*job.definition.tags, *add]) if tag not in remove]
+            return {**job_to_body(job.definition), "tags": tags}
+
+        return (await self._edit(ref, {}, change, user, _AS_IT_IS)).view
 
     async def trigger(self, ref: str, user: User, *, payload: object = None, key: str | None = None) -> UUID:
         """Add a run that is ready now, with its own payload if one is given; return the run id.
@@ -381,6 +382,17 @@ class Jobs:
         for name, value in parsed.headers.items():
             stored.append((await self._secrets.prepare(job_id, parsed.definition, value, f"{HEADER}{name}"))[1])
         return shown, stored
+
+
+def check_pause(note: str, until: datetime | None, now: datetime) -> None:
+    """Raise BodyError if a pause cannot have this note or this end."""
+    errors = []
+    if until is not None and until <= now:
+        errors.append(FieldError("/until", "`until` is in the past", "use a future time or omit it"))
+    if len(note) > _MAX_NOTE_CHARACTERS:
+        errors.append(FieldError("/note", f"it has {len(note)} characters; at most {_MAX_NOTE_CHARACTERS} are kept"))
+    if errors:
+        raise BodyError(errors)
 
 
 def no_such_job(ref: str | UUID) -> Conflict:

@@ -25,11 +25,16 @@ _ABSENT_ZONE = "cron uses the machine's zone, which a crontab does not say; with
 
 
 def crontab_to_jobs(
-    crontab: Crontab, timezone: str | None = None, *, prefix: str = ""
+    crontab: Crontab,
+    timezone: str | None = None,
+    *,
+    prefix: str = "",
+    advice: str = "--timezone sets another",
 ) -> tuple[list[Definition], list[str]]:
     """Return a disabled job for each entry, and notes about them, each with its line.
 
     The zone is that of CRON_TZ; without it `timezone`, then TZ, then UTC. All names begin with `prefix`.
+    `advice` tells the user how to choose another zone.
     """
     taken: set[str] = set()
     jobs, notes = [], []
@@ -55,7 +60,7 @@ def crontab_to_jobs(
                 lane=lane_of(target),
             )
         )
-    notes += [f"{_ABSENT_ZONE.format(zone=zone, why=why)}; --timezone sets another" for zone, why in sorted(zoneless)]
+    notes += [f"{_ABSENT_ZONE.format(zone=zone, why=why)}; {advice}" for zone, why in sorted(zoneless)]
     notes += [
         f"line {each.line}: the value of {each.name} is in the descriptions below; take it out if it is a secret"
         for each in crontab.env
