@@ -171,6 +171,10 @@ describe('the axis', () => {
     const placed = placeTicks(ticks(span, 'UTC', 40), span, 500, [{ x: 250, size: 44 }])
     expect(placed.filter(({ item }) => item.isDay)).toHaveLength(2)
     for (const { item, x } of placed) expect(Math.abs(x - 250)).toBeGreaterThan(22 + labelSize(item.label) / 2)
+    const night = { from: Date.parse('2026-11-18T00:00:00Z') - DAY + HOUR, until: Date.parse('2026-11-18T00:00:00Z') + DAY - HOUR }
+    const labels = placeTicks(ticks(night, 'UTC', 12), night, 900, [{ x: 450, size: 44 }]).map(({ item }) => item.label)
+    expect(labels).toContain('Wed 04:00')
+    expect(labels).not.toContain('Wed 18 Nov')
   })
 })
 
@@ -283,5 +287,7 @@ describe('rows', () => {
     expect(pickAttention(rows, 2).map((found) => found.job.name)).toEqual(['f0', 'l'])
     expect(pickAttention(rows, 50)).toHaveLength(8)
     expect(pickAttention([], 4)).toEqual([])
+    const lost = (name: string, count: number) => ({ ...of(name, [], { attention: 'losing' }), skips: [{ first_at: iso(NOW), last_at: iso(NOW), count, reason: 'overlap' }] })
+    expect(pickAttention([lost('a', 1), lost('b', 74), lost('c', 3), of('p', [], { attention: 'paused' })], 3).map((found) => found.job.name)).toEqual(['b', 'c', 'p'])
   })
 })

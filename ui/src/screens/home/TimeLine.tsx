@@ -6,7 +6,7 @@ import { useNow } from '../../app/now'
 import { useShortcuts } from '../../app/shortcuts'
 import { OutcomeMark } from '../../components/Outcome'
 import { count } from '../../lib/outcome'
-import { formatClock, formatTime } from '../../lib/time'
+import { formatClock, formatDate, formatTime } from '../../lib/time'
 import { jobPath, withSearch } from '../../lib/url'
 import { useColours } from './colours'
 import { describeMark, pathOf, sentence } from './describe'
@@ -265,8 +265,9 @@ export function TimeLine({ rows, bucketSeconds, outages, isGrouped, view, onView
   return (
     <div className="home-line" data-narrow={isNarrow || undefined} onPointerEnter={() => onHold(true)} onPointerLeave={() => onHold(false)}>
       <div className="home-axis">
-        <div className="home-axis-zone" title="The time zone of the axis">
-          {zone}
+        <div className="home-axis-zone">
+          <span>{formatDate(span.from, zone)}</span>
+          <span title="The time zone of the axis">{zone}</span>
         </div>
         <div className="home-axis-ticks" aria-hidden="true">
           {axis.ticks.map(({ item, x }) => (

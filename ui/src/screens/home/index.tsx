@@ -15,6 +15,7 @@ import { Screen } from '../../components/Screen'
 import { Tabs } from '../../components/Tabs'
 import { serverNow } from '../../lib/clock'
 import { count, formatNumber, type Fate } from '../../lib/outcome'
+import { formatDate } from '../../lib/time'
 import { steady } from '../../lib/steady'
 import { withSearch } from '../../lib/url'
 import { RemoveDemo } from './actions'
@@ -36,6 +37,7 @@ export default function Home() {
   const [query, set] = useUrlState()
   const search = query.toString()
   const zone = useZone()
+  const now = useNow(10)
   const stats = useStats()
 
   const attention = ATTENTIONS.find((known) => known === query.get('attention')) ?? null
@@ -51,12 +53,12 @@ export default function Home() {
   const onWidth = useCallback((width: number) => width && setMaxMarks(Math.max(40, Math.min(240, Math.round(width / 4 / 20) * 20))), [])
   const asked: TimelineQuery | null = maxMarks === null ? null : { ...filter, view, sort: isGrouped ? 'name' : 'attention', limit, cursor, maxMarks }
   const timeline = useTimeline(asked)
-  const first = useTimeline(asked && (isFiltered || isGrouped || cursor) ? { attention: null, tag: null, q: null, view: { zoom: '24h', span: null }, sort: 'attention', limit: SIZES[0], cursor: null, maxMarks: 100 } : null)
-  const needy = isFiltered || isGrouped || cursor ? first.data : timeline.data
+  const isDefault = !isFiltered && !isGrouped && !cursor && view.zoom === '24h'
+  const first = useTimeline(asked && !isDefault ? { attention: null, tag: null, q: null, view: { zoom: '24h', span: null }, sort: 'attention', limit: SIZES[0], cursor: null, maxMarks: 100 } : null)
+  const needy = isDefault ? timeline.data : first.data
 
   const [isHeld, setHeld] = useState(false)
   const rows = useHeldRows(timeline.data?.items ?? NONE, isHeld, timeline.data?.asked ?? '')
-  const now = useNow(10)
 
   const isEmpty = stats.data?.jobs === 0 && !isFiltered
   if (isEmpty) {
@@ -81,7 +83,9 @@ export default function Home() {
         <div className="hb-card-head home-head">
           <div className="hb-actions">
             <h2>Time line</h2>
-            <span className="home-head-zone hb-muted hb-small">{zone}</span>
+            <span className="home-head-zone hb-muted hb-small">
+              {formatDate(spanOf(view, now).from, zone)} · {zone}
+            </span>
             {attention && <Chip onRemove={() => set(clear)}>{FILTER_WORDS[attention]}</Chip>}
             {filter.tag && <Chip onRemove={() => set(clear)}>{filter.tag}</Chip>}
             {filter.q && <Chip onRemove={() => set(clear)}>{`name begins with ${filter.q}`}</Chip>}

@@ -95,10 +95,17 @@ export function placeLabels<T>(items: readonly { item: T; x: number; size: numbe
   return shown.sort((one, other) => one.x - other.x)
 }
 
-/** Ticks whose labels fit: those of days first. `taken` is kept free, for the label of now. */
+/** Ticks whose labels fit: those of days first. `taken` is kept free, for the label of now; the next tick then names the day. */
 export function placeTicks(all: readonly Tick[], span: Span, width: number, taken: readonly { x: number; size: number }[]): Placed<Tick>[] {
   const sized = all.map((tick) => ({ item: tick, x: toX(tick.at, span, width), size: labelSize(tick.label) }))
-  return placeLabels([...sized.filter(({ item }) => item.isDay), ...sized.filter(({ item }) => !item.isDay)], width, 8, taken)
+  const placed = placeLabels([...sized.filter(({ item }) => item.isDay), ...sized.filter(({ item }) => !item.isDay)], width, 8, taken)
+  const shown = new Set(placed.map(({ item }) => item))
+  for (const day of all) {
+    if (!day.isDay || shown.has(day)) continue
+    const next = placed.find(({ item }) => item.at > day.at)
+    if (next && !next.item.isDay) next.item = { ...next.item, label: `${day.label.split(' ')[0]} ${next.item.label}` }
+  }
+  return placed
 }
 
 /** About how many pixels a label of 12 px text takes. */
