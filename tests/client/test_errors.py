@@ -138,7 +138,7 @@ async def test_what_is_no_hourbell_server_is_told_so(response: Response) -> None
             await client.jobs.get("report")
         with pytest.raises(UnexpectedAnswer):
             [job async for job in client.jobs.list()]
-        with pytest.raises(UnexpectedAnswer, match="no Hourbell server"):
+        with pytest.raises(UnexpectedAnswer, match="is not Hourbell"):
             await client.ready()
 
 

@@ -255,9 +255,16 @@ where job_id = :job_id and scheduled_at = :at and kind = 'replay'
 order by planned_at, id
 
 -- name: skips_at
+-- The skips of a job do not overlap, so the ones that contain a time are among the first that end at or after it.
 select id, first_at, last_at, count, reason
-from hourbell.skips
-where job_id = :job_id and last_at >= :at and first_at <= :at
+from (
+    select id, first_at, last_at, count, reason
+    from hourbell.skips
+    where job_id = :job_id and last_at >= :at
+    order by last_at, id
+    limit 100
+) s
+where first_at <= :at
 order by last_at, id
 
 -- name: ended
