@@ -59,8 +59,8 @@ describe('the week', () => {
   it('counts marks and buckets alike', () => {
     const job = {} as TimelineRow['job']
     const run = (state: string) => ({ scheduled_at: '2026-11-18T03:10:00Z', state }) as TimelineRow['runs'][number]
-    const marks = hoursOf({ job, runs: [run('succeeded'), run('failed')], skips: [{ first_at: '2026-11-18T03:00:00Z', last_at: '2026-11-18T03:05:00Z', count: 2, reason: 'overlap' }], planned: [], buckets: null })
-    const buckets = hoursOf({ job, runs: [], skips: [], planned: [], buckets: [{ at: '2026-11-18T03:00:00Z', succeeded: 1, failed: 1, late: 0, cancelled: 0, unfinished: 0, skipped: 2, planned: 0 }] })
+    const marks = hoursOf({ job, runs: [run('succeeded'), run('failed')], skips: [{ first_at: '2026-11-18T03:00:00Z', last_at: '2026-11-18T03:05:00Z', count: 2, reason: 'overlap' }], planned: [], buckets: null, is_sampled: false })
+    const buckets = hoursOf({ job, runs: [], skips: [], planned: [], buckets: [{ at: '2026-11-18T03:00:00Z', succeeded: 1, failed: 1, late: 0, cancelled: 0, unfinished: 0, skipped: 2, planned: 0 }], is_sampled: false })
     const sum = (found: typeof marks) => [...fill(weekCells('2026-11-18', 'UTC'), found).values()]
     expect(sum(marks)).toEqual(sum(buckets))
   })

@@ -40,7 +40,7 @@ function run(at: number, more: Partial<TimelineRun> = {}): TimelineRun {
 }
 
 function row(more: Partial<TimelineRow> = {}): TimelineRow {
-  return { job: job(), runs: [], skips: [], planned: [], buckets: null, ...more }
+  return { job: job(), runs: [], skips: [], planned: [], buckets: null, is_sampled: false, ...more }
 }
 
 function randomRow(random: ReturnType<typeof seeded>, span: Span): TimelineRow {
@@ -48,14 +48,14 @@ function randomRow(random: ReturnType<typeof seeded>, span: Span): TimelineRow {
   const runs = Array.from({ length: Math.floor(random.between(0, 60)) }, () => {
     const due = at()
     const began = due + random.between(0, HOUR)
-    const state = random.pick(['succeeded', 'failed', 'cancelled', 'running', 'retrying', 'pending'])
+    const state = random.pick(['succeeded', 'failed', 'cancelled', 'running', 'retrying', 'pending'] as const)
     const isEnded = ['succeeded', 'failed', 'cancelled'].includes(state)
-    return run(due, { state, is_late: random.next() < 0.3, kind: random.pick(['scheduled', 'manual', 'backfill', 'replay']), started_at: state === 'pending' ? null : iso(began), finished_at: isEnded ? iso(began + random.between(0, DAY)) : null })
+    return run(due, { state, is_late: random.next() < 0.3, kind: random.pick(['scheduled', 'manual', 'backfill', 'replay'] as const), started_at: state === 'pending' ? null : iso(began), finished_at: isEnded ? iso(began + random.between(0, DAY)) : null })
   })
   const planned = Array.from({ length: 20 }, () => iso(at()))
   const skips = Array.from({ length: 5 }, () => {
     const first = at()
-    return { first_at: iso(first), last_at: iso(first + random.between(0, HOUR)), count: 3, reason: 'overlap' }
+    return { first_at: iso(first), last_at: iso(first + random.between(0, HOUR)), count: 3, reason: 'overlap' as const }
   })
   return row({ runs, planned, skips })
 }
@@ -287,7 +287,7 @@ describe('rows', () => {
     expect(pickAttention(rows, 2).map((found) => found.job.name)).toEqual(['f0', 'l'])
     expect(pickAttention(rows, 50)).toHaveLength(8)
     expect(pickAttention([], 4)).toEqual([])
-    const lost = (name: string, count: number) => ({ ...of(name, [], { attention: 'losing' }), skips: [{ first_at: iso(NOW), last_at: iso(NOW), count, reason: 'overlap' }] })
+    const lost = (name: string, count: number) => ({ ...of(name, [], { attention: 'losing' }), skips: [{ first_at: iso(NOW), last_at: iso(NOW), count, reason: 'overlap' as const }] })
     expect(pickAttention([lost('a', 1), lost('b', 74), lost('c', 3), of('p', [], { attention: 'paused' })], 3).map((found) => found.job.name)).toEqual(['b', 'c', 'p'])
   })
 })

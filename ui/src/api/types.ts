@@ -13,7 +13,12 @@ export type RunDetail = Schemas['RunDetail']
 export type Attempt = Schemas['AttemptAnswer']
 export type RunState = Schemas['RunState']
 export type Skip = Schemas['SkipAnswer']
-export type Stats = Schemas['OverviewAnswer'] & Partial<StatsMore>
+export type Stats = Schemas['OverviewAnswer']
+export type Timeline = Schemas['TimelineAnswer']
+export type TimelineRow = Schemas['TimelineItem']
+export type TimelineRun = Schemas['TimelineRun']
+export type TimelineBucket = Schemas['TimelineBucket']
+export type Outage = Schemas['TimelineOutage']
 export type Explanation = Schemas['ExplainAnswer']
 export type Preview = Schemas['PreviewAnswer']
 export type Forecast = Schemas['ForecastAnswer']
@@ -33,16 +38,6 @@ export interface List<T> {
 
 export type Attention = 'failing' | 'losing' | 'late' | 'paused'
 
-export interface StatsMore {
-  failing: number
-  losing: number
-  late: number
-  due_within_hour: number
-  lag_ms: number
-  nodes: number
-  now: string
-}
-
 export interface RecentTime {
   run_id: string | null
   at: string
@@ -57,72 +52,6 @@ export interface WithRecent {
   median_duration_ms?: number | null
   p95_duration_ms?: number | null
   streak?: number
-}
-
-export interface TimelineRun {
-  id: string
-  kind: string
-  state: string
-  reason: string | null
-  scheduled_at: string
-  started_at: string | null
-  finished_at: string | null
-  attempt: number
-  lateness_ms: number | null
-  duration_ms: number | null
-  is_late: boolean
-  error: string | null
-}
-
-export interface TimelineBucket {
-  at: string
-  succeeded: number
-  failed: number
-  late: number
-  cancelled: number
-  unfinished: number
-  skipped: number
-  planned: number
-}
-
-export interface TimelineRow {
-  job: {
-    id: string
-    name: string
-    schedule: string
-    words: string | null
-    timezone: string
-    state: string
-    tags: string[]
-    next_at: string | null
-    paused: { note: string | null; by: string | null; until: string | null; since: string | null } | null
-    last_state: string | null
-    attention: Attention | null
-    attention_note: string | null
-    streak: number
-    median_duration_ms: number | null
-  }
-  runs: TimelineRun[]
-  skips: { first_at: string; last_at: string; count: number; reason: string }[]
-  planned: string[]
-  buckets: TimelineBucket[] | null
-}
-
-export interface Outage {
-  from: string
-  until: string | null
-  of: 'nodes' | 'database'
-  found_by?: string
-}
-
-export interface Timeline {
-  now: string
-  from: string
-  until: string
-  bucket_seconds: number
-  items: TimelineRow[]
-  outages: Outage[]
-  next_cursor: string | null
 }
 
 /** A line of a job's ledger. */

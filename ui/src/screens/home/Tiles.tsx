@@ -22,7 +22,7 @@ export function Tiles({ stats, search, attention }: { stats: Stats | undefined; 
   const filter = (value: AttentionFilter, label: string, number: number | undefined, tone: Tone | undefined, title: string): Tile => {
     const isSet = attention === value
     const next = patchSearch(search, { attention: isSet ? null : value, cursor: null, skip: null })
-    const isAtLeast = (stats as { at_least?: string[] } | undefined)?.at_least?.includes(value === 'due' ? 'due_within_hour' : value)
+    const isAtLeast = stats?.at_least.includes(value === 'due' ? 'due_within_hour' : value)
     return { label, value: number === undefined ? '–' : `${formatNumber(number)}${isAtLeast ? '+' : ''}`, tone: number ? tone : undefined, href: next ? `/?${next}` : '/', isSet, title: isSet ? `${title} Click to show all jobs.` : title }
   }
   const lag = stats?.lag_ms

@@ -33,7 +33,7 @@ export function describeMark(mark: Mark, row: TimelineRow, zone: string, now: nu
     case 'bucket':
       return {
         fate: mark.bucket.failed ? 'failed' : mark.bucket.late ? 'late' : mark.bucket.planned ? 'planned' : mark.bucket.skipped === mark.total ? 'skipped' : 'succeeded',
-        title: count(mark.total, 'scheduled time'),
+        title: `${row.is_sampled ? 'at least ' : ''}${count(mark.total, 'scheduled time')}`,
         facts: [['From', at(mark.at)], ['Until', at(mark.until)], ['Of these', bucketText(mark.bucket)]],
         action: 'zoom in',
       }
