@@ -227,12 +227,12 @@ def stranger(run: Run) -> None: ...
 @pytest.mark.parametrize(
     ("task", "options", "says"),
     [
-        (stranger, {"delay": "1m"}, "is no task; write @scheduler.task"),
+        (stranger, {"delay": "1m"}, "is not a task; write @scheduler.task"),
         (registered, {"delay": "1m"}, "missing a required argument: 'whom'"),
         (registered, {"delay": "1m", "args": {"whom": 1, "why": 2}}, "unexpected keyword argument 'why'"),
         (registered, {"delay": "1m", "args": {"whom": object()}}, "args must be JSON"),
         (registered, {"delay": "1m", "args": ["Ada"]}, "args must be keyword arguments, not list"),
-        (7, {"delay": "1m"}, "7 is no function"),
+        (7, {"delay": "1m"}, "7 is not a function"),
         (registered, {"args": {"whom": 1}}, "say when: at= with an aware datetime, or delay="),
         (registered, {"args": {"whom": 1}, "at": datetime(2026, 1, 1)}, "write an aware datetime"),  # noqa: DTZ001
         (

@@ -102,5 +102,5 @@ def test_the_source_is_the_top_module_of_who_makes_it() -> None:
 
 
 def test_what_becomes_of_jobs_that_are_gone_is_checked() -> None:
-    with pytest.raises(ValueError, match="gone is 'forget'; write one of pause, delete, keep"):
+    with pytest.raises(ValueError, match="gone is 'forget'; use one of pause, delete, keep"):
         Scheduler(gone="forget")  # type: ignore[arg-type]
