@@ -439,6 +439,20 @@ async def test_a_run_whose_turn_has_just_come_is_not_stuck(
     assert [[row[:14] for row in each if "task:d" in row] for each in (rows, later)] == [[], ["lane task:d: 1"]]
 
 
+async def test_a_run_is_stuck_although_the_one_before_it_ended_in_the_future(
+    store: EngineStore, control: ControlStore, database: Database
+) -> None:
+    now = await a_history(store, control)
+    await add_backlog(control, "line", now=now, lane="d", overlap=Overlap.QUEUE_ALL)
+    await plan_all(store, now + HOUR)
+    await finish(store, await claim(store, now=now + 5 * HOUR, lane="d"), now=now + 5 * HOUR)
+    stepped_back = now + 2 * HOUR
+    await beat(store, stepped_back)
+
+    rows = (await examined(database, stepped_back))["runs_stuck"].rows
+    assert [row[:14] for row in rows if "task:d" in row] == ["lane task:d: 1"]
+
+
 async def test_nodes_are_judged_by_their_time_zone_data_and_their_clocks(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:

@@ -53,12 +53,14 @@ order by j.name, s.field
 limit 10000
 
 -- name: lanes
--- A run could not be claimed before it was planned, nor, if it must not overlap, before the previous one ended.
+-- A run could not be claimed before it was planned, nor, if it must not overlap, before the previous one ended. An end in
+-- the future is from before the clock stepped back, and delays nothing.
 select lane, count(*) as waiting, min(ready_at) as oldest
 from (
     select r.lane,
-           greatest(r.ready_at, r.planned_at, case when r.exclusive then
-               (select s.last_run_at from hourbell.job_stats s where s.job_id = r.job_id) end) as ready_at
+           greatest(r.ready_at, r.planned_at, case when r.exclusive then (
+               select s.last_run_at from hourbell.job_stats s where s.job_id = r.job_id and s.last_run_at <= $1
+           ) end) as ready_at
     from hourbell.runs r
     where r.state in ('pending', 'retrying') and r.ready_at <= $1
       and (not r.exclusive

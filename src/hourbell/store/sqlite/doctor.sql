@@ -28,14 +28,16 @@ order by j.name, s.field
 limit 10000
 
 -- name: lanes
--- A run cannot be claimed before it is planned, and an exclusive run not before the previous run has ended.
+-- A run cannot be claimed before it is planned, and an exclusive run not before the previous run has ended. An end in the
+-- future is from before the clock stepped back, and delays nothing.
 select lane, count(*), min(ready_at)
 from (
     select r.lane,
-           max(r.ready_at, r.planned_at, case when r.exclusive then coalesce(
-               (select s.last_run_at from hourbell_job_stats s where s.job_id = r.job_id), 0) else 0 end) as ready_at
+           max(r.ready_at, r.planned_at, case when r.exclusive then coalesce((
+               select s.last_run_at from hourbell_job_stats s where s.job_id = r.job_id and s.last_run_at <= ?1
+           ), 0) else 0 end) as ready_at
     from hourbell_runs r
-    where r.state in ('pending', 'retrying') and r.ready_at <= ?
+    where r.state in ('pending', 'retrying') and r.ready_at <= ?1
       and (not r.exclusive
            or not exists (select 1 from hourbell_runs o where o.job_id = r.job_id and o.state = 'running')
               and not exists (
