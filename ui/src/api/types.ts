@@ -27,6 +27,7 @@ export type AuditEntry = Schemas['AuditListed']
 export type Token = Schemas['TokenAnswer']
 export type Intention = Schemas['Intention']
 export type Plan = Schemas['Plan']
+export type Converted = Schemas['Converted']
 export type Occurrence = Schemas['Occurrence']
 export type Problem = Schemas['ProblemAnswer']
 export type Version = Schemas['VersionListed']
@@ -132,8 +133,3 @@ export interface JobBulkAnswer {
   has_more: boolean
 }
 
-export interface Converted {
-  jobs: Record<string, unknown>[]
-  problems: { line: number; text: string; message: string; hint: string | null }[]
-  notes: string[]
-}

@@ -2,24 +2,9 @@
 import { useId, useMemo, useRef, useState, type KeyboardEvent } from 'react'
 import { serverNow } from '../../lib/clock'
 import { browserZone, isZone, partsOf } from '../../lib/time'
+import { allZones, findZones } from './zones'
 
 const SHOWN = 40
-
-/** UTC, then every zone that the browser knows. */
-export function allZones(): string[] {
-  const known = typeof Intl.supportedValuesOf === 'function' ? Intl.supportedValuesOf('timeZone') : [browserZone()]
-  return ['UTC', ...known.filter((zone) => zone !== 'UTC')]
-}
-
-/** Zones whose name has each of the typed words; those with a part that begins with the text come first. */
-export function findZones(zones: readonly string[], text: string): string[] {
-  const words = text.toLowerCase().replaceAll('_', ' ').split(/\s+/).filter(Boolean)
-  const plain = (zone: string) => zone.toLowerCase().replaceAll('_', ' ')
-  const found = zones.filter((zone) => words.every((word) => plain(zone).includes(word)))
-  const [first = ''] = words
-  const isStart = (zone: string) => plain(zone).split('/').some((part) => part.startsWith(first))
-  return [...found.filter(isStart), ...found.filter((zone) => !isStart(zone))]
-}
 
 export function ZoneField({ value, onChange, error }: { value: string; onChange: (zone: string) => void; error?: string | undefined }) {
   const [text, setText] = useState<string | null>(null)

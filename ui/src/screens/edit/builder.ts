@@ -288,7 +288,7 @@ function isClock(text: string): boolean {
 
 /** "9", "930", "9:30" or "09:30:15" as HH:MM or HH:MM:SS; null if it is no time of day. */
 export function readTime(text: string, hasSeconds = false): string | null {
-  const [, hour = '', minute = '', second] = /^(\d{1,2})(?:[:.]?(\d\d))?(?:[:.]?(\d\d))?$/.exec(text.trim()) ?? []
+  const [, hour = '', minute = '', second] = /^(\d\d?)(?:[:.]?(\d\d))?(?:[:.]?(\d\d))?$/.exec(text.trim()) ?? []
   const time = `${hour.padStart(2, '0')}:${minute || '00'}${second ? `:${second}` : ''}`
   return hour && isClock(time) && (hasSeconds || !second) ? trimSeconds(time) : null
 }

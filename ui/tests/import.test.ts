@@ -1,0 +1,27 @@
+import { describe, expect, it } from 'vitest'
+import { countPlan, describePlan, guessFormat, showValue } from '../src/screens/import/text'
+
+describe('the import', () => {
+  it.each([
+    ['0 3 * * * /usr/bin/backup', 'crontab'],
+    ['# [[job]]\nMAILTO=ops\n@daily x', 'crontab'],
+    ['', 'crontab'],
+    ['source = "x"\n\n[[job]]\nname = "a"', 'jobs-file'],
+    ['[[job]]\nname = "a"', 'jobs-file'],
+    ['# jobs\nsource: billing\njob:\n  - name: a', 'jobs-file'],
+    ['job:\n  - name: a', 'jobs-file'],
+    ['{"job": []}', 'jobs-file'],
+  ])('reads %j as a %s', (text, format) => expect(guessFormat(text)).toBe(format))
+
+  it('shows values as text, long ones cut between characters', () => {
+    expect([showValue(null), showValue(''), showValue('a'), showValue({ id: 2n ** 64n })]).toEqual(['—', '""', 'a', '{"id":18446744073709551616}'])
+    expect(showValue('🙂🙂🙂', 2)).toBe('🙂🙂…')
+  })
+
+  it('counts what a plan does', () => {
+    const counts = countPlan({ jobs: [{ action: 'create' }, { action: 'none' }, { action: 'change' }, { action: 'change' }], deleted: [{}] })
+    expect(counts).toEqual({ create: 1, change: 2, none: 1, delete: 1 })
+    expect(describePlan(counts)).toBe('create 1 job, change 2 jobs, delete 1 job')
+    expect(describePlan({ create: 0, change: 0, none: 3, delete: 0 })).toBe('')
+  })
+})
