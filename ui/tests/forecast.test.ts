@@ -45,7 +45,7 @@ describe('the week', () => {
     expect(strength(0, 10)).toBe(0)
     expect(strength(10, 10)).toBeLessThanOrEqual(45)
     expect(strength(1, 10_000)).toBeGreaterThan(0)
-    expect([7, 999, 1000, 9949, 9950, 38_400, 999_499, 1_200_000].map(compact)).toEqual(['7', '999', '1.0k', '9.9k', '10k', '38k', '999k', '1M'])
+    expect([7, 999, 1000, 9949, 9950, 38_400, 999_499, 1_200_000].map(compact)).toEqual(['7', '999', '1k', '10k', '10k', '38k', '999k', '1M'])
   })
 
   it('is walked by arrow keys', () => {

@@ -85,12 +85,12 @@ export function strength(count: number, most: number): number {
   return count && most ? Math.round(6 + 36 * Math.sqrt(count / most)) : 0
 }
 
-/** "41", "1.2k", "38k": what fits into a cell. */
+/** "41", "1k", "38k": what fits into a cell. */
 export function compact(number: number): string {
   if (number < 1000) return String(number)
   const thousands = number / 1000
   if (thousands >= 999.5) return `${Math.round(number / 1_000_000)}M`
-  return thousands < 9.95 ? `${thousands.toFixed(1)}k` : `${Math.round(thousands)}k`
+  return `${Math.round(thousands)}k`
 }
 
 /** Which cell the arrow keys reach. */
