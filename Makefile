@@ -9,7 +9,6 @@ BENCH_VENV := .bench-venv
 BENCH_READY := $(BENCH_VENV)/ready
 APART_VENV := .bench-venv-apart
 APART_READY := $(APART_VENV)/ready
-UI_READY := ui/node_modules/.package-lock.json
 # Processes start faster with compiled sources, also where the environment forbids it.
 export PYTHONDONTWRITEBYTECODE :=
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
@@ -18,7 +17,7 @@ step = printf '%4d s  %s\n' $$(($$(date +%s) - $(STARTED)))
 PIP_QUIET := -qq --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: python help setup serve ui ui-test test test-all check sweep campaign simulate mutants mutation-sweep bench format openapi lock clean
+.PHONY: python help setup serve ui ui-test chromium test test-all check sweep campaign simulate mutants mutation-sweep bench format openapi lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -32,13 +31,24 @@ serve: $(RUN_READY) ui ## set up what running needs, build the page and start Ho
 ui: $(RUN_READY) ## build the web page into src/hourbell/page, if its sources have changed
 	@$(BIN)/python ui/build_page.py $(STARTED)
 
-ui-test: $(UI_READY) ## types and tests of the web page
-	@cd ui && npm run --silent test
+ui-test: $(RUN_READY) ## types and tests of the web page, if its sources have changed
+	@$(BIN)/python ui/build_page.py $(STARTED) --test
 
-test: check ## run `make check` and the tests that every change must pass: at most 8 minutes on 2 cores
+chromium: ## install Chromium for the tests of the web page, if it is missing (Debian's package; as root)
+	@for name in chromium chromium-browser google-chrome-stable google-chrome; do command -v $$name >/dev/null && exit 0; done; \
+	  if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
+	    $(step) "installing chromium (apt-get)" && \
+	    { apt-get install -qq -y --no-install-recommends chromium || { apt-get update -qq && \
+	      apt-get install -qq -y --no-install-recommends chromium; }; } >/dev/null 2>$(VENV)/chromium.log || \
+	    { cat $(VENV)/chromium.log; exit 1; }; \
+	  else \
+	    echo "The tests of the web page need Chromium; install it, on Debian with: sudo apt-get install chromium"; exit 1; \
+	  fi
+
+test: check ui ui-test chromium ## run `make check` and the tests that every change must pass: at most 8 minutes on 2 cores
 	@$(BIN)/pytest -n auto --dist worksteal -m "not full and not sweep"
 
-test-all: check ## run every test, the simulation, the campaign and the mutants (hours)
+test-all: check ui ui-test chromium ## run every test, the simulation, the campaign and the mutants (hours)
 	@TEST_TIER=all $(BIN)/pytest -n auto --dist worksteal
 	@$(MAKE) --no-print-directory simulate campaign mutants
 
@@ -124,9 +134,4 @@ $(APART_READY): requirements/bench-apart.txt
 	@echo "setting up $(APART_VENV) …"
 	@$(PYTHON) -m venv --clear $(APART_VENV)
 	@$(APART_VENV)/bin/python -m pip install $(PIP_QUIET) --require-hashes -r requirements/bench-apart.txt
-	@touch $@
-
-$(UI_READY): ui/package-lock.json
-	@command -v npm >/dev/null || { echo "Node 20.19 or newer with npm is needed to build the web page"; exit 1; }
-	@cd ui && npm ci --silent --no-audit --no-fund
 	@touch $@

@@ -17,10 +17,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ROOT / "ui"
 BUILT = ROOT / "src" / "hourbell" / "page" / "index.html"
+TESTED = SOURCES / "node_modules" / ".tested"
 MIN_NODE = (20, 19)
 PINNED_NODE = ROOT / "requirements" / "page.txt"
 SKIP = "HOURBELL_SKIP_UI"
-_NOT_SOURCES = ("node_modules", "dist", "__pycache__")
+_NOT_SOURCES = ("node_modules", "dist", "__pycache__", "schema.d.ts")
 
 
 class BuildFailed(Exception):
@@ -35,13 +36,13 @@ def has_sources() -> bool:
     return (SOURCES / "package.json").is_file()
 
 
-def is_current() -> bool:
-    """Return True if nothing that the page is made of has changed since it was built."""
-    if not BUILT.is_file():
+def is_current(made: Path = BUILT) -> bool:
+    """Return True if nothing that the page is made of has changed since it was built, or since `made` was written."""
+    if not made.is_file():
         return False
-    built_at = BUILT.stat().st_mtime
+    made_at = made.stat().st_mtime
     paths = [path for path in SOURCES.rglob("*") if not set(path.relative_to(SOURCES).parts) & set(_NOT_SOURCES)]
-    return all(path.lstat().st_mtime <= built_at for path in [*paths, ROOT / "docs" / "openapi.json"])
+    return all(path.lstat().st_mtime <= made_at for path in [*paths, ROOT / "docs" / "openapi.json"])
 
 
 def find_npm() -> list[str] | None:
@@ -58,6 +59,23 @@ def find_npm() -> list[str] | None:
 
 def build(report: Callable[[str], None]) -> None:
     """Install the packages of the page if the lock file is newer than they are, and build it."""
+    npm = _install(report)
+    report("building the page (npm run build)")
+    _run(npm, "run", "build")
+    if not BUILT.is_file():
+        raise BuildFailed(f"npm run build did not write {BUILT.relative_to(ROOT)}")
+    os.utime(BUILT)  # newer than what the build itself has generated
+
+
+def test(report: Callable[[str], None]) -> None:
+    """Check the types of the page, and run its tests."""
+    npm = _install(report)
+    report("testing the page (npm test)")
+    _run(npm, "run", "test")
+    TESTED.touch()
+
+
+def _install(report: Callable[[str], None]) -> list[str]:
     npm = find_npm()
     if npm is None:
         raise BuildFailed(
@@ -68,11 +86,7 @@ def build(report: Callable[[str], None]) -> None:
     if not installed.is_file() or installed.stat().st_mtime < lock.stat().st_mtime:
         report("installing the packages of the page (npm ci)")
         _run(npm, "ci", "--no-audit", "--no-fund")
-    report("building the page (npm run build)")
-    _run(npm, "run", "build")
-    if not BUILT.is_file():
-        raise BuildFailed(f"npm run build did not write {BUILT.relative_to(ROOT)}")
-    os.utime(BUILT)  # newer than what the build itself has generated
+    return npm
 
 
 def _run(npm: list[str], *arguments: str) -> None:
@@ -101,23 +115,23 @@ def _version_of(node: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", done.stdout)[:2])
 
 
-def main(started: float) -> int:
-    """Build the page for `make`, where Node is installed into the virtual environment if the machine has none."""
+def main(started: float, make: Callable[[Callable[[str], None]], None] = build, made: Path = BUILT) -> int:
+    """Build or test the page for `make`, and install Node into the virtual environment if the machine has none."""
 
     def report(step: str) -> None:
         print(f"{time.time() - started:4.0f} s  {step}", flush=True)
 
-    if not has_sources() or is_current():
+    if not has_sources() or is_current(made):
         return 0
     if is_skipped():
-        report(f"not building the page ({SKIP} is set)")
+        report(f"not building or testing the page ({SKIP} is set)")
         return 0
     try:
         if find_npm() is None:
             report("installing Node into the virtual environment")
             pip = [sys.executable, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--no-input"]
             subprocess.run([*pip, "--require-hashes", "-r", str(PINNED_NODE)], check=True)
-        build(report)
+        make(report)
     except (BuildFailed, subprocess.CalledProcessError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -125,4 +139,5 @@ def main(started: float) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(float(sys.argv[1]) if len(sys.argv) > 1 else time.time()))
+    begun = float(sys.argv[1]) if len(sys.argv) > 1 else time.time()
+    sys.exit(main(begun, test, TESTED) if "--test" in sys.argv else main(begun))
