@@ -16,6 +16,7 @@ from hourbell.core.values.readers import ZERO
 
 NAME_PATTERN = "^[A-Za-z0-9_-]+$"
 MAX_NAME_LENGTH, MAX_SCHEDULE_LENGTH, MAX_DESCRIPTION_LENGTH, MAX_SUBJECT_LENGTH = 100, 4_096, 10_000, 200
+MAX_POLICY_LENGTH = 60
 DST = ("once", "wall", "skip")
 
 
@@ -89,6 +90,8 @@ JOB_FIELDS = tuple(_checked(
     JobField("enabled", FLAG, _ENABLED, is_planning=True, has_option=False),
     JobField("tags", TAGS, "To choose jobs by."),
     JobField("subject", text(MAX_SUBJECT_LENGTH), "Who or what the job is for; lists can be filtered by it."),
+    JobField("alert_policy", text(MAX_POLICY_LENGTH), "Who is alerted, and when: the name of an alert policy, or none.",
+             ("billing",)),
     JobField("lane", text(), is_given=False, has_option=False),
     JobField("managed_by", text(), is_given=False, has_option=False),
     JobField("source", text(), is_given=False, has_option=False),

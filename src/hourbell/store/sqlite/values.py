@@ -19,7 +19,20 @@ _NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the nominal local time has
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
-_IDS = {"id", "job_id", "run_id", "last_run_id", "blocked_by", "lease_owner", "replay_of", "node", "token_id"}
+_IDS = {
+    "id",
+    "job_id",
+    "run_id",
+    "last_run_id",
+    "blocked_by",
+    "lease_owner",
+    "replay_of",
+    "node",
+    "token_id",
+    "incident_id",
+    "failed_run_id",
+    "of_job_id",
+}
 _LISTS = {"tags", "lanes"}
 
 
