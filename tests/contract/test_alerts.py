@@ -245,7 +245,8 @@ async def test_a_run_that_waits_too_long_is_late_until_it_begins(
 
     [late] = await alerts.late_jobs(T0 + 6 * MINUTE, 10)
     assert (late.job_id, late.runs, late.oldest_at) == (job.id, 1, T0 + MINUTE)
-    assert await told(alerts, T0 + 6 * MINUTE, job.id) == [(Move.OPEN, Event.OPENED)]
+    assert await told(alerts, T0 + 6 * MINUTE, job.id) == [(Move.OPEN, None)]
+    assert await told(alerts, T0 + 6 * MINUTE + GROUP_WAIT) == [(Move.NOTIFY, Event.OPENED)]
     await store.claim(NODE, T0 + 7 * MINUTE, T0 + 8 * MINUTE, [Want("task:a", 1, 0)])
     assert (await alerts.incident_jobs(None, 10))[0] == [job.id]
     assert await told(alerts, T0 + 7 * MINUTE, job.id) == [(Move.RESOLVE, Event.RESOLVED)]

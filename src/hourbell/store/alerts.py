@@ -25,6 +25,7 @@ from hourbell.core.alerts.incident import Incident, Trouble, channel_key, notifi
 from hourbell.core.alerts.kinds import Event, IncidentKind
 from hourbell.core.alerts.message import IncidentSummary, JobSummary, Message, RunSummary
 from hourbell.core.alerts.policy import AlertPolicy, policy_for
+from hourbell.core.alerts.scheduler import RECOVERY_KEY
 from hourbell.core.alerts.watch import ONE_DAY, Decision, Move, watch
 from hourbell.core.run.policies import Rank
 from hourbell.core.run.run import NewRun
@@ -48,7 +49,6 @@ SEEN_INTERVAL = timedelta(minutes=1)  # how often `last_at` is written while not
 CHANNEL_FAILURES = 3  # attempts of a message, before the channel counts as failing
 _NOBODY = UUID(int=0)
 _FIRST_VERSION = 1  # of a channel's system job, which never changes
-RECOVERY_KEY = "recovery"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +185,10 @@ class AlertStore:
         """Return when the planner should have looked, or will look, at the job that is due first."""
         return next((row["plan_at"] for row in await self._sessions.fetch("earliest_plan_at")), None)
 
+    async def is_recovering(self) -> bool:
+        """Return True while the incident of recovery mode is unresolved, whichever node opened it."""
+        return bool(await self._sessions.fetch("unresolved_key", key=RECOVERY_KEY))
+
     async def nodes(self) -> list[WatchedNode]:
         """Return all nodes that are known, also silent ones."""
         return [
@@ -266,7 +270,7 @@ class _Watching:
     async def begin(cls, session: Session, now: datetime, public_url: str | None) -> "_Watching":
         policies = policies_of(list(await session.fetch("alert_policies")))
         channels = {row["name"]: channel_of(row) for row in await session.fetch("channels")}
-        is_held = bool(await session.fetch("lock_incidents", keys=[RECOVERY_KEY]))
+        is_held = bool(await session.fetch("unresolved_key", key=RECOVERY_KEY))
         return cls(session, now, public_url, policies, channels, is_held)
 
     async def openings(self, keys: Collection[str]) -> dict[str, int]:

@@ -127,6 +127,9 @@ where i.kind = any(:kinds::text[]) and i.state <> 'resolved'
 order by i.key
 for no key update
 
+-- name: unresolved_key
+select id from hourbell.incidents where key = :key and state <> 'resolved'
+
 -- name: lock_incident
 select i.* from hourbell.incidents i where i.id = :id for no key update
 

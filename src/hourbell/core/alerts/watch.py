@@ -14,7 +14,7 @@ fact and message, and none is sent for something that was not stored.
 | yes, another error | acknowledged | resolve without a message, then open: nobody takes care of that one yet |
 
 A message is held while the incident is muted, in quiet hours, while `held` (recovery mode), and for `GROUP_WAIT` if
-the incident may concern many jobs. A trouble that ends while its first message is held was never told, and is never
+many jobs may have the same trouble. A trouble that ends while its first message is held was never told, and is never
 told: neither its start nor its end.
 """
 
@@ -106,16 +106,17 @@ def _open(
         opened_before=opened_before,
     )
     until = _held_until(incident, policy, now, held=held)
-    if until is None and is_grouped(trouble, policy):
+    if until is None and waits_for_others(trouble, policy):
         until = now + GROUP_WAIT
     if until is not None:
         return Decision(Move.OPEN, replace(incident, next_at=until))
     return _told(Move.OPEN, incident, _first_event(incident), policy.notify, policy, now)
 
 
-def is_grouped(trouble: Trouble, policy: AlertPolicy) -> bool:
-    """Return True if the incident stands for all jobs of a lane."""
-    return policy.group == "host" and trouble.lane is not None and trouble.kind is IncidentKind.FAILED
+def waits_for_others(trouble: Trouble, policy: AlertPolicy) -> bool:
+    """Return True if the first message waits: for the other jobs of a host, or to see whether many runs are late."""
+    is_grouped = policy.group == "host" and trouble.lane is not None and trouble.kind is IncidentKind.FAILED
+    return is_grouped or trouble.kind is IncidentKind.LATE
 
 
 def _step(incident: Incident, trouble: Trouble, policy: AlertPolicy, now: datetime, *, held: bool) -> Decision:
