@@ -4,24 +4,36 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
+RUN_READY := $(VENV)/run-ready
 BENCH_VENV := .bench-venv
 BENCH_READY := $(BENCH_VENV)/ready
 APART_VENV := .bench-venv-apart
 APART_READY := $(APART_VENV)/ready
+UI_READY := ui/node_modules/.package-lock.json
 # Processes start faster with compiled sources, also where the surroundings forbid to keep them.
 export PYTHONDONTWRITEBYTECODE :=
+export PIP_NO_WARN_SCRIPT_LOCATION := 1
+STARTED := $(shell date +%s)
+step = printf '%4d s  %s\n' $$(($$(date +%s) - $(STARTED)))
 PIP_QUIET := -qq --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test test-all check sweep campaign simulate mutants mutation-sweep bench format openapi lock clean
+.PHONY: python help setup serve ui ui-test test test-all check sweep campaign simulate mutants mutation-sweep bench format openapi lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 setup: $(READY) ## the virtual environment with pinned dependencies
 
-serve: $(READY) ## start Hourbell on SQLite
-	@$(BIN)/hourbell serve
+serve: $(RUN_READY) ui ## set up what running needs, build the page and start Hourbell on SQLite
+	@$(step) "starting Hourbell"
+	@HOURBELL_LOG_FORMAT=$${HOURBELL_LOG_FORMAT:-console} $(BIN)/hourbell serve
+
+ui: $(RUN_READY) ## build the web page into src/hourbell/page, if its sources have changed
+	@$(BIN)/python ui/build_page.py $(STARTED)
+
+ui-test: $(UI_READY) ## types and tests of the web page
+	@cd ui && npm run --silent test
 
 test: check ## what every change must pass, after `make check`: at most 8 minutes on 2 cores
 	@$(BIN)/pytest -n auto --dist worksteal -m "not full and not sweep"
@@ -59,10 +71,15 @@ format: $(READY) ## rewrite the sources in the house style
 openapi: $(READY) ## write docs/openapi.json anew
 	@$(BIN)/python -m hourbell.api.openapi >$(VENV)/openapi.json && mv $(VENV)/openapi.json docs/openapi.json
 
-lock: ## resolve the pinned dependencies anew (needs uv)
+lock: ## resolve the pinned dependencies anew (needs uv); all lock files have the versions of dev.txt
 	@for name in dev bench; do \
 	  uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
 	    --no-strip-extras --python-version 3.11 --universal pyproject.toml requirements/$$name.in -o requirements/$$name.txt; \
+	done
+	@for name in run page; do \
+	  uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
+	    --no-strip-extras --python-version 3.11 --universal -c requirements/dev.txt \
+	    $$(test $$name = page || echo pyproject.toml) requirements/$$name.in -o requirements/$$name.txt; \
 	done
 	@uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
 	  --prerelease allow --python-version 3.11 --universal requirements/bench-apart.in \
@@ -71,15 +88,30 @@ lock: ## resolve the pinned dependencies anew (needs uv)
 clean: ## remove the environments and caches
 	rm -rf $(VENV) $(BENCH_VENV) $(APART_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-$(READY): requirements/dev.txt pyproject.toml
+$(RUN_READY): requirements/run.txt pyproject.toml | python
+	@if test -e $(READY); then $(MAKE) --no-print-directory setup; else \
+	  $(step) "creating the virtual environment $(VENV)" && \
+	  $(PYTHON) -m venv --clear $(VENV) && \
+	  $(step) "installing $$(grep -c == requirements/run.txt) packages" && \
+	  $(BIN)/python -m pip install $(PIP_QUIET) --require-hashes -r requirements/run.txt && \
+	  $(step) "installing Hourbell" && \
+	  $(BIN)/python -m pip install $(PIP_QUIET) --no-deps --no-build-isolation --editable .; \
+	fi
+	@touch $@
+
+$(READY): requirements/dev.txt pyproject.toml | python
+	@$(step) "creating the virtual environment $(VENV)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(step) "installing $$(grep -c == requirements/dev.txt) packages"
+	@$(BIN)/python -m pip install $(PIP_QUIET) --require-hashes -r requirements/dev.txt
+	@$(step) "installing Hourbell"
+	@$(BIN)/python -m pip install $(PIP_QUIET) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed, $(PYTHON) is older; set PYTHON=/path/to/python"; exit 1; }
-	@echo "setting up $(VENV) …"
-	@$(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/python -m pip install $(PIP_QUIET) --require-hashes -r requirements/dev.txt
-	@$(BIN)/python -m pip install $(PIP_QUIET) --no-deps --no-build-isolation --editable .
-	@touch $@
 
 $(BENCH_READY): requirements/bench.txt pyproject.toml
 	@echo "setting up $(BENCH_VENV) …"
@@ -92,4 +124,9 @@ $(APART_READY): requirements/bench-apart.txt
 	@echo "setting up $(APART_VENV) …"
 	@$(PYTHON) -m venv --clear $(APART_VENV)
 	@$(APART_VENV)/bin/python -m pip install $(PIP_QUIET) --require-hashes -r requirements/bench-apart.txt
+	@touch $@
+
+$(UI_READY): ui/package-lock.json
+	@command -v npm >/dev/null || { echo "Node 20.19 or newer with npm is needed to build the web page"; exit 1; }
+	@cd ui && npm ci --silent --no-audit --no-fund
 	@touch $@

@@ -32,7 +32,7 @@ from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.lists import PostgresListStore
 from hourbell.store.sqlite.lists import SqliteListStore
 from hourbell.store.sqlite.values import bound
-from hourbell.store.sqlite.writer import Threaded
+from hourbell.store.sqlite.writer import WriterThread
 
 _GOAL = 3.0
 _WARM_UP = 3
@@ -118,7 +118,7 @@ def _open_sqlite(
     connection.execute("pragma cache_size = -65536").fetchall()
     connection.execute(filling(database.name, jobs, runs)).fetchall()
     connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-    runner = Threaded(path)
+    runner = WriterThread(path)
     stack.push_async_callback(runner.close)
 
     def bare(question: Question) -> Work:

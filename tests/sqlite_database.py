@@ -23,7 +23,7 @@ from hourbell.store.sqlite.lists import SqliteListStore
 from hourbell.store.sqlite.migrate import migrate
 from hourbell.store.sqlite.session import SqliteSessions
 from hourbell.store.sqlite.values import rows_of
-from hourbell.store.sqlite.writer import Inline, Runner, Threaded
+from hourbell.store.sqlite.writer import Executor, InlineExecutor, WriterThread
 
 Row = dict[str, Any]
 _JSON = {"target", "payload", "retry", "definition", "result", "phases", "answer", "before", "after"}
@@ -31,10 +31,10 @@ _ID = re.compile(r"'([0-9a-f]{8})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{4})-([0-
 
 
 class SqliteDatabase:
-    def __init__(self, path: str, open_runner: Callable[[], Runner]) -> None:
+    def __init__(self, path: str, open_runner: Callable[[], Executor]) -> None:
         self.path = path
         self._open_runner = open_runner
-        self._opened: list[Runner] = []
+        self._opened: list[Executor] = []
         self.connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI)
         self.connection.set_busy_timeout(10_000)
 
@@ -43,20 +43,20 @@ class SqliteDatabase:
     async def in_file(cls, *, migrated: bool = True) -> AsyncIterator["SqliteDatabase"]:
         with tempfile.TemporaryDirectory(prefix="hourbell-") as folder:
             path = str(Path(folder, "hourbell.db"))
-            async with cls._made(path, Threaded(path), lambda: Threaded(path), migrated=migrated) as made:
+            async with cls._made(path, WriterThread(path), lambda: WriterThread(path), migrated=migrated) as made:
                 yield made
 
     @classmethod
     @asynccontextmanager
     async def in_memory(cls, *, migrated: bool = True) -> AsyncIterator["SqliteDatabase"]:
-        first = Inline()
+        first = InlineExecutor()
         async with cls._made(first.path, first, first.another, migrated=migrated) as made:
             yield made
 
     @classmethod
     @asynccontextmanager
     async def _made(
-        cls, path: str, first: Runner, open_runner: Callable[[], Runner], *, migrated: bool
+        cls, path: str, first: Executor, open_runner: Callable[[], Executor], *, migrated: bool
     ) -> AsyncIterator["SqliteDatabase"]:
         if migrated:
             await _copy_schema(path)
@@ -70,7 +70,7 @@ class SqliteDatabase:
             made.connection.close()
             await first.close()
 
-    def runner(self) -> Runner:
+    def runner(self) -> Executor:
         self._opened.append(self._open_runner())
         return self._opened[-1]
 
@@ -125,7 +125,7 @@ _templates: list[apsw.Connection] = []
 async def _copy_schema(path: str) -> None:
     """Give an empty database today's schema, copied from one that was migrated once in this process."""
     if not _templates:
-        runner = Inline()
+        runner = InlineExecutor()
         await migrate(runner)
         _templates.append(apsw.Connection(runner.path, flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI))
         await runner.close()

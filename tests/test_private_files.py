@@ -12,7 +12,7 @@ from hourbell.node import warn_at_start
 from hourbell.private_files import close_command, create_private, exposed_files, exposure, read_with_mode
 from hourbell.settings import SettingsError, load_settings
 from hourbell.store.sqlite.connection import Session
-from hourbell.store.sqlite.writer import Threaded
+from hourbell.store.sqlite.writer import WriterThread
 from hourbell.wiring import load_keys, open_stores
 
 KEY = base64.b64encode(b"k" * 32).decode()
@@ -40,7 +40,7 @@ def make(path: Path, text: str, mode: int) -> Path:
 @pytest.mark.usefixtures("umask")
 async def test_the_files_of_a_new_database_are_for_their_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "hourbell.db"
-    runner = Threaded(str(path))
+    runner = WriterThread(str(path))
     await runner.write(lambda session: session.script("create table things (number integer)"))
     modes = {each.name: mode_of(each) for each in tmp_path.iterdir()}
     await runner.close()
@@ -66,11 +66,11 @@ async def test_sqlite_finds_the_file_there_and_never_makes_it(tmp_path: Path) ->
 @pytest.mark.anyio
 async def test_a_database_that_is_there_keeps_its_mode_and_its_rows(tmp_path: Path) -> None:
     path = tmp_path / "hourbell.db"
-    first = Threaded(str(path))
+    first = WriterThread(str(path))
     await first.write(lambda session: session.script("create table things (number integer)"))
     await first.close()
     path.chmod(0o640)
-    second = Threaded(str(path))
+    second = WriterThread(str(path))
 
     assert await second.read(_things) == []
     assert mode_of(path) == 0o640

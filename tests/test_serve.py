@@ -1,10 +1,14 @@
 """`hourbell serve` as a user meets it: a real process, its answers, its log and its exit code."""
 
+import json
 import os
 import re
+import shlex
 import signal
 import socket
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -22,6 +26,17 @@ from tests.faults.process import Server
 from tests.server import PLACE, remove_server, reserve_place, run_program, server_url
 
 Serve = Callable[..., Server]
+
+
+def wait_for_text(server: Server, pattern: str) -> re.Match[str]:
+    """The first match of a pattern in the output of a server."""
+    end = time.monotonic() + 30
+    while (found := re.search(pattern, server.log)) is None:
+        assert server.is_running, server.log
+        assert time.monotonic() < end, server.log
+        time.sleep(0.02)
+    return found
+
 
 TICKING = """
 import asyncio
@@ -109,6 +124,42 @@ def test_the_log_of_a_start_and_a_stop_is_short_and_calm(serve: Serve) -> None:
         "stopped",
     ]
     assert len(server.log.splitlines()) == len(server.events)  # and nothing that is not JSON
+
+
+def test_with_logs_for_people_it_says_where_it_answers(serve: Serve) -> None:
+    server = serve(HOURBELL_LOG_FORMAT="console")
+
+    url = wait_for_text(server, r"Hourbell is ready: (http://127\.0\.0\.1:\d+)")[1]
+    assert httpx.get(f"{url}/health", trust_env=False).json() == {"status": "ok"}
+    assert "job create" not in server.log  # that is for a terminal
+
+
+def test_on_a_terminal_it_says_how_to_make_a_first_job(tmp_path: Path) -> None:
+    ours, theirs = os.openpty()
+    environment = {"PATH": os.environ["PATH"], "HTTP_ADDR": "127.0.0.1:0", "HOURBELL_LOG_FORMAT": "console"}
+    command = [sys.executable, "-m", "hourbell", "serve"]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=theirs, stderr=subprocess.DEVNULL) as process:
+        shown = ""
+        while "curl" not in shown or not shown.endswith("\r\n\r\n"):
+            shown += os.read(ours, 4_096).decode()
+        url = shown.partition("Hourbell is ready: ")[2].split()[0]
+        [create] = [line for line in shown.splitlines() if "job create" in line]
+        curl = shown[shown.index("curl") :].replace("\r\n", "\n")
+        arguments = shlex.split(create.partition("job create ")[2])
+        done = subprocess.run(
+            [sys.executable, "-m", "hourbell", "job", "create", *arguments, "--server", url],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        body = json.loads(shlex.split(curl)[-1])
+        again = httpx.post(f"{url}/api/v1/jobs", json={**body, "name": "again"}, trust_env=False)
+        process.kill()
+    os.close(ours)
+    os.close(theirs)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert again.status_code == 201
 
 
 @pytest.mark.sweep

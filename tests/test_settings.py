@@ -438,6 +438,8 @@ def test_the_api_has_a_rate_and_trusts_no_proxy_unless_told() -> None:
     assert (settings.api_rate, [str(each) for each in settings.trusted_proxies]) == (0, ["10.0.0.0/8", "::1/128"])
     assert "write a number from 0 to 1000000" in complaint({"HOURBELL_API_RATE": "-1"})
     assert "'proxy' is not a network" in complaint({"HOURBELL_TRUSTED_PROXIES": "proxy"})
+    assert "write a path such as /hourbell" in complaint({"HOURBELL_PUBLIC_PATH": "hourbell"})
+    assert "write another path" in complaint({"HOURBELL_PUBLIC_PATH": "/api"})
 
 
 def test_a_misspelled_variable_is_refused_with_the_name_that_was_meant() -> None:

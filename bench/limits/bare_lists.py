@@ -12,7 +12,7 @@ from uuid import UUID
 
 from hourbell.core.run.states import RunState
 from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import JobQuery, JobSort, JobState, Place, RunList, RunQuery
+from hourbell.store.lists import JobQuery, JobSort, JobState, ListPosition, RunList, RunQuery
 
 LIMIT = 50
 T0 = datetime(2100, 1, 1, tzinfo=UTC)  # nothing is due while this is read
@@ -74,7 +74,7 @@ def _jobs(count: int) -> list[Question]:
     middle = count // 2
     name, job_id = f"job-{middle:08}", UUID(int=middle)
     at = T0 + timedelta(seconds=middle // 10)
-    by_name, by_id, by_next = Place(name, job_id), Place(None, job_id), Place(at, job_id)
+    by_name, by_id, by_next = ListPosition(name, job_id), ListPosition(None, job_id), ListPosition(at, job_id)
     there, is_past = "j.deleted_at is null", "{name} > :after"
     past = {"after": name}
     tagged = "{t}job_tags t join {t}jobs j on j.id = t.job_id"
@@ -82,12 +82,14 @@ def _jobs(count: int) -> list[Question]:
         order by l.last_state, l.job_id limit {LIMIT}) l join {{t}}jobs j on j.id = l.job_id"""
     fires = "j.plan_at is not null and j.enabled and j.error is null and j.next_at is not null"
 
-    def page(title: str, query: JobQuery, place: Place, where: str, path: str | None = None, **more: Any) -> Question:
+    def page(
+        title: str, query: JobQuery, position: ListPosition, where: str, path: str | None = None, **more: Any
+    ) -> Question:
         source, order = more.pop("source", "{t}jobs j"), more.pop("order", "{name}")
         statement = f"""select j.*, {_STATS} from
             (select j.* from {source} where {where} order by {order} limit {LIMIT}) j
             left join {{t}}job_stats s on s.job_id = j.id"""
-        return Question(title, lambda lists: lists.jobs(query, LIMIT, place), statement, more, path)
+        return Question(title, lambda lists: lists.jobs(query, LIMIT, position), statement, more, path)
 
     def named(title: str, query: JobQuery, where: str, **more: Any) -> Question:
         return page(title, query, by_name, f"{there} and {is_past} and {where}", **past, **more)
@@ -166,14 +168,14 @@ def _jobs(count: int) -> list[Question]:
 
 def _runs(count: int) -> list[Question]:
     middle, run_id = T0 + timedelta(seconds=count // 2), UUID(int=count // 2)
-    place, by_expiry = Place(middle, run_id), Place(middle + DAY, run_id)
+    position, by_expiry = ListPosition(middle, run_id), ListPosition(middle + DAY, run_id)
     up, down = "(r.scheduled_at, r.id) > (:at, :id)", "(r.finished_at, r.id) < (:at, :id)"
     forward, waiting, backward = "r.scheduled_at, r.id", "{by_expiry}", "r.finished_at desc, r.id desc"
     of_job = "r.job_id = :job and (r.scheduled_at, r.id) < (:at, :id)"
     newest = "r.scheduled_at desc, r.id desc"
 
     def page(title: str, query: RunQuery, where: str, order: str, path: str | None = None, **more: Any) -> Question:
-        after = by_expiry if order == waiting else place
+        after = by_expiry if order == waiting else position
         values = {"at": after.key, "id": after.id, **more}
         return Question(title, lambda lists: lists.runs(query, LIMIT, after), _page(where, order), values, path)
 

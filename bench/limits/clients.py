@@ -1,6 +1,6 @@
 """Clients alone: the same requests as ours, prepared and signed beforehand, sent by so many coroutines at once.
 
-`transport` is our own transport behind its gate; `aiohttp` is an ordinary session's `post`.
+`transport` is our own transport behind its egress policy; `aiohttp` is an ordinary session's `post`.
 """
 
 import asyncio
@@ -27,10 +27,10 @@ from hourbell.core.run.states import Kind, RunState
 from hourbell.core.values.networks import LOOPBACK
 from hourbell.sealing import KeyRing, Plain
 from hourbell.targets.base import Call
-from hourbell.targets.http.addresses import Guard, kept_for_a_minute, own_addresses
-from hourbell.targets.http.client import WireTransport
+from hourbell.targets.http.addresses import AddressRules, kept_for_a_minute, own_addresses
+from hourbell.targets.http.client import HttpTransport
 from hourbell.targets.http.dial import tls_context
-from hourbell.targets.http.resolver import Gate, OwnServers, SystemResolver
+from hourbell.targets.http.resolver import EgressPolicy, OwnServers, SystemResolver
 from hourbell.targets.http.target import HttpTarget
 from hourbell.targets.http.transport import NotBegun, Request, Response
 
@@ -68,16 +68,16 @@ async def _may_begin() -> bool:
     return True
 
 
-def _transport(tls: ssl.SSLContext) -> WireTransport:
+def _transport(tls: ssl.SSLContext) -> HttpTransport:
     """The transport as a node on loopback has it."""
     resolver = SystemResolver(timeout=10)
     servers = OwnServers([("127.0.0.1", 0)], resolver, elapsed=clock.elapsed)
-    guard = Guard(
+    rules = AddressRules(
         allow_networks=LOOPBACK,
         own_servers=servers,
         own_addresses=kept_for_a_minute(own_addresses, clock.elapsed),
     )
-    return WireTransport(Gate(resolver, guard, servers), tls, elapsed=clock.elapsed)
+    return HttpTransport(EgressPolicy(resolver, rules, servers), tls, elapsed=clock.elapsed)
 
 
 async def _send_all(requests: list[Request], at_once: int, send: Send) -> None:

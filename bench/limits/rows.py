@@ -54,10 +54,10 @@ class Postgres:
 
     async def _claim(self, claim: Any, line: asyncio.Queue[list[Any]]) -> None:
         lanes = len(self._lanes)
-        wants = [self._lanes, [self._batch // lanes] * lanes, [0] * lanes]
+        demands = [self._lanes, [self._batch // lanes] * lanes, [0] * lanes]
         while True:
             now = datetime.now(UTC)
-            rows = await claim.fetch(*wants, now, _NODE, now + _LEASE, _SUSPECT_AFTER)
+            rows = await claim.fetch(*demands, now, _NODE, now + _LEASE, _SUSPECT_AFTER)
             await line.put(rows)
             if not rows:
                 return

@@ -18,7 +18,7 @@ from hourbell.core.run.policies import RETRY_PRESETS
 from hourbell.core.run.run import Run
 from hourbell.core.run.settle import Succeeded, settle
 from hourbell.settings import load_settings
-from hourbell.store.base import Settled, Want
+from hourbell.store.base import LaneDemand, SettledAttempt
 from hourbell.wiring import open_stores
 
 _LEASE = timedelta(seconds=60)
@@ -34,7 +34,7 @@ async def _drain(url: str, lane: str, batch: int, ready: Callable[[], None]) -> 
     async def claim() -> None:
         while True:
             now = datetime.now(UTC)
-            runs = await store.claim(node, now, now + _LEASE, [Want(lane, batch)])
+            runs = await store.claim(node, now, now + _LEASE, [LaneDemand(lane, batch)])
             await line.put(runs)
             if not runs:
                 return
@@ -43,7 +43,7 @@ async def _drain(url: str, lane: str, batch: int, ready: Callable[[], None]) -> 
         while runs := await line.get():
             now = datetime.now(UTC)
             ends = [settle(run, Succeeded(), now, RETRY_PRESETS["default"], 0.5) for run in runs]
-            await store.settle([Settled(end, node, now) for end in ends])
+            await store.settle([SettledAttempt(end, node, now) for end in ends])
 
     ready()
     start = time.perf_counter()

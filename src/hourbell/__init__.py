@@ -13,7 +13,7 @@ __all__ = ["Fault", "Occurrence", "Run", "Schedule", "ScheduleError", "ScheduleW
 
 
 def __getattr__(name: str) -> object:
-    """Load what is exported when it is first asked for, so that the command line starts at once."""
+    """Import an exported name on first use, so that the command line starts fast."""
     if name == "Scheduler":
         from hourbell.library.scheduler import Scheduler
 

@@ -1,4 +1,4 @@
-"""The only place that reads a clock."""
+"""The only module that reads a clock."""
 
 import time
 from collections.abc import Callable
@@ -9,9 +9,9 @@ _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 def now() -> datetime:
-    """This machine's time."""
+    """Return this machine's time."""
     return datetime.now(UTC)
 
 
-# Seconds that only grow, also while the machine sleeps where the system can tell.
+# Monotonic seconds, including suspend time where the system can report it.
 elapsed: Callable[[], float] = time.monotonic if _BOOTTIME is None else partial(time.clock_gettime, _BOOTTIME)

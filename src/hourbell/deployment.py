@@ -1,4 +1,4 @@
-"""What this process sees of a deployment: settings, file modes and limits, for `hourbell doctor --production`."""
+"""Facts about a deployment, seen from inside the process, for `hourbell doctor --production`."""
 
 import os
 import resource
@@ -16,7 +16,7 @@ _ENCRYPTED = ("require", "verify-ca", "verify-full")
 def describe_deployment(
     settings: Settings, access: AccessFacts | None, environment: Mapping[str, str] = os.environ
 ) -> Deployment:
-    """Look at what surrounds a node of these settings. The limits are those of this process."""
+    """Collect the facts about the surroundings of a node with these settings. The limits are those of this process."""
     exposed = exposed_files(settings.database_files)
     key = key_file(settings)
     return Deployment(
@@ -37,7 +37,7 @@ def describe_deployment(
 
 
 def key_file(settings: Settings) -> Path | None:
-    """The file of the secret key: that of the settings, or on SQLite the one beside the database."""
+    """Return the file of the secret key: from the settings, or on SQLite the one beside the database."""
     if settings.secret_key is not None:
         return None
     if settings.secret_key_file is not None:
@@ -71,6 +71,6 @@ def _is_encrypted(url: str, environment: Mapping[str, str]) -> bool:
 
 
 def _descriptors() -> int | None:
-    """How many files and connections this process may have open; a server raises its limit to that when it starts."""
+    """Return the descriptor limit of this process; a server raises it to that when it starts."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     return None if most == resource.RLIM_INFINITY else most

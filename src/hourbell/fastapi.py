@@ -1,4 +1,4 @@
-"""A scheduler inside an ASGI application, from its start to its end: FastAPI, Starlette, or any with a lifespan."""
+"""Runs a scheduler inside an ASGI application: FastAPI, Starlette, or any other with a lifespan."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -10,9 +10,9 @@ Lifespan = Callable[[Any], AbstractAsyncContextManager[Any]]
 
 
 def lifespan(scheduler: Scheduler, then: Lifespan | None = None) -> Lifespan:
-    """For `FastAPI(lifespan=…)`: the scheduler runs while the application does; `then` is a lifespan of its own.
+    """Return a lifespan for `FastAPI(lifespan=…)` that runs the scheduler; `then` is the application's own lifespan.
 
-    Every worker process runs one, and a run still happens once.
+    Every worker process runs a scheduler, and a run still happens once.
     """
 
     @asynccontextmanager

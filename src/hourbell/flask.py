@@ -1,6 +1,6 @@
-"""A scheduler beside a Flask application, in a thread of its own; tasks run inside the application's context.
+"""Runs a scheduler in a thread beside a Flask application; tasks run inside the application's context.
 
-It starts where the application is served: `flask db upgrade` is no reason to run jobs.
+It starts only where the application is served: `flask db upgrade` must not run jobs.
 """
 
 import os
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Hourbell:
-    """`Hourbell(app, scheduler)`, or `init_app` later. Every worker process runs one, and a run still happens once.
+    """The extension: `Hourbell(app, scheduler)`, or `init_app` later. Every worker runs one; a run still happens once.
 
     Nothing is started with `HOURBELL_START = False` in the application's config or HOURBELL_START=0 in the environment.
     """
@@ -30,7 +30,7 @@ class Hourbell:
         return self._scheduler
 
     def init_app(self, app: "Flask", scheduler: Scheduler | None = None) -> None:
-        """Run the scheduler for this application."""
+        """Start the scheduler for this application."""
         self._scheduler = scheduler or self._scheduler
         app.extensions["hourbell"] = self
         self.scheduler.surroundings = app.app_context
@@ -39,7 +39,7 @@ class Hourbell:
 
 
 def _is_served() -> bool:
-    """Whether requests will be answered here: not by other commands of Flask, nor by the process that only reloads."""
+    """Return True if this process serves requests: not another Flask command, nor the reloader's parent process."""
     import click
     from flask.cli import FlaskGroup
     from flask.helpers import get_debug_flag

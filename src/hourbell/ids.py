@@ -1,4 +1,4 @@
-"""Ids of what has none of its own, such as a job, or a run that somebody asks for."""
+"""Ids for objects without a derived one, such as jobs and manual runs."""
 
 import os
 from uuid import UUID

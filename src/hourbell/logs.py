@@ -1,7 +1,7 @@
-"""How log lines look: JSON for machines, aligned text for people. The event is the message, the facts are its `extra`.
+"""Log formats: JSON for machines, aligned text for people. The event is the message, its fields are the `extra`.
 
-Every logger of the process goes through here, and no password of a URL gets out. In a program that has logging of its
-own, only the message of our lines is made readable.
+All loggers of the process use them, and passwords in URLs are masked. In a program with its own logging setup, only the
+messages of Hourbell's records are made readable.
 """
 
 import logging
@@ -27,7 +27,7 @@ _SECRET_NAMES = ("password", "secret", "token", "authorization", "api_key")
 
 
 class _OurHandler(logging.StreamHandler[TextIO]):
-    """Tells the facts of a line by itself."""
+    """A handler that renders the fields of a record by itself."""
 
 
 def configure_logs(log_format: str, log_level: str, stream: TextIO | None = None) -> None:
@@ -60,14 +60,15 @@ def configure_logs(log_format: str, log_level: str, stream: TextIO | None = None
 
 @contextmanager
 def readable_messages() -> Iterator[None]:
-    """Put the facts of our lines into their messages, for handlers that show nothing else. Their `extra` stays.
+    """Append the fields of Hourbell's records to their messages, for handlers that show nothing else.
 
-    No handler and no level is touched, and after `configure_logs` nothing is changed. It may be entered several times.
+    The `extra` stays. No handler and no level is changed, and after `configure_logs` nothing is changed at all. The
+    context manager may be entered several times.
     """
     with _users_lock:
         _users.append(_users[0] if _users else _FactsInMessage())
         told = _users[-1]
-        # A filter of a logger does not see what its children log.
+        # A filter of a logger does not see the records of its children.
         for logger in _our_loggers():
             logger.addFilter(told)
     try:
@@ -83,21 +84,21 @@ def readable_messages() -> Iterator[None]:
 class _FactsInMessage(logging.Filter):
     def __init__(self) -> None:
         super().__init__()
-        # What every record of this program has, also by a record factory of its own, is no fact of ours.
+        # Attributes that every record of this program has, also from its own record factory, are not fields of ours.
         self._usual = {*vars(logging.makeLogRecord({})), "message", "asctime"}
 
     def filter(self, record: logging.LogRecord) -> bool:
         if not record.args and not any(isinstance(handler, _OurHandler) for handler in logging.root.handlers):
             facts = {name: value for name, value in vars(record).items() if name not in self._usual}
             if facts:
-                # The event stays the record's template, by which tools that collect errors group them.
+                # The event stays the record's template, by which error collectors group records.
                 record.msg, record.args = f"{str(record.msg).replace('%', '%%')}%s", (_facts_as_text(facts),)
         return True
 
 
 _users: list[_FactsInMessage] = []
 _users_lock = threading.Lock()
-# A child that was forked while another thread held the lock could never have it; it has no other threads.
+# A child that was forked while another thread held the lock could never acquire it; it has no other threads.
 os.register_at_fork(before=_users_lock.acquire, after_in_parent=_users_lock.release, after_in_child=_users_lock.release)
 
 
@@ -106,7 +107,7 @@ def _our_loggers() -> list[logging.Logger]:
 
 
 def _facts_as_text(facts: Mapping[str, object]) -> str:
-    """` name=value` for each; what has several lines comes below, and its gist in its place."""
+    """Format fields as ` name=value`; multi-line values follow on lines of their own, with a summary in their place."""
     line, below = "", ""
     for name, value in facts.items():
         text = str(_without_secrets(name, value)).strip()
@@ -119,7 +120,7 @@ def _facts_as_text(facts: Mapping[str, object]) -> str:
 
 
 def _gist(text: str) -> str:
-    """The first line; of a traceback the one that says what was raised."""
+    """Return the first line; for a traceback the line that names the exception."""
     said = [line for line in text.rpartition(_TRACEBACK)[2].splitlines() if line and not line.startswith(" ")]
     return said[0] if said else text.partition("\n")[0]
 
@@ -130,7 +131,7 @@ _FOR_MACHINES: tuple[Processor, ...] = (structlog.processors.JSONRenderer(defaul
 def _for_people(stream: TextIO) -> tuple[Processor, ...]:
     renderer = structlog.dev.ConsoleRenderer(
         colors=stream.isatty() and not os.environ.get("NO_COLOR"),
-        exception_formatter=structlog.dev.plain_traceback,  # the other one shows local variables, secrets included
+        exception_formatter=structlog.dev.plain_traceback,  # the other formatter shows local variables: secrets
         sort_keys=False,
         timestamp_key="time",
         pad_event_to=24,
@@ -139,7 +140,7 @@ def _for_people(stream: TextIO) -> tuple[Processor, ...]:
 
 
 def _arrange(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Time, level, event and component first, then the facts."""
+    """Put time, level, event and component first, then the other fields."""
     record: logging.LogRecord = event.pop("_record")
     del event["_from_structlog"]
     event.pop("color_message", None)  # uvicorn's second copy of the message

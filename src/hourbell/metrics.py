@@ -1,4 +1,4 @@
-"""Prometheus metrics. Without job names, unless they are switched on, so that a million jobs stay a few series."""
+"""Prometheus metrics. They have no job label unless it is switched on, so that a million jobs stay a few series."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -12,8 +12,9 @@ _DURATION = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600)
 
 
 class Histogram:
-    """Seconds by size, fed by one thread: three of them are fed for each attempt, and the library's costs five times
-    as much."""
+    """A histogram of seconds, updated by one thread. Each attempt updates three, and the library's class costs five
+    times as much.
+    """
 
     def __init__(self, name: str, text: str, *, buckets: tuple[float, ...], registry: CollectorRegistry) -> None:
         self._name = name

@@ -1,6 +1,6 @@
-"""One node of the engine in this process: its loops, its heartbeat in a thread of its own, and the jobs of its program.
+"""One node of the engine in this process: its loops, its heartbeat in a separate thread, and the jobs of its program.
 
-Everything is opened when it starts, so a process that forks before is safe.
+Everything is opened at start, so a process may fork before.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ from hourbell.wiring import Stores
 
 log = logging.getLogger("hourbell.service")
 
-_LOOK_AT_JOBS = 60.0  # seconds: how often a node looks which jobs are gone from the code
-_TRY_AGAIN = 5.0  # seconds, while a job is refused or the database is out of reach
-_LAST_LOOK = 5.0  # seconds for a look that is under way when the node stops
+_LOOK_AT_JOBS = 60.0  # seconds between two checks for jobs that are gone from the code
+_TRY_AGAIN = 5.0  # seconds, while a job is refused or the database is unreachable
+_LAST_LOOK = 5.0  # seconds for a check that is in progress when the node stops
 
 
 def warn_at_start(settings: Settings) -> None:
-    """Log what a node starts with all the same: variables that it does not read, and files that everybody may open."""
+    """Log warnings that do not prevent a start: unknown variables, and secret files that every user may open."""
     for each in settings.unknown_variables:
         log.warning("variable_unknown", extra={"variable": each.name, "hint": each.message})
     if exposed := exposed_files(settings.database_files):
@@ -37,7 +37,7 @@ def warn_at_start(settings: Settings) -> None:
 
 
 async def prepare(stores: Stores) -> datetime:
-    """Bring the database up to date, see that it takes writes, and ask it for the time."""
+    """Migrate the database, check that it is writable, and read its time."""
     for migration in await stores.migrate():
         log.info("migration_applied", extra={"migration": f"{migration.number:04}_{migration.name}"})
     if (error := await stores.write_error()) is not None:
@@ -46,7 +46,7 @@ async def prepare(stores: Stores) -> datetime:
 
 
 class HeartbeatThread:
-    """Runs the heartbeat loop on an event loop of its own, so that a busy engine does not cost its leases."""
+    """Runs the heartbeat loop on its own event loop, so that a busy engine does not lose its leases."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -94,7 +94,7 @@ class Node:
         self._keeping: asyncio.Task[None] | None = None
 
     async def start(self, now: datetime) -> None:
-        """Bring in the program's jobs and begin to work. `now` is the database's time."""
+        """Sync the program's jobs and start the loops. `now` is the database's time."""
         has_program = bool(self._program.jobs or self._program.tasks)
         try:
             if has_program:
@@ -103,7 +103,7 @@ class Node:
             is_whole = await self._programs.sync(self._program, now)
             self._heartbeat.start()
             await self.engine.start(with_heartbeat=False)
-        except BaseException:  # else a node that does nothing would count as alive
+        except BaseException:  # else a node without loops would count as alive
             await self._heartbeat.stop()
             if has_program:
                 await self.engine.retire()
@@ -112,7 +112,7 @@ class Node:
             self._keeping = asyncio.create_task(self._keep_jobs(is_whole=is_whole), name="hourbell-program")
 
     async def stop(self) -> None:
-        """Stop in order, within the drain limit; nothing is lost whatever happens on the way."""
+        """Shut down within the drain limit; no outcome is lost if a step fails."""
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.wait([self._keeping], timeout=_LAST_LOOK)
@@ -123,7 +123,7 @@ class Node:
             await target.close()
 
     async def _keep_jobs(self, *, is_whole: bool) -> None:
-        """Bring in what could not be brought in at once, and take out of use what is gone from the code."""
+        """Sync jobs that could not be synced at the start, and retire those that are gone from the code."""
         until_look = 0.0
         while True:
             wait = _TRY_AGAIN

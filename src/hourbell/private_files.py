@@ -1,4 +1,4 @@
-"""Files that hold secrets: created for their owner alone, and refused while every user of the machine may open them.
+"""Files with secrets: created for their owner only, and refused while every user of the machine may open them.
 
 Group access is the operator's choice: with 0440 or 0640 a service reads a file that root owns.
 """
@@ -19,10 +19,10 @@ _MOUNTED = (
 
 
 def create_private(path: str) -> None:
-    """Create an empty file with mode 0600, whatever the umask, if there is none; a dangling symlink gets its target.
+    """Create an empty file with mode 0600, whatever the umask, unless it exists; a dangling symlink gets its target.
 
-    No descriptor is opened where the system can do without: closing one would drop every lock that this process has
-    on the file. Whoever opens the file next says why it could not be created.
+    Where the system allows it, no descriptor is opened: closing one would drop every lock that this process has on the
+    file. A failure is reported by the next attempt to open the file.
     """
     place = os.path.realpath(path)
     try:
@@ -41,7 +41,7 @@ def read_with_mode(path: Path) -> tuple[str, int]:
 
 
 def exposure(path: Path, mode: int) -> str | None:
-    """Say that every user may read or change a file of this mode, and how to mend it; None if they may not."""
+    """Describe a mode that lets every user read or change a file, and the fix; None for a safe mode."""
     if not stat.S_ISREG(mode) or not mode & _OTHERS:
         return None
     mend = _MOUNTED if _is_mounted(path) else f"run: {close_command([path])}"
@@ -49,12 +49,12 @@ def exposure(path: Path, mode: int) -> str | None:
 
 
 def exposed_files(paths: Iterable[Path]) -> list[Path]:
-    """Those of the files that exist and that every user of this machine may read or change."""
+    """Return the existing files that every user of this machine may read or change."""
     return [path for path in paths if _mode_of(path) & _OTHERS]
 
 
 def close_command(paths: Iterable[Path]) -> str:
-    """The command that closes files to everybody but their owner and group."""
+    """Return the command that restricts files to their owner and group."""
     return shlex.join(["chmod", "o-rwx", *map(str, paths)])
 
 
@@ -66,7 +66,7 @@ def _mode_of(path: Path) -> int:
 
 
 def _is_mounted(path: Path) -> bool:
-    """Whether the mode comes from a mount, where chmod fails: a read-only file system, or a secret in Kubernetes.
+    """Return True if the mode comes from a mount where chmod fails: a read-only file system or a Kubernetes secret.
 
     Kubernetes puts the files of a volume into a folder with a name such as `..2026_11_18_09_00_00.1`.
     """

@@ -1,9 +1,9 @@
-"""Secrets at rest: sealed with AES-256-GCM and bound to their row, so that one moved to another row does not open.
+"""Secrets at rest: sealed with AES-256-GCM and bound to their row, so that one copied to another row cannot be opened.
 
-What is sent to a receiver is bound to the receiver's origin as well: a row whose origin was changed does not open.
+Values sent to a receiver are also bound to the receiver's origin: a row whose origin was changed cannot be opened.
 
-A key ring holds the keys of the settings, the newest first: it seals with the first and opens with whichever key a
-secret names. Plain secrets are wrapped, so that neither a log line nor a traceback shows one.
+A key ring holds the keys of the settings, newest first: it seals with the first and opens with the key that a secret
+names. Plain secrets are wrapped, so that neither a log line nor a traceback shows one.
 """
 
 import base64
@@ -22,11 +22,11 @@ _NONCE_BYTES = 12
 
 
 class CannotOpen(Exception):
-    """The key is not in the ring, or the secret is not the one that was sealed for this place."""
+    """The key is not in the ring, or the secret was not sealed for this row."""
 
 
 class Plain:
-    """A secret in the clear, which never shows itself."""
+    """A secret in plain text, which no repr shows."""
 
     __slots__ = ("_value",)
 
@@ -42,10 +42,10 @@ class Plain:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A secret of a job as it is stored. Only the key ring can open it, and only in its place.
+    """A stored secret of a job. Only the key ring can open it, and only for the same row.
 
-    `origin` is where it may be sent; None for what is never sent, and for headers from before they were bound.
-    `valid_until` is None for the current one of its field.
+    `origin` is where it may be sent; None if it is never sent, and for headers from before they were bound.
+    `valid_until` is None for the current secret of its field.
     """
 
     id: UUID
@@ -62,7 +62,7 @@ class Sealed:
 
 
 class KeyRing:
-    """`random_bytes` is asked for a nonce with each secret that is sealed."""
+    """Seals and opens secrets. `random_bytes` creates the nonce of each sealed secret."""
 
     def __init__(self, keys: Sequence[bytes], random_bytes: Callable[[int], bytes]) -> None:
         if not keys or any(len(key) != KEY_BYTES for key in keys):
@@ -77,15 +77,15 @@ class KeyRing:
 
     @property
     def newest(self) -> str:
-        """The id of the key that seals."""
+        """The id of the sealing key."""
         return self._newest
 
     def derive(self, purpose: str) -> bytes:
-        """A key for something else, from which the newest one cannot be told."""
+        """Derive a key for another purpose, from which the newest key cannot be computed."""
         return _derived(self._first, purpose)
 
     def derive_each(self, purpose: str) -> dict[str, bytes]:
-        """Derive a key for something else from every key of the ring, by the id of that key."""
+        """Derive a key for another purpose from every key of the ring; return them by key id."""
         return {each: _derived(key, purpose) for each, key in self._keys.items()}
 
     def seal(self, plain: Plain, secret_id: UUID, job_id: UUID, field: str, origin: str | None = None) -> Sealed:
@@ -112,19 +112,19 @@ def _derived(key: bytes, purpose: str) -> bytes:
 
 
 def key_id(key: bytes) -> str:
-    """The name of a key, which tells nothing about it."""
+    """Return the id of a key, which reveals nothing about it."""
     return hashlib.sha256(b"hourbell key id" + key).hexdigest()[:16]
 
 
 def make_key_file(path: Path, random_bytes: Callable[[int], bytes]) -> None:
-    """Make a file with a new key that only its owner may read. If several processes do so, the first one wins."""
+    """Create a file with a new key that only its owner may read. If several processes do so, the first one wins."""
     draft = path.with_name(f"{path.name}.{random_bytes(4).hex()}")
     with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(base64.b64encode(random_bytes(KEY_BYTES)).decode() + "\n")
         file.flush()
         os.fsync(file.fileno())
     with contextlib.suppress(FileExistsError):
-        os.link(draft, path)  # whole or not at all
+        os.link(draft, path)  # atomic: the whole file or none
     draft.unlink()
     folder = os.open(path.parent, os.O_RDONLY)
     os.fsync(folder)  # a secret must not outlive the key that sealed it
@@ -132,7 +132,7 @@ def make_key_file(path: Path, random_bytes: Callable[[int], bytes]) -> None:
 
 
 def parse_keys(text: str) -> tuple[bytes, ...]:
-    """Keys as the settings hold them: base64 of 32 bytes each, with commas between, the newest first."""
+    """Parse keys from the settings: base64 of 32 bytes each, separated by commas, the newest first."""
     keys = []
     for part in text.split(","):
         try:

@@ -21,7 +21,7 @@ from hourbell.api.app import build_app
 from hourbell.api.connections import ConnectionLimits, ConnectionShare, share_of_descriptors
 from hourbell.api.health import LoopAge, PoolUse, Readiness
 from hourbell.api.http_protocol import RequestTimeouts, ServerConfig
-from hourbell.api.middleware import Edge
+from hourbell.api.middleware import RequestMiddleware
 from hourbell.api.shared_answer import SharedAnswer
 from hourbell.control.access import Access, refuse_to_listen
 from hourbell.control.changes import Watch
@@ -37,10 +37,10 @@ from hourbell.store.errors import StoreLost, StoreReadOnly, StoreUnavailable, St
 from hourbell.wiring import (
     Stores,
     build_access,
+    build_authenticator,
     build_control,
-    build_door,
+    build_egress_policy,
     build_engine,
-    build_gate,
     build_targets,
     load_keys,
     loopback_follows_access,
@@ -53,20 +53,20 @@ SECOND_SIGNAL = 1
 _ONE_SIGNAL = 0.3  # seconds: some programs send the same signal to a process and to its group
 _BACKLOG = 1_024
 _TIDY_SECONDS = 60
-_FOLLOW_SECONDS = 2.0  # between two looks whether the server still asks for no token
+_FOLLOW_SECONDS = 2.0  # between two checks for open access
 _KEYS_LAST = timedelta(hours=24)
 _LOOPBACK_HINT = (
     "the server has a token now, so webhooks to this machine are refused; to allow them, set "
     "HOURBELL_ALLOW_NETWORKS=127.0.0.0/8,::1 and restart"
 )
 _FORGOTTEN_AT_ONCE = 10_000
-_TURN = 0.0001  # seconds that a busy thread keeps others waiting; by default SQLite waits 5 ms for each statement
-_BACKLOG_SECONDS = 0.5  # that an answer about the backlog is given again: anybody may ask for it
-_LAST_ANSWERS = 5  # seconds for requests that are being answered when the server closes
+_TURN = 0.0001  # seconds that a busy thread blocks others; by default SQLite waits 5 ms for each statement
+_BACKLOG_SECONDS = 0.5  # for which a response about the backlog is cached: it needs no token
+_LAST_ANSWERS = 5  # seconds for requests in progress when the server closes
 
 
 class CannotListen(Exception):
-    """The address is taken, or not this machine's."""
+    """The address is in use, or not an address of this machine."""
 
 
 class _Server(uvicorn.Server):
@@ -79,14 +79,14 @@ class _Server(uvicorn.Server):
 
 @dataclass(slots=True)
 class KnownAccess:
-    """Whether the server asks for no token, as far as this process knows: whoever wants to know does not wait."""
+    """Caches whether the server has open access, so that callers need not wait for the database."""
 
     is_open: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Started:
-    """What runs once the start is done."""
+    """The parts that run after the start."""
 
     node: Node
     access: Access
@@ -95,17 +95,33 @@ class _Started:
     app: ASGIApp
 
 
+@dataclass(frozen=True, slots=True)
+class ReadyServer:
+    """Where a server that has started answers, and whether it needs no token."""
+
+    url: str
+    is_open: bool
+
+
+OnReady = Callable[[ReadyServer], None]
+
+
 class Service:
-    def __init__(self, settings: Settings, program: Program) -> None:
+    def __init__(self, settings: Settings, program: Program, on_ready: OnReady | None = None) -> None:
+        """`on_ready` is called once the server answers."""
         self._settings = settings
         self._program = program
+        self._on_ready = on_ready
         self._stopping = asyncio.Event()
         self._signalled_at = 0.0
         self._lost: StoreLost | None = None
 
     async def run(self) -> None:
-        """Serve until a signal. Raises CannotListen, StoreUnavailable, FunctionLoginRefused or MigrationError if
-        it cannot start, and StoreLost if the database was deleted or replaced meanwhile."""
+        """Serve until a signal arrives.
+
+        Raises CannotListen, StoreUnavailable, FunctionLoginRefused or MigrationError if it cannot start, and StoreLost
+        if the database was deleted or replaced meanwhile.
+        """
         share = _share_descriptors(self._settings)
         listening = _listen(*self._settings.http_addr, share.backlog)
         self._handle_signals()
@@ -122,7 +138,7 @@ class Service:
         if starting.done():
             await self._serve(starting.result(), stores, listening, share)
             await stores.close()
-        starting.cancel()  # nothing is claimed yet, and a change of the schema is made whole or not at all
+        starting.cancel()  # nothing is claimed yet, and a migration is applied as a whole or not at all
         stopping.cancel()
         log.info("stopped")
         _ignore_signals()
@@ -143,27 +159,30 @@ class Service:
         if stores.transactions is not None:
             await stores.transactions.check()
         metrics = Metrics(with_job_names=settings.metrics_job_names)
-        gate = build_gate(settings, port=port, is_open=lambda: known_access.is_open)
-        targets = build_targets(settings, self._program.tasks, keys, gate)
+        policy = build_egress_policy(settings, port=port, is_open=lambda: known_access.is_open)
+        targets = build_targets(settings, self._program.tasks, keys, policy)
         _log_networks(settings, known_access)
         engine = build_engine(settings, stores, targets, metrics)
         access = build_access(stores, engine.clock.now)
-        control = build_control(settings, stores, keys, access, gate, engine.clock.now)
-        door = await build_door(settings, stores, keys, access, engine.clock.now)
+        control = build_control(settings, stores, keys, access, policy, engine.clock.now)
+        authenticator = await build_authenticator(settings, stores, keys, access, engine.clock.now)
         backlog = SharedAnswer(lambda: _backlog(engine, stores), seconds=_BACKLOG_SECONDS, elapsed=clock.elapsed)
-        app = build_app(control, door, lambda: _readiness(engine, stores, backlog.get), metrics, version=__version__)
-        edge = Edge(
+        app = build_app(
+            control, authenticator, lambda: _readiness(engine, stores, backlog.get), metrics, version=__version__
+        )
+        middleware = RequestMiddleware(
             app,
             new_id=lambda: str(uuid4()),
             elapsed=clock.elapsed,
             trusted_proxies=settings.trusted_proxies,
+            public_path=settings.public_path,
         )
         node = Node(engine, targets, stores, self._program)
         await node.start(now)
-        return _Started(node, access, known_access, control.watch, edge)
+        return _Started(node, access, known_access, control.watch, middleware)
 
     async def _serve(self, started: _Started, stores: Stores, listening: socket.socket, share: ConnectionShare) -> None:
-        """Answer until the signal; then stop in order, with the HTTP server last: a drain can be watched."""
+        """Serve until the signal, then shut down, the HTTP server last: a drain can be watched."""
         settings = self._settings
         connections = ConnectionLimits(
             share.connections, settings.http_connections_per_address, settings.trusted_proxies, clock.elapsed
@@ -176,7 +195,10 @@ class Service:
         tidying = asyncio.create_task(_tidy(started, stores))
         following = asyncio.create_task(_follow_access(self._settings, started.access, started.known_access))
         tune_interpreter()
-        log.info("serving", extra={"http": f"http://{Address(*listening.getsockname()[:2])}"})
+        url = f"http://{Address(*listening.getsockname()[:2])}"
+        log.info("serving", extra={"http": url})
+        if self._on_ready is not None:
+            self._on_ready(ReadyServer(url, is_open=started.known_access.is_open))
         await self._stopping.wait()
         await started.node.stop()
         tidying.cancel()
@@ -191,7 +213,7 @@ class Service:
         self._stopping.set()
 
     def _lose(self, error: StoreLost) -> None:
-        """Stop for good: whatever is written from now on would be gone."""
+        """Stop for good: later writes would be lost."""
         self._lost = error
         self._stopping.set()
         self._signalled_at = clock.elapsed()
@@ -219,14 +241,14 @@ def _server(
     timeouts: RequestTimeouts = RequestTimeouts(),  # noqa: B008 - a frozen value
     backlog: int = _BACKLOG,
 ) -> _Server:
-    """The HTTP server of an app; without connection limits, one for tests."""
+    """Return the HTTP server of an app; without connection limits for tests."""
     connections = connections or ConnectionLimits(_BACKLOG, 0, (), clock.elapsed)
     config = ServerConfig(app, connections, timeouts, backlog=backlog, timeout_graceful_shutdown=_LAST_ANSWERS)
     return _Server(config)
 
 
 def _share_descriptors(settings: Settings) -> ConnectionShare:
-    """Raise the descriptor limit, and give the HTTP server its share of it."""
+    """Raise the descriptor limit, and give the HTTP server its share."""
     limit = raise_descriptor_limit()
     share = share_of_descriptors(settings.http_connections, limit, settings.slots)
     if share.connections < settings.http_connections:
@@ -236,7 +258,7 @@ def _share_descriptors(settings: Settings) -> ConnectionShare:
 
 
 async def _tidy(started: _Started, stores: Stores) -> None:
-    """Now and then write down when tokens were used, and forget what was asked for long ago."""
+    """Periodically record when tokens were used, and delete expired idempotency keys and sessions."""
     while True:
         await asyncio.sleep(_TIDY_SECONDS)
         with contextlib.suppress(StoreUnavailable):
@@ -247,9 +269,9 @@ async def _tidy(started: _Started, stores: Stores) -> None:
 
 
 def tune_interpreter() -> None:
-    """Set the interpreter up for a process that does nothing else, once all that stays is there.
+    """Tune the interpreter for a dedicated process, once all permanent objects exist.
 
-    The collector need not walk over that, nor look at every few hundred new objects.
+    The garbage collector then neither scans them nor runs after every few hundred new objects.
     """
     gc.collect()
     gc.freeze()
@@ -258,7 +280,7 @@ def tune_interpreter() -> None:
 
 
 async def _follow_access(settings: Settings, access: Access, known: KnownAccess) -> None:
-    """Close loopback to webhooks soon after the first token was made, and open it again when the server is opened."""
+    """Close loopback to webhooks soon after the first token was created, and open it again when access is opened."""
     while loopback_follows_access(settings):
         await asyncio.sleep(_FOLLOW_SECONDS)
         with contextlib.suppress(StoreUnavailable):
@@ -271,7 +293,7 @@ async def _follow_access(settings: Settings, access: Access, known: KnownAccess)
 
 
 def _log_networks(settings: Settings, access: KnownAccess) -> None:
-    """Say where webhooks may go besides the public internet, and why."""
+    """Log the networks that webhooks may reach besides the public internet, and why."""
     networks, why = settings.allow_networks, settings.origins["allow_networks"]
     if loopback_follows_access(settings) and access.is_open:
         networks, why = LOOPBACK, "the server listens on loopback only and has no token"
@@ -280,10 +302,12 @@ def _log_networks(settings: Settings, access: KnownAccess) -> None:
 
 
 def _ignore_signals() -> None:
-    """The handlers end with the event loop: a late signal must not make a failure of an orderly end."""
+    """Install no-op handlers, because the loop's own end with it: a late signal must not turn a clean shutdown into a
+    failure.
+    """
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.remove_signal_handler(number)  # else the loop puts back the default when it closes
+        loop.remove_signal_handler(number)  # else the loop restores the default when it closes
         signal.signal(number, signal.SIG_IGN)
 
 
@@ -321,12 +345,12 @@ async def _readiness(
 
 
 def _told_to_all(error: StoreUnavailable) -> str:
-    """What anybody may know of it, without a token: not where the database is."""
+    """Return the public description of the database, for callers without a token: not its location."""
     return error.reason if isinstance(error, StoreUnwritable) else "the last write failed; the log says why"
 
 
 def _listen(host: str, port: int, backlog: int = _BACKLOG) -> socket.socket:
-    """Take the address before anything else is done: a second process on it is told so at once."""
+    """Bind the address first: a second process on it fails at once."""
     listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

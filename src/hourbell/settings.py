@@ -1,6 +1,6 @@
-"""What the user may set, and where each value came from: a flag, the environment, `hourbell.toml` or the default.
+"""The settings, each from a flag, the environment, `hourbell.toml` or its default.
 
-A bad value is told in one line that names it. Passwords are in no message and no `repr`.
+An error is one line that names the setting. Passwords appear in no message and no `repr`.
 """
 
 import os
@@ -18,6 +18,7 @@ from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from hourbell.core.access.variable_names import PREFIX, UnknownVariable, nearly, unknown_variables
 from hourbell.core.values.networks import Network, parse_networks, parse_ports
+from hourbell.core.values.public_path import OWN_PATHS, parse_public_path
 from hourbell.core.values.readers import InvalidValue, read_duration
 from hourbell.private_files import exposure, read_with_mode
 from hourbell.sealing import parse_keys
@@ -31,31 +32,31 @@ _PORT = re.compile(r"\d{0,5}(?:[/,?#]|$)", re.ASCII)
 _PASSWORD = re.compile(r"(password=)(?:'[^']*'|[^&\s]*)", re.IGNORECASE)
 _POSTGRESQL = ("postgresql://", "postgres://")
 _NEXT_DATABASE = re.compile(r",\s*(?=[^,=/@]+=postgres)")
-# Read by the command line, the client and programs, and not among the settings of a node.
+# Read by the command line, the client and programs; not settings of a node.
 _OTHER_VARIABLES = ("HOURBELL_URL", "HOURBELL_TOKEN", "HOURBELL_TOKEN_FILE", "HOURBELL_START", "HOURBELL_SCHEDULER")
 
 
 class SettingsError(Exception):
-    """A setting cannot be used. The message is one line for people."""
+    """A setting is invalid. The message is one line for users."""
 
     exit_code = 2
 
 
 class DatabaseUrlError(SettingsError):
-    """The database URL cannot be read."""
+    """The database URL is invalid."""
 
     exit_code = 1
 
 
 class Address(NamedTuple):
-    """Where to listen. An empty host means all interfaces."""
+    """A listen address. An empty host means all interfaces."""
 
     host: str
     port: int
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it."""
+        """True if only this machine can reach it."""
         try:
             return ip_address(self.host).is_loopback
         except ValueError:
@@ -67,7 +68,7 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """Which database to use; as text, it is what may be shown."""
+    """The database to use; its text form is safe to show."""
 
     kind: Literal["sqlite", "postgresql"]
     location: str = field(repr=False)  # the absolute path of the file, or the URL as asyncpg takes it
@@ -77,7 +78,7 @@ class Database:
 
 
 def parse_database_url(url: str) -> Database:
-    """The database a URL names; a ValueError says how to write one."""
+    """Parse a database URL; a ValueError shows the expected form."""
     if not url.isprintable() or " " in url:
         raise ValueError("a URL has no spaces in it; percent-encode them")
     try:
@@ -93,7 +94,7 @@ def parse_database_url(url: str) -> Database:
 
 
 def servers_of(url: str) -> list[tuple[str, int]]:
-    """The hosts and ports that a database or broker URL names; none for a file or a socket."""
+    """Return the hosts and ports in a database or broker URL; empty for a file or a socket."""
     parts = urlsplit(url)
     usual = {"redis": 6379, "rediss": 6379}.get(parts.scheme, 5432)
     found = []
@@ -108,19 +109,19 @@ def servers_of(url: str) -> list[tuple[str, int]]:
         port = ports[min(place, len(ports) - 1)] if ports else usual
         found.append(("127.0.0.1" if name.startswith("/") else name, port))
     if not found and url.startswith(_POSTGRESQL):
-        found.append(("127.0.0.1", ports[0] if ports else usual))  # a socket of this machine, or what PGHOST says
+        found.append(("127.0.0.1", ports[0] if ports else usual))  # a socket of this machine, or the value of PGHOST
     return found
 
 
 def masked(url: str) -> str:
-    """A URL as it may be shown: without its password, even if it is malformed."""
+    """Return a URL without its password, even if it is malformed."""
     scheme, mark, rest = url.partition("://")
     name, colon, tail = rest.partition(":")
     at = tail.rfind("@")
     if at >= 0:
         tail = f"***{tail[at:]}"
     elif _PORT.match(tail) is None and not set(name) & set("/?#["):
-        tail = "***"  # somebody forgot the host
+        tail = "***"  # the host is missing
     return _PASSWORD.sub(r"\1***", f"{scheme}{mark}{name}{colon}{tail if colon else ''}")
 
 
@@ -136,7 +137,7 @@ def _file_of(parts: SplitResult, url: str) -> str:
 
 
 def _check_postgresql(parts: SplitResult) -> None:
-    """Refuse what asyncpg would stumble over only when it connects."""
+    """Refuse values that asyncpg would reject only when it connects."""
     if parts.netloc.count("@") > 1 or parts.fragment:
         raise ValueError("percent-encode @ (%40), # (%23), / (%2F), : (%3A) and ? (%3F) in user and password")
     hosts = parts.netloc.rpartition("@")[2].split(",")
@@ -206,7 +207,7 @@ def _postgresql_url(text: str) -> str:
 
 
 def _signatures(text: str) -> tuple[str, ...]:
-    """Functions such as app.cleanup(integer, text), with commas or semicolons between them."""
+    """Parse functions such as app.cleanup(integer, text), separated by commas or semicolons."""
     found = re.findall(r"[^,;()]+\([^()]*\)", text)
     if re.sub(r"[,;\s]", "", text) != re.sub(r"[,;\s]", "", "".join(found)):
         raise ValueError("write functions with their types, as in app.cleanup(integer, text), app.report()")
@@ -216,6 +217,13 @@ def _signatures(text: str) -> tuple[str, ...]:
 def _keys(text: str) -> str:
     parse_keys(text)
     return text
+
+
+def _public_path(text: str) -> str:
+    path = parse_public_path(text)
+    if path and path.split("/")[1] in OWN_PATHS:
+        raise ValueError(f"the server itself uses {', '.join(f'/{each}' for each in OWN_PATHS)}; write another path")
+    return path
 
 
 def _contact(text: str) -> str:
@@ -242,13 +250,14 @@ _LOOPBACK = Address("127.0.0.1", 8080)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Every setting, checked. docs/settings.md says what each means."""
+    """Every setting, validated. docs/settings.md explains each."""
 
     database_url: str = field(default="sqlite:///hourbell.db", repr=False)
     require_database: bool = False
     http_addr: Address = _LOOPBACK
     api_rate: int = 200
     trusted_proxies: tuple[Network, ...] = ()
+    public_path: str = ""
     http_connections: int = 1_000
     http_connections_per_address: int = 200
     http_header_timeout: timedelta = timedelta(seconds=10)
@@ -296,7 +305,7 @@ class Settings:
 
     @property
     def database_files(self) -> tuple[Path, ...]:
-        """The files of a SQLite database, of which the last two exist while it is open; none for PostgreSQL."""
+        """Return the files of a SQLite database, of which the last two exist while it is open; empty for PostgreSQL."""
         database = self.database
         names = ("", "-wal", "-shm") if database.kind == "sqlite" else ()
         return tuple(Path(f"{database.location}{name}") for name in names)
@@ -308,6 +317,7 @@ READERS: Mapping[str, Callable[[str], object]] = {
     "http_addr": _address,
     "api_rate": _number(0, 1_000_000),
     "trusted_proxies": parse_networks,
+    "public_path": _public_path,
     "http_connections": _number(1, 1_000_000),
     "http_connections_per_address": _number(0, 1_000_000),
     "http_header_timeout": _duration(1),
@@ -351,13 +361,13 @@ _WITHOUT_PREFIX = ("database_url", "http_addr", "tick_interval", "reconcile_", "
 
 
 def variables_of(name: str) -> tuple[str, ...]:
-    """The environment variables a setting is read from, the strongest first."""
+    """Return the environment variables that a setting is read from, in order of precedence."""
     plain = name.upper()
     return (PREFIX + plain, plain) if name.startswith(_WITHOUT_PREFIX) else (PREFIX + plain,)
 
 
 def known_variables() -> frozenset[str]:
-    """Every environment variable that some part of Hourbell reads."""
+    """Return every environment variable that any part of Hourbell reads."""
     return frozenset(variable for name in READERS for variable in variables_of(name)).union(_OTHER_VARIABLES)
 
 
@@ -369,10 +379,10 @@ def load_settings(
     folder: Path | None = None,
     refuse_misspelled: bool = True,
 ) -> Settings:
-    """Read every setting; a SettingsError names the first that cannot be used, by what it was given.
+    """Read every setting. A SettingsError names the first invalid one and where it was set.
 
-    Flags are of the command line, and arguments of a program; one that is None was not given. A variable whose name
-    is nearly that of a setting is refused, or else among `unknown_variables`.
+    Flags come from the command line, and arguments from a program; None means not given. A variable whose name is
+    nearly that of a setting is refused; other unknown ones are in `unknown_variables`.
     """
     environment = os.environ if environment is None else environment
     unknown = unknown_variables(environment, known_variables())
@@ -409,7 +419,7 @@ def _find(
     environment: Mapping[str, str],
     file: dict[str, Any],
 ) -> tuple[str, str] | None:
-    """Where a value was given first, and its text. An empty variable counts as not set."""
+    """Return the first source of a value, and its text. An empty variable counts as not set."""
     if flags.get(name) is not None:
         return f"--{name.replace('_', '-')}", _text(flags[name])
     if arguments.get(name) is not None:
@@ -431,7 +441,7 @@ def _read(name: str, origin: str, text: str) -> object:
 
 
 def _text(value: object) -> str:
-    """A value as it would stand in the environment."""
+    """Return a value as text, as it would be written in the environment."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -457,7 +467,7 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 
 def _is_secret(name: str, text: str) -> bool:
-    """Whether a value must stay hidden: a key, or a URL with a password."""
+    """Return True if a value must stay hidden: a key, or a URL with a password."""
     if name not in SECRETS | HIDDEN:
         return False
     return name == "secret_key" or any(masked(part) != part for part in _NEXT_DATABASE.split(text))

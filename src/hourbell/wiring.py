@@ -22,9 +22,11 @@ from hourbell.control.control import Control
 from hourbell.control.history import History
 from hourbell.control.imports import Imports
 from hourbell.control.jobs import Jobs
+from hourbell.control.ledger import Ledger
 from hourbell.control.rules import Rules
 from hourbell.control.runs import Runs
 from hourbell.control.secrets import Secrets, WrongKeys, check_keys
+from hourbell.control.timeline import Timelines
 from hourbell.core.access.audit_chain import SealKeys
 from hourbell.core.doctor.deployment import check_deployment
 from hourbell.core.schedule import TZDATA_VERSION
@@ -47,10 +49,10 @@ from hourbell.store.secrets import SecretStore
 from hourbell.targets.base import Target
 from hourbell.targets.task import Task, TaskTarget
 
-if TYPE_CHECKING:  # what only a server needs is loaded by a server
-    from hourbell.api.access import Door
+if TYPE_CHECKING:  # imported late, because only a server needs it
+    from hourbell.api.access import Authenticator
     from hourbell.targets.http.host_check import HostCheck
-    from hourbell.targets.http.resolver import Gate
+    from hourbell.targets.http.resolver import EgressPolicy
 
 log = logging.getLogger("hourbell.service")
 
@@ -61,7 +63,7 @@ _LOOK_UP_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """The stores of one process. `heartbeat` has a connection of its own and lives in a thread of its own."""
+    """The stores of one process. `heartbeat` has its own connection and thread."""
 
     engine: EngineStore
     heartbeat: EngineStore
@@ -73,12 +75,12 @@ class Stores:
     transactions: TransactionStore | None
     migrate: Callable[[], Awaitable[list[Migration]]]
     status: Callable[[], Awaitable[list[tuple[Migration, bool]]]]
-    write_error: Callable[[], Awaitable[StoreUnavailable | None]]  # why the database takes no writes, if it is known to
+    write_error: Callable[[], Awaitable[StoreUnavailable | None]]  # the reason the database accepts no writes, if known
     close: Callable[[], Awaitable[None]]
 
 
 def open_stores(settings: Settings, *, on_lost: Callable[[StoreLost], None] = lambda _: None) -> Stores:
-    """Stores on the database of the settings. Nothing is connected yet.
+    """Build the stores on the database of the settings, without connecting.
 
     `on_lost` is called once, in any thread, when a database file was deleted or replaced.
     """
@@ -131,7 +133,7 @@ async def _no_error() -> None:
 
 
 async def _told(asking: Awaitable[T]) -> T:
-    """What PostgreSQL refuses to a process that starts, be it its role, its database or a right, told in its words."""
+    """Convert a refusal by PostgreSQL at start (role, database or permission) to StoreUnavailable, with its message."""
     import asyncpg
 
     try:
@@ -148,17 +150,17 @@ def _open_sqlite(settings: Settings, on_lost: Callable[[StoreLost], None]) -> St
     from hourbell.store.sqlite.session import SqliteSessions
     from hourbell.store.sqlite.transactions import SqliteTransactionStore
     from hourbell.store.sqlite.write_check import WriteCheck
-    from hourbell.store.sqlite.writer import Apart, Threaded
+    from hourbell.store.sqlite.writer import ReadWriteSplit, WriterThread
 
     def lose(error: StoreLost) -> None:
         log.error("database_lost", extra={"database": str(settings.database), "error": error.reason})
         on_lost(error)
 
     file = DatabaseFile(settings.database.location, on_lost=lose)
-    writer = Threaded(file)
-    users = Apart(Threaded(file), writer)  # a long list keeps nobody from writing
+    writer = WriterThread(file)
+    users = ReadWriteSplit(WriterThread(file), writer)  # a long list does not delay other writers
     sessions = SqliteSessions(users)
-    transactions = SqliteTransactionStore(Threaded(file), elapsed=clock.elapsed)
+    transactions = SqliteTransactionStore(WriterThread(file), elapsed=clock.elapsed)
 
     async def close() -> None:
         await transactions.close()
@@ -166,7 +168,7 @@ def _open_sqlite(settings: Settings, on_lost: Callable[[StoreLost], None]) -> St
 
     return Stores(
         engine=SqliteEngineStore(writer),
-        heartbeat=SqliteEngineStore(Threaded(file)),
+        heartbeat=SqliteEngineStore(WriterThread(file)),
         control=ControlStore(sessions),
         lists=SqliteListStore(users),
         access=AccessStore(sessions),
@@ -181,7 +183,7 @@ def _open_sqlite(settings: Settings, on_lost: Callable[[StoreLost], None]) -> St
 
 
 def open_doctor(settings: Settings) -> DoctorStore:
-    """The doctor's store on the database of the settings, which it only reads. Nothing is connected yet."""
+    """Build the doctor's read-only store on the database of the settings, without connecting."""
     if settings.database.kind == "sqlite":
         from hourbell.store.sqlite.doctor import SqliteDoctorStore
 
@@ -197,7 +199,7 @@ def _migrations(settings: Settings) -> list[Migration]:
 
 
 async def examine_database(settings: Settings, *, production: bool = False) -> Examined:
-    """Everything the doctor finds in the database of the settings and, for production, in what surrounds it."""
+    """Run the doctor on the database of the settings and, for production, on its deployment."""
     store = open_doctor(settings)
     expected = Expectations(
         migrations=_migrations(settings),
@@ -213,13 +215,13 @@ async def examine_database(settings: Settings, *, production: bool = False) -> E
         access = await _told(store.access(now)) if production and examined.is_whole else None
     finally:
         await store.close()
-    if production:  # once the doctor's own files beside the database are gone
+    if production:  # after the doctor's own files beside the database are gone
         examined.findings.add(check_deployment(describe_deployment(settings, access)))
     return examined
 
 
 async def verify_audit(settings: Settings, *, expect: str | None, start: int) -> Verdict:
-    """Verify the audit chain in the database of the settings, which is only read."""
+    """Verify the audit chain in the database of the settings, read-only."""
     store = open_doctor(settings)
     try:
         if pending(_migrations(settings), (await _told(store.schema())).applied):
@@ -231,13 +233,13 @@ async def verify_audit(settings: Settings, *, expect: str | None, start: int) ->
 
 
 def seal_keys(settings: Settings) -> SealKeys:
-    """The keys that seal the audit chain: derived from those that seal secrets, as far as there are any."""
+    """Return the keys that seal the audit chain, derived from those that seal secrets."""
     ring = _read_keys(settings)
     return SealKeys() if ring is None else SealKeys(ring.derive_each("audit chain"), ring.newest)
 
 
 def _read_keys(settings: Settings) -> KeyRing | None:
-    """The keys that seal secrets; None if there are none yet."""
+    """Return the keys that seal secrets; None if there are none yet."""
     if settings.secret_key is not None:
         return KeyRing(parse_keys(settings.secret_key), os.urandom)
     path = settings.secret_key_file
@@ -247,10 +249,10 @@ def _read_keys(settings: Settings) -> KeyRing | None:
 
 
 async def load_keys(settings: Settings, secrets: SecretStore) -> KeyRing | None:
-    """The keys that seal secrets, which open those there are; else WrongKeys.
+    """Load the keys that seal secrets; raise WrongKeys if they cannot open the stored ones.
 
-    They are those of the settings, or on SQLite those of a file beside the database. It is made if there is nothing
-    yet that another key has sealed.
+    They come from the settings, or on SQLite from a file beside the database, which is created if no other key has
+    sealed anything yet.
     """
     path = settings.secret_key_file
     if settings.secret_key is not None:
@@ -278,7 +280,7 @@ def _ring_in(path: Path) -> KeyRing:
 
 @asynccontextmanager
 async def open_secrets(settings: Settings) -> AsyncIterator[tuple[Secrets, datetime]]:
-    """The secrets of jobs in the database of the settings, and its time."""
+    """Open the secrets of jobs in the database of the settings; also return its time."""
     stores = open_stores(settings)
     try:
         await stores.migrate()
@@ -293,7 +295,7 @@ async def open_secrets(settings: Settings) -> AsyncIterator[tuple[Secrets, datet
 
 @asynccontextmanager
 async def open_access(settings: Settings) -> AsyncIterator[Access]:
-    """The tokens in the database of the settings, by its time."""
+    """Open the tokens in the database of the settings, with its time."""
     stores = open_stores(settings)
     try:
         await stores.migrate()
@@ -308,11 +310,16 @@ def build_access(stores: Stores, now: Callable[[], datetime]) -> Access:
 
 
 def build_control(
-    settings: Settings, stores: Stores, keys: KeyRing | None, access: Access, gate: "Gate", now: Callable[[], datetime]
+    settings: Settings,
+    stores: Stores,
+    keys: KeyRing | None,
+    access: Access,
+    policy: "EgressPolicy",
+    now: Callable[[], datetime],
 ) -> Control:
-    """Everything that users may ask for, by the database's time."""
+    """Build the control side. `clock` returns the database's time."""
     rules = Rules(
-        forbids=gate.forbids,
+        forbids=policy.forbids,
         functions=settings.allow_functions,
         databases=settings.sql_databases,
         has_functions=settings.database.kind == "postgresql",
@@ -323,7 +330,9 @@ def build_control(
     return Control(
         jobs=jobs,
         runs=Runs(stores.control, stores.lists, now=now, new_id=new_id, live_for=live_for),
-        history=History(jobs, stores.lists, now=now, live_for=live_for, check_hosts=_build_host_check(gate)),
+        history=History(jobs, stores.lists, now=now, live_for=live_for, check_hosts=_build_host_check(policy)),
+        ledger=Ledger(jobs, stores.lists),
+        timelines=Timelines(stores.lists, now=now, live_for=live_for),
         backfills=Backfills(stores.control, stores.lists, jobs, now=now),
         applying=Applying(stores.control, jobs, secrets=secrets, now=now, new_id=new_id),
         imports=Imports(stores.control, rules=rules, now=now, new_id=new_id),
@@ -334,25 +343,25 @@ def build_control(
     )
 
 
-def _build_host_check(gate: "Gate") -> "HostCheck":
-    """It has threads of its own, so that slow names in definitions take none from deliveries."""
+def _build_host_check(policy: "EgressPolicy") -> "HostCheck":
+    """Build the host check with its own threads, so that slow DNS names in definitions do not delay deliveries."""
     from hourbell.targets.http.host_check import HostCheck
     from hourbell.targets.http.resolver import DaemonThreads, look_up
 
     threads = DaemonThreads()
-    return HostCheck(lambda host, port: look_up(host, port, threads), gate.prohibits, elapsed=clock.elapsed)
+    return HostCheck(lambda host, port: look_up(host, port, threads), policy.prohibits, elapsed=clock.elapsed)
 
 
-async def build_door(
+async def build_authenticator(
     settings: Settings, stores: Stores, keys: KeyRing | None, access: Access, now: Callable[[], datetime]
-) -> "Door":
-    """What decides who comes in. Sessions are signed by the key of the settings, or else by one of the database."""
-    from hourbell.api.access import Door
+) -> "Authenticator":
+    """Build the authenticator. Sessions are signed by the key of the settings, or else by one in the database."""
+    from hourbell.api.access import Authenticator
     from hourbell.api.limits import Limits, LoginLimits, stream_limits
     from hourbell.api.session_cookie import SessionCookies
 
     key = await stores.access.session_key(os.urandom(32)) if keys is None else keys.derive("session")
-    return Door(
+    return Authenticator(
         access,
         SessionCookies(key, now=now),
         Limits(settings.api_rate, elapsed=clock.elapsed),
@@ -385,7 +394,7 @@ def build_engine(settings: Settings, stores: Stores, targets: Sequence[Target], 
         tzdata=TZDATA_VERSION,
         metrics=metrics,
         elapsed=clock.elapsed,
-        luck=random.random,
+        random=random.random,
         heartbeat_store=stores.heartbeat,
         transactions=stores.transactions,
         audit_chain=stores.audit_chain,
@@ -393,30 +402,34 @@ def build_engine(settings: Settings, stores: Stores, targets: Sequence[Target], 
     )
 
 
-def build_targets(settings: Settings, tasks: Mapping[str, Task], keys: KeyRing | None, gate: "Gate") -> list[Target]:
-    """The targets of a node whose own server listens on this port."""
+def build_targets(
+    settings: Settings, tasks: Mapping[str, Task], keys: KeyRing | None, policy: "EgressPolicy"
+) -> list[Target]:
+    """Build the targets of a node whose own server listens on this port."""
     own = TaskTarget(tasks, threads=settings.sync_threads, transactions=settings.sql_connections)
-    return [own, _http_target(settings, keys, gate), _sql_target(settings, lambda: own.open_transactions)]
+    return [own, _http_target(settings, keys, policy), _sql_target(settings, lambda: own.open_transactions)]
 
 
 def loopback_follows_access(settings: Settings) -> bool:
-    """Whether webhooks may reach this machine just while the server, for this machine alone, asks for no token.
+    """Return True if webhooks may reach this machine only while the server, bound to loopback, has open access.
 
-    A token has a role, and whoever may define webhooks by it must not reach services that trust this machine.
+    A token has a role, and a caller that may define webhooks must not reach services that trust this machine.
     """
     return settings.origins["allow_networks"] == DEFAULT and settings.http_addr.is_loopback
 
 
-def build_gate(settings: Settings, *, port: int, is_open: Callable[[], bool] = lambda: False) -> "Gate":
-    """What decides where webhooks may go. `port` is our own server's, which asks for no token if it `is_open`."""
-    from hourbell.targets.http.addresses import Guard, kept_for_a_minute, own_addresses
-    from hourbell.targets.http.resolver import Gate, OwnServers, SystemResolver
+def build_egress_policy(
+    settings: Settings, *, port: int, is_open: Callable[[], bool] = lambda: False
+) -> "EgressPolicy":
+    """Build the egress policy. `port` is that of our own server, which asks for no token while `is_open`."""
+    from hourbell.targets.http.addresses import AddressRules, kept_for_a_minute, own_addresses
+    from hourbell.targets.http.resolver import EgressPolicy, OwnServers, SystemResolver
 
     resolver = SystemResolver(timeout=_LOOK_UP_SECONDS)
     urls = [settings.database_url, settings.sql_database_url, *settings.sql_databases.values()]
     hosts = [server for url in urls if url for server in servers_of(url)]
     servers = OwnServers([*hosts, ("127.0.0.1", port)], resolver, elapsed=clock.elapsed)
-    guard = Guard(
+    rules = AddressRules(
         allow_networks=settings.allow_networks,
         allow_loopback=is_open if loopback_follows_access(settings) else lambda: False,
         allow_ports=settings.allow_ports,
@@ -424,11 +437,11 @@ def build_gate(settings: Settings, *, port: int, is_open: Callable[[], bool] = l
         own_servers=servers,
         own_addresses=kept_for_a_minute(own_addresses, clock.elapsed),
     )
-    return Gate(resolver, guard, servers)
+    return EgressPolicy(resolver, rules, servers)
 
 
-def _http_target(settings: Settings, keys: KeyRing | None, gate: "Gate") -> Target:
-    from hourbell.targets.http.client import WireTransport
+def _http_target(settings: Settings, keys: KeyRing | None, policy: "EgressPolicy") -> Target:
+    from hourbell.targets.http.client import HttpTransport
     from hourbell.targets.http.dial import tls_context
     from hourbell.targets.http.target import HttpTarget
 
@@ -439,7 +452,7 @@ def _http_target(settings: Settings, keys: KeyRing | None, gate: "Gate") -> Targ
         raise SettingsError(f"HOURBELL_CA_FILE is {str(settings.ca_file)!r}; {why}") from None
     contact = f" ({settings.contact})" if settings.contact else ""
     return HttpTarget(
-        WireTransport(gate, tls, elapsed=clock.elapsed),
+        HttpTransport(policy, tls, elapsed=clock.elapsed),
         keys=keys,
         user_agent=f"Hourbell/{__version__}{contact}",
         slots=settings.lane_slots,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from hourbell.api.access import Door
+from hourbell.api.access import Authenticator
 from hourbell.api.app import build_app
 from hourbell.api.openapi import describe
 from hourbell.metrics import Metrics
@@ -42,8 +42,8 @@ class Operation:
 def document() -> dict[str, Any]:
     """The document of an app that has nothing behind it."""
     nothing: Any = None
-    door = Door(nothing, nothing, nothing, nothing, is_local=True)
-    return describe(build_app(nothing, door, nothing, Metrics(), version="test"))
+    authenticator = Authenticator(nothing, nothing, nothing, nothing, is_local=True)
+    return describe(build_app(nothing, authenticator, nothing, Metrics(), version="test"))
 
 
 def operations() -> list[Operation]:

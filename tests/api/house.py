@@ -12,11 +12,11 @@ import httpx
 from fastapi import APIRouter, Depends, FastAPI, Response
 
 from hourbell.api import sessions
-from hourbell.api.access import Caller, Door, needs
+from hourbell.api.access import Authenticator, Caller, require_role
 from hourbell.api.idempotency import IdempotentRoute, TellsSecret, asked
 from hourbell.api.json_body import json_body, optional_json_body
 from hourbell.api.limits import UNKNOWN_TOKENS_PER_SECOND, Limits, LoginLimits, Repeats
-from hourbell.api.middleware import Edge
+from hourbell.api.middleware import RequestMiddleware
 from hourbell.api.problems import add_handlers
 from hourbell.api.session_cookie import COOKIE, SessionCookies
 from hourbell.control.access import Access
@@ -50,7 +50,7 @@ class House:
     database: SqliteDatabase
     store: AccessStore
     access: Access
-    door: Door
+    authenticator: Authenticator
     app: FastAPI
     time: Time
     trusted_proxies: tuple[Network, ...] = ()
@@ -66,8 +66,10 @@ class House:
         headers: Mapping[str, str] | Sequence[tuple[str, str]] = (),
         **more: Any,
     ) -> httpx.Response:
-        edge = Edge(self.app, new_id=lambda: "made-id", elapsed=self.time.elapsed, trusted_proxies=self.trusted_proxies)
-        transport = httpx.ASGITransport(edge, client=(self.client_ip, 4711))
+        middleware = RequestMiddleware(
+            self.app, new_id=lambda: "made-id", elapsed=self.time.elapsed, trusted_proxies=self.trusted_proxies
+        )
+        transport = httpx.ASGITransport(middleware, client=(self.client_ip, 4711))
         given = list(headers.items() if isinstance(headers, Mapping) else headers)
         sent = [(name, value.encode()) for name, value in given]
         if token:
@@ -102,7 +104,7 @@ async def open_house(
     async with SqliteDatabase.in_memory() as database:
         time, store = Time(), store_class(SqliteSessions(database.runner()))
         access = Access(store, now=time.now, new_id=uuid4, random_bytes=os.urandom, elapsed=time.elapsed)
-        door = Door(
+        authenticator = Authenticator(
             access=access,
             cookies=SessionCookies(await store.session_key(b"k" * 32), now=time.now),
             limits=Limits(rate, elapsed=time.elapsed),
@@ -113,18 +115,21 @@ async def open_house(
             refusals=Repeats(elapsed=time.elapsed),
         )
         app = FastAPI()
-        door.guard(app)
+        authenticator.install(app)
         add_handlers(app)
         app.include_router(sessions.login, prefix="/api/v1")
         app.include_router(sessions.router, prefix="/api/v1")
         app.include_router(_things(access), prefix="/api/v1")
-        yield House(database, store, access, door, app, time)
+        yield House(database, store, access, authenticator, app, time)
 
 
 def _things(access: Access) -> APIRouter:
     """Things are tokens: the one change that access itself can make under a key."""
     router = APIRouter(route_class=IdempotentRoute)
-    viewer, operator = Annotated[Caller, Depends(needs(Role.VIEWER))], Annotated[Caller, Depends(needs(Role.OPERATOR))]
+    viewer, operator = (
+        Annotated[Caller, Depends(require_role(Role.VIEWER))],
+        Annotated[Caller, Depends(require_role(Role.OPERATOR))],
+    )
     call, body = Annotated[Request, Depends(asked)], Annotated[Any, Depends(json_body)]
 
     @router.get("/things")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hourbell.api.access import Door
+from hourbell.api.access import Authenticator
 from hourbell.api.imports import MAX_LINES
 from hourbell.api.limits import HeldBytes, Limits, import_limits, stream_limits
 from hourbell.core.access.roles import Role
@@ -33,9 +33,9 @@ async def api() -> AsyncIterator[Whole]:
         yield made
 
 
-def change_door(api: Whole, **changes: Any) -> None:
-    door: Door = api.app.state.door
-    replace(door, **changes).guard(api.app)
+def change_authenticator(api: Whole, **changes: Any) -> None:
+    authenticator: Authenticator = api.app.state.authenticator
+    replace(authenticator, **changes).install(api.app)
 
 
 async def test_unknown_tokens_are_refused_before_the_database_is_asked(house: House) -> None:
@@ -51,7 +51,7 @@ async def test_unknown_tokens_are_refused_before_the_database_is_asked(house: Ho
 
 
 async def test_triggers_of_a_token_are_limited_and_others_are_not(api: Whole) -> None:
-    change_door(api, triggers=Limits(2, elapsed=api.time.elapsed))
+    change_authenticator(api, triggers=Limits(2, elapsed=api.time.elapsed))
     await api.job()
     admin, other = [{"Authorization": f"Bearer {await api.token(Role.ADMIN, name)}"} for name in ("one", "two")]
     answers = [await api.client.post(f"{JOBS}/report/trigger", headers=admin) for _ in range(11)]
@@ -66,7 +66,7 @@ async def test_triggers_of_a_token_are_limited_and_others_are_not(api: Whole) ->
 
 
 async def test_an_import_that_announces_too_much_is_refused_at_once(api: Whole) -> None:
-    change_door(api, import_bytes=1_000)
+    change_authenticator(api, import_bytes=1_000)
     answer = await api.client.post(f"{JOBS}/import", content=b" " * 1_001, headers=NDJSON)
 
     assert (answer.status_code, answer.json()["code"]) == (413, "import_too_large")
@@ -74,7 +74,7 @@ async def test_an_import_that_announces_too_much_is_refused_at_once(api: Whole) 
 
 
 async def test_an_import_that_goes_on_is_cut_off_and_says_so(api: Whole) -> None:
-    change_door(api, import_bytes=1_000)
+    change_authenticator(api, import_bytes=1_000)
 
     async def lines() -> AsyncIterator[bytes]:
         while True:
@@ -98,7 +98,7 @@ async def test_an_import_has_so_many_lines(api: Whole) -> None:
 
 async def test_what_was_imported_before_the_limit_is_stored(api: Whole) -> None:
     one = json.dumps(a_job("one")).encode() + b"\n"
-    change_door(api, import_bytes=len(one) * 3_500)
+    change_authenticator(api, import_bytes=len(one) * 3_500)
 
     async def lines() -> AsyncIterator[bytes]:
         for number in range(10_000):
@@ -113,7 +113,7 @@ async def test_what_was_imported_before_the_limit_is_stored(api: Whole) -> None:
 
 
 async def test_imports_of_a_token_are_limited(api: Whole) -> None:
-    change_door(api, imports=import_limits(per_caller=1, total=2))
+    change_authenticator(api, imports=import_limits(per_caller=1, total=2))
     one, two, three = [await api.token(Role.EDITOR, name) for name in ("one", "two", "three")]
     sent = asyncio.Event()
 
@@ -127,7 +127,7 @@ async def test_imports_of_a_token_are_limited(api: Whole) -> None:
         return answer.status_code, answer.json().get("code", "")
 
     first, second = [asyncio.create_task(import_as(token)) for token in (one, two)]
-    while api.app.state.door.imports._open.total() < 2:
+    while api.app.state.authenticator.imports._open.total() < 2:
         await asyncio.sleep(0)
     refused = [await import_as(one), await import_as(three)]
     sent.set()
@@ -138,7 +138,7 @@ async def test_imports_of_a_token_are_limited(api: Whole) -> None:
 
 
 async def test_event_streams_of_a_token_are_limited(place: Place) -> None:  # noqa: F811
-    change_door(place.api, streams=stream_limits(3, 500))
+    change_authenticator(place.api, streams=stream_limits(3, 500))
     one, two = [await place.api.token(Role.VIEWER, name) for name in ("one", "two")]
     async with AsyncExitStack() as stack:
         for _ in range(3):
@@ -149,7 +149,7 @@ async def test_event_streams_of_a_token_are_limited(place: Place) -> None:  # no
         assert refused.headers["retry-after"] == "30"
 
     async with asyncio.timeout(30):
-        while place.api.app.state.door.streams._open:  # until the server has seen that they left
+        while place.api.app.state.authenticator.streams._open:  # until the server has seen that they left
             await asyncio.sleep(0.05)
     async with place.listening(token=one):
         pass
@@ -191,7 +191,7 @@ async def test_what_a_refused_body_held_is_given_back(house: House) -> None:
 
 
 def change_held(house: House, held: HeldBytes) -> None:
-    replace(house.door, held=held).guard(house.app)
+    replace(house.authenticator, held=held).install(house.app)
 
 
 async def settle_tasks() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from hourbell.core.access.roles import Role
 from hourbell.store.postgres.connections import Connections
-from hourbell.store.sqlite.writer import Inline, Threaded
+from hourbell.store.sqlite.writer import InlineExecutor, WriterThread
 from tests.api.whole import Whole, whole_api
 from tests.backends import EACH
 from tests.database import BACKENDS, Database
@@ -15,7 +15,7 @@ from tests.database import BACKENDS, Database
 pytestmark = pytest.mark.anyio
 MAX_HAND_OVERS = 3
 # What each store calls for a transaction: the thread of a file, memory, and a connection of the pool.
-HAND_OVERS = ((Threaded, "_hand_over"), (Inline, "_run"), (Connections, "connection"))
+HAND_OVERS = ((WriterThread, "_hand_over"), (InlineExecutor, "_run"), (Connections, "connection"))
 
 
 @pytest.fixture(params=EACH)

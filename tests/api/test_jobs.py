@@ -10,7 +10,7 @@ import pytest
 from hourbell.core.access.roles import Role
 from hourbell.core.run.policies import RETRY_PRESETS
 from hourbell.core.run.settle import Failed, Succeeded, settle, settle_lost
-from hourbell.store.base import Held, Node, Settled, Want
+from hourbell.store.base import LaneDemand, LeaseKey, Node, SettledAttempt
 from tests.api.whole import HOOK, T0, Whole, a_job, whole_api
 from tests.contract.steps import a_job as a_definition
 from tests.contract.steps import plan_all, run_and_finish
@@ -245,10 +245,10 @@ async def test_a_late_success_of_a_run_that_was_failed_as_lost_is_shown(api: Who
     store, node, now = api.database.engine(), UUID(int=7), api.time.now()
     await plan_all(store, now)
     [lane] = await store.lanes(now)
-    [run] = await store.claim(node, now, now + MINUTE, [Want(lane.lane, 1)])
-    await store.begin(Held(run.id, run.attempt))
+    [run] = await store.claim(node, now, now + MINUTE, [LaneDemand(lane.lane, 1)])
+    await store.begin(LeaseKey(run.id, run.attempt))
     await store.reap(now + 2 * MINUTE, 10, settle_lost)
-    await store.settle([Settled(settle(run, Succeeded(), now, RETRY_PRESETS["none"]), node, now)])
+    await store.settle([SettledAttempt(settle(run, Succeeded(), now, RETRY_PRESETS["none"]), node, now)])
 
     shown = (await api.client.get(f"/api/v1/runs/{run.id}")).json()
     assert (shown["state"], shown["reason"], shown["late_success"]) == ("failed", "lost", 1)
@@ -408,10 +408,10 @@ async def test_a_list_of_runs_says_what_each_waits_for(api: Whole) -> None:
     assert found.pop(other, "").startswith("no node has the task b; it waits until one does")
     assert found == {first: "a free slot in the lane task:a", second: f"run {first} of the same job to end"}
     assert await waits(api, job="queued") == found
-    [run] = await engine.claim(UUID(int=7), now, now + HOUR, [Want("task:a", 1)])
+    [run] = await engine.claim(UUID(int=7), now, now + HOUR, [LaneDemand("task:a", 1)])
     assert (str(run.id), (await waits(api))[first]) == (first, None)
     settlement = settle(run, Failed("no"), now, a_definition().retry)
-    await engine.settle([Settled(settlement, UUID(int=7), now)])
+    await engine.settle([SettledAttempt(settlement, UUID(int=7), now)])
     assert (await waits(api))[first] == "its next attempt, 2026-03-02T08:00:30Z"
     assert (await waits(api, state="retrying")) == {first: "its next attempt, 2026-03-02T08:00:30Z"}
 
@@ -476,7 +476,7 @@ async def test_a_job_with_a_run_under_way_is_neither_deleted_nor_purged(api: Who
     await api.job("report", target={"type": "task", "name": "a"})
     await api.client.post(f"{JOBS}/report/trigger")
     now = api.time.now()
-    await api.database.engine().claim(UUID(int=7), now, now + HOUR, [Want("task:a", 1)])
+    await api.database.engine().claim(UUID(int=7), now, now + HOUR, [LaneDemand("task:a", 1)])
 
     refused = await api.client.delete(f"{JOBS}/report", params={"purge": "true"})
     assert (refused.status_code, refused.json()["code"]) == (409, "runs_running")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hourbell.api.limits import Limits, LoginLimits, Repeats, place_of, stream_limits, too_many
+from hourbell.api.limits import Limits, LoginLimits, Repeats, address_group, stream_limits, too_many
 from tests.api.house import Time
 
 
@@ -135,7 +135,7 @@ def test_only_so_many_places_are_remembered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ip", "place"),
+    ("ip", "group"),
     [
         ("192.0.2.7", "192.0.2.7"),
         ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
@@ -145,8 +145,8 @@ def test_only_so_many_places_are_remembered() -> None:
         ("somewhere", "somewhere"),
     ],
 )
-def test_the_hosts_of_one_ipv6_network_are_one_place(ip: str, place: str) -> None:
-    assert place_of(ip) == place
+def test_the_hosts_of_one_ipv6_network_are_one_group(ip: str, group: str) -> None:
+    assert address_group(ip) == group
 
 
 @pytest.mark.parametrize(("wait", "seconds"), [(0.01, "1"), (1.0, "1"), (1.2, "2"), (60.0, "60")])

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from hourbell.api.middleware import Edge
+from hourbell.api.middleware import RequestMiddleware
 from hourbell.api.problems import add_handlers
 from hourbell.core.values.networks import parse_networks
 from tests.api.house import House
@@ -48,8 +48,8 @@ async def test_the_answer_to_a_bug_has_the_same_headers() -> None:
     async def bug() -> None:
         raise RuntimeError("canary")
 
-    edge = Edge(app, new_id=lambda: "made-id", elapsed=lambda: 0.0)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(edge), base_url="http://localhost") as client:
+    middleware = RequestMiddleware(app, new_id=lambda: "made-id", elapsed=lambda: 0.0)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(middleware), base_url="http://localhost") as client:
         answer = await client.get("/api/bug")
 
     assert (answer.status_code, answer.headers["x-request-id"]) == (500, "made-id")
@@ -59,8 +59,8 @@ async def test_the_answer_to_a_bug_has_the_same_headers() -> None:
 
 async def test_an_app_that_says_its_own_policy_keeps_it() -> None:
     app = Response("", headers={"Content-Security-Policy": "default-src 'self'"})
-    edge = Edge(app, new_id=lambda: "made-id", elapsed=lambda: 0.0)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(edge), base_url="http://localhost") as client:
+    middleware = RequestMiddleware(app, new_id=lambda: "made-id", elapsed=lambda: 0.0)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(middleware), base_url="http://localhost") as client:
         assert (await client.get("/")).headers["content-security-policy"] == "default-src 'self'"
 
 
@@ -124,5 +124,5 @@ async def test_what_is_not_http_passes() -> None:
 
     async def nothing(*_: object) -> None: ...
 
-    await Edge(app, new_id=str, elapsed=lambda: 0.0)({"type": "lifespan"}, nothing, nothing)  # type: ignore[arg-type]
+    await RequestMiddleware(app, new_id=str, elapsed=lambda: 0.0)({"type": "lifespan"}, nothing, nothing)  # type: ignore[arg-type]
     assert seen == [{"type": "lifespan"}]

@@ -15,7 +15,7 @@ from hourbell.cli.main import hourbell
 from hourbell.clock import elapsed
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.sqlite.connection import Patience, open_connection
-from hourbell.store.sqlite.writer import Threaded
+from hourbell.store.sqlite.writer import WriterThread
 from tests.api.whole import Whole, a_job, whole_api
 from tests.database import PostgresDatabase
 from tests.faults.cluster import Cluster
@@ -55,7 +55,7 @@ def assert_unavailable(answer: httpx.Response) -> None:
     assert 1 <= int(answer.headers["retry-after"]) <= 60
 
 
-class Impatient(Threaded):
+class Impatient(WriterThread):
     """Gives up on a lock sooner than the ten seconds of a server."""
 
     def _connected(self) -> apsw.Connection:

@@ -9,7 +9,7 @@ from fastapi import FastAPI, Query
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from hourbell.api.middleware import Edge
+from hourbell.api.middleware import RequestMiddleware
 from hourbell.api.problems import Problem, add_handlers
 from hourbell.api.users import read
 from hourbell.control.user import NotAllowed
@@ -56,8 +56,8 @@ def app_raising(error: Exception | None = None) -> FastAPI:
 
 
 async def ask(app: FastAPI, path: str = "/raise", method: str = "GET", **more: object) -> httpx.Response:
-    edge = Edge(app, new_id=lambda: "r-1", elapsed=lambda: 0.0)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(edge), base_url="http://localhost") as client:
+    middleware = RequestMiddleware(app, new_id=lambda: "r-1", elapsed=lambda: 0.0)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(middleware), base_url="http://localhost") as client:
         return await client.request(method, path, **more)  # type: ignore[arg-type]
 
 

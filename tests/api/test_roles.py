@@ -21,9 +21,10 @@ LEAST = {
     **dict.fromkeys(["get_health", "get_health_ready", "get_metrics", "create_session"], EVERYBODY),
     **dict.fromkeys(
         [
-            "list_jobs", "get_job", "list_upcoming", "list_runs_of_job", "get_stats", "list_skips", "list_versions",
-            "get_version", "list_runs", "list_late", "list_stuck", "list_orphans", "get_run", "preview_schedule",
-            "explain_instant", "get_forecast", "get_overview", "list_nodes", "listen", "get_session", "delete_session",
+            "list_jobs", "get_job", "list_upcoming", "list_runs_of_job", "list_times", "get_stats", "list_skips",
+            "list_versions", "get_version", "list_runs", "list_late", "list_stuck", "list_orphans", "get_run",
+            "preview_schedule", "explain_instant", "get_forecast", "get_overview", "get_timeline", "list_nodes",
+            "listen", "get_session", "delete_session",
         ],
         Role.VIEWER,
     ),

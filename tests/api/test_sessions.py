@@ -210,19 +210,19 @@ async def test_a_cookie_of_another_key_is_not_ours(house: House) -> None:
     value, session = SessionCookies(b"o" * 32, now=house.time.now).issue(token.id)
 
     assert session.token_id == token.id
-    assert house.door.cookies.read(value) is None
+    assert house.authenticator.cookies.read(value) is None
     with pytest.raises(ValueError, match="at least 32 bytes"):
         SessionCookies(b"short", now=house.time.now)
 
 
 async def test_a_cookie_with_any_character_changed_is_not_ours(house: House) -> None:
     token, _ = await house.access.create("ci", Role.ADMIN, "test")
-    value, _ = house.door.cookies.issue(token.id)
+    value, _ = house.authenticator.cookies.issue(token.id)
 
-    assert house.door.cookies.read(value) is not None
+    assert house.authenticator.cookies.read(value) is not None
     for place, character in enumerate(value):
         other = "1" if character != "1" else "2"
-        assert house.door.cookies.read(value[:place] + other + value[place + 1 :]) is None
+        assert house.authenticator.cookies.read(value[:place] + other + value[place + 1 :]) is None
 
 
 async def test_the_text_of_a_token_is_in_no_table_log_line_answer_or_repr(
@@ -248,7 +248,7 @@ async def test_the_text_of_a_token_is_in_no_table_log_line_answer_or_repr(
             seen += [answer.text, str(answer.headers)]
     seen.append(house.dump())
     seen += [repr(vars(record)) for record in caplog.records if record.name.startswith("hourbell")]
-    seen.append(repr((house.door, house.access, vars(house.access))))
+    seen.append(repr((house.authenticator, house.access, vars(house.access))))
 
     assert any("request" in each for each in seen)
     assert [each for each in seen if token[3:-6] in each] == []

@@ -1,21 +1,23 @@
 """The whole API on a database, without a network: what a test asks, control answers and the store keeps."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid5
 
 import httpx
 from fastapi import FastAPI
 
-from hourbell.api.access import Door
+from hourbell.api.access import Authenticator
 from hourbell.api.app import build_app
 from hourbell.api.health import Readiness
 from hourbell.api.limits import Limits, LoginLimits
-from hourbell.api.middleware import Edge
+from hourbell.api.middleware import RequestMiddleware
+from hourbell.api.page import BUILT_PAGE
 from hourbell.api.session_cookie import SessionCookies
 from hourbell.control.access import Access
 from hourbell.control.applying import Applying
@@ -25,10 +27,13 @@ from hourbell.control.control import Control
 from hourbell.control.history import CheckHosts, History
 from hourbell.control.imports import Imports
 from hourbell.control.jobs import Jobs
+from hourbell.control.ledger import Ledger
 from hourbell.control.rules import Rules
 from hourbell.control.runs import Runs
 from hourbell.control.secrets import Secrets
+from hourbell.control.timeline import Timelines
 from hourbell.core.access.roles import Role
+from hourbell.core.values.networks import Network
 from hourbell.metrics import Metrics
 from hourbell.sealing import KeyRing
 from tests.database import Database
@@ -81,7 +86,14 @@ def a_job(name: str = "report", **more: object) -> dict[str, object]:
 
 @asynccontextmanager
 async def whole_api(
-    database: Database, *, is_local: bool = True, rate: float = 0, check_hosts: CheckHosts | None = None
+    database: Database,
+    *,
+    is_local: bool = True,
+    rate: float = 0,
+    check_hosts: CheckHosts | None = None,
+    page: Path = BUILT_PAGE,
+    public_path: str = "",
+    trusted_proxies: Sequence[Network] = (),
 ) -> AsyncIterator[Whole]:
     """The API as a server on loopback has it, or on any other address."""
     time, numbers = Time(), count()
@@ -107,6 +119,8 @@ async def whole_api(
         jobs=jobs,
         runs=Runs(store, lists, now=now, new_id=new_id),
         history=History(jobs, lists, now=now, check_hosts=check_hosts),
+        ledger=Ledger(jobs, lists),
+        timelines=Timelines(lists, now=now),
         backfills=Backfills(store, lists, jobs, now=now),
         applying=Applying(store, jobs, secrets=secrets, now=now, new_id=new_id),
         imports=Imports(store, rules=rules, now=now, new_id=new_id),
@@ -115,7 +129,7 @@ async def whole_api(
         watch=Watch(lists, now=now, epoch="test"),
         now=now,
     )
-    door = Door(
+    authenticator = Authenticator(
         access,
         SessionCookies(keys.derive("session"), now=now),
         Limits(rate, elapsed=elapsed),
@@ -126,9 +140,15 @@ async def whole_api(
     async def status() -> Readiness:
         return Readiness(database_reachable=True, loops=())
 
-    app = build_app(control, door, status, Metrics(), version="0.0.0")
-    edge = Edge(app, new_id=lambda: str(new_id()), elapsed=elapsed)
-    transport = httpx.ASGITransport(edge, raise_app_exceptions=False, client=("127.0.0.1", 1234))
+    app = build_app(control, authenticator, status, Metrics(), version="0.0.0", page=page)
+    middleware = RequestMiddleware(
+        app,
+        new_id=lambda: str(new_id()),
+        elapsed=elapsed,
+        trusted_proxies=trusted_proxies,
+        public_path=public_path,
+    )
+    transport = httpx.ASGITransport(middleware, raise_app_exceptions=False, client=("127.0.0.1", 1234))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
         yield Whole(app, client, control, database, time)
     await control.watch.close()

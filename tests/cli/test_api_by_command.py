@@ -13,7 +13,8 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "openapi.json"
 COMMANDS = {
     "apply_jobs": "apply",
     "import_jobs": "import jobs --source --managed-by --prune --dry-run",
-    "list_jobs": "job list --tag --state --target --managed-by --source --subject --last --next-before --sort",
+    "list_jobs": "job list --tag --state --target --managed-by --source --subject --last --attention --next-before"
+    " --sort",
     "create_job": "job create --dry-run",
     "get_job": "job get",
     "replace_job": "job create --replace --dry-run",
@@ -26,6 +27,7 @@ COMMANDS = {
     "rotate_secret": "job rotate-secret --keep-old",
     "list_upcoming": "job upcoming --number --after",
     "list_runs_of_job": "run list --job",
+    "list_times": "job times --since --until --fate --number",
     "get_stats": "job stats --since",
     "list_skips": "job skips",
     "list_versions": "job versions",
@@ -56,7 +58,8 @@ COMMANDS = {
     "get_health": "status",
     "get_health_ready": "status",
 }
-FOR_OTHERS = {"create_session", "delete_session", "get_metrics"}  # pages in a browser, and what collects metrics
+# Pages in a browser, and what collects metrics.
+FOR_OTHERS = {"create_session", "delete_session", "get_metrics", "get_timeline"}
 
 
 def operations() -> set[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hourbell.api.middleware import Edge
+from hourbell.api.middleware import RequestMiddleware
 from hourbell.client import AsyncClient, Retries
 from tests.api.whole import Whole, whole_api
 from tests.database import Database
@@ -148,7 +148,7 @@ async def serve(app: ASGIApp) -> AsyncIterator[str]:
 @asynccontextmanager
 async def served(database: Database, **more: Any) -> AsyncIterator[Served]:
     async with whole_api(database, **more) as api:
-        edge = Edge(api.app, new_id=lambda: "made-id", elapsed=api.time.elapsed)
-        weather, pauses = Weather(edge), Pauses()
+        middleware = RequestMiddleware(api.app, new_id=lambda: "made-id", elapsed=api.time.elapsed)
+        weather, pauses = Weather(middleware), Pauses()
         async with serve(weather) as url, AsyncClient(url, retries=pauses.retries()) as client:
             yield Served(api, url, weather, pauses, client)

@@ -104,6 +104,19 @@ async def test_schedules_are_previewed(server: Served) -> None:
     assert caught.value.errors[0].pointer == "/schedule"
 
 
+async def test_the_time_line_is_read_with_its_types(server: Served) -> None:
+    for name in ("one", "two"):
+        await server.client.jobs.create(a_job(name))
+
+    found = await server.client.timeline(start=T0, until=T0 + timedelta(days=2), job=["one", "two"], limit=1)
+    rest = await server.client.timeline(start=T0, job=["one", "two"], cursor=found.next_cursor)
+
+    [item] = found.items
+    assert (found.start, found.until, item.job.name) == (T0, T0 + timedelta(days=2), "one")
+    assert (len(item.planned), item.buckets) == (2, None)
+    assert [each.job.name for each in rest.items] == ["two"]
+
+
 async def test_instants_are_explained_and_counted(server: Served) -> None:
     await server.client.jobs.create(a_job())
 

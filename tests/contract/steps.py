@@ -16,7 +16,7 @@ from hourbell.core.run.run import NewRun, Run
 from hourbell.core.run.settle import Outcome, Settlement, Succeeded, settle, settle_lost
 from hourbell.core.schedule import Occurrence
 from hourbell.store.actor import Actor
-from hourbell.store.base import EngineStore, Node, Saved, Settled, Want
+from hourbell.store.base import EngineStore, LaneDemand, Node, Saved, SettledAttempt
 from hourbell.store.control import ControlStore
 from hourbell.store.errors import Conflict
 
@@ -92,17 +92,17 @@ async def claim(
     store: EngineStore, *, node: UUID = NODE, now: datetime = T0 + HOUR, lane: str = "a", free: int = 1, oldest: int = 0
 ) -> list[Run]:
     """Claim from one lane, for a minute."""
-    return await store.claim(node, now, now + MINUTE, [Want(f"task:{lane}", free, oldest)])
+    return await store.claim(node, now, now + MINUTE, [LaneDemand(f"task:{lane}", free, oldest)])
 
 
 async def claim_suspect(store: EngineStore, *, node: UUID = NODE, now: datetime = T0 + HOUR) -> list[Run]:
-    return await store.claim(node, now, now + MINUTE, [Want("task:a", 10)], suspects=True)
+    return await store.claim(node, now, now + MINUTE, [LaneDemand("task:a", 10)], suspects=True)
 
 
-def settled(run: Run, outcome: Outcome | None = None, now: datetime = T0 + HOUR, node: UUID = NODE) -> Settled:
+def settled(run: Run, outcome: Outcome | None = None, now: datetime = T0 + HOUR, node: UUID = NODE) -> SettledAttempt:
     """An outcome with its attempt, as a node writes it; a success unless told otherwise."""
     outcome = outcome or Succeeded()
-    return Settled(settle(run, outcome, now, a_job().retry), node, now)
+    return SettledAttempt(settle(run, outcome, now, a_job().retry), node, now)
 
 
 async def finish(

@@ -19,7 +19,7 @@ from hourbell.core.run.states import RunState
 from hourbell.store.actor import Actor
 from hourbell.store.alert_verbs import AlertVerbs, IncidentQuery
 from hourbell.store.alerts import AlertStore, Told
-from hourbell.store.base import EngineStore, Want
+from hourbell.store.base import EngineStore, LaneDemand
 from hourbell.store.control import ControlStore
 from tests.contract.steps import (
     BY,
@@ -69,7 +69,7 @@ async def put_policy(people: AlertVerbs, name: str = "default", **body: Any) -> 
 async def run_once(store: EngineStore, control: ControlStore, job: Job, outcome: Any, now: datetime) -> None:
     """Let a run of a job end like this."""
     await control.trigger_job(job.id, uuid4(), Actor(BY, now))
-    runs = await store.claim(NODE, now, now + MINUTE, [Want(job.definition.lane, 1, 0)])
+    runs = await store.claim(NODE, now, now + MINUTE, [LaneDemand(job.definition.lane, 1, 0)])
     assert len(runs) == 1
     await finish(store, runs, outcome, now)
 
@@ -247,7 +247,7 @@ async def test_a_run_that_waits_too_long_is_late_until_it_begins(
     assert (late.job_id, late.runs, late.oldest_at) == (job.id, 1, T0 + MINUTE)
     assert await told(alerts, T0 + 6 * MINUTE, job.id) == [(Move.OPEN, None)]
     assert await told(alerts, T0 + 6 * MINUTE + GROUP_WAIT) == [(Move.NOTIFY, Event.OPENED)]
-    await store.claim(NODE, T0 + 7 * MINUTE, T0 + 8 * MINUTE, [Want("task:a", 1, 0)])
+    await store.claim(NODE, T0 + 7 * MINUTE, T0 + 8 * MINUTE, [LaneDemand("task:a", 1, 0)])
     assert (await alerts.incident_jobs(None, 10))[0] == [job.id]
     assert await told(alerts, T0 + 7 * MINUTE, job.id) == [(Move.RESOLVE, Event.RESOLVED)]
 
@@ -271,7 +271,7 @@ async def test_a_run_that_takes_too_long_is_found_until_it_ends(
     await put_policy(people, on=["slow"], slow_after="10m")
     job = await add_job(control)
     await put_runs(store, job, [new_run(job)])
-    runs = await store.claim(NODE, T0, T0 + DAY, [Want("task:a", 1, 0)])
+    runs = await store.claim(NODE, T0, T0 + DAY, [LaneDemand("task:a", 1, 0)])
 
     assert await alerts.slow_jobs(T0, 10) == [job.id]
     assert await told(alerts, T0 + 10 * MINUTE - SECOND, job.id) == []
@@ -394,13 +394,13 @@ async def test_a_channel_that_cannot_deliver_is_found_but_not_by_messages_about_
     await alerts.watch_keys(
         T0, (IncidentKind.CHANNEL_FAILED,), [Trouble("channel:ops", IncidentKind.CHANNEL_FAILED, T0, "HTTP 404")]
     )
-    runs = await store.claim(NODE, T0, T0 + MINUTE, [Want("channel:mail", 5, 0)])
+    runs = await store.claim(NODE, T0, T0 + MINUTE, [LaneDemand("channel:mail", 5, 0)])
     await finish(store, runs, BROKEN, T0)
     assert [each.failing_since for each in await alerts.channel_states()] == [None, None]
 
     test_id = uuid4()
     await people.test_channel("mail", test_id, Message(str(test_id), Event.TEST, T0, "mail"), Actor(BY, T0))
-    runs = await store.claim(NODE, T0, T0 + MINUTE, [Want("channel:mail", 5, 0)])
+    runs = await store.claim(NODE, T0, T0 + MINUTE, [LaneDemand("channel:mail", 5, 0)])
     assert [run.id for run in runs] == [test_id]
     await finish(store, runs, BROKEN, T0 + HOUR)
     states = {each.channel.name: each for each in await alerts.channel_states()}
@@ -458,7 +458,7 @@ async def test_a_batch_counts_the_failures_after_its_last_success(
 ) -> None:
     job = await add_job(control)
     await put_runs(store, job, [new_run(job, number) for number in range(len(ends))])
-    runs = await store.claim(NODE, T0 + HOUR, T0 + 2 * HOUR, [Want("task:a", len(ends), 0)])
+    runs = await store.claim(NODE, T0 + HOUR, T0 + 2 * HOUR, [LaneDemand("task:a", len(ends), 0)])
     batch = [
         settled(run, Succeeded() if end == "S" else BROKEN, T0 + HOUR + number * SECOND)
         for number, (run, end) in enumerate(zip(runs, ends, strict=True))

@@ -9,7 +9,7 @@ from hourbell.core.run.policies import Overlap, Rank
 from hourbell.core.run.run import Run
 from hourbell.core.run.states import RunState
 from hourbell.store.actor import Actor
-from hourbell.store.base import EngineStore, LaneWork, Want
+from hourbell.store.base import EngineStore, LaneDemand, LaneWork
 from hourbell.store.control import ControlStore
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.settling import SQL
@@ -112,7 +112,7 @@ async def test_lanes_are_independent(store: EngineStore, control: ControlStore) 
     await a_waiting_job(store, control, "slow", count=10, lane="slow")
     await a_waiting_job(store, control, "quick", count=3, lane="quick")
 
-    runs = await store.claim(NODE, T0 + HOUR, T0 + 2 * HOUR, [Want("task:slow", 2), Want("task:quick", 5)])
+    runs = await store.claim(NODE, T0 + HOUR, T0 + 2 * HOUR, [LaneDemand("task:slow", 2), LaneDemand("task:quick", 5)])
 
     assert sorted(run.lane for run in runs) == ["task:quick"] * 3 + ["task:slow"] * 2
 
@@ -213,7 +213,7 @@ async def test_how_many_deaths_make_a_suspect_is_for_the_caller_to_say(
 ) -> None:
     await a_waiting_job(store, control)
     await database.sql("update hourbell.runs set crashes = 3")
-    asked = (NODE, T0 + HOUR, T0 + HOUR + MINUTE, [Want("task:a", 10)])
+    asked = (NODE, T0 + HOUR, T0 + HOUR + MINUTE, [LaneDemand("task:a", 10)])
 
     assert await store.claim(*asked, suspects=True, suspect_after=4) == []
     assert len(await store.claim(*asked, suspect_after=4)) == 1

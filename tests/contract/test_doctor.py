@@ -18,14 +18,14 @@ from hourbell.core.run.settle import Failed
 from hourbell.core.schedule import TZDATA_VERSION
 from hourbell.store.access import Token
 from hourbell.store.actor import Actor
-from hourbell.store.base import EngineStore, Node, Want
+from hourbell.store.base import EngineStore, LaneDemand, Node
 from hourbell.store.control import ControlStore
 from hourbell.store.doctor import LOOK_BACK, DoctorStore, Expectations, examine, since_skips
 from hourbell.store.migrations import load_migrations
 from hourbell.store.postgres.doctor import PostgresDoctorStore
 from hourbell.store.sqlite.doctor import SqliteDoctorStore
 from hourbell.store.sqlite.migrate import migrate
-from hourbell.store.sqlite.writer import Threaded
+from hourbell.store.sqlite.writer import WriterThread
 from tests.contract.steps import (
     BY,
     DAY,
@@ -415,7 +415,7 @@ async def test_a_run_behind_another_of_its_job_is_not_stuck(
     await add_backlog(control, "line", now=now, lane="d", overlap=Overlap.QUEUE_ALL)
     await plan_all(store, now + MINUTE)
     later = now + HOUR
-    [run] = await store.claim(NODE, now + MINUTE, later + MINUTE, [Want("task:d", 1)])
+    [run] = await store.claim(NODE, now + MINUTE, later + MINUTE, [LaneDemand("task:d", 1)])
     await plan_all(store, later)
     await beat(store, later)
 
@@ -572,7 +572,7 @@ async def test_sqlite_tells_what_is_wrong_with_its_file(control: ControlStore, d
 
 async def test_sqlite_tells_when_readers_and_writers_would_wait_for_each_other(tmp_path: Path) -> None:
     path = str(tmp_path / "hourbell.db")
-    runner = Threaded(path)
+    runner = WriterThread(path)
     await migrate(runner)
     await runner.close()
     connection = apsw.Connection(path)

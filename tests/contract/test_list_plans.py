@@ -12,8 +12,9 @@ import pytest
 
 from hourbell.core.run.states import RunState
 from hourbell.store.list_pages import numbered
-from hourbell.store.list_reader import ListStore, Wanted
-from hourbell.store.lists import ChangeMark, JobQuery, JobSort, JobState, Place, RunList, RunQuery
+from hourbell.store.list_reader import ListStore
+from hourbell.store.list_statements import Wanted
+from hourbell.store.lists import ChangeMark, JobQuery, JobSort, JobState, ListPosition, RunList, RunQuery
 from hourbell.store.postgres.lists import PostgresListStore
 from hourbell.store.rows import Row
 from hourbell.store.sqlite.lists import SqliteListStore
@@ -68,6 +69,9 @@ select lpad(to_hex(n), 32, '0')::uuid, 'job-' || lpad(n::text, 6, '0'), '* * * *
 from generate_series(1, {jobs}) n;
 insert into hourbell.job_versions (job_id, version, definition, changed_at, changed_by)
 select id, 1, '{{"late_after": 300}}', created_at, 'somebody' from hourbell.jobs;
+insert into hourbell.skips (job_id, first_at, last_at, count, reason)
+select lpad(to_hex(case when n % 5 = 0 then {busy} else n end), 32, '0')::uuid, at, at, 1, 'missed'
+from (select n, timestamptz '{t0}' + n * interval '1 second' as at from generate_series(1, {jobs}) n) as made;
 insert into hourbell.job_stats (job_id, last_run_id, last_state)
 select lpad(to_hex(n), 32, '0')::uuid, lpad(to_hex(n), 32, '0')::uuid,
        case when n % 1000 = 8 then 'failed' else 'succeeded' end
@@ -98,6 +102,9 @@ select unhex(printf('%032x', n)), printf('job-%06d', n), '* * * * *',
 from numbers;
 insert into hourbell.job_versions (job_id, version, definition, changed_at, changed_by)
 select id, 1, '{{"late_after": 300}}', created_at, 'somebody' from hourbell.jobs;
+insert into hourbell.skips (job_id, first_at, last_at, count, reason)
+select unhex(printf('%032x', case when n % 5 = 0 then {busy} else n end)), {us} + n * 1000000, {us} + n * 1000000, 1,
+       'missed' from numbers;
 insert into hourbell.job_stats (job_id, last_run_id, last_state)
 select unhex(printf('%032x', n)), unhex(printf('%032x', n)),
        case when n % 1000 = 8 then 'failed' else 'succeeded' end from numbers;
@@ -111,27 +118,32 @@ from (select n, {us} + n * 1000000 as at, {state} as state from numbers) as made
 """.format(**SHAPE)
 
 
-def place(key: Any = None) -> Place:
-    return Place(key, JOB)
+def position(key: Any = None) -> ListPosition:
+    return ListPosition(key, JOB)
 
 
 MIDDLE = T0 + 50_000 * SECOND
 # These look at ten thousand rows, whatever they show: at late runs, and at each of the jobs of a subject.
 WINDOWS = {"late runs": 30, "runs of a common subject": 30}
-BY_NAME, BY_ID = place("job-050000"), place()
-BY_NEXT, BY_TIME = place(T0 + 5_000 * SECOND), place(MIDDLE)
-BY_EXPIRY = place(MIDDLE + DAY)
+BY_NAME, BY_ID = position("job-050000"), position()
+BY_NEXT, BY_TIME = position(T0 + 5_000 * SECOND), position(MIDDLE)
+BY_EXPIRY = position(MIDDLE + DAY)
 Ask = Callable[[ListStore], Awaitable[object]]
 
 
-def jobs(after: Place, *, first: bool = True, **query: Any) -> list[Ask]:
+def jobs(after: ListPosition, *, first: bool = True, **query: Any) -> list[Ask]:
     pages = [None, after] if first else [after]
     return [lambda lists, page=page: lists.jobs(JobQuery(**query), LIMIT, page) for page in pages]  # type: ignore[misc]
 
 
-def runs(which: RunList, after: Place, **query: Any) -> list[Ask]:
+def runs(which: RunList, after: ListPosition, **query: Any) -> list[Ask]:
     asked = RunQuery(which, **query)
     return [lambda lists, page=page: lists.runs(asked, LIMIT, page) for page in (None, after)]  # type: ignore[misc]
+
+
+def times(job: UUID = JOB, **query: Any) -> list[Ask]:
+    pages = (None, position(MIDDLE))
+    return [lambda lists, page=page: lists.run_times(job, LIMIT, after=page, **query) for page in pages]  # type: ignore[misc]
 
 
 ASKED: dict[str, list[Ask]] = {
@@ -192,6 +204,22 @@ ASKED: dict[str, list[Ask]] = {
     "an instant": [lambda lists: lists.instant(BUSY_JOB, MIDDLE)],
     "statistics": [lambda lists: lists.ended(BUSY_JOB, T0, LIMIT)],
     "instants without a run": [lambda lists: lists.without_run(BUSY_JOB, [MIDDLE, MIDDLE + HOUR])],
+    "times of a job": times(),
+    "times of a busy job": times(BUSY_JOB),
+    "failed times of a busy job": times(BUSY_JOB, states={RunState.FAILED}),
+    "unsuccessful times of a busy job": times(BUSY_JOB, states={RunState.FAILED, RunState.CANCELLED}),
+    "running times of a busy job": times(BUSY_JOB, states={RunState.RUNNING}),
+    "waiting times of a busy job": times(BUSY_JOB, states={RunState.PENDING, RunState.RETRYING}),
+    "times of a busy job in a window": times(BUSY_JOB, since=MIDDLE - HOUR, until=MIDDLE + HOUR),
+    "skipped times of a busy job": [
+        lambda lists: lists.skip_times(BUSY_JOB, LIMIT),
+        lambda lists: lists.skip_times(BUSY_JOB, LIMIT, before=(MIDDLE, 5)),
+        lambda lists: lists.skip_times(BUSY_JOB, LIMIT, since=MIDDLE - HOUR, until=MIDDLE),
+        lambda lists: lists.skip_times(BUSY_JOB, LIMIT, until=MIDDLE, before=(MIDDLE - HOUR, 5)),
+    ],
+    "recent times": [lambda lists: lists.recent_times([BUSY_JOB, JOB, UUID(int=5), UUID(int=2**127)], 10)],
+    "ended times of a busy job": [lambda lists: lists.ended_times(BUSY_JOB, LIMIT)],
+    "versions by time": [lambda lists: lists.version_times(BUSY_JOB)],
     "nodes": [lambda lists: lists.nodes(T0)],
     "audit": [lambda lists: lists.audit(LIMIT), lambda lists: lists.audit(LIMIT, 50, str(JOB))],
     "late runs": [lambda lists: lists.late_runs(T0, LIMIT)],

@@ -15,7 +15,7 @@ from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
 from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import JobQuery, JobSort, JobState, JobView, Place
+from hourbell.store.lists import JobQuery, JobSort, JobState, JobView, ListPosition
 from tests.contract.steps import (
     BY,
     DAY,
@@ -76,18 +76,18 @@ def fires(view: JobView) -> bool:
     return job.definition.enabled and job.error is None and job.next_at is not None and job.plan_at is not None
 
 
-def place_of(sort: JobSort, view: JobView) -> Place:
+def position_of(sort: JobSort, view: JobView) -> ListPosition:
     keys: dict[JobSort, str | datetime | None] = {
         JobSort.NAME: view.job.definition.name,
         JobSort.NEXT: view.job.plan_at,
     }
-    return Place(keys.get(sort), view.job.id)
+    return ListPosition(keys.get(sort), view.job.id)
 
 
 async def walked(lists: ListStore, query: JobQuery, size: int = 3) -> list[str]:
     """The names of all that a query finds, read page by page."""
     found: list[JobView] = []
-    while page := await lists.jobs(query, size, place_of(query.sort, found[-1]) if found else None):
+    while page := await lists.jobs(query, size, position_of(query.sort, found[-1]) if found else None):
         assert len(page) <= size
         found += page
     return [view.job.definition.name for view in found]
@@ -245,7 +245,7 @@ async def test_nothing_has_text_that_cannot_be_kept(control: ControlStore, lists
     assert await lists.audit(10, subject=text) == []
     for name in ("prefix", "tag", "target", "managed_by", "source", "last_result"):
         assert await lists.jobs(replace(JobQuery(), **{name: text}), 10) == []  # type: ignore[arg-type]
-    assert await lists.jobs(JobQuery(managed_by="code"), 10, Place(text, uuid4())) == []
+    assert await lists.jobs(JobQuery(managed_by="code"), 10, ListPosition(text, uuid4())) == []
 
 
 async def test_a_place_beyond_all_numbers_is_one(control: ControlStore, lists: ListStore) -> None:

@@ -174,12 +174,12 @@ async def test_the_forecast_reads_no_payloads(control: ControlStore, lists: List
 async def test_pages_of_stuck_and_of_late_runs_meet(
     store: EngineStore, control: ControlStore, lists: ListStore
 ) -> None:
-    from hourbell.store.lists import Late, Place
+    from hourbell.store.lists import Late, ListPosition
 
     await a_waiting_job(store, control, count=5)
     stuck = await lists.stuck_runs(T0 + DAY, 10)
-    place = Place(stuck[1].expires_at, stuck[1].id)
-    assert [run.id for run in await lists.stuck_runs(T0 + DAY, 10, after=place)] == [run.id for run in stuck[2:]]
+    position = ListPosition(stuck[1].expires_at, stuck[1].id)
+    assert [run.id for run in await lists.stuck_runs(T0 + DAY, 10, after=position)] == [run.id for run in stuck[2:]]
 
     await finish(store, await claim(store, free=5, now=T0 + HOUR))
     late = await lists.late_runs(T0 + DAY, 10)

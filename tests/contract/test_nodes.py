@@ -9,7 +9,7 @@ import pytest
 from hourbell.core.run.policies import Delivery
 from hourbell.core.run.settle import Failed
 from hourbell.store.actor import Actor
-from hourbell.store.base import Backlog, EngineStore, Held, Tzdata
+from hourbell.store.base import Backlog, EngineStore, LeaseKey, Tzdata
 from hourbell.store.control import ControlStore
 from tests.contract.steps import (
     BY,
@@ -36,9 +36,9 @@ pytestmark = pytest.mark.anyio
 NOW = T0 + HOUR
 
 
-async def held(store: EngineStore, control: ControlStore, count: int = 1) -> list[Held]:
+async def held(store: EngineStore, control: ControlStore, count: int = 1) -> list[LeaseKey]:
     await a_waiting_job(store, control, count=count)
-    return [Held(run.id, run.attempt) for run in await claim(store, free=count, now=NOW)]
+    return [LeaseKey(run.id, run.attempt) for run in await claim(store, free=count, now=NOW)]
 
 
 async def test_a_heartbeat_announces_the_node(store: EngineStore, database: Database) -> None:
@@ -104,7 +104,7 @@ async def test_an_earlier_attempt_of_the_same_node_is_lost(store: EngineStore, c
     [first] = await held(store, control)
     await lose(store, NOW + 2 * MINUTE)
     [run] = await claim(store, now=NOW + 2 * MINUTE)
-    second = Held(run.id, run.attempt)
+    second = LeaseKey(run.id, run.attempt)
 
     assert (await store.heartbeat(a_node(), NOW, NOW + HOUR, [first, second])).lost == (first,)
 
@@ -117,7 +117,7 @@ async def test_a_later_attempt_is_not_renewed_by_the_name_of_an_earlier_one(
     await lose(store, T0 + 2 * HOUR)
     await claim(store, now=T0 + 2 * HOUR)
 
-    await store.heartbeat(a_node(), T0 + 2 * HOUR, T0 + 3 * HOUR, [Held(first.id, first.attempt)])
+    await store.heartbeat(a_node(), T0 + 2 * HOUR, T0 + 3 * HOUR, [LeaseKey(first.id, first.attempt)])
 
     [row] = await database.rows("runs")
     assert (row["attempt"], row["lease_until"]) == (2, T0 + 2 * HOUR + MINUTE)
@@ -137,7 +137,7 @@ async def test_a_run_that_ended_is_lost(store: EngineStore, control: ControlStor
     [run] = await claim(store)
     await finish(store, [run])
 
-    assert (await store.heartbeat(a_node(), NOW, NOW, [Held(run.id, 1)])).lost == (Held(run.id, 1),)
+    assert (await store.heartbeat(a_node(), NOW, NOW, [LeaseKey(run.id, 1)])).lost == (LeaseKey(run.id, 1),)
 
 
 async def test_a_heartbeat_learns_what_somebody_wants_stopped(store: EngineStore, control: ControlStore) -> None:
@@ -149,7 +149,7 @@ async def test_a_heartbeat_learns_what_somebody_wants_stopped(store: EngineStore
     assert (beat.cancels, beat.lost) == ((first.run_id,), ())
 
 
-async def beat_with_orphans(store: EngineStore, runs: list[Held], **more: Any) -> tuple[Held, ...]:
+async def beat_with_orphans(store: EngineStore, runs: list[LeaseKey], **more: Any) -> tuple[LeaseKey, ...]:
     """Beat twice with no claim in progress; what was handed back."""
     first = await store.heartbeat(a_node(), NOW, NOW + HOUR, runs, **more)
     assert first.handed_back == ()
@@ -180,7 +180,7 @@ async def test_a_run_that_had_failed_before_is_handed_back_to_its_retry(
     await finish(store, await claim(store, now=T0 + MINUTE), Failed("no"), T0 + MINUTE)
     [run] = await claim(store, now=NOW)
 
-    assert await beat_with_orphans(store, []) == (Held(run.id, 2),)
+    assert await beat_with_orphans(store, []) == (LeaseKey(run.id, 2),)
     [row] = await database.rows("runs")
     assert (row["state"], row["failures"], row["ready_at"]) == ("retrying", 1, run.ready_at)
 
@@ -202,7 +202,7 @@ async def test_an_orphan_that_is_held_or_leased_anew_is_left_alone(store: Engine
     await lose(store, NOW + 2 * MINUTE)
     [again] = await claim(store, now=NOW + 2 * MINUTE)
 
-    beat = await store.heartbeat(a_node(), NOW, NOW + HOUR, [Held(again.id, 2)], orphans=[first, second, again])
+    beat = await store.heartbeat(a_node(), NOW, NOW + HOUR, [LeaseKey(again.id, 2)], orphans=[first, second, again])
 
     assert (beat.handed_back, beat.unheld) == ((), ())
 
@@ -219,14 +219,14 @@ async def test_a_later_attempt_of_a_run_that_is_held_is_handed_back(store: Engin
     await lose(store, NOW + 2 * MINUTE)
     [second] = await claim(store, now=NOW + 2 * MINUTE)
 
-    assert await beat_with_orphans(store, [first]) == (Held(second.id, 2),)
+    assert await beat_with_orphans(store, [first]) == (LeaseKey(second.id, 2),)
 
 
 async def test_an_attempt_at_most_once_that_has_begun_is_not_handed_back(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     await a_waiting_job(store, control, count=2, delivery=Delivery.AT_MOST_ONCE)
-    begun, unbegun = [Held(run.id, run.attempt) for run in await claim(store, free=2, now=NOW)]
+    begun, unbegun = [LeaseKey(run.id, run.attempt) for run in await claim(store, free=2, now=NOW)]
     await store.begin(begun)
 
     assert await beat_with_orphans(store, []) == (unbegun,)
@@ -316,7 +316,7 @@ async def test_heartbeats_and_settlements_of_the_same_runs_do_not_block_each_oth
     other = database.engine()
 
     async def beat(order: int) -> None:
-        held = [Held(run.id, run.attempt) for run in runs[::order]]
+        held = [LeaseKey(run.id, run.attempt) for run in runs[::order]]
         for _ in range(10):
             await other.heartbeat(a_node(), NOW, NOW + HOUR, held)
 

@@ -7,7 +7,7 @@ import pytest
 from hourbell.core.run.policies import Delivery, Overlap
 from hourbell.core.run.settle import Failed, Lost, Unstarted, settle, settle_lost
 from hourbell.core.run.states import Reason, RunState
-from hourbell.store.base import EngineStore, Held, Saved, Settled
+from hourbell.store.base import EngineStore, LeaseKey, Saved, SettledAttempt
 from hourbell.store.control import ControlStore
 from tests.contract.steps import (
     DAY,
@@ -87,7 +87,7 @@ async def test_a_lost_run_that_must_not_repeat_fails(
 ) -> None:
     await a_waiting_job(store, control, delivery=Delivery.AT_MOST_ONCE)
     [run] = await claim(store, now=STARTED)
-    await store.begin(Held(run.id, run.attempt))
+    await store.begin(LeaseKey(run.id, run.attempt))
 
     await lose(store, LATER)
 
@@ -223,7 +223,7 @@ async def test_a_node_that_fell_silent_serves_nothing(store: EngineStore, contro
 async def test_a_run_handed_back_unstarted_counts_as_never_attempted(store: EngineStore, control: ControlStore) -> None:
     await a_waiting_job(store, control)
     [run] = await claim(store)
-    await store.settle([Settled(settle(run, Unstarted(), STARTED, a_job().retry))])
+    await store.settle([SettledAttempt(settle(run, Unstarted(), STARTED, a_job().retry))])
     await store.heartbeat(a_node("task:a"), OLD, OLD, [])
 
     assert await store.expire(OLD, 10) == []

@@ -12,7 +12,7 @@ from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
 from hourbell.store.errors import Conflict
 from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import Place, RunList, RunQuery
+from hourbell.store.lists import ListPosition, RunList, RunQuery
 from tests.contract.steps import BY, HOUR, MINUTE, T0, a_waiting_job, add_job, claim, finish, refusal, run_and_finish
 from tests.database import Database
 
@@ -45,7 +45,7 @@ async def test_dead_letters_are_listed_newest_first_in_pages(
     ids = [await a_dead_letter(store, control, f"job-{number}") for number in range(3)]
 
     first = await lists.runs(DEAD_LETTERS, 2)
-    rest = await lists.runs(DEAD_LETTERS, 2, Place(first[-1].finished_at, first[-1].id))
+    rest = await lists.runs(DEAD_LETTERS, 2, ListPosition(first[-1].finished_at, first[-1].id))
     assert [letter.id for letter in first + rest] == sorted(ids, reverse=True)
 
 

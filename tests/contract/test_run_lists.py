@@ -16,7 +16,7 @@ from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
 from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import Place, RunList, RunQuery, RunView
+from hourbell.store.lists import ListPosition, RunList, RunQuery, RunView
 from tests.contract.steps import (
     BY,
     HOUR,
@@ -69,14 +69,14 @@ def belongs(row: Any, query: RunQuery) -> bool:
 
 async def walked(lists: ListStore, query: RunQuery, size: int = 3) -> list[UUID]:
     found: list[RunView] = []
-    while page := await lists.runs(query, size, place_of(query, found[-1]) if found else None):
+    while page := await lists.runs(query, size, position_of(query, found[-1]) if found else None):
         assert len(page) <= size
         found += page
     return [view.id for view in found]
 
 
-def place_of(query: RunQuery, view: RunView) -> Place:
-    return Place(
+def position_of(query: RunQuery, view: RunView) -> ListPosition:
+    return ListPosition(
         KEYS[query.runs](
             {"scheduled_at": view.scheduled_at, "expires_at": view.expires_at, "finished_at": view.finished_at}
         ),

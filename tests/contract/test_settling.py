@@ -9,7 +9,7 @@ from hourbell.core.run.policies import Delivery
 from hourbell.core.run.run import Run
 from hourbell.core.run.settle import Answer, Cancelled, Failed, Interrupted, Outcome, Succeeded, Unstarted, settle
 from hourbell.store.actor import Actor
-from hourbell.store.base import EngineStore, Held, Saved, Settled
+from hourbell.store.base import EngineStore, LeaseKey, Saved, SettledAttempt
 from hourbell.store.control import ControlStore
 from tests.contract.steps import (
     HOUR,
@@ -74,7 +74,7 @@ async def test_a_run_started_when_its_first_attempt_did(
     [run] = await claimed(store, control)
     begun_at = T0 + HOUR + MINUTE
     settlement = settle(run, outcome, begun_at + MINUTE, a_job().retry)
-    await store.settle([Settled(settlement, NODE, begun_at)])
+    await store.settle([SettledAttempt(settlement, NODE, begun_at)])
 
     [row] = await database.rows("runs")
     assert row["started_at"] == begun_at
@@ -98,12 +98,12 @@ async def test_a_run_that_was_handed_back_starts_with_the_attempt_that_is_made(
     store: EngineStore, control: ControlStore, database: Database, outcome: Outcome
 ) -> None:
     [run] = await claimed(store, control)
-    await store.settle([Settled(settle(run, Unstarted(), T0 + HOUR, a_job().retry))])
+    await store.settle([SettledAttempt(settle(run, Unstarted(), T0 + HOUR, a_job().retry))])
     [again] = await claim(store, now=T0 + 2 * HOUR)
     assert (again.attempt, again.started_at) == (2, None)
 
     begun_at = T0 + 2 * HOUR + MINUTE
-    await store.settle([Settled(settle(again, outcome, begun_at + MINUTE, a_job().retry), NODE, begun_at)])
+    await store.settle([SettledAttempt(settle(again, outcome, begun_at + MINUTE, a_job().retry), NODE, begun_at)])
     [row] = await database.rows("runs")
     assert row["started_at"] == begun_at
 
@@ -124,7 +124,7 @@ async def test_the_attempt_is_written_down_with_it(
     [run] = await claimed(store, control)
     failed = Failed("HTTP 503", answer=Answer(503, "busy", {"connect": 0.5}))
 
-    await store.settle([Settled(settle(run, failed, T0 + MINUTE, a_job().retry), NODE, T0)])
+    await store.settle([SettledAttempt(settle(run, failed, T0 + MINUTE, a_job().retry), NODE, T0)])
 
     [row] = await database.rows("attempts")
     assert (row["run_id"], row["number"], row["node"], row["outcome"]) == (run.id, 1, NODE, "failed")
@@ -137,7 +137,7 @@ async def test_a_run_handed_back_unstarted_is_as_before_but_for_its_attempt(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     [run] = await claimed(store, control)
-    handed_back = Settled(settle(run, Unstarted(), T0 + HOUR, a_job().retry))
+    handed_back = SettledAttempt(settle(run, Unstarted(), T0 + HOUR, a_job().retry))
 
     assert await store.settle([handed_back]) == [Saved.SAVED]
     assert await store.settle([handed_back]) == [Saved.REPEATED]
@@ -250,8 +250,8 @@ async def test_what_came_too_late_is_kept_with_no_other_attempt(
     assert [(row["outcome"], row["late_outcome"]) for row in attempts] == [("lost", None), ("lost", "succeeded")]
 
 
-def handed_back(run: Run) -> Settled:
-    return Settled(settle(run, Unstarted(), T0 + HOUR, a_job().retry))
+def handed_back(run: Run) -> SettledAttempt:
+    return SettledAttempt(settle(run, Unstarted(), T0 + HOUR, a_job().retry))
 
 
 async def test_handing_a_run_back_twice_is_known_while_nobody_has_claimed_it(
@@ -381,22 +381,22 @@ async def test_an_effect_begins_once_for_an_attempt(store: EngineStore, control:
     [run] = await claim(store)
 
     assert run.at_most_once
-    assert await store.begin(Held(run.id, 1)) is True
-    assert await store.begin(Held(run.id, 1)) is False
+    assert await store.begin(LeaseKey(run.id, 1)) is True
+    assert await store.begin(LeaseKey(run.id, 1)) is False
 
 
 async def test_an_effect_does_not_begin_after_the_run_has_ended(store: EngineStore, control: ControlStore) -> None:
     [run] = await claimed(store, control)
     await finish(store, [run])
 
-    assert not await store.begin(Held(run.id, run.attempt))
+    assert not await store.begin(LeaseKey(run.id, run.attempt))
 
 
 async def test_an_effect_does_not_begin_for_who_lost_the_run(store: EngineStore, control: ControlStore) -> None:
     first, second = await superseded(store, control)
 
-    assert await store.begin(Held(first.id, first.attempt)) is False
-    assert await store.begin(Held(second.id, second.attempt)) is True
+    assert await store.begin(LeaseKey(first.id, first.attempt)) is False
+    assert await store.begin(LeaseKey(second.id, second.attempt)) is True
 
 
 async def test_a_run_finds_the_definition_it_was_planned_with(store: EngineStore, control: ControlStore) -> None:

@@ -11,7 +11,7 @@ from hourbell.store.errors import StoreLost, StoreUnavailable, StoreUnwritable
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.database_file import DatabaseFile
 from hourbell.store.sqlite.write_check import WriteCheck
-from hourbell.store.sqlite.writer import Inline, Threaded
+from hourbell.store.sqlite.writer import InlineExecutor, WriterThread
 
 pytestmark = pytest.mark.anyio
 
@@ -29,8 +29,8 @@ def make_table(session: Session) -> None:
 
 
 @asynccontextmanager
-async def opened(file: DatabaseFile) -> AsyncIterator[Threaded]:
-    runner = Threaded(file)
+async def opened(file: DatabaseFile) -> AsyncIterator[WriterThread]:
+    runner = WriterThread(file)
     try:
         await runner.write(make_table)
         yield runner
@@ -78,7 +78,7 @@ async def test_another_connection_of_the_process_does_not_make_the_file_anew(pat
     async with opened(file):
         path.unlink()
         with pytest.raises(StoreUnavailable):
-            await Threaded(file).read(count)
+            await WriterThread(file).read(count)
 
     assert not path.exists()
 
@@ -128,9 +128,9 @@ async def test_the_file_is_the_same_after_every_connection_was_closed(path: Path
 
 
 async def test_a_database_in_memory_is_never_lost() -> None:
-    runner = Inline()
+    runner = InlineExecutor()
     await runner.write(make_table)
-    threaded = Threaded(runner.path)
+    threaded = WriterThread(runner.path)
     await threaded.write(add)
 
     assert await runner.read(count) == 1
@@ -140,7 +140,7 @@ async def test_a_database_in_memory_is_never_lost() -> None:
 async def test_no_empty_database_is_made_beside_the_log_of_another(path: Path) -> None:
     Path(f"{path}-wal").write_bytes(b"a log")
     with pytest.raises(StoreUnwritable, match=r"hourbell\.db-wal is there and hourbell\.db is not"):
-        await Threaded(str(path)).read(count)
+        await WriterThread(str(path)).read(count)
 
     assert not path.exists()
 
@@ -190,7 +190,7 @@ async def test_an_idle_database_is_asked_by_a_write_that_changes_nothing(path: P
     disk = FullDisk("idle-disk")
     async with opened(DatabaseFile(str(path), vfs="idle-disk")):
         file = DatabaseFile(str(path), vfs="idle-disk")  # as of another process, which has not written yet
-        runner = Threaded(file)
+        runner = WriterThread(file)
         check = WriteCheck(file, runner)
         disk.is_full = True
 
@@ -202,8 +202,8 @@ async def test_an_idle_database_is_asked_by_a_write_that_changes_nothing(path: P
 
 
 @asynccontextmanager
-async def _reopened(path: Path) -> AsyncIterator[Threaded]:
-    runner = Threaded(str(path))
+async def _reopened(path: Path) -> AsyncIterator[WriterThread]:
+    runner = WriterThread(str(path))
     try:
         yield runner
     finally:

@@ -9,8 +9,8 @@ import apsw
 import pytest
 
 from hourbell.core.run.run import scheduled_run_id
-from hourbell.store.base import Want
-from hourbell.store.lists import Place, RunList, RunQuery
+from hourbell.store.base import LaneDemand
+from hourbell.store.lists import ListPosition, RunList, RunQuery
 from hourbell.store.sqlite.engine import SqliteEngineStore
 from hourbell.store.sqlite.values import microseconds
 from tests.contract.steps import HOUR, MINUTE, NODE, T0, add_backlog, plan_all, run_and_finish
@@ -64,7 +64,7 @@ async def pages_of_a_claim(waiting: int) -> int:
         store = SqliteEngineStore(database.runner())
         await store.sample_time()
         database.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        runs = await store.claim(NODE, T0, T0 + HOUR, [Want("task:a", CLAIMED)])
+        runs = await store.claim(NODE, T0, T0 + HOUR, [LaneDemand("task:a", CLAIMED)])
         assert len(runs) == CLAIMED
         return Path(f"{database.path}-wal").stat().st_size // 4096
 
@@ -81,7 +81,7 @@ async def test_a_page_of_runs_that_expire_together_costs_the_same_wherever_it_be
         lists = SqliteWork(database.runner())
         lists.connection, lists.counts = database.connection, []
         [(late,)] = database.connection.execute("select id from hourbell_runs where rowid = ?", (99 * CLAIMED,))
-        query, last = RunQuery(RunList.WAITING), Place(T0 + MICROSECOND, UUID(bytes=late))
+        query, last = RunQuery(RunList.WAITING), ListPosition(T0 + MICROSECOND, UUID(bytes=late))
         first_page = await lists.runs(query, 50)
         near_the_start = sum(lists.counts)
         lists.counts.clear()

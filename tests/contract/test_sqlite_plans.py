@@ -10,9 +10,9 @@ import pytest
 
 from hourbell.core.run.plan import plan
 from hourbell.store.sqlite.engine import SqliteEngineStore
-from hourbell.store.sqlite.plan_words import SQL
 from hourbell.store.sqlite.planning import FIRST
 from hourbell.store.sqlite.values import bound
+from hourbell.store.sqlite.write_params import SQL
 from tests.contract.crowd import (
     BATCH,
     BUSY_JOBS,

@@ -15,7 +15,7 @@ import pytest
 from hourbell.store.sqlite.connection import Patience, Session
 from hourbell.store.sqlite.database_file import DatabaseFile
 from hourbell.store.sqlite.migrate import migrate
-from hourbell.store.sqlite.writer import Threaded
+from hourbell.store.sqlite.writer import WriterThread
 
 pytestmark = pytest.mark.anyio
 
@@ -123,7 +123,7 @@ async def committed_in(folder: Path, state: dict[str, _State], random: Random) -
     folder.mkdir()
     for name, each in state.items():
         (folder / name).write_bytes(left_after(each, random))
-    runner = Threaded(str(folder / "hourbell.db"))
+    runner = WriterThread(str(folder / "hourbell.db"))
     try:
         whole = await runner.read(lambda session: session.fetch("pragma integrity_check"))
         rows = await runner.read(
@@ -140,7 +140,7 @@ async def test_a_power_cut_takes_nothing_that_was_acknowledged(tmp_path: Path, d
     folder = tmp_path / "live"
     folder.mkdir()
     file = DatabaseFile(str(folder / "hourbell.db"), vfs=disk.name)
-    runner = Threaded(file)
+    runner = WriterThread(file)
     moments: list[tuple[int, dict[str, _State]]] = []
     try:
         await migrate(runner)
@@ -164,7 +164,7 @@ async def test_a_power_cut_within_a_commit_leaves_all_of_it_or_nothing(
     random = Random(11)
     folder = tmp_path / "live"
     folder.mkdir()
-    runner = Threaded(DatabaseFile(str(folder / "hourbell.db"), vfs=disk.name))
+    runner = WriterThread(DatabaseFile(str(folder / "hourbell.db"), vfs=disk.name))
     await migrate(runner)
     acknowledged = 0
     moments: list[tuple[int, dict[str, _State]]] = []

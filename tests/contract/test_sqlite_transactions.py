@@ -11,16 +11,16 @@ import pytest
 
 from hourbell import clock
 from hourbell.core.run.run import Run
-from hourbell.store.base import Held
+from hourbell.store.base import LeaseKey
 from hourbell.store.errors import StoreUnavailable
 from hourbell.store.sqlite.transactions import LONGEST, SqliteTransactionStore, TooLong
-from hourbell.store.sqlite.writer import Threaded
+from hourbell.store.sqlite.writer import WriterThread
 from tests.contract.steps import a_waiting_job, claim, settled
 from tests.sqlite_database import SqliteDatabase
 
 pytestmark = pytest.mark.anyio
 
-NOBODY = Held(UUID(int=1), 1)
+NOBODY = LeaseKey(UUID(int=1), 1)
 FOR_EVER = "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) from n"
 
 
@@ -40,7 +40,7 @@ async def run(database: SqliteDatabase) -> Run:
 
 
 def made(database: SqliteDatabase, elapsed: Callable[[], float] = clock.elapsed) -> SqliteTransactionStore:
-    return SqliteTransactionStore(Threaded(database.path), elapsed=elapsed)
+    return SqliteTransactionStore(WriterThread(database.path), elapsed=elapsed)
 
 
 async def ask_for_ever(transactions: SqliteTransactionStore) -> None:
@@ -68,7 +68,7 @@ async def test_the_event_loop_goes_on_while_a_statement_is_at_work(database: Sql
 
 async def test_the_engine_waits_for_the_block_and_then_goes_on(database: SqliteDatabase, run: Run) -> None:
     transactions, store = made(database), database.engine()
-    async with transactions.transaction(Held(run.id, 1)) as opened:
+    async with transactions.transaction(LeaseKey(run.id, 1)) as opened:
         await opened.connection.execute("insert into effects values ('a')")
         waiting = asyncio.ensure_future(store.check_tzdata("2026a"))
         await asyncio.sleep(0.05)
@@ -90,7 +90,7 @@ async def test_a_block_that_takes_too_long_is_rolled_back(database: SqliteDataba
     transactions = made(database, lambda: next(times))
 
     async def work_slowly() -> None:
-        async with transactions.transaction(Held(run.id, 1)) as opened:
+        async with transactions.transaction(LeaseKey(run.id, 1)) as opened:
             await opened.connection.execute("insert into effects values ('a')")
             await opened.settle(settled(run))
 
@@ -114,7 +114,7 @@ async def test_a_transaction_that_sqlite_rolled_back_goes_no_further(database: S
     transactions = made(database)
 
     async def go_on_regardless() -> None:
-        async with transactions.transaction(Held(run.id, 1)) as opened:
+        async with transactions.transaction(LeaseKey(run.id, 1)) as opened:
             await opened.connection.execute("insert into effects values ('a')")
             with pytest.raises(apsw.ConstraintError):
                 await opened.connection.execute("insert or rollback into effects values ('a')")

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from hourbell.store.sqlite.connection import Session
-from hourbell.store.sqlite.writer import ENGINE_IN_A_ROW, Apart, Threaded
+from hourbell.store.sqlite.writer import ENGINE_IN_A_ROW, ReadWriteSplit, WriterThread
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def writer(tmp_path: Path) -> AsyncIterator[Threaded]:
-    runner = Threaded(str(tmp_path / "hourbell.db"))
+async def writer(tmp_path: Path) -> AsyncIterator[WriterThread]:
+    runner = WriterThread(str(tmp_path / "hourbell.db"))
     yield runner
     await runner.close()
 
@@ -34,8 +34,8 @@ class Turns:
         return lambda _session: self.taken.append(name)
 
 
-async def test_the_engine_writes_before_users_who_came_earlier(writer: Threaded) -> None:
-    turns, users = Turns(), Apart(writer, writer)
+async def test_the_engine_writes_before_users_who_came_earlier(writer: WriterThread) -> None:
+    turns, users = Turns(), ReadWriteSplit(writer, writer)
     waiting = [asyncio.ensure_future(each) for each in (writer.write(turns.hold), users.write(turns.of("import")))]
     waiting += [asyncio.ensure_future(writer.write(turns.of(name))) for name in ("plan", "claim")]
     await asyncio.sleep(0)
@@ -45,8 +45,8 @@ async def test_the_engine_writes_before_users_who_came_earlier(writer: Threaded)
     assert turns.taken == ["plan", "claim", "import"]
 
 
-async def test_users_have_their_turn_however_much_the_engine_writes(writer: Threaded) -> None:
-    turns, users = Turns(), Apart(writer, writer)
+async def test_users_have_their_turn_however_much_the_engine_writes(writer: WriterThread) -> None:
+    turns, users = Turns(), ReadWriteSplit(writer, writer)
     waiting = [asyncio.ensure_future(writer.write(turns.hold))]
     waiting += [asyncio.ensure_future(users.write(turns.of("user"))) for _ in range(2)]
     waiting += [asyncio.ensure_future(writer.write(turns.of("engine"))) for _ in range(3 * ENGINE_IN_A_ROW)]

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from hourbell.core.run.states import ENDS, MOVES, RunState
-from hourbell.store.base import EngineStore, Held
+from hourbell.store.base import EngineStore, LeaseKey
 from hourbell.store.control import ControlStore
 from tests.contract.steps import HOUR, T0, a_node, a_waiting_job, claim, lose
 from tests.database import Database
@@ -74,8 +74,8 @@ async def test_a_running_run_cannot_be_claimed_but_its_lease_renewed(
     with pytest.raises(Exception, match="a run that is running cannot be claimed"):
         await database.sql("update hourbell.runs set state = 'running', attempt = attempt + 1")
     assert await database.rows("runs") == before
-    assert (await store.heartbeat(a_node(), T0, T0 + 2 * HOUR, [Held(run.id, 1)])).lost == ()
-    assert await store.begin(Held(run.id, 1))
+    assert (await store.heartbeat(a_node(), T0, T0 + 2 * HOUR, [LeaseKey(run.id, 1)])).lost == ()
+    assert await store.begin(LeaseKey(run.id, 1))
 
 
 async def test_an_expired_lease_is_claimed_again_by_way_of_the_reaper(

@@ -9,13 +9,13 @@ import pytest
 
 from hourbell import clock
 from hourbell.core.run.run import Run
-from hourbell.store.base import EngineStore, Held, Saved, TransactionStore
+from hourbell.store.base import EngineStore, LeaseKey, Saved, TransactionStore
 from hourbell.store.control import ControlStore
 from hourbell.store.errors import StoreUnavailable
 from hourbell.store.postgres.function_connections import FunctionConnections
 from hourbell.store.postgres.transactions import PostgresTransactionStore
 from hourbell.store.sqlite.transactions import SqliteTransactionStore
-from hourbell.store.sqlite.writer import Threaded
+from hourbell.store.sqlite.writer import WriterThread
 from tests.contract.steps import HOUR, MINUTE, OTHER_NODE, T0, a_waiting_job, claim, lose, settled
 from tests.database import Database, PostgresDatabase
 from tests.sqlite_database import SqliteDatabase
@@ -35,7 +35,7 @@ async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
 async def transactions(database: Database) -> AsyncIterator[TransactionStore]:
     made: TransactionStore
     if isinstance(database, SqliteDatabase):
-        made = SqliteTransactionStore(Threaded(database.path), elapsed=clock.elapsed)
+        made = SqliteTransactionStore(WriterThread(database.path), elapsed=clock.elapsed)
     else:
         assert isinstance(database, PostgresDatabase)
         made = PostgresTransactionStore(FunctionConnections(database.url, size=2))
@@ -69,7 +69,7 @@ async def work(connection: Any) -> None:
 async def test_work_and_settlement_are_committed_together(
     transactions: TransactionStore, database: Database, store: EngineStore, run: Run
 ) -> None:
-    async with transactions.transaction(Held(run.id, 1)) as opened:
+    async with transactions.transaction(LeaseKey(run.id, 1)) as opened:
         await work(opened.connection)
         assert await opened.settle(settled(run))
         assert (await effects(database), await state(database)) == ([], "running")
@@ -84,7 +84,7 @@ async def test_an_exception_undoes_both(
     transactions: TransactionStore, database: Database, store: EngineStore, run: Run, is_settled: bool
 ) -> None:
     with suppress(ZeroDivisionError):
-        async with transactions.transaction(Held(run.id, 1)) as opened:
+        async with transactions.transaction(LeaseKey(run.id, 1)) as opened:
             await work(opened.connection)
             if is_settled:
                 await opened.settle(settled(run))
@@ -101,7 +101,7 @@ async def test_a_run_that_another_node_has_cannot_be_settled(
     await claim(store, node=OTHER_NODE, now=T0 + HOUR + 3 * MINUTE)
 
     with suppress(LookupError):
-        async with transactions.transaction(Held(run.id, 1)) as opened:
+        async with transactions.transaction(LeaseKey(run.id, 1)) as opened:
             await work(opened.connection)
             assert not await opened.settle(settled(run))
             raise LookupError
@@ -115,7 +115,7 @@ async def test_a_block_that_is_cancelled_undoes_all_and_frees_the_next(
     begun = asyncio.Event()
 
     async def wait_for_ever() -> None:
-        async with transactions.transaction(Held(run.id, 1)) as opened:
+        async with transactions.transaction(LeaseKey(run.id, 1)) as opened:
             await work(opened.connection)
             begun.set()
             await asyncio.sleep(60)
@@ -126,7 +126,7 @@ async def test_a_block_that_is_cancelled_undoes_all_and_frees_the_next(
     with pytest.raises(asyncio.CancelledError):
         await waiting
 
-    async with transactions.transaction(Held(run.id, 1)) as opened:
+    async with transactions.transaction(LeaseKey(run.id, 1)) as opened:
         assert await opened.settle(settled(run))
     assert (await effects(database), await state(database)) == ([], "succeeded")
 
@@ -138,7 +138,7 @@ async def test_a_transaction_cannot_be_ended_inside_its_block(
     """A settlement that stood alone would promise what is not so."""
 
     async def end_it_inside() -> None:
-        async with transactions.transaction(Held(run.id, 1)) as opened:
+        async with transactions.transaction(LeaseKey(run.id, 1)) as opened:
             await work(opened.connection)
             await opened.connection.execute(statement)
             await opened.settle(settled(run))
@@ -149,7 +149,7 @@ async def test_a_transaction_cannot_be_ended_inside_its_block(
 
 
 async def test_statements_answer_alike(transactions: TransactionStore, run: Run) -> None:
-    async with transactions.transaction(Held(run.id, 1)) as opened:
+    async with transactions.transaction(LeaseKey(run.id, 1)) as opened:
         connection = opened.connection
         assert await connection.execute("insert into effects values ($1), ($2)", "b", "a") == "INSERT 0 2"
         await connection.executemany("insert into effects values ($1)", [("c",), ("d",)])
@@ -170,7 +170,7 @@ async def test_one_transaction_after_another_leaves_the_engine_its_turn(
     runs = await claim(store, free=20)
 
     async def settle(one: Run) -> None:
-        async with transactions.transaction(Held(one.id, 1)) as opened:
+        async with transactions.transaction(LeaseKey(one.id, 1)) as opened:
             await work(opened.connection)
             assert await opened.settle(settled(one))
 

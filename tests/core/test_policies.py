@@ -19,10 +19,10 @@ policies = st.builds(
 )
 
 
-def waits(name: str, luck: float = 0.0) -> list[float]:
+def waits(name: str, random: float = 0.0) -> list[float]:
     """The seconds a preset waits after each failure, until it gives up."""
     found = []
-    while (wait := RETRY_PRESETS[name].wait_after(len(found) + 1, luck)) is not None:
+    while (wait := RETRY_PRESETS[name].wait_after(len(found) + 1, random)) is not None:
         found.append(wait.total_seconds())
     return found
 
@@ -47,11 +47,11 @@ def test_the_default_preset_waits_twelve_and_a_half_minutes_in_all() -> None:
 
 @pytest.mark.parametrize("name", ["default", "fixed", "none"])
 def test_a_preset_without_spread_knows_no_luck(name: str) -> None:
-    assert waits(name, luck=0.9) == waits(name)
+    assert waits(name, random=0.9) == waits(name)
 
 
-def test_luck_shortens_exponential_waits_by_up_to_half() -> None:
-    assert waits("exponential", luck=0.5)[:3] == [7.5, 30, 120]
+def test_random_shortens_exponential_waits_by_up_to_half() -> None:
+    assert waits("exponential", random=0.5)[:3] == [7.5, 30, 120]
     assert [wait / most for wait, most in zip(waits("exponential", 0.8), waits("exponential"), strict=True)] == [
         0.6
     ] * 7
@@ -71,9 +71,9 @@ def test_the_last_wait_repeats() -> None:
 @examples(200)
 @given(policies, st.integers(1, 100), st.floats(0, 1, exclude_max=True))
 def test_a_policy_gives_up_after_its_attempts_and_waits_within_its_bounds(
-    policy: RetryPolicy, failures: int, luck: float
+    policy: RetryPolicy, failures: int, random: float
 ) -> None:
-    wait = policy.wait_after(failures, luck)
+    wait = policy.wait_after(failures, random)
 
     if failures >= policy.attempts:
         assert wait is None

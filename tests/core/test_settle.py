@@ -173,9 +173,9 @@ def test_without_retries_the_first_failure_is_the_last() -> None:
     assert decided(settle(a_run(), Failed("500"), NOW, NONE)) == (FAILED, Reason.EXHAUSTED, None, 1, 0)
 
 
-@pytest.mark.parametrize(("luck", "wait"), [(0.0, 40), (0.5, 30), (0.8, 24)])
-def test_luck_spreads_the_waits_of_the_exponential_preset(luck: float, wait: int) -> None:
-    assert settle(a_run(failures=1), Failed("500"), NOW, EXPONENTIAL, luck).ready_at == NOW + wait * SECOND
+@pytest.mark.parametrize(("random", "wait"), [(0.0, 40), (0.5, 30), (0.8, 24)])
+def test_random_spreads_the_waits_of_the_exponential_preset(random: float, wait: int) -> None:
+    assert settle(a_run(failures=1), Failed("500"), NOW, EXPONENTIAL, random).ready_at == NOW + wait * SECOND
 
 
 @pytest.mark.parametrize("poison_after", [1, 2, 3, 5])
@@ -240,13 +240,13 @@ retries = st.one_of(
         st.floats(0, 1),
     ),
 )
-lucks = st.floats(0, 1, exclude_max=True)
+randoms = st.floats(0, 1, exclude_max=True)
 
 
 @examples(500)
-@given(runs, outcomes, retries, lucks)
-def test_every_settlement_is_a_move_of_the_table(run: Run, outcome: Outcome, retry: RetryPolicy, luck: float) -> None:
-    settlement = settle(run, outcome, NOW, retry, luck)
+@given(runs, outcomes, retries, randoms)
+def test_every_settlement_is_a_move_of_the_table(run: Run, outcome: Outcome, retry: RetryPolicy, random: float) -> None:
+    settlement = settle(run, outcome, NOW, retry, random)
 
     assert settlement.state in MOVES[RunState.RUNNING]
     assert (settlement.reason is not None) == (settlement.state is FAILED)
@@ -255,9 +255,11 @@ def test_every_settlement_is_a_move_of_the_table(run: Run, outcome: Outcome, ret
 
 
 @examples(500)
-@given(runs, outcomes, retries, lucks)
-def test_what_is_tried_again_is_within_its_bounds(run: Run, outcome: Outcome, retry: RetryPolicy, luck: float) -> None:
-    settlement = settle(run, outcome, NOW, retry, luck)
+@given(runs, outcomes, retries, randoms)
+def test_what_is_tried_again_is_within_its_bounds(
+    run: Run, outcome: Outcome, retry: RetryPolicy, random: float
+) -> None:
+    settlement = settle(run, outcome, NOW, retry, random)
     tried = settlement.state is RETRYING and not isinstance(outcome, Unstarted)
 
     assert run.failures <= settlement.failures <= run.failures + 1

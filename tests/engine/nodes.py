@@ -258,7 +258,7 @@ class Node:
             tzdata=TZDATA,
             metrics=self.metrics,
             elapsed=cluster.clock_of(number),
-            luck=random.random,
+            random=random.random,
             alerts=self.alerts,
             audit_chain=_Store(self, cluster.database.audit_chain()) if cluster.has_audit_chain else None,  # type: ignore[arg-type]
         )

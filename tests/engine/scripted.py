@@ -11,7 +11,7 @@ from hourbell.core.job.definition import Definition
 from hourbell.core.run.run import Run
 from hourbell.core.run.settle import Outcome, Succeeded, Unstarted
 from hourbell.core.run.states import Kind, RunState
-from hourbell.engine.attempts import Attempting, Attempts
+from hourbell.engine.attempts import ActiveAttempt, Attempts
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.leases import Leases
 from hourbell.engine.runner import Runner
@@ -19,7 +19,7 @@ from hourbell.engine.settler import Settler
 from hourbell.engine.shares import Probation
 from hourbell.engine.time import DatabaseClock
 from hourbell.metrics import Metrics
-from hourbell.store.base import EngineStore, Held, LaneWork, Saved, Settled, Want
+from hourbell.store.base import EngineStore, LaneDemand, LaneWork, LeaseKey, Saved, SettledAttempt
 from hourbell.targets.base import Call
 from hourbell.targets.pool import Pool
 from tests.core.values import DAY, T0, a_definition
@@ -43,17 +43,17 @@ class Claim:
 
     now: datetime
     lease_until: datetime
-    wants: tuple[Want, ...]
+    demands: tuple[LaneDemand, ...]
     suspects: bool
     suspect_after: int
 
     @property
     def lanes(self) -> list[str]:
-        return [want.lane for want in self.wants]
+        return [demand.lane for demand in self.demands]
 
     @property
     def free(self) -> list[int]:
-        return [want.free for want in self.wants]
+        return [demand.free for demand in self.demands]
 
 
 @dataclass
@@ -68,11 +68,11 @@ class ScriptedStore:
     claims: list[Claim] = field(default_factory=list)
     versions: list[set[UUID]] = field(default_factory=list)  # jobs whose definitions were asked for
     secret_jobs: list[set[UUID]] = field(default_factory=list)  # jobs whose secrets were asked for
-    begun: list[Held] = field(default_factory=list)
+    begun: list[LeaseKey] = field(default_factory=list)
     may_begin: bool = True
     noted: list[tuple[Any, ...]] = field(default_factory=list)
     successes: dict[tuple[UUID, datetime], datetime] = field(default_factory=dict)
-    written: list[Settled] = field(default_factory=list)
+    written: list[SettledAttempt] = field(default_factory=list)
 
     def add(self, lane: str, count: int, first: int = 1) -> None:
         """Let so many runs wait in a lane."""
@@ -95,18 +95,18 @@ class ScriptedStore:
         node: UUID,
         now: datetime,
         lease_until: datetime,
-        wants: Sequence[Want],
+        demands: Sequence[LaneDemand],
         *,
         suspects: bool,
         suspect_after: int,
     ) -> list[Run]:
         assert node == NODE
-        self.claims.append(Claim(now, lease_until, tuple(wants), suspects, suspect_after))
+        self.claims.append(Claim(now, lease_until, tuple(demands), suspects, suspect_after))
         claimed = []
-        for want in wants:
-            waiting = (self.suspects if suspects else self.ready).get(want.lane, [])
-            claimed += waiting[: want.free]
-            del waiting[: want.free]
+        for demand in demands:
+            waiting = (self.suspects if suspects else self.ready).get(demand.lane, [])
+            claimed += waiting[: demand.free]
+            del waiting[: demand.free]
         self._happens("claim")
         return claimed
 
@@ -120,7 +120,7 @@ class ScriptedStore:
         self._happens("secrets")
         return dict.fromkeys(jobs, ("sealed",))
 
-    async def begin(self, held: Held) -> bool:
+    async def begin(self, held: LeaseKey) -> bool:
         self.begun.append(held)
         self._happens("begin")
         return self.may_begin
@@ -131,7 +131,7 @@ class ScriptedStore:
     async def last_success(self, job_id: UUID, before: datetime) -> datetime | None:
         return self.successes.get((job_id, before))
 
-    async def settle(self, settled: Sequence[Settled]) -> list[Saved]:
+    async def settle(self, settled: Sequence[SettledAttempt]) -> list[Saved]:
         self.written += settled
         return [Saved.SAVED] * len(settled)
 
@@ -223,7 +223,7 @@ class Claiming:
             leases=self.leases,
             settler=self.settler,
             events=events,
-            luck=lambda: 0.0,
+            random=lambda: 0.0,
             transactions=transactions,
             probation=self.probation,
         )
@@ -242,7 +242,7 @@ class Claiming:
         )
 
     def _release(self, written: Any) -> None:
-        self.released += self.attempts.release(cast(list[Attempting], written))
+        self.released += self.attempts.release(cast(list[ActiveAttempt], written))
 
     @property
     def target(self) -> ScriptedTarget:

@@ -196,14 +196,14 @@ async def test_an_attempt_that_is_claimed_twice_is_made_once(
     await cluster.advance_to(START + HOUR - MINUTE)
     node = await cluster.start()
     await cluster.advance_to(START + HOUR + SECOND)
-    [attempting] = node.engine.attempts._held.values()
+    [active] = node.engine.attempts._held.values()
 
-    again = node.engine.attempts.take([attempting.run], {attempting.run.lane: attempting.target}, cluster.now(), 1e9)
+    again = node.engine.attempts.take([active.run], {active.run.lane: active.target}, cluster.now(), 1e9)
     assert again == []
     await cluster.advance(MINUTE)
     assert len(cluster.calls) == 1
     [told] = [vars(record) for record in caplog.records if record.getMessage() == "runs_claimed_while_held"]
-    assert (told["count"], told["runs"]) == (1, [{"run": str(attempting.run.id), "attempt": 1}])
+    assert (told["count"], told["runs"]) == (1, [{"run": str(active.run.id), "attempt": 1}])
 
 
 @virtually

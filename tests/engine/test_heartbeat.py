@@ -13,7 +13,7 @@ from hourbell.engine.heartbeat import Heartbeat, HeartbeatResult, Pulse
 from hourbell.engine.leases import Leases
 from hourbell.engine.loop import NotAsked
 from hourbell.engine.time import STEP, DatabaseClock
-from hourbell.store.base import Beat, EngineStore, Held, Node
+from hourbell.store.base import EngineStore, HeartbeatReply, LeaseKey, Node
 from hourbell.store.errors import StoreUnavailable
 from tests.engine.test_time import SECOND, T0, Elapsed
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 LEASE = timedelta(seconds=60)
 INTERVAL = 15.0  # seconds between beats
 NODE = Node(UUID(int=7), "here", T0, ("task:*",), "2026b")
-KEPT, LOST, GIVEN_UP, ORPHAN = (Held(UUID(int=number), 1) for number in range(1, 5))
+KEPT, LOST, GIVEN_UP, ORPHAN = (LeaseKey(UUID(int=number), 1) for number in range(1, 5))
 CANCELLED = UUID(int=9)
 
 
@@ -30,7 +30,7 @@ class ScriptedStore:
     """Answers what it is told, and notes what it is asked."""
 
     elapsed: Elapsed
-    answer: Beat
+    answer: HeartbeatReply
     offset: timedelta = timedelta(0)  # of the database's clock
     is_out: bool = False
     is_closed: bool = False
@@ -47,11 +47,11 @@ class ScriptedStore:
         node: Node,
         now: datetime,
         lease_until: datetime,
-        held: Sequence[Held],
+        held: Sequence[LeaseKey],
         *,
-        given_up: Collection[Held],
-        orphans: Collection[Held],
-    ) -> Beat:
+        given_up: Collection[LeaseKey],
+        orphans: Collection[LeaseKey],
+    ) -> HeartbeatReply:
         if self.is_out:
             raise StoreUnavailable("out of reach")
         self.asked.append((node, now, lease_until, held, given_up, orphans))
@@ -64,7 +64,7 @@ class ScriptedStore:
 class Beating:
     """A heartbeat, with all that it is made of."""
 
-    def __init__(self, lease: timedelta = LEASE, answer: Beat = Beat((), ())) -> None:  # noqa: B008
+    def __init__(self, lease: timedelta = LEASE, answer: HeartbeatReply = HeartbeatReply((), ())) -> None:  # noqa: B008
         self.elapsed = Elapsed(100.0)
         self.store = ScriptedStore(self.elapsed, answer)
         self.pulse = Pulse(self.elapsed)
@@ -99,7 +99,7 @@ class Beating:
 
 
 async def test_a_beat_renews_what_is_held_and_reports_what_the_database_said() -> None:
-    beating = Beating(answer=Beat((LOST,), (CANCELLED,), (ORPHAN,)))
+    beating = Beating(answer=HeartbeatReply((LOST,), (CANCELLED,), (ORPHAN,)))
     now = beating.store.now()
     await beating.beat()
 
@@ -108,7 +108,7 @@ async def test_a_beat_renews_what_is_held_and_reports_what_the_database_said() -
 
 
 async def test_a_lease_not_held_at_two_beats_is_an_orphan_if_its_claim_has_ended() -> None:
-    beating = Beating(answer=Beat((), (), unheld=(ORPHAN,)))
+    beating = Beating(answer=HeartbeatReply((), (), unheld=(ORPHAN,)))
     named = []
     await beating.settle()
     with beating.leases.claiming():
@@ -126,7 +126,7 @@ async def test_a_lease_not_held_at_two_beats_is_an_orphan_if_its_claim_has_ended
 
 
 async def test_a_lease_that_is_not_held_is_looked_at_again_soon() -> None:
-    beating = Beating(answer=Beat((), (), unheld=(ORPHAN,)))
+    beating = Beating(answer=HeartbeatReply((), (), unheld=(ORPHAN,)))
     await beating.settle()
 
     assert await beating.beat(after=INTERVAL) == INTERVAL / 4

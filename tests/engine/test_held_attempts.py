@@ -14,8 +14,8 @@ from hourbell.core.run.policies import Overlap
 from hourbell.core.run.run import Run
 from hourbell.core.run.settle import Cancelled, Failed, Interrupted, Outcome, Succeeded, Unstarted
 from hourbell.core.run.states import Reason, RunState
-from hourbell.engine.attempts import Attempting
-from hourbell.store.base import Held, Settled
+from hourbell.engine.attempts import ActiveAttempt
+from hourbell.store.base import LeaseKey, SettledAttempt
 from hourbell.store.errors import StoreUnavailable
 from hourbell.targets.base import Call, Target
 from hourbell.targets.pool import Pool
@@ -31,15 +31,15 @@ A_MOMENT = 0.5
 class Holding(Claiming):
     """Attempts without a runner: what is claimed is given to them."""
 
-    def take(self, *runs: Run, until: float = TRUSTED, targets: dict[str, Target] | None = None) -> list[Attempting]:
+    def take(self, *runs: Run, until: float = TRUSTED, targets: dict[str, Target] | None = None) -> list[ActiveAttempt]:
         """Hold runs whose definition is known."""
         targets = targets or {run.lane: self.target for run in runs}
         taken = self.attempts.take(runs, targets, self.clock.now(), until)
-        for attempting in taken:
-            attempting.definition = self.store.definition
+        for active in taken:
+            active.definition = self.store.definition
         return taken
 
-    async def start(self, *runs: Run, **more: Any) -> list[Attempting]:
+    async def start(self, *runs: Run, **more: Any) -> list[ActiveAttempt]:
         """Hold runs and let their attempts begin."""
         taken = self.take(*runs, **more)
         self.attempts.start(taken)
@@ -49,7 +49,7 @@ class Holding(Claiming):
     async def end(self, *numbers: int, by: Outcome | BaseException | None = None) -> None:
         await self.target.answer(*numbers, by=by)
 
-    async def settled(self) -> list[Settled]:
+    async def settled(self) -> list[SettledAttempt]:
         """What is written."""
         await self.write()
         return self.store.written
@@ -74,7 +74,7 @@ async def test_a_slot_is_free_when_an_attempt_has_ended_and_the_run_is_held_unti
     assert (holding.attempts.free(10), len(holding.attempts.held())) == (9, 3)
 
     await holding.settled()
-    assert (holding.attempts.free(10), holding.attempts.held()) == (9, [Held(UUID(int=3), 1)])
+    assert (holding.attempts.free(10), holding.attempts.held()) == (9, [LeaseKey(UUID(int=3), 1)])
     await holding.end(3)
     await holding.settled()
     assert (holding.attempts.free(10), holding.attempts.is_idle) == (10, True)
@@ -134,7 +134,7 @@ async def test_an_attempt_whose_lease_cannot_be_trusted_does_not_begin() -> None
 async def test_a_lease_that_was_renewed_is_trusted_for_longer_and_never_for_less() -> None:
     holding = Holding()
     renewed, other = holding.take(a_run(1), a_run(2))
-    holding.attempts.trust([renewed.held, Held(UUID(int=9), 1)], TRUSTED + 50)
+    holding.attempts.trust([renewed.held, LeaseKey(UUID(int=9), 1)], TRUSTED + 50)
     holding.attempts.trust([renewed.held], TRUSTED + 10)
     holding.elapsed.seconds = TRUSTED + 30
     holding.attempts.start([renewed, other])
@@ -158,7 +158,7 @@ async def test_a_claim_that_gives_new_runs_is_nothing_to_tell(caplog: pytest.Log
     holding = Holding()
     taken = [*holding.take(a_run(1)), *holding.take(a_run(2), a_run(3, attempt=2))]
 
-    assert [attempting.held for attempting in taken] == holding.attempts.held()
+    assert [active.held for active in taken] == holding.attempts.held()
     assert (len(taken), told(caplog, "runs_claimed_while_held")) == (3, [])
 
 
@@ -167,7 +167,7 @@ async def test_an_attempt_that_is_held_is_not_taken_again(caplog: pytest.LogCapt
     [first] = holding.take(a_run(1))
     taken = holding.take(a_run(1), a_run(2))
 
-    assert [attempting.run.id.int for attempting in taken] == [2]
+    assert [active.run.id.int for active in taken] == [2]
     assert (holding.attempts.free(10), holding.attempts.in_lane("a")) == (8, 2)
     assert holding.attempts._held[first.held] is first
     [facts] = told(caplog, "runs_claimed_while_held")
@@ -178,7 +178,7 @@ async def test_a_run_that_one_claim_gives_twice_is_taken_once(caplog: pytest.Log
     holding = Holding()
     taken = holding.take(a_run(1), a_run(1), a_run(2))
 
-    assert [attempting.run.id.int for attempting in taken] == [1, 2]
+    assert [active.run.id.int for active in taken] == [1, 2]
     assert [facts["count"] for facts in told(caplog, "runs_claimed_while_held")] == [2]
 
 
@@ -192,7 +192,7 @@ async def test_a_later_attempt_of_a_run_that_is_held_is_taken_and_told(
     holding.take(a_run(1, attempt=held))
     taken = holding.take(a_run(1, attempt=claimed))
 
-    assert [attempting.run.attempt for attempting in taken] == [claimed]
+    assert [active.run.attempt for active in taken] == [claimed]
     assert len(told(caplog, "runs_claimed_while_held")) == is_told
 
 
@@ -242,9 +242,9 @@ async def test_a_lane_is_proven_by_a_call_that_answers_soon(outcome: Outcome, af
 
 async def test_a_call_that_never_began_proves_nothing() -> None:
     holding = Holding()
-    [attempting] = holding.take(a_run(1))
-    attempting.definition = Definition("", "", {})
-    holding.attempts.hand_back([attempting])
+    [active] = holding.take(a_run(1))
+    active.definition = Definition("", "", {})
+    holding.attempts.hand_back([active])
 
     assert (holding.probation.calls, holding.probation.is_proven("a")) == (0, False)
 
@@ -294,9 +294,9 @@ async def test_a_run_that_is_cancelled_is_stopped_and_no_other() -> None:
 
 async def test_what_an_attempt_is_stopped_for_first_counts() -> None:
     holding = Holding()
-    [attempting] = await holding.start(a_run(1))
-    holding.attempts.stop_runs([attempting.run.id], Cancelled())
-    holding.attempts.stop_lost([attempting.held])
+    [active] = await holding.start(a_run(1))
+    holding.attempts.stop_runs([active.run.id], Cancelled())
+    holding.attempts.stop_lost([active.held])
     await turns()
 
     assert await holding.outcomes() == [Cancelled()]
@@ -317,16 +317,16 @@ async def test_an_attempt_that_is_stopped_before_its_first_step_is_settled_at_on
 
 async def test_what_is_not_started_yet_cannot_be_stopped() -> None:
     holding = Holding()
-    [attempting] = holding.take(a_run(1))
-    holding.attempts.stop_runs([attempting.run.id], Cancelled())
+    [active] = holding.take(a_run(1))
+    holding.attempts.stop_runs([active.run.id], Cancelled())
 
-    assert (attempting.is_stopped(), attempting.is_under_way, await holding.settled()) == (False, False, [])
+    assert (active.is_stopped(), active.is_under_way, await holding.settled()) == (False, False, [])
 
 
 async def test_attempts_of_runs_that_were_lost_are_interrupted(caplog: pytest.LogCaptureFixture) -> None:
     holding = Holding()
     lost, kept = await holding.start(a_run(1), a_run(2))
-    holding.attempts.stop_lost([lost.held, Held(UUID(int=9), 1)])
+    holding.attempts.stop_lost([lost.held, LeaseKey(UUID(int=9), 1)])
     await turns()
 
     assert (await holding.outcomes(), kept.is_under_way) == ([Interrupted()], True)
@@ -335,9 +335,9 @@ async def test_attempts_of_runs_that_were_lost_are_interrupted(caplog: pytest.Lo
 
 async def test_a_run_that_was_lost_after_its_attempt_ended_is_nothing_to_tell(caplog: pytest.LogCaptureFixture) -> None:
     holding = Holding()
-    [attempting] = await holding.start(a_run(1))
+    [active] = await holding.start(a_run(1))
     await holding.end(1)
-    holding.attempts.stop_lost([attempting.held])
+    holding.attempts.stop_lost([active.held])
     await turns()
 
     assert await holding.outcomes() == [Succeeded()]
@@ -360,14 +360,14 @@ async def test_a_task_that_somebody_cancelled_before_its_first_step_goes_back() 
 
 async def test_a_task_that_ended_by_what_no_target_may_catch_has_failed() -> None:
     holding = Holding()
-    [attempting] = await holding.start(a_run(1))
+    [active] = await holding.start(a_run(1))
     await holding.end(1, by=GeneratorExit())
     assert holding.settler.is_idle
     holding.attempts.settle_dead()
     holding.attempts.settle_dead()
 
-    assert attempting.task is not None
-    assert isinstance(attempting.task.exception(), GeneratorExit)
+    assert active.task is not None
+    assert isinstance(active.task.exception(), GeneratorExit)
     assert await holding.outcomes() == [Failed("its task ended by GeneratorExit")]
 
 
@@ -379,7 +379,7 @@ async def test_what_was_settled_or_is_not_started_is_not_settled_as_dead() -> No
     holding.attempts.settle_dead()
 
     assert await holding.outcomes() == [Succeeded()]
-    assert holding.attempts.held() == [Held(UUID(int=2), 1)]
+    assert holding.attempts.held() == [LeaseKey(UUID(int=2), 1)]
 
 
 async def test_an_attempt_begins_when_its_target_says_so_and_is_written_with_that_moment() -> None:
@@ -405,7 +405,7 @@ async def test_an_attempt_at_most_once_is_marked_before_it_begins() -> None:
     holding = Holding()
     await holding.start(AT_MOST_ONCE)
 
-    assert (holding.store.begun, set(holding.target.calls)) == ([Held(UUID(int=1), 1)], {1})
+    assert (holding.store.begun, set(holding.target.calls)) == ([LeaseKey(UUID(int=1), 1)], {1})
 
 
 @pytest.mark.parametrize("happens", ["refused", "trouble", "lease over", "node stops"])
@@ -426,7 +426,7 @@ async def test_an_attempt_at_most_once_that_could_not_be_marked_in_time_goes_bac
             holding.store.during["begin"] = holding.attempts.take_no_more
     await holding.start(AT_MOST_ONCE)
 
-    assert (holding.target.calls, holding.store.begun) == ({}, [Held(UUID(int=1), 1)])
+    assert (holding.target.calls, holding.store.begun) == ({}, [LeaseKey(UUID(int=1), 1)])
     assert [(each.settlement.outcome, each.node) for each in await holding.settled()] == [(Unstarted(), None)]
     assert holding.observed("dispatch") == 0
 
@@ -469,11 +469,11 @@ async def test_a_target_that_breaks_fails_its_attempt_without_its_words(caplog: 
 @pytest.mark.parametrize("is_stopping", [False, True])
 async def test_an_attempt_that_others_cancelled_has_failed_unless_the_program_ends(is_stopping: bool) -> None:
     holding = Holding()
-    [attempting] = await holding.start(a_run(1))
+    [active] = await holding.start(a_run(1))
     if is_stopping:
         holding.attempts.take_no_more()
-    assert attempting.task is not None
-    attempting.task.cancel()
+    assert active.task is not None
+    active.task.cancel()
     await turns()
 
     assert await holding.outcomes() == [Interrupted() if is_stopping else Failed("its own task was cancelled")]
@@ -502,11 +502,11 @@ class Stubborn(ScriptedTarget):
 def test_a_drain_waits_for_the_limit_and_a_second_for_what_it_interrupts() -> None:
     async def main(time: VirtualTime) -> tuple[float, list[Outcome]]:
         holding = Holding(None, Stubborn())
-        [attempting] = await holding.start(a_run(1))
+        [active] = await holding.start(a_run(1))
         await holding.attempts.drain(30 * SECOND)
         seconds, outcomes = time.elapsed(), await holding.outcomes()
-        assert attempting.task is not None
-        attempting.task.get_coro().close()  # type: ignore[union-attr]
+        assert active.task is not None
+        active.task.get_coro().close()  # type: ignore[union-attr]
         return seconds, outcomes
 
     seconds, outcomes = run_virtually(main)
@@ -516,9 +516,9 @@ def test_a_drain_waits_for_the_limit_and_a_second_for_what_it_interrupts() -> No
 def test_a_drain_stops_what_is_under_way_at_the_limit_before_it_goes_back() -> None:
     async def main(time: VirtualTime) -> tuple[float, bool, list[Outcome]]:
         holding = Holding()
-        [attempting] = await holding.start(a_run(1))
+        [active] = await holding.start(a_run(1))
         await holding.attempts.drain(30 * SECOND)
-        return time.elapsed(), attempting.is_under_way, await holding.outcomes()
+        return time.elapsed(), active.is_under_way, await holding.outcomes()
 
     assert run_virtually(main) == (pytest.approx(30.0, abs=0.01), False, [Interrupted()])
 
@@ -547,13 +547,13 @@ async def test_a_drain_with_nothing_under_way_ends_at_once_and_nothing_is_accept
 
 async def test_what_an_attempt_says_is_kept_and_it_learns_when_its_job_last_succeeded() -> None:
     holding = Holding()
-    [attempting] = await holding.start(a_run(1))
-    holding.store.successes[attempting.run.job_id, T0] = T0 - SECOND
+    [active] = await holding.start(a_run(1))
+    holding.store.successes[active.run.job_id, T0] = T0 - SECOND
     holding.elapsed.seconds += 1.0
-    await attempting.note("notes")  # type: ignore[arg-type]
+    await active.note("notes")  # type: ignore[arg-type]
 
     assert holding.store.noted == [("notes", T0 + SECOND)]
-    assert await attempting.last_success() == T0 - SECOND
+    assert await active.last_success() == T0 - SECOND
 
 
 @dataclass
@@ -562,15 +562,15 @@ class Lending:
 
     connection: str = "a connection"
     may_settle: bool = True
-    held: list[Held] = field(default_factory=list)
-    settled: list[Settled] = field(default_factory=list)
+    held: list[LeaseKey] = field(default_factory=list)
+    settled: list[SettledAttempt] = field(default_factory=list)
 
     @asynccontextmanager
-    async def transaction(self, held: Held) -> AsyncIterator["Lending"]:
+    async def transaction(self, held: LeaseKey) -> AsyncIterator["Lending"]:
         self.held.append(held)
         yield self
 
-    async def settle(self, settled: Settled) -> bool:
+    async def settle(self, settled: SettledAttempt) -> bool:
         self.settled.append(settled)
         return self.may_settle
 
@@ -579,19 +579,19 @@ class Lending:
 async def test_an_attempt_may_settle_itself_in_a_transaction(may_settle: bool) -> None:
     lending = Lending(may_settle=may_settle)
     holding = Holding(transactions=lending)
-    [attempting] = await holding.start(a_run(1))
-    async with attempting.transaction() as transaction:
+    [active] = await holding.start(a_run(1))
+    async with active.transaction() as transaction:
         assert transaction.connection == "a connection"
         assert await transaction.settle(Succeeded(7)) is may_settle
 
-    assert lending.held == [attempting.held]
+    assert lending.held == [active.held]
     assert [(each.node, each.settlement.outcome) for each in lending.settled] == [(NODE, Succeeded(7))]
 
 
 async def test_a_database_without_transactions_lends_none() -> None:
     holding = Holding()
-    [attempting] = await holding.start(a_run(1))
+    [active] = await holding.start(a_run(1))
 
     with pytest.raises(RuntimeError, match="lends no transactions"):
-        async with attempting.transaction():
+        async with active.transaction():
             raise AssertionError

@@ -7,12 +7,12 @@ from typing import cast
 import pytest
 
 from hourbell.engine.lanes import MOST_CLAIMED, Lanes, Portion, Served
-from hourbell.store.base import Want
+from hourbell.store.base import LaneDemand
 from hourbell.targets.base import Target
 from tests.engine.virtual import START
 
 SECOND = timedelta(seconds=1)
-WANTS = [Want("a", 5), Want("b", 5)]
+WANTS = [LaneDemand("a", 5), LaneDemand("b", 5)]
 
 
 def test_a_lane_that_gave_less_than_wanted_is_not_asked_again_and_one_that_gave_all_goes_to_the_end() -> None:
@@ -27,7 +27,7 @@ def test_a_lane_that_gave_less_than_wanted_is_not_asked_again_and_one_that_gave_
 def test_a_lane_that_gave_nothing_has_no_more() -> None:
     lanes = Lanes()
     lanes.seen({"a": START})
-    lanes.answered([Want("a", 1)], Counter())
+    lanes.answered([LaneDemand("a", 1)], Counter())
 
     assert lanes.ready(START) == []
 
@@ -45,7 +45,7 @@ def test_runs_that_are_added_while_a_claim_is_under_way_are_not_forgotten() -> N
 def test_a_look_leaves_known_lanes_in_their_turn() -> None:
     lanes = Lanes()
     lanes.seen({"a": START, "b": START})
-    lanes.answered([Want("a", 1)], Counter(a=1))
+    lanes.answered([LaneDemand("a", 1)], Counter(a=1))
     lanes.seen({"a": START, "b": START, "c": START})
 
     assert lanes.ready(START) == ["b", "a", "c"]
@@ -161,7 +161,7 @@ def test_portions_double_while_everything_is_given_and_begin_anew_otherwise() ->
     portion = Portion()
     sizes = [portion.size]
     for given in (100, 200, 400, 500, 499):
-        portion.learn([Want("a", sizes[-1])], Counter(a=given))
+        portion.learn([LaneDemand("a", sizes[-1])], Counter(a=given))
         sizes.append(portion.size)
 
     assert sizes == [100, 200, 400, 500, 500, 100]
@@ -173,6 +173,6 @@ def test_a_lane_of_many_is_asked_for_its_part_and_at_least_a_share() -> None:
 
     shares = []
     for given in (0, 0, 0, 0, 0, 0, 5, 5, 5, 5, 5):
-        portion.learn([Want("a", 5)], Counter(a=given))
+        portion.learn([LaneDemand("a", 5)], Counter(a=given))
         shares.append(portion.share)
     assert shares == [12, 6, 3, 1, 1, 1, 2, 4, 8, 16, 25]

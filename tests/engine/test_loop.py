@@ -37,7 +37,7 @@ class Script:
 
 def waits(
     *answers: float | Exception,
-    luck: float = 1.0,
+    random: float = 1.0,
     longest_backoff: float | None = None,
     meanwhile: Callable[[LoopRunner], None] | None = None,
 ) -> list[float]:
@@ -47,7 +47,7 @@ def waits(
     async def run(_: VirtualTime) -> None:
         loop = asyncio.get_running_loop()
         limit = {} if longest_backoff is None else {"longest_backoff": longest_backoff}
-        runner = LoopRunner(script, elapsed=loop.time, luck=lambda: luck, **limit)
+        runner = LoopRunner(script, elapsed=loop.time, random=lambda: random, **limit)
         script.runner = runner
         if meanwhile is not None:
             meanwhile(runner)
@@ -72,12 +72,12 @@ def test_a_wake_during_a_tick_leaves_no_sleep_after_it() -> None:
     assert waits(10, 10, meanwhile=lambda runner: runner.wake.set()) == [0, 10]
 
 
-@pytest.mark.parametrize(("luck", "share"), [(1.0, 1.0), (0.5, 0.75), (0.0, 0.5)])
+@pytest.mark.parametrize(("random", "share"), [(1.0, 1.0), (0.5, 0.75), (0.0, 0.5)])
 @pytest.mark.parametrize("error", [AWAY, BUG])
 def test_a_loop_that_fails_waits_twice_as_long_each_time_up_to_a_limit(
-    error: Exception, luck: float, share: float
+    error: Exception, random: float, share: float
 ) -> None:
-    found = waits(*[error] * 7, luck=luck)
+    found = waits(*[error] * 7, random=random)
 
     assert found == [round(share * wait, 6) for wait in (0.2, 0.4, 0.8, 1.6, 3.2, 5, 5)]
 
@@ -117,7 +117,7 @@ def test_a_database_that_is_away_is_told_once_and_a_bug_each_time(caplog: pytest
 
 def test_a_loop_that_is_stopped_ends_its_sleep() -> None:
     async def run(time: VirtualTime) -> None:
-        runner = LoopRunner(Script([3_600]), elapsed=time.elapsed, luck=lambda: 1.0)
+        runner = LoopRunner(Script([3_600]), elapsed=time.elapsed, random=lambda: 1.0)
         asyncio.get_running_loop().call_later(2, runner.stop)
         await runner.run()
         assert time.elapsed() == pytest.approx(2, abs=0.001)

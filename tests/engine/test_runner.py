@@ -8,7 +8,7 @@ import pytest
 from hourbell.core.job.definition import Definition
 from hourbell.core.run.settle import Failed
 from hourbell.engine.loop import NotAsked
-from hourbell.store.base import Want
+from hourbell.store.base import LaneDemand
 from hourbell.store.errors import StoreUnavailable
 from hourbell.targets.pool import Pool
 from tests.core.values import MINUTE, SECOND, T0
@@ -61,7 +61,7 @@ async def test_a_claim_takes_a_lease_from_the_moment_it_is_asked_for() -> None:
     await claiming.tick(after=5.0)
     now = T0 + 5 * SECOND
 
-    assert claiming.store.claims[0] == Claim(now, now + LEASE, (Want("a", 16, 2),), False, SUSPECT_AFTER)
+    assert claiming.store.claims[0] == Claim(now, now + LEASE, (LaneDemand("a", 16, 2),), False, SUSPECT_AFTER)
     assert set(claiming.target.calls) == {1, 2}
     assert claiming.metrics.registry.get_sample_value("hourbell_runs_claimed_total") == 2
 
@@ -244,7 +244,7 @@ async def test_a_claim_names_two_hundred_lanes_at_most() -> None:
     claiming = Claiming(waiting(**lanes), ScriptedTarget(lane_slots=1), slots=1_000)
     await claiming.tick()
 
-    assert [len(claim.wants) for claim in claiming.claims[:3]] == [100, 200, 200]
+    assert [len(claim.demands) for claim in claiming.claims[:3]] == [100, 200, 200]
 
 
 async def test_a_lane_gets_no_more_than_its_limit() -> None:
@@ -274,10 +274,10 @@ async def test_a_lane_beside_a_pool_takes_none_of_its_places() -> None:
     claiming = Claiming(waiting(b=2, a=2, c=2), pooled, plain)
     await claiming.tick()
 
-    assert [(want.lane, want.free) for want in claiming.claims[0].wants] == [("b", 16)]
+    assert [(demand.lane, demand.free) for demand in claiming.claims[0].demands] == [("b", 16)]
     claiming = Claiming(waiting(a=2, b=2), pooled, plain)
     await claiming.tick()
-    assert [(want.lane, want.free) for want in claiming.claims[0].wants] == [("a", 1), ("b", 15)]
+    assert [(demand.lane, demand.free) for demand in claiming.claims[0].demands] == [("a", 1), ("b", 15)]
 
 
 @pytest.mark.parametrize(("slots", "oldest"), [(16, [2, 2, 2]), (8, [1, 1, 1]), (9, [1, 1, 1])])
@@ -287,7 +287,7 @@ async def test_one_slot_in_eight_goes_to_the_oldest(slots: int, oldest: list[int
         claiming.runner.hint(["a"])
         await claiming.tick()
 
-    assert [claim.wants[0].oldest for claim in claiming.claims] == oldest
+    assert [claim.demands[0].oldest for claim in claiming.claims] == oldest
 
 
 async def test_of_fewer_slots_than_eight_every_eighth_claim_goes_to_the_oldest() -> None:
@@ -297,7 +297,7 @@ async def test_of_fewer_slots_than_eight_every_eighth_claim_goes_to_the_oldest()
         claiming.runner.hint(["a"])
         await claiming.tick()
 
-    assert [claim.wants[0].oldest for claim in claiming.claims] == 2 * [0, 0, 0, 0, 0, 0, 0, 1]
+    assert [claim.demands[0].oldest for claim in claiming.claims] == 2 * [0, 0, 0, 0, 0, 0, 0, 1]
 
 
 async def test_with_a_look_one_suspect_of_a_lane_is_claimed_while_none_is_held() -> None:
@@ -308,7 +308,7 @@ async def test_with_a_look_one_suspect_of_a_lane_is_claimed_while_none_is_held()
     await claiming.tick()
     await claiming.tick(after=LOOK_EVERY)
     suspects = [claim for claim in claiming.store.claims if claim.suspects]
-    assert ([claim.wants for claim in suspects], set(claiming.target.calls)) == ([(Want("a", 1),)], {1})
+    assert ([claim.demands for claim in suspects], set(claiming.target.calls)) == ([(LaneDemand("a", 1),)], {1})
 
     await claiming.target.answer(1)
     await claiming.write()

@@ -15,7 +15,7 @@ from hourbell.core.run.states import Kind, RunState
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.settler import BATCH, Settler
 from hourbell.metrics import Metrics
-from hourbell.store.base import EngineStore, Held, Saved, Settled
+from hourbell.store.base import EngineStore, LeaseKey, Saved, SettledAttempt
 from hourbell.store.errors import StoreUnavailable
 from tests.core.values import DAY, JOB, T0
 from tests.engine.nodes import MINUTE, SECOND, Cluster, virtually
@@ -26,12 +26,12 @@ NODE = UUID(int=7)
 ENOUGH, GATHER, IDLE = 200, 0.005, 60.0
 
 
-def settled(number: int, outcome: Outcome | None = None, job: UUID = JOB) -> Settled:
+def settled(number: int, outcome: Outcome | None = None, job: UUID = JOB) -> SettledAttempt:
     run = Run(UUID(int=number), job, 3, Kind.SCHEDULED, T0, T0, T0 + DAY, RunState.RUNNING, "a", 2, 0, 0)
-    return Settled(Settlement(run, outcome or Succeeded(), RunState.SUCCEEDED, T0), NODE, T0)
+    return SettledAttempt(Settlement(run, outcome or Succeeded(), RunState.SUCCEEDED, T0), NODE, T0)
 
 
-def number_of(each: Settled) -> int:
+def number_of(each: SettledAttempt) -> int:
     return each.settlement.run.id.int
 
 
@@ -45,10 +45,10 @@ class ScriptedStore:
     is_out: bool = False
     may_pause: bool | Exception = True
     batches: list[list[int]] = field(default_factory=list)  # that were asked for
-    written: list[Settled] = field(default_factory=list)
+    written: list[SettledAttempt] = field(default_factory=list)
     paused: list[tuple[Any, ...]] = field(default_factory=list)
 
-    async def settle(self, batch: Sequence[Settled]) -> list[Saved]:
+    async def settle(self, batch: Sequence[SettledAttempt]) -> list[Saved]:
         if self.is_out:
             raise StoreUnavailable("out of reach")
         numbers = [number_of(each) for each in batch]
@@ -93,7 +93,7 @@ class Settling:
     def count_of(self, name: str, **labels: str) -> float | None:
         return self.metrics.registry.get_sample_value(name, labels)
 
-    async def write(self, *outcomes: Settled) -> float:
+    async def write(self, *outcomes: SettledAttempt) -> float:
         """Add these, let others join, and write."""
         for each in outcomes:
             self.settler.add(each, "job", number_of(each))
@@ -203,7 +203,7 @@ async def test_an_outcome_that_cannot_be_written_at_all_is_given_up_and_counts_a
     settling = Settling(ScriptedStore(hopeless={2}))
     await settling.write(settled(1), settled(2), settled(3))
 
-    assert settling.settler.given_up == {Held(UUID(int=2), 2)}
+    assert settling.settler.given_up == {LeaseKey(UUID(int=2), 2)}
     assert (settling.released, settling.settler.is_idle) == ([1, 2, 3], True)
     assert settling.count_of("hourbell_runs_ended_total", state="succeeded") == 2
     assert settling.count_of("hourbell_writes_superseded_total") == 1
@@ -211,7 +211,7 @@ async def test_an_outcome_that_cannot_be_written_at_all_is_given_up_and_counts_a
 
 async def test_an_outcome_is_not_given_up_because_the_database_went_away() -> None:
     class Failing(ScriptedStore):
-        async def settle(self, batch: Sequence[Settled]) -> list[Saved]:
+        async def settle(self, batch: Sequence[SettledAttempt]) -> list[Saved]:
             self.is_out = batch[0].error is not None
             return await super().settle(batch)
 

@@ -51,7 +51,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.faults", description="Real faults, one scenario after another."
     )
-    parser.add_argument("--seed", type=int, default=1, help="the luck of every scenario")
+    parser.add_argument("--seed", type=int, default=1, help="the random seed of every scenario")
     parser.add_argument("--scale", type=float, default=1.0, help="1.0 is the whole size")
     parser.add_argument("--only", type=lambda text: [name for name in text.split(",") if name], default=[])
     parser.add_argument("--backend", choices=get_args(Backend))

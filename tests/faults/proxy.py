@@ -59,13 +59,13 @@ def reset(end: asyncio.StreamWriter) -> None:
 class Proxy:
     """Runs while its context is open. Any number of clients may use it; what is done to it is done to all of them."""
 
-    def __init__(self, url: str, *, luck: Random | None = None) -> None:
+    def __init__(self, url: str, *, random: Random | None = None) -> None:
         self._parts = urlsplit(url)
         folder = parse_qs(self._parts.query).get("host")
         port = self._parts.port or 5432
         self._socket = f"{folder[0]}/.s.PGSQL.{port}" if folder else None
         self._address = self._parts.hostname or "localhost", port
-        self._luck = luck or Random(0)
+        self._random = random or Random(0)
         self._port = 0
         self._flow = Flow()
         self._changed = asyncio.Event()
@@ -237,7 +237,7 @@ class Proxy:
 
     def _swallows(self, committed: Committed) -> bool:
         verb = committed.verb
-        if not committed.rows or self._appetite[verb] <= 0 or self._luck.random() >= self._chance[verb]:
+        if not committed.rows or self._appetite[verb] <= 0 or self._random.random() >= self._chance[verb]:
             return False
         self._appetite[verb] -= 1
         self.swallowed[verb] += 1

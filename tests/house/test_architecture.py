@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "hourbell"
 PAGE = ROOT / "ARCHITECTURE.md"
+BUILT_PAGE = PACKAGE / "page"  # made by a build, and not in the repository
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 PATH = r"[\w./-]+(?:\.(?:py|sql|md|toml|json)|/)"
@@ -47,7 +48,7 @@ def folders(parent: Path) -> list[str]:
     ours = {
         path.relative_to(parent).parts[0]
         for path in parent.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        if path.is_file() and "__pycache__" not in path.parts and not path.is_relative_to(BUILT_PAGE)
     }
     return sorted(name for name in ours if (parent / name).is_dir())
 

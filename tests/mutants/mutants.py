@@ -76,18 +76,18 @@ MUTANTS = (
         (SIMULATION, "tests/engine/test_several_nodes.py"),
     ),
     Mutant(
-        "the claim that locks what it tests, and finds it by its place",
+        "the claim that locks what it tests, and finds it by its row id",
         (
             Change(
                 f"{_STORE}/postgres/engine.sql",
                 "limit w.free\n                for no key update skip locked",
                 "limit w.free",
             ),
-            Change(f"{_STORE}/postgres/engine.sql", "select r.ctid as place", "select r.id as place"),
+            Change(f"{_STORE}/postgres/engine.sql", "select r.ctid as row_id", "select r.id as row_id"),
             Change(
                 f"{_STORE}/postgres/engine.sql",
-                "where r.ctid = any(array(select place from taken))",
-                "where r.id = any(array(select place from taken))",
+                "where r.ctid = any(array(select row_id from taken))",
+                "where r.id = any(array(select row_id from taken))",
             ),
         ),
         ("tests/contract/test_claiming.py", _scenario("kills", "postgres")),
@@ -124,8 +124,8 @@ MUTANTS = (
         (
             Change(
                 f"{_STORE}/postgres/engine.sql",
-                "greatest(j.cursor_at, ($18::timestamptz[])[n.place])",
-                "($18::timestamptz[])[n.place]",
+                "greatest(j.cursor_at, ($18::timestamptz[])[n.position])",
+                "($18::timestamptz[])[n.position]",
             ),
             Change(f"{_STORE}/sqlite/engine.sql", "coalesce(max(j.cursor_at, ?2), j.cursor_at, ?2)", "?2"),
             Change(
@@ -179,8 +179,8 @@ MUTANTS = (
         (
             Change(
                 f"{_ENGINE}/heartbeat.py",
-                "        lost = set(beat.lost)\n",
-                "        trusted_until = self._leases.trust_from_now()\n        lost = set(beat.lost)\n",
+                "        lost = set(reply.lost)\n",
+                "        trusted_until = self._leases.trust_from_now()\n        lost = set(reply.lost)\n",
             ),
         ),
         ("tests/engine/test_deaths.py",),
@@ -282,12 +282,20 @@ MUTANTS = (
         (SIMULATION, "tests/engine/test_shares.py"),
     ),
     *(
-        Mutant(name, (Change("src/hourbell/targets/http/wire.py", old, new),), ("tests/targets/http/test_fuzz.py",))
+        Mutant(
+            name,
+            (Change("src/hourbell/targets/http/http_connection.py", old, new),),
+            ("tests/targets/http/test_fuzz.py",),
+        )
         for name, old, new in (
-            ("an answer that others read otherwise is the last one", "exchange.is_odd or not parser", "not parser"),
+            (
+                "an answer that others read otherwise is the last one",
+                "parser.should_keep_alive() and not state.is_ambiguous",
+                "parser.should_keep_alive()",
+            ),
             ("line ends after an answer are noticed", "end = _end_of_text(data)", "end = len(data)"),
-            ("a receiver that asks to close is left", "exchange.is_odd or not parser.should_keep_alive()", "False"),
-            ("a body is kept up to its limit", "if exchange.body_size > MOST_READ:", "if False:"),
+            ("a receiver that asks to close is left", "parser.should_keep_alive() and not state.is_ambiguous", "True"),
+            ("a body is kept up to its limit", "if state.body_size > MOST_READ:", "if False:"),
             ("headers are read up to their limit", "else MOST_HEADERS):", "else 1 << 40):"),
         )
     ),

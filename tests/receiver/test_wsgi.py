@@ -141,8 +141,8 @@ def test_a_header_sent_twice_is_not_mistaken_for_one() -> None:
     lines = [f"{name}: {value}" for name, value in just_now().items()]
     head = ["POST /hook HTTP/1.1", "host: x", f"webhook-id: {ID}", *lines, f"content-length: {len(BODY)}"]
 
-    with served(seen.append) as url, socket.create_connection(("127.0.0.1", httpx.URL(url).port or 0)) as wire:
-        wire.sendall("\r\n".join(head).encode() + b"\r\n\r\n" + BODY)
-        answer = wire.makefile("rb").readline()
+    with served(seen.append) as url, socket.create_connection(("127.0.0.1", httpx.URL(url).port or 0)) as client:
+        client.sendall("\r\n".join(head).encode() + b"\r\n\r\n" + BODY)
+        answer = client.makefile("rb").readline()
 
     assert (answer.split()[1], seen) == (b"401", [])

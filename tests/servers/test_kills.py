@@ -39,7 +39,7 @@ async def test_no_instant_is_lost_or_run_twice_whatever_becomes_of_the_workers(
     assert (runs[-1].instant - runs[0].instant).total_seconds() >= TROUBLE
 
 
-async def _trouble(server: WebServer, luck: Random) -> Counter[str]:
+async def _trouble(server: WebServer, random: Random) -> Counter[str]:
     """Kill a worker, use one up by requests, or replace all of them, at times that nobody chose; how often each.
 
     All are replaced twice only: gunicorn queues such signals, and workers that are replaced before they begin to work
@@ -48,13 +48,13 @@ async def _trouble(server: WebServer, luck: Random) -> Counter[str]:
     done: Counter[str] = Counter()
     begun_at = time.monotonic()
     while (elapsed := time.monotonic() - begun_at) < TROUBLE:
-        await asyncio.sleep(luck.uniform(0.2, 2.5))
+        await asyncio.sleep(random.uniform(0.2, 2.5))
         if done["reload"] < elapsed // (TROUBLE / 3):
             done["reload"] += 1
             server.signal(signal.SIGHUP)
-        elif luck.random() < 0.6 and (workers := server.workers()):
+        elif random.random() < 0.6 and (workers := server.workers()):
             done["kill"] += 1
-            kill(luck.choice(workers))
+            kill(random.choice(workers))
         else:
             done["requests"] += 12
             for _ in range(12):

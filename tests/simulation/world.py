@@ -510,13 +510,13 @@ class World:
             self._die(node)
             self._do_later(0.5, self._start)
             return await hang(node, call)
-        luck = _digest(self._scenario.seed, run.id, run.attempt)
-        if not self._is_calm and (behaviour == "slow" or luck[0] < 32):
-            await asyncio.sleep((0.1, 4.0, 8.0, 20.0)[luck[1] % 4])
-        if behaviour == "crowds" or (behaviour == "hangs" and luck[3] < 64):
+        random_bytes = _digest(self._scenario.seed, run.id, run.attempt)
+        if not self._is_calm and (behaviour == "slow" or random_bytes[0] < 32):
+            await asyncio.sleep((0.1, 4.0, 8.0, 20.0)[random_bytes[1] % 4])
+        if behaviour == "crowds" or (behaviour == "hangs" and random_bytes[3] < 64):
             await self._calm.wait()
         await self._meddle(node, call, "last byte")
-        fails = behaviour == "fails" and luck[2] < 128 and not self._is_calm
+        fails = behaviour == "fails" and random_bytes[2] < 128 and not self._is_calm
         self._ledger.ended(run.id, run.attempt, well=not fails)
         return Failed("bad luck") if fails else Succeeded()
 

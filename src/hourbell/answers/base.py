@@ -21,6 +21,7 @@ class Doc:
     type: Any = None  # a more precise type in OpenAPI than the client relies on
     examples: tuple[str, ...] = ()
     is_extra: bool = False  # only some answers of this class have it
+    key: str | None = None  # its name in JSON, if that is a keyword of Python
 
 
 NO_DOC = Doc()
@@ -39,6 +40,11 @@ class AnswerField(NamedTuple):
     doc: Doc
     default: Any  # dataclasses.MISSING if there is none
     default_factory: Any
+
+    @property
+    def key(self) -> str:
+        """The name of the field in JSON."""
+        return self.doc.key or self.name
 
 
 @cache

@@ -11,7 +11,7 @@ from hourbell.core.run.policies import CatchUp, Delivery, Overlap, Priority
 from hourbell.core.run.states import RunState, SkipReason
 
 _ACTION = Doc(type=Literal["create", "change", "none"])
-_GENERATED = Doc("A secret that was made for this job. It is shown only here.")
+_GENERATED = Doc("The generated secret of this job. It is shown only in this response.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,12 +19,12 @@ class Omitted(Answer):
     """A value that is too long for a list. The list shows null instead, or only the short members of a target."""
 
     field: Annotated[str, Doc(examples=("payload", "definition.payload"))]
-    url: Annotated[str, Doc("Where the single object shows it.", examples=("/api/v1/jobs/report",))]
+    url: Annotated[str, Doc("The URL of the full object.", examples=("/api/v1/jobs/report",))]
 
 
 OmittedValues = Annotated[
     tuple[Omitted, ...],
-    Doc("Values of over 4 KiB that this list leaves out; absent if it shows everything.", is_extra=True),
+    Doc("Values over 4 KiB that this list omits; absent if nothing is omitted.", is_extra=True),
 ]
 
 
@@ -32,10 +32,12 @@ OmittedValues = Annotated[
 class Totals(Answer):
     """Counts of all runs of a job by final state, and its last run."""
 
-    last_run_id: Annotated[UUID | None, Doc("The run that began last, also while it is under way.")] = None
-    last_run_at: Annotated[datetime | None, Doc("When it began; if it never did, when it ended.")] = None
-    last_state: Annotated[str | None, Doc("Its state now.", type=RunState | None)] = None
-    last_error: Annotated[str | None, Doc("Of the last attempt that failed, also while its run is retrying.")] = None
+    last_run_id: Annotated[UUID | None, Doc("The run that started last, even if it is still running.")] = None
+    last_run_at: Annotated[datetime | None, Doc("Its start; if it never started, its end.")] = None
+    last_state: Annotated[str | None, Doc("Its current state.", type=RunState | None)] = None
+    last_error: Annotated[str | None, Doc("The error of the last failed attempt, even while its run is retrying.")] = (
+        None
+    )
     last_success_at: datetime | None = None
     succeeded: int = 0
     failed: int = 0
@@ -66,7 +68,9 @@ class KeptSecret(Answer):
     """A secret of a job, without its value."""
 
     field: str
-    origin: Annotated[str | None, Doc("Where a secret header is sent; null for what signs, or is not bound.")] = None
+    origin: Annotated[
+        str | None, Doc("The origin a secret header is sent to; null for signing secrets and unbound headers.")
+    ] = None
     created_at: datetime
     valid_until: datetime | None = None
 
@@ -124,7 +128,7 @@ class Job(Answer):
     updated_at: Annotated[datetime | None, Doc(type=datetime)] = None
     # In some answers only.
     secrets: Annotated[
-        tuple[KeptSecret, ...], Doc("The secrets it has; in lists only if they were asked for.", is_extra=True)
+        tuple[KeptSecret, ...], Doc("The secrets of the job; in lists only on request.", is_extra=True)
     ] = ()
     warnings: Annotated[tuple[Warned, ...], Doc(is_extra=True)] = ()
     generated_secret: Annotated[str | None, Doc(_GENERATED.text, is_extra=True)] = field(default=None, repr=False)
@@ -170,11 +174,11 @@ class PlannedJob(Answer):
     """The planned action for one job of the source. Secrets and header values are not shown."""
 
     name: str
-    id: Annotated[UUID | None, Doc("None of a new job in a dry run.")] = None
+    id: Annotated[UUID | None, Doc("Null for a new job in a dry run.")] = None
     version: int | None = None
     action: Annotated[str, _ACTION]
     fields: tuple[FieldChange, ...] = ()
-    before: Annotated[tuple[Upcoming, ...], Doc("The next times; none for a job that stays as it is.")] = ()
+    before: Annotated[tuple[Upcoming, ...], Doc("The next times; absent for an unchanged job.")] = ()
     after: tuple[Upcoming, ...] = ()
     warnings: tuple[Warned, ...] = ()
     notes: tuple[str, ...] = ()
@@ -196,7 +200,7 @@ class Plan(Answer):
 
     dry_run: bool = False
     source: str
-    state: Annotated[str, Doc("Send it as `expect` to do this and nothing else.")]
+    state: Annotated[str, Doc("Send it as `expect` to carry out exactly this plan.")]
     jobs: tuple[PlannedJob, ...]
     deleted: tuple[DeletedJob, ...] = ()
 
@@ -231,7 +235,7 @@ class Backfill(Answer):
 class RotatedSecret(Answer):
     """A new signing secret."""
 
-    secret: Annotated[str, Doc("It is shown only here.")] = field(repr=False)
+    secret: Annotated[str, Doc("It is shown only in this response.")] = field(repr=False)
     old_valid_until: datetime | None = None
 
 

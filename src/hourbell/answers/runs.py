@@ -23,7 +23,7 @@ class LogLine(Answer):
 class RunProgress(Answer):
     """The progress that a running task reports."""
 
-    fraction: Annotated[float | None, Doc("from 0 to 1; null if it does not know")] = None
+    fraction: Annotated[float | None, Doc("From 0 to 1; null if unknown.")] = None
     message: str = ""
     at: datetime
 
@@ -41,9 +41,9 @@ class Attempt(Answer):
     error: str | None = None
     excerpt: str | None = None
     phases: Mapping[str, float] = field(default_factory=dict)
-    late_outcome: Annotated[str | None, Doc("of a lost attempt: what its node reported after all")] = None
+    late_outcome: Annotated[str | None, Doc("The outcome that the node of a lost attempt reported later.")] = None
     duration_ms: float | None = None
-    log: Annotated[tuple[LogLine, ...], Doc("what a task said: at most 1,000 lines and 64 KiB, the newest")] = ()
+    log: Annotated[tuple[LogLine, ...], Doc("The newest log lines of a task, at most 1,000 lines and 64 KiB.")] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class Run(Answer):
     trigger: str = ""
     state: Annotated[str, Doc(type=RunState)]
     reason: Annotated[str | None, Doc(type=Reason | None)] = None
-    waits_for: Annotated[str | None, Doc("Why it has not begun, in words; null if it does not wait.")] = None
+    waits_for: Annotated[str | None, Doc("The reason the run is waiting; null if it is not.")] = None
     scheduled_at: datetime
     local_at: str = ""
     planned_at: Annotated[datetime | None, Doc(type=datetime)] = None
@@ -76,18 +76,18 @@ class Run(Answer):
     duration_ms: float | None = None
     replay_of: UUID | None = None
     cancel_requested: bool = False
-    progress: Annotated[RunProgress | None, Doc("of a running run that tells it")] = None
+    progress: Annotated[RunProgress | None, Doc("The progress of a running run, if it reports any.")] = None
     payload: Any = None
     result: Any = None
     # In some answers only.
     late_success: Annotated[
         int | None,
         Doc(
-            "of a failed run: the attempt that succeeded after all, its answer came after its lease was lost",
+            "The attempt of a failed run that succeeded after its lease was lost.",
             is_extra=True,
         ),
     ] = None
-    log: Annotated[tuple[LogLine, ...], Doc("of the attempt under way", is_extra=True)] = ()
+    log: Annotated[tuple[LogLine, ...], Doc("The log of the current attempt.", is_extra=True)] = ()
     attempts: Annotated[tuple[Attempt, ...], Doc(is_extra=True)] = ()
     omitted: OmittedValues = ()
 
@@ -117,7 +117,7 @@ class Cancelled(Answer):
     """A run that was cancelled or was asked to stop."""
 
     run_id: UUID
-    ended: Annotated[bool, Doc("false: the node that runs it was asked to stop it")]
+    ended: Annotated[bool, Doc("False if the run's node was asked to stop it.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

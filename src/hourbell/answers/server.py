@@ -77,6 +77,18 @@ class Overview(Answer):
     dead_letters: int
     ended: Annotated[Mapping[str, int], Doc(type=Mapping[RunState, int])] = field(default_factory=dict)
     conflicts: tuple[JobConflict, ...] = ()
+    now: Annotated[datetime | None, Doc(type=datetime)] = None
+    failing: Annotated[int, Doc("Jobs whose last run to end failed.")] = 0
+    losing: Annotated[int, Doc("Jobs of which times were skipped in the last 24 hours, and nobody asked for that.")] = 0
+    late: Annotated[int, Doc("Jobs of which a run waits past `late_after`.")] = 0
+    due_within_hour: int = 0
+    at_least: Annotated[
+        tuple[str, ...], Doc("Those of the four counts above that are lower bounds: there are more than 10,000 jobs.")
+    ] = ()
+    lag_ms: Annotated[
+        float, Doc("How far the oldest due job, or ready run that could begin, is behind `now`; 0 if there is none.")
+    ] = 0
+    nodes: Annotated[int, Doc("Live nodes.")] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +98,7 @@ class Node(Answer):
     id: UUID
     host: str
     stale: Annotated[
-        bool, Doc("It has sent no heartbeat for a minute, or its lease if that is longer: it is dead.")
+        bool, Doc("The node is dead: it has sent no heartbeat for a minute, or for its lease if that is longer.")
     ] = False
     started_at: datetime
     beat_at: datetime
@@ -125,7 +137,7 @@ class Token(Answer):
     expires_at: datetime | None = None
     last_used_at: datetime | None = None
     revoked_at: datetime | None = None
-    token: Annotated[str | None, Doc("It is shown only here.", type=str, is_extra=True)] = field(
+    token: Annotated[str | None, Doc("It is shown only in this response.", type=str, is_extra=True)] = field(
         default=None, repr=False
     )
 

@@ -6,6 +6,7 @@
 """
 
 import asyncio
+import contextlib
 import hmac
 import logging
 from collections.abc import Awaitable, Callable
@@ -37,8 +38,8 @@ from hourbell.api.limits import (
     Limits,
     LoginLimits,
     Repeats,
+    address_group,
     import_limits,
-    place_of,
     stream_limits,
     too_many,
 )
@@ -57,8 +58,8 @@ _TOKEN = "token:"  # prefix of actor names, so that no token can impersonate ano
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
-    """The authenticator of an app with its rate limits, stored in `app.state.door`."""
+class Authenticator:
+    """The authenticator of an app with its rate limits, stored in `app.state.authenticator`."""
 
     access: Access
     cookies: SessionCookies
@@ -75,9 +76,9 @@ class Door:
     held: HeldBytes = field(default_factory=lambda: HeldBytes(MAX_HELD_BYTES_PER_CALLER, MAX_HELD_BYTES))
     large_body: asyncio.Lock = field(default_factory=asyncio.Lock)  # held while one large body is handled
 
-    def guard(self, app: Starlette) -> None:
+    def install(self, app: Starlette) -> None:
         """Install this as the authenticator of an app."""
-        app.state.door = self
+        app.state.authenticator = self
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class Caller:
     @property
     def limited_as(self) -> str:
         """The key for rate limits: the token, or without one the client address or network."""
-        return str(self.token_id) if self.token_id else place_of(self.ip)
+        return str(self.token_id) if self.token_id else address_group(self.ip)
 
     @property
     def name(self) -> str:
@@ -103,7 +104,7 @@ class Caller:
         return self.actor.removeprefix(_TOKEN)
 
 
-class Needs:
+class RequireRole:
     """A FastAPI dependency that returns the caller and requires at least a given role."""
 
     def __init__(self, role: Role) -> None:
@@ -118,8 +119,8 @@ class Needs:
         return found
 
 
-def needs(role: Role) -> Needs:
-    return Needs(role)
+def require_role(role: Role) -> RequireRole:
+    return RequireRole(role)
 
 
 async def caller(request: Request) -> Caller:
@@ -127,13 +128,13 @@ async def caller(request: Request) -> Caller:
     known: Caller | None = getattr(request.state, "caller", None)
     if known is not None:
         return known
-    door = door_of(request)
-    found = await _identify_within_limits(request, door)
-    wait = door.limits.take(found.limited_as if found is not None else place_of(ip_of(request)))
+    authenticator = authenticator_of(request)
+    found = await _identify_within_limits(request, authenticator)
+    wait = authenticator.limits.take(found.limited_as if found is not None else address_group(ip_of(request)))
     if wait:
         raise too_many(wait)
     if found is None:
-        raise await _refuse(request, door)
+        raise await _refuse(request, authenticator)
     request.state.caller = found
     request.state.identified_at = clock.elapsed()
     return found
@@ -149,15 +150,15 @@ async def check_again(request: Request, *, came_at_once: bool = False) -> None:
         return  # a login: its caller is not authenticated yet
     if came_at_once and clock.elapsed() - request.state.identified_at < _AT_ONCE_SECONDS:
         return
-    door = door_of(request)
-    if await _identify_within_limits(request, door) is None:
-        raise await _refuse(request, door)
+    authenticator = authenticator_of(request)
+    if await _identify_within_limits(request, authenticator) is None:
+        raise await _refuse(request, authenticator)
 
 
 async def is_let_in(request: Request) -> bool:
     """Return True if the caller of a streamed response is still authorized: its token may be revoked meanwhile."""
     try:
-        return await _identify(request, door_of(request)) is not None
+        return await _identify(request, authenticator_of(request)) is not None
     except (Problem, StoreUnavailable, TooManyUnknown):
         return False
 
@@ -177,7 +178,7 @@ async def caller_or_local(request: Request) -> None:
     A request through a proxy, for another Host or by a page of another site does not count as local.
     """
     try:
-        if door_of(request).is_local:
+        if authenticator_of(request).is_local:
             _check_local(request)
             return
     except Problem:
@@ -185,12 +186,23 @@ async def caller_or_local(request: Request) -> None:
     await caller(request)
 
 
+async def check_open_mode(request: Request) -> None:
+    """Refuse a request that a server without tokens must not answer; admit it without a token otherwise.
+
+    The files of the page are the same for everybody, so they are also served while the database is out of reach.
+    """
+    authenticator = authenticator_of(request)
+    with contextlib.suppress(StoreUnavailable):
+        if authenticator.is_local and await authenticator.access.is_open():
+            _check_local(request)
+
+
 CallerDep = Annotated[Caller, Depends(caller)]
 
 
-def door_of(request: Request) -> Door:
-    door: Door = request.app.state.door
-    return door
+def authenticator_of(request: Request) -> Authenticator:
+    authenticator: Authenticator = request.app.state.authenticator
+    return authenticator
 
 
 def ip_of(request: Request) -> str:
@@ -213,37 +225,39 @@ def not_authenticated(*, has_tokens: bool = True) -> Problem:
 
 def session_of(request: Request) -> Session | None:
     """Return the session of the request's cookie. Its token is not checked here."""
-    return door_of(request).cookies.read(request.cookies.get(COOKIE, ""))
+    return authenticator_of(request).cookies.read(request.cookies.get(COOKIE, ""))
 
 
-async def _identify_within_limits(request: Request, door: Door) -> Caller | None:
+async def _identify_within_limits(request: Request, authenticator: Authenticator) -> Caller | None:
     try:
-        return await _identify(request, door)
+        return await _identify(request, authenticator)
     except TooManyUnknown as error:
         raise too_many(error.wait) from None
 
 
-async def _refuse(request: Request, door: Door) -> Problem:
-    log_refusal(request, _refusal(request, door))
-    return not_authenticated(has_tokens=not (door.is_local and await door.access.is_open()))
+async def _refuse(request: Request, authenticator: Authenticator) -> Problem:
+    log_refusal(request, _refusal(request, authenticator))
+    return not_authenticated(has_tokens=not (authenticator.is_local and await authenticator.access.is_open()))
 
 
-async def _identify(request: Request, door: Door) -> Caller | None:
+async def _identify(request: Request, authenticator: Authenticator) -> Caller | None:
     given = request.headers.getlist("authorization")
     if given:
         scheme, _, text = given[0].partition(" ")
         if len(given) > 1 or scheme.lower() != "bearer":
             return None
-        place = place_of(ip_of(request))
-        token = await door.access.authenticate(text.strip(), delay=lambda: door.unknown_tokens.take(place))
+        group = address_group(ip_of(request))
+        token = await authenticator.access.authenticate(
+            text.strip(), delay=lambda: authenticator.unknown_tokens.take(group)
+        )
         return _with_token(request, token, token.expires_at) if token is not None else None
     session = session_of(request)
     if session is not None:
-        token = await door.access.session_token(session.token_id)
-        if token is not None and not await door.access.is_session_ended(session.id):
+        token = await authenticator.access.session_token(session.token_id)
+        if token is not None and not await authenticator.access.is_session_ended(session.id):
             _check_session(request, session)
             return _with_token(request, token, ends_at(session, token), is_session=True)
-    if door.is_local and await door.access.is_open():
+    if authenticator.is_local and await authenticator.access.is_open():
         _check_local(request)
         return Caller(LOCAL, Role.ADMIN, None, ip_of(request), request_id_of(request), is_session=False)
     return None
@@ -252,23 +266,23 @@ async def _identify(request: Request, door: Door) -> Caller | None:
 def log_refusal(request: Request, refusal: Refusal) -> None:
     """Log the reason for a refusal, at most once a minute per address and token. The response does not reveal it."""
     ip = ip_of(request)
-    left_out = door_of(request).refusals.admit(f"{place_of(ip)} {refusal.reason} {refusal.token_id}")
+    left_out = authenticator_of(request).refusals.admit(f"{address_group(ip)} {refusal.reason} {refusal.token_id}")
     if left_out is None:
         return
     facts = {"reason": refusal.reason, "token_id": refusal.token_id, "ip": ip, "request_id": request_id_of(request)}
     log.warning("authentication_failed", extra={**facts, "path": shown_path(request.scope), "left_out": left_out})
 
 
-def _refusal(request: Request, door: Door) -> Refusal:
+def _refusal(request: Request, authenticator: Authenticator) -> Refusal:
     """Return the reason why a request was refused."""
     given = request.headers.getlist("authorization")
     if given:
         scheme, _, text = given[0].partition(" ")
         is_bearer = len(given) == 1 and scheme.lower() == "bearer"
-        return door.access.refusal(text.strip()) if is_bearer else Refusal("malformed")
+        return authenticator.access.refusal(text.strip()) if is_bearer else Refusal("malformed")
     if COOKIE in request.cookies:
         session = session_of(request)
-        return Refusal("session_ended") if session is None else door.access.session_refusal(session.token_id)
+        return Refusal("session_ended") if session is None else authenticator.access.session_refusal(session.token_id)
     return Refusal("missing")
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI
@@ -9,12 +10,13 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from hourbell.api import applying, events, imports, jobs, overview, runs, sessions
-from hourbell.api.access import Door, caller, caller_or_local, is_known
+from hourbell.api import applying, events, imports, jobs, overview, runs, sessions, timeline
+from hourbell.api.access import Authenticator, caller, caller_or_local, check_open_mode, is_known
 from hourbell.api.docs_page import DOCS_POLICY, docs_page
 from hourbell.api.documented import responses
 from hourbell.api.health import Readiness, health_endpoints
 from hourbell.api.openapi import describe
+from hourbell.api.page import BUILT_PAGE, Page
 from hourbell.api.problems import MEDIA_TYPE, Problem, add_handlers, answer_problem
 from hourbell.api.render import API
 from hourbell.api.users import known_parameters
@@ -23,31 +25,37 @@ from hourbell.control.pages import BadCursor
 from hourbell.metrics import Metrics
 
 _SUMMARIES = {
-    "/health": "Whether the process answers",
-    "/health/ready": "Whether it does its work",
+    "/health": "Liveness check",
+    "/health/ready": "Readiness check",
     "/metrics": "Metrics for Prometheus",
 }
 _ANY: dict[str, Any] = {"schema": {"type": "object"}}
 _ANSWERS: dict[str, dict[int | str, dict[str, Any]]] = {
-    "/health": {200: {"description": "It answers", "content": {"application/json": _ANY}}},
+    "/health": {200: {"description": "The process answers.", "content": {"application/json": _ANY}}},
     "/health/ready": {
-        200: {"description": "It does", "content": {"application/json": _ANY}},
+        200: {"description": "The node is ready.", "content": {"application/json": _ANY}},
         503: {
-            "description": "It does not, or that is not known",
+            "description": "The node is not ready, or its state is unknown.",
             "content": {"application/json": _ANY, MEDIA_TYPE: _ANY},
         },
     },
     "/metrics": {
         **{status: told for status, told in responses(None).items() if status in (401, 403, 429, 503)},
-        200: {"description": "As text", "content": {"text/plain": {"schema": {"type": "string"}}}},
+        200: {"description": "Prometheus text format.", "content": {"text/plain": {"schema": {"type": "string"}}}},
     },
 }
 
 
 def build_app(
-    control: Control, door: Door, status: Callable[[], Awaitable[Readiness]], metrics: Metrics, *, version: str
+    control: Control,
+    authenticator: Authenticator,
+    status: Callable[[], Awaitable[Readiness]],
+    metrics: Metrics,
+    *,
+    version: str,
+    page: Path = BUILT_PAGE,
 ) -> FastAPI:
-    """Build the application. `status` is called for each readiness or metrics request."""
+    """Build the application. `status` is called for each readiness or metrics request; `page` is a folder."""
     app = FastAPI(
         title="Hourbell",
         version=version,
@@ -57,7 +65,7 @@ def build_app(
         redirect_slashes=False,
     )
     app.state.control = control
-    door.guard(app)
+    authenticator.install(app)
     add_handlers(app)
     app.add_exception_handler(BadCursor, _bad_cursor)
     app.include_router(_api())
@@ -76,6 +84,7 @@ def build_app(
             tags=["health"],
         )
     _add_description(app)
+    app.router.default = Page(app.router.default, check_open_mode, page)
     return app
 
 
@@ -89,6 +98,7 @@ def _api() -> APIRouter:
         closed.include_router(jobs.router, prefix=f"/{prefix}", tags=[prefix], generate_unique_id_function=name)
     closed.include_router(runs.router, prefix="/runs", tags=["runs"])
     closed.include_router(overview.router, tags=["overview"])
+    closed.include_router(timeline.router, tags=["overview"])
     closed.include_router(events.router, tags=["overview"])
     closed.include_router(sessions.router)
     api = APIRouter(prefix=API, generate_unique_id_function=_name)

@@ -27,7 +27,7 @@ _SHOWN = 3
 
 @router.post(
     "/apply",
-    summary="Make the jobs of a source these",
+    summary="Apply the jobs of a source",
     responses=responses(shapes.Plan, 409, has_body=True),
     openapi_extra=takes(bodies.ApplyBody),
 )
@@ -51,9 +51,9 @@ async def apply_jobs(control: ControlDep, user: Editor, body: JsonBody, dry_run:
     changed = [job.definition for job in plan.jobs if job.action != "none"]
     warnings = iter(await control.history.warnings_of(changed))
     jobs = []
-    for place, job in enumerate(plan.jobs):
+    for index, job in enumerate(plan.jobs):
         jobs.append(await _planned(control, job, [] if job.action == "none" else next(warnings), dry_run=dry_run))
-        if place % JOBS_A_TURN == 0:
+        if index % JOBS_A_TURN == 0:
             await asyncio.sleep(0)
     deleted = [
         answer(DeletedJob, job, name=job.definition.name, before=await _instants(control, job.definition))

@@ -49,9 +49,9 @@ class HttpTarget(Body):
     url: str = Field(min_length=1, examples=["https://example.com/hook"])
     method: Literal["POST", "GET", "PUT", "PATCH", "DELETE"] = "POST"
     headers: dict[str, str] = Field({}, max_length=50)
-    body: Any = Field(None, description="A text, or JSON with placeholders in its strings; absent: the envelope.")
+    body: Any = Field(None, description="Text, or JSON with placeholders in its strings; default: the envelope.")
     timeout: Duration = _default("30s")
-    secret: str | None = Field(None, description="`generate`, or a secret of your own; only when the job is made.")
+    secret: str | None = Field(None, description="`generate`, or your own secret; only when the job is created.")
 
 
 class SqlTarget(Body):
@@ -138,13 +138,14 @@ class ApplyBody(Body):
     """All jobs of a source."""
 
     jobs: list[SkipValidation[JobBody]] = Field(max_length=10_000)
-    source: str = Field("", max_length=200, description="Tells the jobs of one file from those of others.")
-    prune: bool = Field(False, description="Delete jobs of this source that are not among these.")
-    take_over: bool = Field(False, description="Own jobs of these names that others own.")
+    source: str = Field("", max_length=200, description="Identifies the jobs of this file.")
+    prune: bool = Field(False, description="Delete jobs of this source that are not in the request.")
+    take_over: bool = Field(False, description="Become the owner of jobs with these names that others own.")
     drop_secrets: bool = Field(
-        False, description="Give up secret headers that were set for another origin than the new one. Needs admin."
+        False,
+        description="Give up secret headers that were set for another origin than the new one. Needs admin.",
     )
-    expect: str | None = Field(None, max_length=100, description="The `state` of the plan that this is to carry out.")
+    expect: str | None = Field(None, max_length=100, description="The `state` of the plan to carry out.")
 
 
 class PatchBody(BaseModel):
@@ -162,23 +163,25 @@ class PauseBody(Body):
 
 
 class ResumeBody(Body):
-    catch_up: bool = Field(False, description="Plan what the pause swallowed, by the job's catch-up policy.")
+    catch_up: bool = Field(False, description="Plan the times of the pause by the job's catch-up policy.")
 
 
 class TriggerBody(Body):
     payload: Any = None
-    key: str | None = Field(None, min_length=1, max_length=255, description="The same key runs the job once.")
+    key: str | None = Field(
+        None, min_length=1, max_length=255, description="Requests with the same key run the job once."
+    )
 
 
 class BackfillBody(Body):
     start: Instant = Field(alias="from")
     end: Instant = Field(alias="to")
-    per_minute: int = Field(60, ge=1, le=60_000, description="How many of the runs become ready each minute.")
-    include_pruned: bool = Field(False, description="Also instants that may have had a run which was pruned.")
+    per_minute: int = Field(60, ge=1, le=60_000, description="The number of runs that become ready per minute.")
+    include_pruned: bool = Field(False, description="Also run times whose runs may have been pruned.")
 
 
 class RotateBody(Body):
-    keep_old: Duration = Field("24h", validate_default=False, description="For so long the old one is valid too.")  # type: ignore[assignment]
+    keep_old: Duration = Field("24h", validate_default=False, description="How long the old secret stays valid.")  # type: ignore[assignment]
 
 
 class PreviewBody(Body):
@@ -197,7 +200,9 @@ class RunFilterBody(Body):
     job: str | None = Field(None, min_length=1, max_length=100)
     since: Instant | None = None
     until: Instant | None = None
-    everything: bool = Field(False, alias="all", description="Every run of every job, unless a filter chooses.")
+    everything: bool = Field(
+        False, alias="all", description="Select every run of every job, unless another filter is set."
+    )
     limit: int = Field(1_000, ge=1, le=1_000)
 
     @model_validator(mode="after")
@@ -210,13 +215,13 @@ class RunFilterBody(Body):
 
 
 class ReplayAllBody(RunFilterBody):
-    per_minute: int = Field(600, ge=1, le=60_000, description="How many of the replays become ready each minute.")
+    per_minute: int = Field(600, ge=1, le=60_000, description="The number of replays that become ready per minute.")
 
 
 class TokenBody(Body):
     name: str = Field(pattern=NAME_PATTERN, min_length=1, max_length=100)
     role: Role = Field(strict=False)
-    expires_in: Duration | None = Field("90d", validate_default=False, description="null: never")  # type: ignore[assignment]
+    expires_in: Duration | None = Field("90d", validate_default=False, description="Null means never.")  # type: ignore[assignment]
 
 
 class SessionBody(Body):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 
-from hourbell.api.limits import place_of
+from hourbell.api.limits import address_group
 from hourbell.core.values.networks import Network
 
 log = logging.getLogger("hourbell.api")
@@ -53,23 +53,23 @@ class ConnectionLimits:
 
     def admit(self, ip: str) -> bool:
         """Count a new connection; return False if there are too many. Call `release` once per admitted connection."""
-        place = place_of(ip)
+        group = address_group(ip)
         if self._count >= self.total:
             self._log_refused(ip, "HOURBELL_HTTP_CONNECTIONS", self.total)
             return False
-        if self.per_address and self._open[place] >= self.per_address and not self._is_trusted(ip):
+        if self.per_address and self._open[group] >= self.per_address and not self._is_trusted(ip):
             self._log_refused(ip, "HOURBELL_HTTP_CONNECTIONS_PER_ADDRESS", self.per_address)
             return False
-        self._open[place] += 1
+        self._open[group] += 1
         self._count += 1
         return True
 
     def release(self, ip: str) -> None:
-        place = place_of(ip)
+        group = address_group(ip)
         self._count -= 1
-        self._open[place] -= 1
-        if not self._open[place]:
-            del self._open[place]
+        self._open[group] -= 1
+        if not self._open[group]:
+            del self._open[group]
 
     def _is_trusted(self, ip: str) -> bool:
         if not self.trusted_proxies:

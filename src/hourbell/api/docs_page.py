@@ -29,7 +29,7 @@ def docs_page(document: dict[str, Any]) -> str:
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>Hourbell API</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
         f"<h1>Hourbell API</h1><p>{escape(document['info']['description'])}</p>"
-        '<p>For programs: <a href="/openapi.json">openapi.json</a>. '
+        '<p>For programs: <a href="openapi.json">openapi.json</a>. '
         "<code>/api/v1/schedules</code> is the same as <code>/api/v1/jobs</code>.</p>"
         f"{body}</html>"
     )

@@ -10,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from hourbell.answers.server import ChangedJob, ChangedRun
-from hourbell.api.access import CallerDep, door_of, is_let_in
+from hourbell.api.access import CallerDep, authenticator_of, is_let_in
 from hourbell.api.documented import responses
 from hourbell.api.render import answer
 from hourbell.api.users import ControlDep, Viewer
@@ -20,11 +20,11 @@ router = APIRouter()
 
 MEDIA_TYPE = "text/event-stream"
 _ANSWER: dict[int | str, dict[str, Any]] = {
-    200: {"description": "Events `changes` and `reset`, without an end.", "content": {MEDIA_TYPE: {}}}
+    200: {"description": "An endless stream of the events `changes` and `reset`.", "content": {MEDIA_TYPE: {}}}
 }
 
 
-@router.get("/events", summary="Hear of changes", responses={**responses(None), **_ANSWER})
+@router.get("/events", summary="Stream changes", responses={**responses(None), **_ANSWER})
 async def listen(
     request: Request,
     control: ControlDep,
@@ -34,7 +34,7 @@ async def listen(
 ) -> Response:
     """Stream the jobs and runs that change. After `reset`, changes may have been missed: list jobs and runs again."""
     del user
-    streams, name = door_of(request).streams, caller.limited_as
+    streams, name = authenticator_of(request).streams, caller.limited_as
     if (refused := streams.begin(name)) is not None:
         raise refused
     return _EventStream(_events(request, control.watch, last_event_id), lambda: streams.end(name))

@@ -13,7 +13,7 @@ from hourbell.core.values.field_errors import FieldError, pointer_to, unknown_fi
 Found = Mapping[str, Any]
 _Words = Callable[[str, Mapping[str, Any]], tuple[str, str | None]]
 _PATTERNS = {NAME_PATTERN: "write letters, digits, _ and -"}
-_PLACES = ("query", "path", "header")
+_LOCATIONS = ("query", "path", "header")
 
 
 def field_errors(found: Sequence[Found], fields: Sequence[str] = ()) -> list[FieldError]:
@@ -25,13 +25,13 @@ def field_errors(found: Sequence[Found], fields: Sequence[str] = ()) -> list[Fie
 
 def field_error(found: Found) -> FieldError:
     """Convert one error of pydantic; an error of an unknown type has the message of pydantic."""
-    place = tuple(found["loc"])
-    name = str(place[-1]) if place else "the body"
+    location = tuple(found["loc"])
+    name = str(location[-1]) if location else "the body"
     words = _WORDS.get(found["type"])
     message, hint = (str(found["msg"]), None) if words is None else words(name, found.get("ctx") or {})
-    if found["type"] == "missing" and place[0] in _PLACES:
-        hint = f"write {name}=… in the {place[0]}"
-    return FieldError(pointer_to(*place), message, hint)
+    if found["type"] == "missing" and location[0] in _LOCATIONS:
+        hint = f"write {name}=… in the {location[0]}"
+    return FieldError(pointer_to(*location), message, hint)
 
 
 def _is_not(what: str, hint: str) -> _Words:

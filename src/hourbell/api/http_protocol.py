@@ -23,7 +23,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from hourbell.api.connections import ConnectionLimits
-from hourbell.api.limits import Repeats, place_of
+from hourbell.api.limits import Repeats, address_group
 from hourbell.api.problems import MEDIA_TYPE
 from hourbell.api.request_head import StrictConnection
 
@@ -141,7 +141,7 @@ class HttpProtocol(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         reason = self.conn.refusal or "it is not HTTP/1.1"
         ip = self.client[0] if self.client else ""
-        if (left_out := self._refusals.admit(place_of(ip))) is not None:
+        if (left_out := self._refusals.admit(address_group(ip))) is not None:
             log.warning("request_refused", extra={"reason": reason, "ip": ip, "left_out": left_out})
         detail = f"The request is refused: {self.conn.refusal}." if self.conn.refusal else msg
         self.answer_and_close(400, "invalid_request", detail)

@@ -22,7 +22,7 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from hourbell.api.access import Caller, Door, caller, door_of
+from hourbell.api.access import Authenticator, Caller, authenticator_of, caller
 from hourbell.api.json_body import read_body
 from hourbell.api.problems import Problem, already_done
 from hourbell.control.values import AlreadyAsked, StoreUnavailable
@@ -78,11 +78,11 @@ async def _answer_once(request: Request, handle: Handle) -> Response:
         raise Problem(
             400, "invalid_idempotency_key", f"Write 1 to 255 printable ASCII characters as {HEADER}, as in a UUID."
         )
-    door = door_of(request)
+    authenticator = authenticator_of(request)
     key = _scoped(await caller(request), request, given[0])
     fingerprint = await _fingerprint(request)
-    for is_known in (await door.access.idempotency_record(key) is not None, True):
-        if is_known and (again := await _answer_again(door, key, fingerprint)) is not None:
+    for is_known in (await authenticator.access.idempotency_record(key) is not None, True):
+        if is_known and (again := await _answer_again(authenticator, key, fingerprint)) is not None:
             return again
         request.state.idempotency = (key, fingerprint, time_of_key(given[0]), is_known)
         try:
@@ -93,15 +93,15 @@ async def _answer_once(request: Request, handle: Handle) -> Response:
                 raise already_done() from None
     if 200 <= response.status_code < 300:
         with contextlib.suppress(StoreUnavailable):  # the change is made, so the caller gets its response anyway
-            await door.access.keep_answer(key, _kept_of(response))
+            await authenticator.access.keep_answer(key, _kept_of(response))
     return response
 
 
-async def _answer_again(door: Door, key: str, fingerprint: bytes) -> Response | None:
+async def _answer_again(authenticator: Authenticator, key: str, fingerprint: bytes) -> Response | None:
     """Return the response of the first call with the key, or None if it is not stored within two seconds."""
     waited = 0.0
     while True:
-        known = await door.access.idempotency_record(key)
+        known = await authenticator.access.idempotency_record(key)
         if known is not None and known.fingerprint != fingerprint:
             raise Problem(
                 422,
@@ -112,7 +112,7 @@ async def _answer_again(door: Door, key: str, fingerprint: bytes) -> Response | 
             return _replayed(known.answer)
         if waited >= _WAIT_SECONDS:
             return None
-        await door.pause(_POLL_SECONDS)
+        await authenticator.pause(_POLL_SECONDS)
         waited += _POLL_SECONDS
 
 

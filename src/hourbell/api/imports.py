@@ -14,7 +14,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from hourbell.api import render, shapes
-from hourbell.api.access import CallerDep, check_again, door_of
+from hourbell.api.access import CallerDep, authenticator_of, check_again
 from hourbell.api.documented import responses
 from hourbell.api.jobs import DropSecrets, DryRun, TakeOver
 from hourbell.api.json_body import announced_bytes
@@ -39,7 +39,7 @@ _BODY = {
 }
 _ANSWER: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "A result for each line, in the order of the lines.",
+        "description": "One result per line, in order.",
         "content": {NDJSON: {"schema": {"$ref": f"#/components/schemas/{shapes.ImportLine.__name__}"}}},
     }
 }
@@ -49,9 +49,13 @@ _ANSWER: dict[int | str, dict[str, Any]] = {
 class ImportParameters:
     """Query parameters of an import: the owner of the jobs, and the treatment of other jobs."""
 
-    managed_by: Annotated[Literal["api", "file"], Query(description="Who owns the jobs.")] = "api"
-    source: Annotated[str, Query(max_length=200, description="Which of the owner's places they come from.")] = ""
-    prune: Annotated[bool, Query(description="Delete jobs of this owner and source that are not imported.")] = False
+    managed_by: Annotated[Literal["api", "file"], Query(description="The owner of the jobs.")] = "api"
+    source: Annotated[
+        str, Query(max_length=200, description="The source of the jobs, such as a file or a program.")
+    ] = ""
+    prune: Annotated[bool, Query(description="Delete jobs of this owner and source that are not in the import.")] = (
+        False
+    )
     take_over: TakeOver = False
     drop_secrets: DropSecrets = False
     dry_run: DryRun = False
@@ -81,10 +85,10 @@ async def import_jobs(
         raise Problem(
             400, "prune_needs_source", "Pruning needs a source, so that it deletes only jobs that came from it."
         )
-    most = door_of(request).import_bytes
+    most = authenticator_of(request).import_bytes
     if (announced := announced_bytes(request)) is not None and announced > most:
         raise _TooLarge.of_bytes(most).problem()
-    imports, name = door_of(request).imports, caller.limited_as
+    imports, name = authenticator_of(request).imports, caller.limited_as
     if (refused := imports.begin(name)) is not None:
         raise refused
     results = control.imports.run(_lines(request, most), given.owner(), user, dry_run=given.dry_run)

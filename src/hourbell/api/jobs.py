@@ -26,45 +26,57 @@ from hourbell.api.users import (
     limited_trigger,
     read,
 )
-from hourbell.api.values import Cursor, Instant, JobRef, Limit, Subject, VersionNumber
+from hourbell.api.values import AttentionFilter, Cursor, Instant, JobRef, Limit, Subject, VersionNumber
 from hourbell.control.control import Control
 from hourbell.control.history import instants_to_come
 from hourbell.control.jobs import Defined, EditOptions, Intended
+from hourbell.control.ledger import TimesFilter
 from hourbell.control.runs import RunFilter
 from hourbell.control.values import JobQuery, JobSort, JobState
+from hourbell.core.run.fates import Fate
 from hourbell.core.run.states import RunState
 
 router = APIRouter(route_class=IdempotentRoute)
 
-DryRun = Annotated[bool, Query(description="Answer with what it would do, and do nothing.")]
-TakeOver = Annotated[bool, Query(description="Own a job that a program, a file or SQL owns.")]
-DropBacklog = Annotated[bool, Query(description="Skip what is due and not planned yet.")]
+DryRun = Annotated[bool, Query(description="Return what would be done, without doing it.")]
+TakeOver = Annotated[bool, Query(description="Become the owner of jobs that a program, a file or SQL owns.")]
+DropBacklog = Annotated[bool, Query(description="Skip times that are due but not planned yet.")]
 DropSecrets = Annotated[
-    bool, Query(description="Give up secret headers that were set for another origin than the new one. Needs admin.")
+    bool,
+    Query(description="Give up secret headers that were set for another origin than the new one. Needs admin."),
 ]
 _SHOWN = 10
 _WEEK = timedelta(days=7)
 _CHANGED: dict[int | str, dict[str, Any]] = {
-    200: {"model": shapes.JobDefined | shapes.Intention, "description": "The job, or the intention of a dry run."}
+    200: {"model": shapes.JobDefined | shapes.Intention, "description": "The job, or the result of a dry run."}
 }
-_INTENDED: dict[int | str, dict[str, Any]] = {200: {"model": shapes.Intention, "description": "Of a dry run."}}
+_INTENDED: dict[int | str, dict[str, Any]] = {
+    200: {"model": shapes.Intention, "description": "The result of a dry run."}
+}
 
 
 @dataclass(frozen=True, slots=True)
 class JobParameters:
     """Query parameters of the job list: filters and order."""
 
-    q: Annotated[str | None, Query(max_length=100, description="How the name begins.")] = None
+    q: Annotated[str | None, Query(max_length=100, description="A prefix of the name.")] = None
     tag: Annotated[str | None, Query(max_length=100)] = None
     state: JobState | None = None
-    target: Annotated[Literal["http", "sql", "task", "queue"] | None, Query(description="The target's type.")] = None
+    target: Annotated[Literal["http", "sql", "task", "queue"] | None, Query(description="The type of the target.")] = (
+        None
+    )
     managed_by: Literal["api", "code", "sql", "file"] | None = None
     source: Annotated[str | None, Query(max_length=200)] = None
     subject: Subject = None
-    last_result: Annotated[RunState | None, Query(description="How the last run ended; listed by id.")] = None
-    next_before: Annotated[Instant | None, Query(description="Jobs that fire before then, the next first.")] = None
+    last_result: Annotated[
+        RunState | None, Query(description="The state in which the last run ended; sorted by id.")
+    ] = None
+    next_before: Annotated[
+        Instant | None, Query(description="Only jobs that fire before this time, the next first.")
+    ] = None
+    attention: AttentionFilter = None
     sort: JobSort | None = None
-    secrets: Annotated[bool, Query(description="Tell which secrets each job has.")] = False
+    secrets: Annotated[bool, Query(description="Include the list of each job's secrets, without values.")] = False
 
     def query(self) -> JobQuery:
         default = JobSort.ID if self.last_result else JobSort.NEXT if self.next_before else JobSort.NAME
@@ -185,7 +197,7 @@ async def delete_job(
     job: JobRef,
     version: Version,
     take_over: TakeOver = False,
-    purge: Annotated[bool, Query(description="Remove its history too. Needs the role admin.")] = False,
+    purge: Annotated[bool, Query(description="Also remove its history. Requires the role admin.")] = False,
 ) -> Response:
     """Delete a job and cancel its waiting runs. Its history stays readable by its id until the retention ends.
 
@@ -254,7 +266,7 @@ async def trigger_job(control: ControlDep, user: Operator, job: JobRef, body: Op
 
 @router.post(
     "/{job}/backfill",
-    summary="Run instants of the past",
+    summary="Run missed times of the past",
     responses=responses(shapes.BackfillAnswer, 404, 409, has_body=True),
     openapi_extra=takes(bodies.BackfillBody),
 )
@@ -281,7 +293,7 @@ async def backfill_job(
 
 @router.post(
     "/{job}/rotate-secret",
-    summary="Make or replace the signing secret",
+    summary="Create or rotate the signing secret",
     responses=responses(shapes.SecretMade, 404, 409, has_body=True),
     openapi_extra=takes(bodies.RotateBody, required=False),
 )
@@ -293,7 +305,7 @@ async def rotate_secret(control: ControlDep, user: Editor, job: JobRef, body: Op
     return TellsSecret(answer(RotatedSecret, secret=plain.reveal(), old_valid_until=render.time(old_until)))
 
 
-@router.get("/{job}/upcoming", summary="The next instants of a job", responses=responses(shapes.Instants, 404))
+@router.get("/{job}/upcoming", summary="List the next times of a job", responses=responses(shapes.Instants, 404))
 async def list_upcoming(
     control: ControlDep,
     user: Viewer,
@@ -310,7 +322,7 @@ async def list_upcoming(
     return JSONResponse({"items": [each.as_json() for each in found]})
 
 
-@router.get("/{job}/runs", summary="The runs of a job", responses=responses(shapes.RunList, 404))
+@router.get("/{job}/runs", summary="List the runs of a job", responses=responses(shapes.RunList, 404))
 async def list_runs_of_job(
     control: ControlDep,
     user: Viewer,
@@ -327,7 +339,29 @@ async def list_runs_of_job(
     return page_response(page, lambda view: render.listed_run(view, waits_for.get(view.id)))
 
 
-@router.get("/{job}/stats", summary="How the runs of a job ended", responses=responses(shapes.StatsAnswer, 404))
+@router.get("/{job}/times", summary="List the scheduled times of a job", responses=responses(shapes.LedgerList, 404))
+async def list_times(
+    control: ControlDep,
+    user: Viewer,
+    job: JobRef,
+    start: Annotated[Instant | None, Query(alias="from", description="Times at or after this.")] = None,
+    until: Annotated[Instant | None, Query(description="Times before this.")] = None,
+    fate: Annotated[list[Fate] | None, Query(max_length=len(Fate), description="Only these fates.")] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """List the scheduled times of a job with what became of each, newest first: its run, or why it was skipped.
+
+    A skip of several times is one item, listed by its last time. With `fate`, a page looks at 5,000 runs at most: it
+    may then hold fewer items than `limit`, or none, while `next_cursor` leads to more. Runs that the
+    retention removed are not listed.
+    """
+    del user
+    wanted = TimesFilter(start, until, frozenset(fate or ()))
+    return page_response(await control.ledger.times(job, wanted, limit, cursor), render.ledger_item)
+
+
+@router.get("/{job}/stats", summary="Get statistics of a job", responses=responses(shapes.StatsAnswer, 404))
 async def get_stats(control: ControlDep, user: Viewer, job: JobRef, since: Instant | None = None) -> Response:
     """Return counts, durations and lateness of runs since a time, by default of the last seven days."""
     del user
@@ -336,7 +370,7 @@ async def get_stats(control: ControlDep, user: Viewer, job: JobRef, since: Insta
     return JSONResponse(render.stats(view, summary, start, is_sampled=is_sampled))
 
 
-@router.get("/{job}/skips", summary="Instants that got no run", responses=responses(shapes.SkipList, 404))
+@router.get("/{job}/skips", summary="List skipped times of a job", responses=responses(shapes.SkipList, 404))
 async def list_skips(
     control: ControlDep, user: Viewer, job: JobRef, limit: Limit = 50, cursor: Cursor = None
 ) -> Response:
@@ -345,9 +379,7 @@ async def list_skips(
     return page_response(await control.history.skips(job, limit, cursor), partial(answer, Skip))
 
 
-@router.get(
-    "/{job}/versions", summary="The history of a job's definition", responses=responses(shapes.VersionList, 404)
-)
+@router.get("/{job}/versions", summary="List the versions of a job", responses=responses(shapes.VersionList, 404))
 async def list_versions(
     control: ControlDep, user: Viewer, job: JobRef, limit: Limit = 50, cursor: Cursor = None
 ) -> Response:

@@ -8,7 +8,7 @@ from functools import partial
 
 from starlette.requests import Request
 
-from hourbell.api.access import Caller, check_again, door_of
+from hourbell.api.access import Caller, authenticator_of, check_again
 from hourbell.api.problems import Problem
 from hourbell.core.values.strict_json import MAX_VALUES, parse_json
 
@@ -72,7 +72,7 @@ async def _turn(request: Request) -> AsyncIterator[None]:
     Handling a large body is slow in any thread: many at once would delay runs by seconds.
     """
     is_large = len(await read_body(request)) > _LARGE_BYTES
-    async with door_of(request).large_body if is_large else nullcontext():
+    async with authenticator_of(request).large_body if is_large else nullcontext():
         yield
 
 
@@ -104,7 +104,7 @@ def _hold(request: Request, size: int) -> None:
     found: Caller | None = getattr(request.state, "caller", None)
     if found is None:
         return  # a login, whose body is at most 4 KiB
-    held, name, before = door_of(request).held, found.limited_as, getattr(request.state, "held_bytes", 0)
+    held, name, before = authenticator_of(request).held, found.limited_as, getattr(request.state, "held_bytes", 0)
     if (refused := held.take(name, size - before)) is not None:
         raise refused
     request.state.held_bytes = size

@@ -63,16 +63,16 @@ class LoginLimits:
         self._most_callers = most_callers
         self._tries: OrderedDict[str, _Tries] = OrderedDict()
 
-    def begin(self, place: str) -> float:
+    def begin(self, group: str) -> float:
         """Count a login attempt and return 0, or return the seconds to wait if the address is locked out.
 
         An attempt counts as failed until `succeeded` is called, so that concurrent attempts cannot exceed the limit.
         """
         now = self._elapsed()
-        tries = self._tries.get(place)
+        tries = self._tries.get(group)
         if tries is None or now - max(tries.since, tries.locked_until) > _FORGIVEN_SECONDS:
-            tries = self._tries[place] = _Tries(now)
-        _keep_newest(self._tries, place, self._most_callers)
+            tries = self._tries[group] = _Tries(now)
+        _keep_newest(self._tries, group, self._most_callers)
         if now < tries.locked_until:
             return tries.locked_until - now
         if now - tries.since >= _PER_SECONDS:
@@ -85,9 +85,9 @@ class LoginLimits:
             return wait
         return 0.0
 
-    def succeeded(self, place: str) -> None:
+    def succeeded(self, group: str) -> None:
         """Uncount a login that succeeded. Failed logins before it still count."""
-        tries = self._tries.get(place)
+        tries = self._tries.get(group)
         if tries is not None and tries.count:
             tries.count -= 1
 
@@ -174,7 +174,7 @@ class Repeats:
         return left_out if is_due else None
 
 
-def place_of(ip: str) -> str:
+def address_group(ip: str) -> str:
     """Return the key of an address for limits: an IPv4 address, or the /64 network of an IPv6 address.
 
     A single client can use any number of IPv6 addresses of its network.

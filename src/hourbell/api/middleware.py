@@ -12,6 +12,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hourbell.core.values.networks import Network
+from hourbell.core.values.public_path import parse_public_path
 
 log = logging.getLogger("hourbell.api")
 
@@ -27,7 +28,7 @@ _FOR_ALL = {
 _STRICTEST = "default-src 'none'; frame-ancestors 'none'"
 
 
-class Edge:
+class RequestMiddleware:
     def __init__(
         self,
         app: ASGIApp,
@@ -35,11 +36,13 @@ class Edge:
         new_id: Callable[[], str],
         elapsed: Callable[[], float],
         trusted_proxies: Sequence[Network] = (),
+        public_path: str = "",
     ) -> None:
         self._app = app
         self._new_id = new_id
         self._elapsed = elapsed
         self._trusted_proxies = tuple(trusted_proxies)
+        self._public_path = public_path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -49,7 +52,10 @@ class Edge:
         given = headers.get(REQUEST_ID, "")
         request_id = given if _SANE_ID.fullmatch(given) else self._new_id()
         ip = client_ip(scope, headers, self._trusted_proxies)
-        scope.setdefault("state", {}).update(request_id=request_id, client_ip=ip)
+        prefix = self._public_path or forwarded_prefix(scope, headers, self._trusted_proxies)
+        scope.setdefault("state", {}).update(request_id=request_id, client_ip=ip, public_path=prefix)
+        if self._public_path:
+            scope["path"] = without_prefix(scope["path"], self._public_path)
         facts = {"method": scope["method"], "path": shown_path(scope), "ip": ip, "request_id": request_id}
         status = 0
 
@@ -57,7 +63,7 @@ class Edge:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                _add_headers(MutableHeaders(scope=message), scope["path"], request_id)
+                _add_headers(MutableHeaders(scope=message), scope["path"], request_id, prefix)
             await send(message)
 
         began = self._elapsed()
@@ -92,6 +98,24 @@ def client_ip(scope: Scope, headers: Headers, trusted: Sequence[Network]) -> str
     return ip
 
 
+def forwarded_prefix(scope: Scope, headers: Headers, trusted: Sequence[Network]) -> str:
+    """Return the path prefix that a trusted proxy has removed and reports in X-Forwarded-Prefix; else an empty one."""
+    client = scope.get("client")
+    given = headers.get("x-forwarded-prefix", "")
+    if not given or not client or not _is_in(_plain(client[0]), trusted):
+        return ""
+    try:
+        return parse_public_path(given)
+    except ValueError:
+        return ""
+
+
+def without_prefix(path: str, prefix: str) -> str:
+    """Remove the configured prefix; a proxy may have done that already."""
+    rest = path.removeprefix(prefix)
+    return (rest or "/") if rest[:1] in ("", "/") else path
+
+
 def shown_path(scope: Scope) -> str:
     """Return the raw path for the log, without the query, which may contain secrets."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode("utf-8", "surrogateescape")
@@ -99,8 +123,10 @@ def shown_path(scope: Scope) -> str:
     return text if text.isprintable() else ascii(text)[1:-1]
 
 
-def _add_headers(headers: MutableHeaders, path: str, request_id: str) -> None:
+def _add_headers(headers: MutableHeaders, path: str, request_id: str, prefix: str) -> None:
     headers[REQUEST_ID] = request_id
+    if headers.get("Location", "").startswith("/"):
+        headers["Location"] = prefix + headers["Location"]
     for name, value in _FOR_ALL.items():
         headers.setdefault(name, value)
     headers.setdefault("Content-Security-Policy", _STRICTEST)

@@ -28,15 +28,15 @@ _KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "The same key with the same body acts once, and is answered the same for 24 hours.",
+    "description": "Requests with the same key and body act once and get the same response for 24 hours.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
 }
 _KEYLESS = ("/session", "/import", "/preview")
 _OF_A_KEY = (409, 413, 422)  # already done, response unknown; body too large; key used with another body
 _DESCRIPTIONS = {
-    "/health": "Says only that the process answers.",
+    "/health": "Returns 200 while the process answers.",
     "/health/ready": "The database, the loops and the backlog of this node; names of lanes and tasks need a token.",
-    "/metrics": "In the text format of Prometheus; on loopback for programs of the same machine, else with a token.",
+    "/metrics": "Metrics in Prometheus text format. Needs a token, except from the same machine on loopback.",
 }
 
 
@@ -109,13 +109,13 @@ def _name_errors(answers: dict[str, Any], errors: dict[str, Any]) -> None:
 
 def main() -> None:
     """Print the document of an app without a store: no route is called."""
-    from hourbell.api.access import Door
+    from hourbell.api.access import Authenticator
     from hourbell.api.app import build_app
     from hourbell.metrics import Metrics
 
     nothing: Any = None
-    door = Door(nothing, nothing, nothing, nothing, is_local=True)
-    app = build_app(nothing, door, nothing, Metrics(), version=version("hourbell"))
+    authenticator = Authenticator(nothing, nothing, nothing, nothing, is_local=True)
+    app = build_app(nothing, authenticator, nothing, Metrics(), version=version("hourbell"))
     print(written(describe(app)), end="")
 
 

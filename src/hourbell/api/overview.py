@@ -29,7 +29,7 @@ _MOST_BUCKETS = 744  # a month of hours
 
 @router.post(
     "/preview",
-    summary="See what a schedule does",
+    summary="Preview a schedule",
     responses=responses(shapes.PreviewAnswer, has_body=True),
     openapi_extra=takes(bodies.PreviewBody),
 )
@@ -45,12 +45,12 @@ async def preview_schedule(control: ControlDep, user: Viewer, body: JsonBody) ->
     return JSONResponse(shown)
 
 
-@router.get("/explain", summary="What became of an instant", responses=responses(shapes.ExplainAnswer, 404))
+@router.get("/explain", summary="Explain a scheduled time", responses=responses(shapes.ExplainAnswer, 404))
 async def explain_instant(
     control: ControlDep,
     user: Viewer,
-    job: Annotated[str, Query(min_length=1, max_length=100, description="The name or the id of a job.")],
-    at: Annotated[Instant, Query(description="The instant, as in 2026-11-16T03:00:00Z.")],
+    job: Annotated[str, Query(min_length=1, max_length=100, description="A job's name or id.")],
+    at: Annotated[Instant, Query(description="The scheduled time, such as 2026-11-16T03:00:00Z.")],
 ) -> Response:
     """Explain a scheduled time of a job in one sentence and as data.
 
@@ -61,12 +61,12 @@ async def explain_instant(
     return JSONResponse(answer(server.Explanation, found, job=job, at=render.time(at)))
 
 
-@router.get("/forecast", summary="Planned fires to come", responses=responses(shapes.ForecastAnswer))
+@router.get("/forecast", summary="Forecast runs", responses=responses(shapes.ForecastAnswer))
 async def get_forecast(
     control: ControlDep,
     user: Viewer,
-    start: Annotated[Instant | None, Query(alias="from", description="By default now.")] = None,
-    bucket: Annotated[Bucket, Query(description="How long a bucket is, as in 1h.")] = timedelta(hours=1),
+    start: Annotated[Instant | None, Query(alias="from", description="Default: now.")] = None,
+    bucket: Annotated[Bucket, Query(description="The length of a bucket, such as 1h.")] = timedelta(hours=1),
     buckets: Annotated[int, Query(ge=1, le=_MOST_BUCKETS)] = 168,
 ) -> Response:
     """Count the runs that will be planned in each time bucket if no job changes. Past times are not counted."""
@@ -80,7 +80,7 @@ async def get_forecast(
     return JSONResponse(answer(server.Forecast, found, bucket_seconds=seconds, buckets=items))
 
 
-@router.get("/stats", summary="How many there are of what", responses=responses(shapes.OverviewAnswer))
+@router.get("/stats", summary="Count jobs and runs", responses=responses(shapes.OverviewAnswer))
 async def get_overview(control: ControlDep, user: Viewer, since: Instant | None = None) -> Response:
     """Count jobs, waiting and running runs, dead letters, and runs that ended since a time (default: the last day).
 
@@ -92,10 +92,11 @@ async def get_overview(control: ControlDep, user: Viewer, since: Instant | None 
     found = await control.history.overview(start)
     conflicts = await control.history.conflicts()
     shown = [answer(server.JobConflict, each) for each in conflicts]
-    return JSONResponse(answer(server.Overview, found, since=render.time(start), conflicts=shown))
+    pulse = await control.timelines.pulse()
+    return JSONResponse(render.overview(found, pulse, since=render.time(start), conflicts=shown))
 
 
-@router.get("/nodes", summary="The nodes", responses=responses(shapes.NodeList))
+@router.get("/nodes", summary="List nodes", responses=responses(shapes.NodeList))
 async def list_nodes(control: ControlDep, user: Viewer) -> Response:
     """List the engine processes, with the lanes each one serves and the number of its running runs.
 
@@ -106,20 +107,22 @@ async def list_nodes(control: ControlDep, user: Viewer) -> Response:
     return JSONResponse({"items": [render.node(each.node, is_stale=each.is_stale) for each in found]})
 
 
-@router.get("/audit", summary="Who changed what", responses=responses(shapes.AuditList))
+@router.get("/audit", summary="List audit entries", responses=responses(shapes.AuditList))
 async def list_audit(
     control: ControlDep,
     user: Admin,
     limit: Limit = 50,
     cursor: Cursor = None,
-    subject: Annotated[str | None, Query(max_length=200, description="The id of a job, a run or a token.")] = None,
+    subject: Annotated[
+        str | None, Query(max_length=200, description="The id of the changed job, run or token.")
+    ] = None,
 ) -> Response:
     """List every change with its actor, client address, and values before and after; newest first."""
     del user
     return page_response(await control.history.audit(limit, cursor, subject), render.listed_audit)
 
 
-@router.get("/audit/{entry}", summary="Get an entry of the audit", responses=responses(shapes.AuditAnswer, 404))
+@router.get("/audit/{entry}", summary="Get an audit entry", responses=responses(shapes.AuditAnswer, 404))
 async def get_audit_entry(control: ControlDep, user: Admin, entry: AuditId) -> Response:
     """Return one change, with the values before and after."""
     del user
@@ -135,7 +138,7 @@ async def list_tokens(control: ControlDep, user: Admin) -> Response:
 
 @router.post(
     "/tokens",
-    summary="Make a token",
+    summary="Create a token",
     status_code=201,
     responses=responses(shapes.TokenMade, 409, status=201, has_body=True),
     openapi_extra=takes(bodies.TokenBody),

@@ -11,27 +11,33 @@ from types import NoneType
 from typing import Any, get_args, get_origin
 from uuid import UUID
 
-from hourbell.answers import jobs, runs, server
+from hourbell.answers import jobs, runs, server, times
+from hourbell.answers import timeline as timelines
 from hourbell.answers.base import Answer, answer_fields
 from hourbell.api.pages import mark_omitted
 from hourbell.control.history import late_success
 from hourbell.control.jobs import Intended
+from hourbell.control.ledger import LedgerItem
 from hourbell.control.stats import Summary
+from hourbell.control.timeline import Pulse, Timeline, TimelineItem
 from hourbell.control.values import (
     AttemptView,
     AuditRow,
     JobTotals,
     JobView,
     NodeView,
+    Overview,
+    RunTime,
     RunView,
     SecretRow,
+    TimelineRun,
     VersionView,
 )
 from hourbell.core.job.body import job_to_body
 from hourbell.core.job.definition import Definition
 from hourbell.core.job.same import same_definition
+from hourbell.core.run.fates import lateness
 from hourbell.core.run.run import trigger_of
-from hourbell.core.run.states import Kind
 from hourbell.core.schedule import ScheduleError, ScheduleWarning
 from hourbell.core.schedule.preview import Upcoming, rfc3339
 
@@ -51,7 +57,8 @@ def answer(kind: Any, source: object = None, /, **given: Any) -> Json:
 @cache
 def _renderer(kind: Any, given: tuple[str, ...]) -> Callable[[object, Json], Json]:
     """Compile the function that renders this kind of answer: a loop over its fields would be slower."""
-    fields = {each.name: each.type for each in answer_fields(kind) if not each.doc.is_extra or each.name in given}
+    found = [each for each in answer_fields(kind) if not each.doc.is_extra or each.name in given]
+    fields, keys = {each.name: each.type for each in found}, {each.name: each.key for each in found}
     if unknown := set(given) - set(fields):
         raise TypeError(f"{kind.__name__} has no {', '.join(sorted(unknown))}")
     writers = {f"write_{name}": write for name, hint in fields.items() if (write := _writer(hint)) is not None}
@@ -63,7 +70,7 @@ def _renderer(kind: Any, given: tuple[str, ...]) -> Callable[[object, Json], Jso
             value = f"None if (value := source.{name}) is None else write_{name}(value)"
         else:
             value = f"source.{name}"
-        items.append(f"{name!r}: {value}")
+        items.append(f"{keys[name]!r}: {value}")
     made: Callable[[object, Json], Json] = eval(f"lambda source, given: {{{', '.join(items)}}}", writers)
     return made
 
@@ -172,7 +179,7 @@ def run(view: RunView, waits_for: str | None = None, **extra: Any) -> Json:
         waits_for=waits_for,
         local_at=view.local_at.isoformat(),
         node=None if view.lease_owner is None else str(view.lease_owner),
-        lateness_ms=_lateness(view),
+        lateness_ms=_in_milliseconds(lateness(view.kind, view.scheduled_at, view.ready_at, view.started_at)),
         duration_ms=_milliseconds(view.started_at, view.finished_at),
         cancel_requested=view.is_cancel_requested,
         payload=view.payload if view.has_payload or definition is None else definition.payload,
@@ -198,17 +205,30 @@ def listed_run(view: RunView, waits_for: str | None = None) -> Json:
     return mark_omitted(item, view.omitted, f"{API}/runs/{view.id}") if view.omitted else item
 
 
-def _lateness(view: RunView) -> float | None:
-    """Return the lateness of a run in milliseconds. Backfills and replays are due at their ready time."""
-    due = view.scheduled_at if view.kind in (Kind.SCHEDULED, Kind.MANUAL) else view.ready_at
-    late = _milliseconds(due, view.started_at)
-    return None if late is None else max(0.0, late)
-
-
 def _milliseconds(start: datetime | None, end: datetime | None) -> float | None:
     if start is None or end is None:
         return None
     return (end - start) / _MILLISECOND
+
+
+def _in_milliseconds(span: timedelta | None) -> float | None:
+    return None if span is None else span / _MILLISECOND
+
+
+def ledger_item(item: LedgerItem) -> Json:
+    return answer(
+        times.LedgerItem,
+        item,
+        local=item.local.isoformat(timespec="seconds"),
+        run=None if item.run is None else _run_of_time(item.run),
+        skip=None if item.skip is None else answer(times.SkipOfTime, item.skip),
+    )
+
+
+def _run_of_time(run: RunTime) -> Json:
+    return answer(
+        times.RunOfTime, run, lateness_ms=_in_milliseconds(run.lateness), duration_ms=_in_milliseconds(run.duration)
+    )
 
 
 def version(view: VersionView) -> Json:
@@ -231,6 +251,23 @@ def stats(view: JobView, summary: Summary, since: datetime, *, is_sampled: bool)
     )
 
 
+def overview(found: Overview, pulse: Pulse, **extra: Any) -> Json:
+    counts = pulse.counts
+    return answer(
+        server.Overview,
+        found,
+        now=time(pulse.now),
+        failing=counts.failing,
+        losing=counts.losing,
+        late=counts.late,
+        due_within_hour=counts.due_within_hour,
+        at_least=list(counts.at_least),
+        lag_ms=pulse.lag / _MILLISECOND,
+        nodes=pulse.nodes,
+        **extra,
+    )
+
+
 def node(view: NodeView, *, is_stale: bool) -> Json:
     return answer(server.Node, view, stale=is_stale)
 
@@ -242,3 +279,69 @@ def audit(row: AuditRow) -> Json:
 def listed_audit(row: AuditRow) -> Json:
     item = audit(row)
     return mark_omitted(item, row.omitted, f"{API}/audit/{row.id}") if row.omitted else item
+
+
+def timeline(found: Timeline) -> Json:
+    window = found.window
+    return answer(
+        timelines.Timeline,
+        now=time(found.now),
+        start=time(window.start),
+        until=time(window.end),
+        bucket_seconds=window.bucket.total_seconds(),
+        items=[_timeline_item(each) for each in found.page.items],
+        outages=[],
+        next_cursor=found.page.next_cursor,
+    )
+
+
+def _timeline_item(item: TimelineItem) -> Json:
+    return {
+        "job": _timeline_job(item),
+        "runs": [_timeline_run(run, is_late=item.is_late(run)) for run in item.runs],
+        "skips": [_render_timeline_skip(skip, {}) for skip in item.skips],
+        "planned": [rfc3339(at) for at in item.planned],
+        "buckets": None if item.buckets is None else [_render_timeline_bucket(each, {}) for each in item.buckets],
+        "is_sampled": item.is_sampled,
+    }
+
+
+_render_timeline_skip = _renderer(timelines.TimelineSkip, ())
+_render_timeline_bucket = _renderer(timelines.TimelineBucket, ())
+
+
+def _timeline_job(item: TimelineItem) -> Json:
+    view, definition, median = item.view, item.view.job.definition, item.median_duration
+    paused = _paused(view)
+    return answer(
+        timelines.TimelineJob,
+        definition,
+        id=str(view.job.id),
+        words=_words(definition),
+        state=view.state.value,
+        next_at=time(view.job.next_at),
+        paused=None if paused is None else {**paused, "since": time(item.facts.paused_at)},
+        last_state=item.facts.last_state,
+        attention=None if item.attention is None else item.attention.value,
+        attention_note=item.attention_note,
+        streak=item.streak,
+        median_duration_ms=None if median is None else median / _MILLISECOND,
+    )
+
+
+def _timeline_run(run: TimelineRun, *, is_late: bool) -> Json:
+    """Serialize a run of the time line. Written out for speed, as a page has thousands."""
+    return {
+        "id": str(run.id),
+        "kind": run.kind.value,
+        "state": run.state.value,
+        "reason": run.reason,
+        "scheduled_at": rfc3339(run.scheduled_at),
+        "started_at": time(run.started_at),
+        "finished_at": time(run.finished_at),
+        "attempt": run.attempt,
+        "lateness_ms": _in_milliseconds(lateness(run.kind, run.scheduled_at, run.ready_at, run.started_at)),
+        "duration_ms": _milliseconds(run.started_at, run.finished_at),
+        "is_late": is_late,
+        "error": run.error,
+    }

@@ -25,7 +25,7 @@ from hourbell.core.run.states import RunState
 
 router = APIRouter(route_class=IdempotentRoute)
 
-DryRun = Annotated[bool, Query(description="Answer with how many match, and do nothing.")]
+DryRun = Annotated[bool, Query(description="Return the number of matches, without changing anything.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,14 @@ class RunParameters:
     """Query parameters of the run list."""
 
     state: RunState | None = None
-    job: Annotated[str | None, Query(min_length=1, max_length=100, description="The name or the id of a job.")] = None
-    since: Annotated[Instant | None, Query(description="Ended, or if not then scheduled, at or after this.")] = None
-    until: Annotated[Instant | None, Query(description="Ended, or if not then scheduled, before this.")] = None
+    job: Annotated[str | None, Query(min_length=1, max_length=100, description="A job's name or id.")] = None
+    since: Annotated[
+        Instant | None,
+        Query(description="Only runs that ended (or, if not ended, are scheduled) at or after this time."),
+    ] = None
+    until: Annotated[
+        Instant | None, Query(description="Only runs that ended (or, if not ended, are scheduled) before this time.")
+    ] = None
     subject: Subject = None
 
 
@@ -56,7 +61,7 @@ async def list_runs(
     return await _page(control, await control.runs.page(await _filter(control, wanted), limit, cursor))
 
 
-@router.get("/late", summary="Runs that began late", responses=responses(shapes.RunList))
+@router.get("/late", summary="List late runs", responses=responses(shapes.RunList))
 async def list_late(control: ControlDep, user: Viewer, limit: Limit = 100, cursor: Cursor = None) -> Response:
     """List ended runs that started later than their job's `late_after`, worst first, within the retention.
 
@@ -66,14 +71,14 @@ async def list_late(control: ControlDep, user: Viewer, limit: Limit = 100, curso
     return page_response(await control.history.late(limit, cursor), render.listed_run)
 
 
-@router.get("/stuck", summary="Runs that wait for long", responses=responses(shapes.RunList))
+@router.get("/stuck", summary="List stuck runs", responses=responses(shapes.RunList))
 async def list_stuck(control: ControlDep, user: Viewer, limit: Limit = 100, cursor: Cursor = None) -> Response:
     """List runs that still wait an hour after they were planned and ready."""
     del user
     return await _page(control, await control.history.stuck(limit, cursor))
 
 
-@router.get("/orphans", summary="Runs that nobody has tried", responses=responses(shapes.RunList))
+@router.get("/orphans", summary="List runs without an attempt", responses=responses(shapes.RunList))
 async def list_orphans(control: ControlDep, user: Viewer, limit: Limit = 100, cursor: Cursor = None) -> Response:
     """List runs without any attempt 15 minutes after they were planned and ready."""
     del user
@@ -82,7 +87,7 @@ async def list_orphans(control: ControlDep, user: Viewer, limit: Limit = 100, cu
 
 @router.post(
     "/replay",
-    summary="Replay all failed runs that match",
+    summary="Replay matching failed runs",
     responses=responses(shapes.BulkAnswer, 404, 409, has_body=True),
     openapi_extra=takes(bodies.ReplayAllBody),
 )
@@ -94,7 +99,7 @@ async def replay_runs(control: ControlDep, user: Operator, body: JsonBody, dry_r
 
 @router.post(
     "/cancel",
-    summary="Cancel all runs that match",
+    summary="Cancel matching runs",
     responses=responses(shapes.BulkAnswer, 404, 409, has_body=True),
     openapi_extra=takes(bodies.RunFilterBody),
 )
@@ -105,7 +110,7 @@ async def cancel_runs(control: ControlDep, user: Operator, body: JsonBody, dry_r
 
 @router.post(
     "/discard",
-    summary="Discard all failed runs that match",
+    summary="Discard matching failed runs",
     responses=responses(shapes.BulkAnswer, 404, 409, has_body=True),
     openapi_extra=takes(bodies.RunFilterBody),
 )

@@ -8,13 +8,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from hourbell.answers.server import Identity
-from hourbell.api.access import CallerDep, door_of, ends_at, ip_of, log_refusal, not_authenticated, session_of
+from hourbell.api.access import CallerDep, authenticator_of, ends_at, ip_of, log_refusal, not_authenticated, session_of
 from hourbell.api.bodies import SessionBody
 from hourbell.api.cross_site import is_from_another_site
 from hourbell.api.documented import responses, takes
 from hourbell.api.idempotency import asked
 from hourbell.api.json_body import json_body
-from hourbell.api.limits import place_of, too_many
+from hourbell.api.limits import address_group, too_many
 from hourbell.api.problems import Problem
 from hourbell.api.render import answer, time
 from hourbell.api.session_cookie import COOKIE, LASTS
@@ -31,7 +31,7 @@ SessionAnswer = schema("SessionAnswer", Identity, optional=["csrf_token"], other
 @login.post(
     "/session",
     operation_id="create_session",
-    summary="Begin a session",
+    summary="Create a session",
     responses=responses(SessionAnswer, has_body=True),
     openapi_extra=takes(SessionBody),
 )
@@ -39,18 +39,18 @@ async def create_session(request: Request) -> Response:
     """Exchange a token for a session of 12 hours, or until the token ends. All invalid tokens get the same answer."""
     if is_from_another_site(request):
         raise Problem(403, "cross_site", "A session begins on our own page.")
-    door, place = door_of(request), place_of(ip_of(request))
-    if wait := door.limits.take(place):
+    authenticator, group = authenticator_of(request), address_group(ip_of(request))
+    if wait := authenticator.limits.take(group):
         raise too_many(wait)
     text = _token_in(await json_body(request))
-    if wait := door.logins.begin(place):
+    if wait := authenticator.logins.begin(group):
         raise too_many(wait)
-    token = await door.access.authenticate(text)
+    token = await authenticator.access.authenticate(text)
     if token is None:
-        log_refusal(request, door.access.refusal(text))
+        log_refusal(request, authenticator.access.refusal(text))
         raise not_authenticated()
-    door.logins.succeeded(place)
-    value, session = door.cookies.issue(token.id)
+    authenticator.logins.succeeded(group)
+    value, session = authenticator.cookies.issue(token.id)
     seconds = int(LASTS.total_seconds())
     ends = time(ends_at(session, token))
     response = JSONResponse(answer(Identity, token, kind="session", expires_at=ends, csrf_token=session.csrf_token))
@@ -58,7 +58,7 @@ async def create_session(request: Request) -> Response:
     return response
 
 
-@router.get("/session", operation_id="get_session", summary="Who am I", responses=responses(SessionAnswer))
+@router.get("/session", operation_id="get_session", summary="Get your identity", responses=responses(SessionAnswer))
 async def get_session(request: Request, caller: CallerDep) -> Response:
     """Return your identity, role and expiry: by session, by token, or on a server without tokens."""
     session = session_of(request) if caller.is_session else None
@@ -83,7 +83,7 @@ async def delete_session(
     """
     session = session_of(request) if caller.is_session else None
     if session is not None:
-        access = door_of(request).access
+        access = authenticator_of(request).access
         await access.end_session(session.id, session.token_id, session.expires_at, caller.actor, request=call)
     response = Response(status_code=204)
     response.delete_cookie(COOKIE, path="/", secure=True, httponly=True, samesite="lax")

@@ -8,7 +8,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, create_model
 from pydantic.fields import FieldInfo
 
-from hourbell.answers import jobs, runs, server
+from hourbell.answers import jobs, runs, server, timeline, times
 from hourbell.answers.base import AnswerField, answer_fields
 from hourbell.api.values import Instant
 from hourbell.control.explain import Verdict
@@ -28,7 +28,7 @@ def schema(
 ) -> Model:
     """Create the schema of an answer with the given extra fields. An answer may omit `optional` fields."""
     fields: dict[str, Any] = {
-        each.name: (_documented(types.get(each.name, each.doc.type or each.type)), _info(each, each.name in optional))
+        each.key: (_documented(types.get(each.name, each.doc.type or each.type)), _info(each, each.name in optional))
         for each in answer_fields(kind)
         if not each.doc.is_extra or each.name in (*extra, *optional)
     }
@@ -110,6 +110,19 @@ Cancelled = schema("Cancelled", runs.Cancelled)
 Done = schema("Done", runs.Done)
 Refused = schema("Refused", runs.Refused)
 BulkAnswer = schema("BulkAnswer", runs.BulkResult)
+
+RunOfTime = schema("RunOfTime", times.RunOfTime)
+SkipOfTime = schema("SkipOfTime", times.SkipOfTime)
+LedgerItem = schema("LedgerItem", times.LedgerItem)
+LedgerList = _list("LedgerList", LedgerItem)
+TimelinePause = schema("TimelinePause", timeline.TimelinePause)
+TimelineJob = schema("TimelineJob", timeline.TimelineJob)
+TimelineRun = schema("TimelineRun", timeline.TimelineRun)
+TimelineSkip = schema("TimelineSkip", timeline.TimelineSkip)
+TimelineBucket = schema("TimelineBucket", timeline.TimelineBucket)
+TimelineItem = schema("TimelineItem", timeline.TimelineItem)
+TimelineOutage = schema("TimelineOutage", timeline.Outage)
+TimelineAnswer = schema("TimelineAnswer", timeline.Timeline)
 
 PreviewAnswer = schema("PreviewAnswer", server.Preview, others="allow")
 ExplainAnswer = schema("ExplainAnswer", server.Explanation, verdict=Verdict)

@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from difflib import get_close_matches
-from typing import Annotated, TypeVar
+from typing import Annotated, TypeVar, get_args, get_origin
 
 from fastapi import Depends, Header, Request
 from fastapi.dependencies.models import Dependant
 from pydantic import BaseModel, ValidationError
 
-from hourbell.api.access import Caller, caller, door_of, needs
+from hourbell.api.access import Caller, authenticator_of, caller, require_role
 from hourbell.api.field_errors import field_errors
 from hourbell.api.idempotency import asked
 from hourbell.api.json_body import json_body_in_turn, optional_json_body_in_turn
@@ -33,7 +33,7 @@ async def control_of(request: Request) -> Control:
 
 def _user(role: Role) -> Callable[..., Awaitable[User]]:
     async def user(
-        found: Annotated[Caller, Depends(needs(role))], request: Annotated[ActorRequest, Depends(asked)]
+        found: Annotated[Caller, Depends(require_role(role))], request: Annotated[ActorRequest, Depends(asked)]
     ) -> User:
         return User(found.actor, found.role, request)
 
@@ -60,25 +60,27 @@ def read(model: type[Model], body: object) -> Model:
 
 async def limited_trigger(request: Request, found: Annotated[Caller, Depends(caller)]) -> None:
     """Apply the rate limit for manual triggers and replays, in addition to the limit on requests."""
-    if wait := door_of(request).triggers.take(found.limited_as):
+    if wait := authenticator_of(request).triggers.take(found.limited_as):
         raise too_many(wait)
 
 
 async def known_parameters(request: Request) -> None:
-    """Refuse unknown query parameters, repeated ones, and more than MAX_PARAMETERS of them.
+    """Refuse unknown query parameters, repeated ones unless they are lists, and more than MAX_PARAMETERS of them.
 
     The cost is bounded for any input, because this also runs before a login, for anonymous callers.
     """
     if request.scope["query_string"].count(b"&") >= MAX_PARAMETERS:
         raise Problem(400, "too_many_parameters", f"A request has at most {MAX_PARAMETERS} parameters; send fewer.")
-    known = sorted(_known(request.scope["route"].dependant))
+    parameters = _known(request.scope["route"].dependant)
+    known = sorted(parameters)
     given = Counter(name for name, _ in request.query_params.multi_items())
     others = [name for name in given if name not in known]
     unknown = [
-        (f"/query/{name}", "there is no such parameter", _meant(name, known) if place < _MAX_SUGGESTIONS else None)
-        for place, name in enumerate(others)
+        (f"/query/{name}", "there is no such parameter", _meant(name, known) if index < _MAX_SUGGESTIONS else None)
+        for index, name in enumerate(others)
     ]
-    twice = [(f"/query/{name}", f"{name} is given twice", "write it once") for name in known if given[name] > 1]
+    repeated = [name for name in known if given[name] > 1 and not parameters[name]]
+    twice = [(f"/query/{name}", f"{name} is given twice", "write it once") for name in repeated]
     if unknown:
         hint = f"this takes {', '.join(known)}" if known else "this takes none"
         raise Problem(400, "unknown_parameter", f"A parameter cannot be used; {hint}.", [*unknown, *twice])
@@ -91,9 +93,16 @@ def _meant(name: str, known: Sequence[str]) -> str | None:
     return f"did you mean {close[0]}?" if close else None
 
 
-def _known(dependant: Dependant) -> set[str]:
-    own = {field.alias for field in dependant.query_params}
-    return own.union(*(_known(each) for each in dependant.dependencies))
+def _known(dependant: Dependant) -> dict[str, bool]:
+    """Return the query parameters of a route, and of each if it is a list, which may be repeated."""
+    found = {field.alias: _is_list(field.field_info.annotation) for field in dependant.query_params}
+    for each in dependant.dependencies:
+        found |= _known(each)
+    return found
+
+
+def _is_list(hint: object) -> bool:
+    return any(get_origin(part) is list for part in (hint, *get_args(hint)))
 
 
 async def expected_version(

@@ -8,6 +8,7 @@ from fastapi import Path, Query
 from pydantic import BeforeValidator, WithJsonSchema
 
 from hourbell.core.job.fields import MAX_SUBJECT_LENGTH
+from hourbell.core.run.attention import Attention
 from hourbell.core.values.readers import read_duration, read_instant
 
 _DURATION_TEXT = {
@@ -25,11 +26,19 @@ Bucket = Annotated[
     BeforeValidator(partial(read_duration, minimum=timedelta(minutes=1), maximum=timedelta(days=31))),
     _DURATION,
 ]
-Limit = Annotated[int, Query(ge=1, le=500, description="How many items a page holds.")]
-Cursor = Annotated[str | None, Query(max_length=2_000, description="`next_cursor` of the page before.")]
+Limit = Annotated[int, Query(ge=1, le=500, description="The number of items per page.")]
+Cursor = Annotated[str | None, Query(max_length=2_000, description="The `next_cursor` of the previous page.")]
 Subject = Annotated[
-    str | None, Query(min_length=1, max_length=MAX_SUBJECT_LENGTH, description="Who or what the job is for.")
+    str | None, Query(min_length=1, max_length=MAX_SUBJECT_LENGTH, description="The subject of the job.")
 ]
-VersionNumber = Annotated[int, Path(ge=1, le=2**31 - 1, description="The number of a job's version.")]
-AuditId = Annotated[int, Path(ge=1, le=2**63 - 1, description="The id of an entry of the audit.")]
-JobRef = Annotated[str, Path(min_length=1, max_length=100, description="The name or the id of a job.")]
+AttentionFilter = Annotated[
+    Attention | None,
+    Query(
+        description="`failing`: the last run to end failed. `losing`: times were skipped in the last 24 hours because "
+        "of overlap, as missed, by the catch-up window or new time-zone data. `late`: a run waits past `late_after`. "
+        "`due`: it fires within the hour."
+    ),
+]
+VersionNumber = Annotated[int, Path(ge=1, le=2**31 - 1, description="A version number.")]
+AuditId = Annotated[int, Path(ge=1, le=2**63 - 1, description="The id of an audit entry.")]
+JobRef = Annotated[str, Path(min_length=1, max_length=100, description="A job's name or id.")]

@@ -50,6 +50,17 @@ from hourbell.answers.server import (
     Readiness,
     Token,
 )
+from hourbell.answers.timeline import (
+    Outage,
+    Timeline,
+    TimelineBucket,
+    TimelineItem,
+    TimelineJob,
+    TimelinePause,
+    TimelineRun,
+    TimelineSkip,
+)
+from hourbell.answers.times import LedgerItem, RunOfTime, SkipOfTime
 from hourbell.client.client import AsyncClient
 from hourbell.client.errors import (
     ApiError,
@@ -101,6 +112,7 @@ __all__ = [
     "Job",
     "JobConflict",
     "KeptSecret",
+    "LedgerItem",
     "LineError",
     "LogLine",
     "Node",
@@ -108,6 +120,7 @@ __all__ = [
     "NotAuthenticated",
     "NotFound",
     "Omitted",
+    "Outage",
     "Overview",
     "Page",
     "Pages",
@@ -121,10 +134,19 @@ __all__ = [
     "Retries",
     "RotatedSecret",
     "Run",
+    "RunOfTime",
     "RunProgress",
     "ServerOutOfReach",
     "Skip",
+    "SkipOfTime",
     "Stats",
+    "Timeline",
+    "TimelineBucket",
+    "TimelineItem",
+    "TimelineJob",
+    "TimelinePause",
+    "TimelineRun",
+    "TimelineSkip",
     "Token",
     "TooManyRequests",
     "Totals",

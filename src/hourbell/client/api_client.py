@@ -17,7 +17,7 @@ from uuid import UUID
 
 from hourbell.answers.base import Json
 from hourbell.client.errors import NOT_OURS, ClientError, NotFound, UnexpectedAnswer, error_of, parse_json
-from hourbell.client.http_session import HttpSession, Reply, Request
+from hourbell.client.http_session import HttpSession, Query, Reply, Request
 from hourbell.client.retries import Retries
 
 API = "/api/v1"
@@ -124,9 +124,13 @@ def set_options(options: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in options.items() if value is not None and value is not False}
 
 
-def text_of(query: Mapping[str, object] | None) -> dict[str, str]:
+def text_of(query: Mapping[str, object] | None) -> Query:
     """Return the query parameters in the format of the API; those that are None are left out."""
-    return {name: _parameter(value) for name, value in (query or {}).items() if value is not None}
+    return {
+        name: [_parameter(each) for each in value] if isinstance(value, (list, tuple)) else _parameter(value)
+        for name, value in (query or {}).items()
+        if value is not None
+    }
 
 
 def encoded(body: object) -> bytes:

@@ -1,10 +1,10 @@
 """The async client: one connection pool to one server. Its methods have the names of the `control` package."""
 
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Self
+from typing import Self, TypedDict, Unpack
 from uuid import UUID
 
 from hourbell.answers.base import Json
@@ -20,8 +20,9 @@ from hourbell.answers.server import (
     Preview,
     Readiness,
 )
+from hourbell.answers.timeline import Timeline
 from hourbell.client import events
-from hourbell.client.api_client import API, ApiClient
+from hourbell.client.api_client import API, ApiClient, set_options
 from hourbell.client.errors import error_of, parse_json
 from hourbell.client.http_session import HttpSession, Request
 from hourbell.client.jobs import Jobs
@@ -31,6 +32,25 @@ from hourbell.client.retries import Retries
 from hourbell.client.runs import Runs
 from hourbell.client.server_address import find_server
 from hourbell.client.tokens import Tokens
+from hourbell.core.run.states import RunState
+
+
+class TimelineFilter(TypedDict, total=False):
+    """A window, a filter and an order for the time line. `job` has exact names."""
+
+    until: datetime | None
+    q: str | None
+    tag: str | None
+    state: str | None
+    target: str | None
+    managed_by: str | None
+    source: str | None
+    subject: str | None
+    last_result: RunState | str | None
+    attention: str | None
+    job: Sequence[str] | None
+    sort: str | None
+    max_marks: int | None
 
 
 class AsyncClient:
@@ -101,6 +121,21 @@ class AsyncClient:
         return read(
             Forecast, await self._api.get(f"{API}/forecast", {"from": start, "bucket": bucket, "buckets": buckets})
         )
+
+    async def timeline(
+        self,
+        *,
+        start: datetime | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        **filters: Unpack[TimelineFilter],
+    ) -> Timeline:
+        """Return a page of jobs with their runs, their skips and their planned times in a window.
+
+        What needs attention comes first. `next_cursor` leads to the next page.
+        """
+        query = {"from": start, "limit": limit, "cursor": cursor, **set_options(filters)}
+        return read(Timeline, await self._api.get(f"{API}/timeline", query))
 
     async def overview(self, *, since: datetime | None = None) -> Overview:
         """Return counts of jobs, of waiting and running runs, of dead letters, and of runs that ended in the last day.

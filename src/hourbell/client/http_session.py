@@ -7,7 +7,7 @@ only before anything is sent over it. The session belongs to the event loop of i
 import asyncio
 import os
 import ssl
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,6 +21,8 @@ from hourbell.client.server_address import ServerAddress
 if TYPE_CHECKING:
     from hourbell.client.connecting import Proxy
     from hourbell.client.http_connection import HttpConnection, ResponseHead
+
+Query = Mapping[str, str | Sequence[str]]  # of a sequence, each value is a parameter
 
 _CONNECT_SECONDS = 10.0
 _IDLE_SECONDS = 4.0  # less than the server's keep-alive, so that it does not close during the next request
@@ -37,7 +39,7 @@ class Request:
 
     method: str
     path: str
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: Query = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | AsyncIterator[bytes] | None = None
     may_repeat: bool = False
@@ -167,7 +169,7 @@ class HttpSession:
     async def _ask(
         self, connection: "HttpConnection", request: Request, headers: list[tuple[str, str]]
     ) -> "ResponseHead":
-        target = self._url.path + request.path + (f"?{urlencode(request.query)}" if request.query else "")
+        target = self._url.path + request.path + (f"?{urlencode(request.query, doseq=True)}" if request.query else "")
         if self._proxy is not None and self._url.scheme == "http":  # the proxy forwards plain HTTP
             target = f"http://{self._url.netloc}{target}"
             headers = [*headers, *self._proxy.headers]

@@ -21,11 +21,13 @@ from hourbell.answers.jobs import (
     Version,
 )
 from hourbell.answers.runs import Run, Triggered
+from hourbell.answers.times import LedgerItem
 from hourbell.client.api_client import API, DRY_RUN, ApiClient, Edit, is_id, segment, set_options
 from hourbell.client.batches import Batches
 from hourbell.client.importing import Source, import_batches
 from hourbell.client.pages import Page, Pages
 from hourbell.client.reading import read
+from hourbell.core.run.fates import Fate
 from hourbell.core.run.states import RunState
 
 Ref = UUID | str
@@ -46,6 +48,7 @@ class JobFilter(TypedDict, total=False):
     subject: str | None
     last_result: RunState | str | None
     next_before: datetime | None
+    attention: str | None
     sort: str | None
     secrets: bool
 
@@ -216,6 +219,23 @@ class Jobs:
         path = _path(job, "runs")
         query = {"state": state, "since": since, "until": until}
         return Pages(Run, lambda page: self._api.get(path, page), query, limit)
+
+    def times(
+        self,
+        job: Ref,
+        *,
+        start: datetime | None = None,
+        until: datetime | None = None,
+        fate: Fate | str | Sequence[Fate | str] | None = None,
+        limit: int | None = None,
+    ) -> Pages[LedgerItem]:
+        """List the scheduled times of a job with the fate of each, newest first.
+
+        `fate` is one fate or several. A page of rare fates may hold fewer items than its limit, while more follow.
+        """
+        path = _path(job, "times")
+        query = {"from": start, "until": until, "fate": fate}
+        return Pages(LedgerItem, lambda page: self._api.get(path, page), query, limit)
 
     async def stats(self, job: Ref, *, since: datetime | None = None) -> Stats:
         """Return counts, durations and lateness of runs since a time, by default of the last seven days."""

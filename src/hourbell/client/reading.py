@@ -23,9 +23,9 @@ def read(kind: type[A], raw: Any) -> A:
     cacheable: Any = kind
     try:
         values = {
-            name: read_value(raw[name])
-            for name, read_value, is_needed in _readers(cacheable)
-            if is_needed or raw.get(name) is not None
+            name: read_value(raw[key])
+            for name, key, read_value, is_needed in _readers(cacheable)
+            if is_needed or raw.get(key) is not None
         }
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UnexpectedAnswer(f"The server answers with no {kind.__name__} that is known here ({error}).") from error
@@ -33,10 +33,10 @@ def read(kind: type[A], raw: Any) -> A:
 
 
 @cache
-def _readers(kind: Any) -> tuple[tuple[str, Reader, bool], ...]:
-    """Return (name, parser, is required) for each field."""
+def _readers(kind: Any) -> tuple[tuple[str, str, Reader, bool], ...]:
+    """Return (name, name in JSON, parser, is required) for each field."""
     return tuple(
-        (each.name, _reader(each.type), each.default is MISSING and each.default_factory is MISSING)
+        (each.name, each.key, _reader(each.type), each.default is MISSING and each.default_factory is MISSING)
         for each in answer_fields(kind)
     )
 

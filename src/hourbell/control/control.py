@@ -11,8 +11,10 @@ from hourbell.control.changes import Watch
 from hourbell.control.history import History
 from hourbell.control.imports import Imports
 from hourbell.control.jobs import Jobs
+from hourbell.control.ledger import Ledger
 from hourbell.control.runs import Runs
 from hourbell.control.secrets import Secrets
+from hourbell.control.timeline import Timelines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +22,8 @@ class Control:
     jobs: Jobs
     runs: Runs
     history: History
+    ledger: Ledger
+    timelines: Timelines
     backfills: Backfills
     applying: Applying
     imports: Imports

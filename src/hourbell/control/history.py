@@ -9,7 +9,7 @@ from uuid import UUID
 from hourbell.control.calculations import calculate, calculate_much
 from hourbell.control.explain import Explanation, explain
 from hourbell.control.jobs import Jobs
-from hourbell.control.pages import Page, cursor_of, number_of, page_of, parts_of, place_of
+from hourbell.control.pages import Page, cursor_of, number_of, page_of, parts_of, position_of
 from hourbell.control.stats import Summary, summarize
 from hourbell.control.waiting import is_served, nobody_serves
 from hourbell.core.job.conflicts import JobConflict
@@ -90,10 +90,10 @@ class History:
         """List jobs in the order of the query. Raise Conflict if no index supports that order with its filters."""
         _refuse_slow(query)
         kind = f"jobs:{query.sort}"
-        place = None
+        position = None
         if cursor is not None:
-            place = place_of(*parts_of(kind, cursor, 2), is_time=query.sort in _ORDERED_BY_TIME)
-        found = await self._lists.jobs(query, limit + 1, place)
+            position = position_of(*parts_of(kind, cursor, 2), is_time=query.sort in _ORDERED_BY_TIME)
+        found = await self._lists.jobs(query, limit + 1, position, self._now())
         return page_of(found, limit, lambda last: cursor_of(kind, _job_key(query.sort, last), last.job.id))
 
     async def skips(self, ref: str, limit: int, cursor: str | None = None) -> Page[SkipView]:
@@ -171,7 +171,7 @@ class History:
         after = None
         if cursor is not None:
             lateness, run_id = parts_of("late", cursor, 2)
-            after = Late(number_of(lateness) * _MICROSECOND, place_of(None, run_id, is_time=False).id)
+            after = Late(number_of(lateness) * _MICROSECOND, position_of(None, run_id, is_time=False).id)
         found = await self._lists.late_runs(self._now(), limit + 1, after)
         return page_of(found, limit, lambda last: cursor_of("late", _lateness(last) // _MICROSECOND, last.id))
 
@@ -186,7 +186,7 @@ class History:
     async def _stuck(
         self, waiting_for: timedelta, limit: int, cursor: str | None, *, untried: bool = False
     ) -> Page[RunView]:
-        after = None if cursor is None else place_of(*parts_of("stuck", cursor, 2), is_time=True)
+        after = None if cursor is None else position_of(*parts_of("stuck", cursor, 2), is_time=True)
         found = await self._lists.stuck_runs(self._now() - waiting_for, limit + 1, untried=untried, after=after)
         return page_of(found, limit, lambda last: cursor_of("stuck", last.expires_at, last.id))
 
@@ -305,6 +305,6 @@ def _job_key(sort: JobSort, view: JobView) -> str | datetime | None:
 
 
 def _instant_of(part: object) -> datetime:
-    place = place_of(part, UUID(int=0), is_time=True)
-    assert isinstance(place.key, datetime)
-    return place.key
+    position = position_of(part, UUID(int=0), is_time=True)
+    assert isinstance(position.key, datetime)
+    return position.key

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Generic, TypeVar
 from uuid import UUID
 
-from hourbell.store.lists import Place
+from hourbell.store.lists import ListPosition
 
 T = TypeVar("T")
 
@@ -67,15 +67,15 @@ def parts_of(kind: str, cursor: str, count: int) -> list[object]:
     return found[1:]
 
 
-def place_of(key: object, found_id: object, *, is_time: bool) -> Place:
+def position_of(key: object, found_id: object, *, is_time: bool) -> ListPosition:
     try:
-        place_key = _instant_of(key) if is_time else (None if key is None else str(key))
-        place = Place(place_key, UUID(str(found_id)))
+        sort_key = _instant_of(key) if is_time else (None if key is None else str(key))
+        position = ListPosition(sort_key, UUID(str(found_id)))
     except (ValueError, OverflowError):
         raise BadCursor from None
-    if isinstance(place.key, str) and "\0" in place.key:
+    if isinstance(position.key, str) and "\0" in position.key:
         raise BadCursor
-    return place
+    return position
 
 
 def _instant_of(key: object) -> datetime:

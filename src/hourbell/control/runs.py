@@ -7,7 +7,7 @@ from enum import StrEnum
 from uuid import UUID
 
 from hourbell.control.jobs import key_used_before
-from hourbell.control.pages import MOST, BadCursor, Page, cursor_of, number_of, parts_of, place_of
+from hourbell.control.pages import MOST, BadCursor, Page, cursor_of, number_of, parts_of, position_of
 from hourbell.control.user import User
 from hourbell.control.waiting import waits_for
 from hourbell.core.access.roles import Role
@@ -18,7 +18,7 @@ from hourbell.store.base import LIVE_FOR
 from hourbell.store.control import ControlStore
 from hourbell.store.errors import Conflict
 from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import AttemptView, Place, RunList, RunQuery, RunView
+from hourbell.store.lists import AttemptView, ListPosition, RunList, RunQuery, RunView
 
 _KIND = "runs"
 
@@ -76,12 +76,12 @@ class Runs:
     async def page(self, wanted: RunFilter, limit: int, cursor: str | None = None) -> Page[RunView]:
         """List runs: of a job or subject by instant, newest first; of all jobs running, waiting, then ended ones."""
         queries = _queries(wanted)
-        step, place = _resume(cursor, len(queries))
+        step, position = _resume(cursor, len(queries))
         found: list[tuple[int, RunView]] = []
         while step < len(queries) and len(found) <= limit:
-            page = await self._lists.runs(queries[step], limit + 1 - len(found), place)
+            page = await self._lists.runs(queries[step], limit + 1 - len(found), position)
             found += [(step, run) for run in page]
-            step, place = step + 1, None
+            step, position = step + 1, None
 
         def cursor_after(index: int) -> str:
             step, last = found[index]
@@ -213,13 +213,13 @@ def _queries(wanted: RunFilter) -> list[RunQuery]:
     return [RunQuery(each, *chosen) for each in lists]
 
 
-def _resume(cursor: str | None, steps: int) -> tuple[int, Place | None]:
+def _resume(cursor: str | None, steps: int) -> tuple[int, ListPosition | None]:
     if cursor is None:
         return 0, None
     step, key, run_id = parts_of(_KIND, cursor, 3)
     if number_of(step) >= steps:
         raise BadCursor
-    return number_of(step), place_of(key, run_id, is_time=True)
+    return number_of(step), position_of(key, run_id, is_time=True)
 
 
 def _key(runs: RunList, run: RunView) -> datetime:

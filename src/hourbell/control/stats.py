@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from hourbell.core.run.measures import MILLISECOND, percentile_ms
 from hourbell.core.run.states import RunState
 from hourbell.store.lists import EndedRun
 
-_MILLISECOND = timedelta(milliseconds=1)
 _ZERO = timedelta(0)
 
 
@@ -43,21 +43,13 @@ def summarize(ended: Sequence[EndedRun]) -> Summary:
         cancelled=states.count(RunState.CANCELLED),
         success_rate_percent=round(100 * succeeded / judged, 1) if judged else None,
         average_duration_ms=_average(durations),
-        p95_duration_ms=_percentile(durations, 95),
-        longest_duration_ms=_percentile(durations, 100),
+        p95_duration_ms=percentile_ms(durations, 95),
+        longest_duration_ms=percentile_ms(durations, 100),
         average_lateness_ms=_average(lateness),
-        p95_lateness_ms=_percentile(lateness, 95),
-        longest_lateness_ms=_percentile(lateness, 100),
+        p95_lateness_ms=percentile_ms(lateness, 95),
+        longest_lateness_ms=percentile_ms(lateness, 100),
     )
 
 
 def _average(spans: Sequence[timedelta]) -> int | None:
-    return round(sum(spans, _ZERO) / _MILLISECOND / len(spans)) if spans else None
-
-
-def _percentile(rising: Sequence[timedelta], percent: int) -> int | None:
-    """Return the nearest-rank percentile: the smallest value that at least `percent` of the values do not exceed."""
-    if not rising:
-        return None
-    rank = -(-len(rising) * percent // 100)
-    return round(rising[rank - 1] / _MILLISECOND)
+    return round(sum(spans, _ZERO) / MILLISECOND / len(spans)) if spans else None

@@ -13,12 +13,15 @@ from hourbell.store.lists import (
     JobTotals,
     JobView,
     NodeView,
+    Overview,
     Progress,
     RunView,
     SkipView,
     VersionView,
 )
 from hourbell.store.secrets import SecretRow
+from hourbell.store.timeline import TimelineRun
+from hourbell.store.times import RunTime, SkipTime
 
 __all__ = [
     "AlreadyAsked",
@@ -32,15 +35,19 @@ __all__ = [
     "JobTotals",
     "JobView",
     "NodeView",
+    "Overview",
     "Progress",
     "Request",
+    "RunTime",
     "RunView",
     "SecretRow",
+    "SkipTime",
     "SkipView",
     "StoreLost",
     "StoreReadOnly",
     "StoreUnavailable",
     "StoreUnwritable",
+    "TimelineRun",
     "Token",
     "VersionView",
 ]

@@ -1,7 +1,7 @@
-"""A scheduler in a Django project: `manage.py hourbell` runs it, or `start()` in wsgi.py beside the application.
+"""Runs a scheduler in a Django project: `manage.py hourbell`, or `start()` in wsgi.py beside the application.
 
 Put `hourbell.django` into INSTALLED_APPS and name the scheduler by `HOURBELL_SCHEDULER = "project.jobs.scheduler"`.
-Modules named `jobs` of the installed apps are imported, so that what they define is known.
+Modules named `jobs` of the installed apps are imported, so that their jobs are known.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ __all__ = ["scheduler", "start"]
 
 
 def scheduler() -> Scheduler:
-    """The project's scheduler, with everything that its apps define."""
+    """Return the project's scheduler, with everything that its apps define."""
     from django.conf import settings
     from django.core.exceptions import ImproperlyConfigured
     from django.utils.module_loading import autodiscover_modules, import_string
@@ -37,7 +37,7 @@ def start() -> None:
 
 @contextmanager
 def _with_fresh_connections() -> Iterator[None]:
-    """What Django does around a request: connections that are too old or broken are not used again."""
+    """Close connections that are too old or broken before and after a task, as Django does around a request."""
     from django.db import close_old_connections
 
     close_old_connections()

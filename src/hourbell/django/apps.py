@@ -1,4 +1,4 @@
-"""The application for INSTALLED_APPS. It starts nothing by itself: `manage.py migrate` is no reason to run jobs."""
+"""The application for INSTALLED_APPS. It starts nothing by itself: `manage.py migrate` must not run jobs."""
 
 from django.apps import AppConfig
 

@@ -26,7 +26,7 @@ from hourbell.engine.leases import Leases
 from hourbell.engine.settler import Settler
 from hourbell.engine.shares import Probation
 from hourbell.engine.time import DatabaseClock
-from hourbell.store.base import EngineStore, Held, OpenTransaction, Settled, TransactionStore
+from hourbell.store.base import EngineStore, LeaseKey, OpenTransaction, SettledAttempt, TransactionStore
 from hourbell.targets.base import Call, Target, Transaction
 from hourbell.targets.pool import Pool
 
@@ -38,7 +38,7 @@ _NAMED = 20  # runs in one log line
 _ALLOW = Overlap.ALLOW  # attribute access on the enum takes longer than the comparison
 
 
-class Attempting(Call):
+class ActiveAttempt(Call):
     """A run that this node holds, and its call. The definition and the secrets are set after the claim.
 
     The constructor sets the fields of `Call` itself: a call of the base constructor would cost too much per run.
@@ -64,7 +64,7 @@ class Attempting(Call):
         self.definition = NO_DEFINITION
         self.now = now  # the claim time, and after `begin` the start time
         self.secrets = ()
-        self.held = Held(run.id, run.attempt)
+        self.held = LeaseKey(run.id, run.attempt)
         self.target = target
         self.pool: Pool | None = None
         self.trusted_until = trusted_until  # elapsed seconds
@@ -107,7 +107,7 @@ class Attempts:
         leases: Leases,
         settler: Settler,
         events: EngineEvents,
-        luck: Callable[[], float],
+        random: Callable[[], float],
         transactions: TransactionStore | None,
         probation: Probation,
     ) -> None:
@@ -117,10 +117,10 @@ class Attempts:
         self._leases = leases
         self._settler = settler
         self._events = events
-        self._luck = luck
+        self._random = random
         self._transactions = transactions
         self._probation = probation
-        self._held: dict[Held, Attempting] = {}
+        self._held: dict[LeaseKey, ActiveAttempt] = {}
         self._in_lane: Counter[str] = Counter()  # without settled attempts
         self._in_pool: Counter[Pool] = Counter()  # without settled attempts
         self._unwritten = 0  # attempts that are settled and not written yet
@@ -149,52 +149,52 @@ class Attempts:
         return pool.size - max(pool.taken, self._in_pool[pool])
 
     def holds_suspect(self, suspect_after: int) -> bool:
-        return any(attempting.run.crashes >= suspect_after for attempting in self._held.values())
+        return any(active.run.crashes >= suspect_after for active in self._held.values())
 
-    def held(self) -> list[Held]:
+    def held(self) -> list[LeaseKey]:
         """Return the leases of this node. Safe to call from another thread."""
         return list(self._held.copy())
 
-    def trust(self, renewed: Iterable[Held], until: float) -> None:
+    def trust(self, renewed: Iterable[LeaseKey], until: float) -> None:
         """Extend the trust in these leases, which were renewed."""
         for held in renewed:
-            attempting = self._held.get(held)
-            if attempting is not None:
-                attempting.trusted_until = max(attempting.trusted_until, until)
+            active = self._held.get(held)
+            if active is not None:
+                active.trusted_until = max(active.trusted_until, until)
 
     def take(
         self, runs: Sequence[Run], targets: Mapping[str, Target], now: datetime, trusted_until: float
-    ) -> list[Attempting]:
+    ) -> list[ActiveAttempt]:
         """Hold newly claimed runs, each for the target of its lane, and return their attempts.
 
         An attempt that this node already holds is not taken again, because it would be made twice.
         """
-        claimed = [Attempting(self, run, targets[run.lane], now, trusted_until) for run in runs]
-        new = {attempting.held: attempting for attempting in claimed}
+        claimed = [ActiveAttempt(self, run, targets[run.lane], now, trusted_until) for run in runs]
+        new = {active.held: active for active in claimed}
         repeats = len(new) < len(claimed) or not self._held.keys().isdisjoint(new)
         if repeats or any(self._holds_earlier(run) for run in runs if run.attempt > 1):
             self._warn_of_held(runs)
-            new = {held: attempting for held, attempting in new.items() if held not in self._held}
+            new = {held: active for held, active in new.items() if held not in self._held}
         taken = list(new.values())
         self._held |= new
-        self._in_lane.update([attempting.run.lane for attempting in taken])
+        self._in_lane.update([active.run.lane for active in taken])
         self._put_on_probation(taken, targets)
         pools = {lane: pool for lane, target in targets.items() if (pool := target.pool(lane)) is not None}
         if pools:
-            for attempting in taken:
-                attempting.pool = pool = pools.get(attempting.run.lane)
+            for active in taken:
+                active.pool = pool = pools.get(active.run.lane)
                 if pool is not None:
                     self._in_pool[pool] += 1
         return taken
 
-    def _put_on_probation(self, taken: Sequence[Attempting], lanes: Iterable[str]) -> None:
+    def _put_on_probation(self, taken: Sequence[ActiveAttempt], lanes: Iterable[str]) -> None:
         """Record when attempts took their slots, and put those of unproven lanes on probation."""
         taken_at = self._probation.elapsed()
         unproven = {lane for lane in lanes if not self._probation.is_proven(lane)}
-        for attempting in taken:
-            attempting.taken_at = taken_at
-            if unproven and attempting.run.lane in unproven:
-                attempting.on_probation = True
+        for active in taken:
+            active.taken_at = taken_at
+            if unproven and active.run.lane in unproven:
+                active.on_probation = True
                 self._probation.calls += 1
 
     def find_slow_lanes(self) -> None:
@@ -202,44 +202,44 @@ class Attempts:
         held = self._held.values()
         self._probation.look((each.run.lane, each.taken_at) for each in held if not each.is_settled)
 
-    def start(self, taken: Iterable[Attempting]) -> None:
+    def start(self, taken: Iterable[ActiveAttempt]) -> None:
         create_task = asyncio.get_running_loop().create_task
-        for attempting in taken:
-            attempting.task = create_task(self._attempt(attempting))
+        for active in taken:
+            active.task = create_task(self._attempt(active))
 
-    def hand_back(self, taken: Iterable[Attempting]) -> None:
+    def hand_back(self, taken: Iterable[ActiveAttempt]) -> None:
         """Return runs that were not started to the queue; else the heartbeat would renew their leases forever."""
-        for attempting in taken:
-            self._settle(attempting, Unstarted())
+        for active in taken:
+            self._settle(active, Unstarted())
 
-    def release(self, written: Iterable[Attempting]) -> list[str]:
+    def release(self, written: Iterable[ActiveAttempt]) -> list[str]:
         """Release attempts whose settlements are written.
 
         Return the lanes of jobs that do not allow overlap, because their next run may now be ready.
         """
         held = self._held
         lanes = []
-        for attempting in written:
-            if held.pop(attempting.held, None) is None:
+        for active in written:
+            if held.pop(active.held, None) is None:
                 continue
             self._unwritten -= 1
-            if attempting.definition.overlap is not _ALLOW:
-                lanes.append(attempting.run.lane)
+            if active.definition.overlap is not _ALLOW:
+                lanes.append(active.run.lane)
         return lanes
 
     def stop_runs(self, run_ids: Iterable[UUID], outcome: Outcome) -> None:
         """Stop the attempts of these runs, and settle them with this outcome."""
         wanted = set(run_ids)
-        for attempting in self._held.values():
-            if attempting.run.id in wanted:
-                self._stop(attempting, outcome)
+        for active in self._held.values():
+            if active.run.id in wanted:
+                self._stop(active, outcome)
 
-    def stop_lost(self, lost: Iterable[Held]) -> None:
+    def stop_lost(self, lost: Iterable[LeaseKey]) -> None:
         """Stop attempts whose leases this node has lost."""
         stopped = [self._held[held] for held in lost if held in self._held]
-        under_way = [attempting.held for attempting in stopped if attempting.is_under_way]
-        for attempting in stopped:
-            self._stop(attempting, Interrupted())
+        under_way = [active.held for active in stopped if active.is_under_way]
+        for active in stopped:
+            self._stop(active, Interrupted())
         if under_way:
             facts = {"count": len(under_way), "runs": [str(held.run_id) for held in under_way[:_NAMED]]}
             log.warning("attempts_stopped_as_lost", extra=facts)
@@ -249,12 +249,12 @@ class Attempts:
 
         Such a task was cancelled from outside before its first step, or raised a BaseException such as SystemExit.
         """
-        for attempting in list(self._held.values()):
-            task = attempting.task
-            if not attempting.is_settled and task is not None and task.done():
+        for active in list(self._held.values()):
+            task = active.task
+            if not active.is_settled and task is not None and task.done():
                 error = None if task.cancelled() else task.exception()
                 ended = Interrupted() if error is None else Failed(f"its task ended by {type(error).__name__}")
-                self._settle(attempting, ended)
+                self._settle(active, ended)
 
     def take_no_more(self) -> None:
         """Stop claiming runs and starting claimed ones, for shutdown."""
@@ -263,44 +263,44 @@ class Attempts:
     async def drain(self, limit: timedelta) -> None:
         """Hand back attempts that have not begun, wait for the others up to the limit, then interrupt them."""
         self.take_no_more()
-        for attempting in self._under_way():
-            if not attempting.begun:
-                self._stop(attempting, Interrupted())
+        for active in self._under_way():
+            if not active.begun:
+                self._stop(active, Interrupted())
         await _wait_for(self._under_way(), limit.total_seconds())
         left = self._under_way()
         if not left:
             return
         log.warning("drain_limit_reached", extra={"interrupted": len(left)})
-        for attempting in left:
-            self._stop(attempting, Interrupted())
+        for active in left:
+            self._stop(active, Interrupted())
         await _wait_for(left, 1.0)
-        for attempting in self._under_way():
-            self._settle(attempting, Interrupted())  # it cannot be stopped, because it runs in a thread
+        for active in self._under_way():
+            self._settle(active, Interrupted())  # it cannot be stopped, because it runs in a thread
 
-    async def begin(self, attempting: Attempting) -> bool:
+    async def begin(self, active: ActiveAttempt) -> bool:
         """Mark the attempt as begun; return False if this node may no longer start it, so that it must do nothing.
 
         An at-most-once run is first marked in the store.
         """
-        if attempting.run.at_most_once and self._may_begin(attempting):
+        if active.run.at_most_once and self._may_begin(active):
             try:
-                if not await self._store.begin(attempting.held):
+                if not await self._store.begin(active.held):
                     return False
             except Exception:  # nothing has been sent, so the run can be handed back
                 return False
-        attempting.begun = begun = self._may_begin(attempting)
+        active.begun = begun = self._may_begin(active)
         if begun:
-            attempting.now = now = self._clock.now()
-            self._events.started(attempting.run, attempting.definition, now)
+            active.now = now = self._clock.now()
+            self._events.started(active.run, active.definition, now)
         return begun
 
     @asynccontextmanager
-    async def transaction(self, attempting: Attempting) -> AsyncIterator[Transaction]:
+    async def transaction(self, active: ActiveAttempt) -> AsyncIterator[Transaction]:
         """Open a transaction that also settles the attempt."""
         if self._transactions is None:
             raise RuntimeError("this node's database lends no transactions")
-        async with self._transactions.transaction(attempting.held) as opened:
-            yield _Transaction(opened, lambda outcome: self._settled(attempting, outcome))
+        async with self._transactions.transaction(active.held) as opened:
+            yield _Transaction(opened, lambda outcome: self._settled(active, outcome))
 
     async def note(self, notes: Notes) -> None:
         """Store the notes of an attempt."""
@@ -311,7 +311,7 @@ class Attempts:
         return await self._store.last_success(run.job_id, run.scheduled_at)
 
     def _holds_earlier(self, run: Run) -> bool:
-        return any(Held(run.id, number) in self._held for number in range(max(1, run.attempt - 3), run.attempt))
+        return any(LeaseKey(run.id, number) in self._held for number in range(max(1, run.attempt - 3), run.attempt))
 
     def _warn_of_held(self, runs: Sequence[Run]) -> None:
         """Log claimed runs that this node already holds, with this attempt or an earlier one."""
@@ -321,67 +321,67 @@ class Attempts:
         named = [{"run": str(run.id), "attempt": run.attempt} for run in again[:_NAMED]]
         log.warning("runs_claimed_while_held", extra={"count": len(again), "runs": named})
 
-    def _under_way(self) -> list[Attempting]:
-        return [attempting for attempting in self._held.values() if attempting.is_under_way]
+    def _under_way(self) -> list[ActiveAttempt]:
+        return [active for active in self._held.values() if active.is_under_way]
 
-    def _may_begin(self, attempting: Attempting) -> bool:
-        return self._accepts and self._leases.is_trusted(attempting.trusted_until)
+    def _may_begin(self, active: ActiveAttempt) -> bool:
+        return self._accepts and self._leases.is_trusted(active.trusted_until)
 
-    def _stop(self, attempting: Attempting, outcome: Outcome) -> None:
-        if attempting.task is not None and attempting.stop is None:
-            attempting.stop = outcome
-            attempting.task.cancel()
-            if not attempting.started:
-                self._settle(attempting, outcome)  # its task never runs
+    def _stop(self, active: ActiveAttempt, outcome: Outcome) -> None:
+        if active.task is not None and active.stop is None:
+            active.stop = outcome
+            active.task.cancel()
+            if not active.started:
+                self._settle(active, outcome)  # its task never runs
 
-    async def _attempt(self, attempting: Attempting) -> None:
-        attempting.started = True
+    async def _attempt(self, active: ActiveAttempt) -> None:
+        active.started = True
         try:
-            if attempting.definition is NO_DEFINITION:
+            if active.definition is NO_DEFINITION:
                 outcome: Outcome = _UNDEFINED
             else:
-                outcome = await attempting.target.deliver(attempting)
+                outcome = await active.target.deliver(active)
         except asyncio.CancelledError:
-            outcome = attempting.stop or self._cancelled_by_others()
+            outcome = active.stop or self._cancelled_by_others()
         except Exception as error:  # else the run would be held forever
             # Log the traceback but not the message, which may contain the payload.
             trace = "".join(traceback.format_tb(error.__traceback__)[-8:])
-            facts = {"run": str(attempting.run.id), "lane": attempting.run.lane}
+            facts = {"run": str(active.run.id), "lane": active.run.lane}
             log.error("target_broke", extra=facts | {"error": type(error).__name__, "trace": trace})
             outcome = Failed(f"the target broke: {type(error).__name__}")
-        self._settle(attempting, outcome)
+        self._settle(active, outcome)
 
-    def _settle(self, attempting: Attempting, outcome: Outcome) -> None:
+    def _settle(self, active: ActiveAttempt, outcome: Outcome) -> None:
         """Pass an outcome to the settler, once, and free the slot."""
-        if attempting.is_settled:
+        if active.is_settled:
             return
-        settled = self._settled(attempting, outcome)
-        if isinstance(outcome, Failed) and not attempting.begun:
-            self._events.failed_to_begin(attempting.run, attempting.now)
-        self._settler.add(settled, attempting.definition.name, attempting)
-        attempting.is_settled = True
+        settled = self._settled(active, outcome)
+        if isinstance(outcome, Failed) and not active.begun:
+            self._events.failed_to_begin(active.run, active.now)
+        self._settler.add(settled, active.definition.name, active)
+        active.is_settled = True
         self._unwritten += 1
-        self._leave_lane(attempting.run.lane)
-        if attempting.on_probation:
+        self._leave_lane(active.run.lane)
+        if active.on_probation:
             self._probation.calls -= 1
-        if attempting.begun and isinstance(outcome, (Succeeded, Failed)):
-            self._probation.ended(attempting.run.lane, attempting.taken_at)
-        if attempting.pool is not None:
-            self._in_pool[attempting.pool] -= 1
+        if active.begun and isinstance(outcome, (Succeeded, Failed)):
+            self._probation.ended(active.run.lane, active.taken_at)
+        if active.pool is not None:
+            self._in_pool[active.pool] -= 1
 
-    def _settled(self, attempting: Attempting, outcome: Outcome) -> Settled:
+    def _settled(self, active: ActiveAttempt, outcome: Outcome) -> SettledAttempt:
         """Return the settlement of an outcome, with the attempt to record.
 
         An attempt that was interrupted or handed back before it began is not recorded, and settles as `Unstarted`.
         """
         now = self._clock.now()
-        has_attempt = attempting.begun or not isinstance(outcome, (Unstarted, Interrupted))
+        has_attempt = active.begun or not isinstance(outcome, (Unstarted, Interrupted))
         if not has_attempt:
             outcome = Unstarted()
-        settlement = settle(attempting.run, outcome, now, attempting.definition.retry, self._luck())
+        settlement = settle(active.run, outcome, now, active.definition.retry, self._random())
         if not has_attempt:
-            return Settled(settlement)
-        return Settled(settlement, self._node, attempting.now if attempting.started else now)
+            return SettledAttempt(settlement)
+        return SettledAttempt(settlement, self._node, active.now if active.started else now)
 
     def _cancelled_by_others(self) -> Outcome:
         """Return the outcome of an attempt that was cancelled although its node did not stop it."""
@@ -402,7 +402,7 @@ class _Transaction:
     """An adapter of the store's transaction for targets: it settles with outcomes."""
 
     opened: OpenTransaction
-    settled: Callable[[Outcome], Settled]
+    settled: Callable[[Outcome], SettledAttempt]
 
     @property
     def connection(self) -> Any:
@@ -412,7 +412,7 @@ class _Transaction:
         return await self.opened.settle(self.settled(outcome))
 
 
-async def _wait_for(attempts: Sequence[Attempting], seconds: float) -> None:
-    tasks = [attempting.task for attempting in attempts if attempting.task is not None]
+async def _wait_for(attempts: Sequence[ActiveAttempt], seconds: float) -> None:
+    tasks = [active.task for active in attempts if active.task is not None]
     if tasks:
         await asyncio.wait(tasks, timeout=seconds)

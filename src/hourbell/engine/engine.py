@@ -14,7 +14,7 @@ from uuid import UUID
 
 from hourbell.core.access.audit_chain import SealKeys
 from hourbell.core.run.settle import POISON_AFTER, Cancelled, suspect_after
-from hourbell.engine.attempts import Attempting, Attempts
+from hourbell.engine.attempts import ActiveAttempt, Attempts
 from hourbell.engine.audit_chain import AuditChainer
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.heartbeat import Heartbeat, HeartbeatResult, Pulse
@@ -69,7 +69,7 @@ class Engine:
         tzdata: str,
         metrics: Metrics,
         elapsed: Callable[[], float],
-        luck: Callable[[], float],
+        random: Callable[[], float],
         heartbeat_store: EngineStore | None = None,
         transactions: TransactionStore | None = None,
         audit_chain: AuditChainStore | None = None,
@@ -97,7 +97,7 @@ class Engine:
             leases=leases,
             settler=self.settler,
             events=events,
-            luck=luck,
+            random=random,
             transactions=transactions,
             probation=probation,
         )
@@ -155,7 +155,7 @@ class Engine:
         )
 
         def looped(loop: Loop) -> LoopRunner:
-            return LoopRunner(loop, elapsed=elapsed, luck=luck)
+            return LoopRunner(loop, elapsed=elapsed, random=random)
 
         self._planner, self._reaper = looped(planner), looped(reaper)
         self._tidying = [looped(janitor)]  # background loops that no run waits for
@@ -176,7 +176,7 @@ class Engine:
         self._runner, self._settler, self.heartbeat_loop = (
             looped(self.runner),
             looped(self.settler),
-            LoopRunner(self.heartbeat, elapsed=elapsed, luck=luck, longest_backoff=self.heartbeat.longest_backoff),
+            LoopRunner(self.heartbeat, elapsed=elapsed, random=random, longest_backoff=self.heartbeat.longest_backoff),
         )
         self.settler.wake = self._settler.wake.set
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -281,7 +281,7 @@ class Engine:
         self.runner.hint(lanes)
         self._wake_runner()
 
-    def _on_written(self, written: Iterable[Attempting]) -> None:
+    def _on_written(self, written: Iterable[ActiveAttempt]) -> None:
         if lanes := self.attempts.release(written):
             self.runner.hint(lanes)
 

@@ -11,7 +11,7 @@ from hourbell.core.run.run import Run, takeable_since, was_planned_late
 from hourbell.core.run.settle import Outcome, Settlement
 from hourbell.core.run.states import ENDS, Kind, RunState
 from hourbell.metrics import Metrics
-from hourbell.store.base import Held, Planned, Saved, Settled
+from hourbell.store.base import LeaseKey, Planned, Saved, SettledAttempt
 from hourbell.store.rows import OUTCOMES
 
 log = logging.getLogger("hourbell.engine")
@@ -71,7 +71,7 @@ class EngineEvents:
         if run.kind is _SCHEDULED and run.started_at is None:
             self._metrics.lateness.observe(max(0.0, (now - run.scheduled_at).total_seconds()))
 
-    def settled(self, settled: Sequence[tuple[Settled, str, object]], saved: Sequence[Saved]) -> None:
+    def settled(self, settled: Sequence[tuple[SettledAttempt, str, object]], saved: Sequence[Saved]) -> None:
         """Log and count settlements; each comes with the name of its job and the result of its write."""
         outcomes: Counter[type[Outcome]] = Counter()
         ended: Counter[RunState] = Counter()
@@ -93,7 +93,7 @@ class EngineEvents:
             self._metrics.settled.labels(OUTCOMES[outcome]).inc(count)
         self._count_ended(ended)
 
-    def handed_back(self, handed_back: Sequence[Held]) -> None:
+    def handed_back(self, handed_back: Sequence[LeaseKey]) -> None:
         """Log runs that returned to the queue because the response to their claim was lost."""
         facts = {"count": len(handed_back), "runs": [str(each.run_id) for each in handed_back[:_NAMED]]}
         log.warning("leases_handed_back", extra=facts | {"hint": "the answer to their claim was lost"})

@@ -13,7 +13,7 @@ from uuid import UUID
 from hourbell.engine.leases import Leases
 from hourbell.engine.loop import LONGEST_BACKOFF, NotAsked
 from hourbell.engine.time import STEP, DatabaseClock
-from hourbell.store.base import EngineStore, Held, Node
+from hourbell.store.base import EngineStore, LeaseKey, Node
 
 log = logging.getLogger("hourbell.engine")
 
@@ -40,11 +40,11 @@ class HeartbeatResult:
     """The result of a heartbeat for the engine."""
 
     drift: timedelta  # of the database's time from this node's estimate
-    renewed: tuple[Held, ...]
+    renewed: tuple[LeaseKey, ...]
     trusted_until: float
-    lost: tuple[Held, ...]
+    lost: tuple[LeaseKey, ...]
     cancels: tuple[UUID, ...]
-    handed_back: tuple[Held, ...]
+    handed_back: tuple[LeaseKey, ...]
 
 
 class Heartbeat:
@@ -57,8 +57,8 @@ class Heartbeat:
         *,
         node: Callable[[], Node],
         leases: Leases,
-        held: Callable[[], Sequence[Held]],
-        given_up: Callable[[], Collection[Held]],
+        held: Callable[[], Sequence[LeaseKey]],
+        given_up: Callable[[], Collection[LeaseKey]],
         pulse: Pulse,
         on_beat: Callable[[HeartbeatResult], None],
         elapsed: Callable[[], float],
@@ -72,7 +72,7 @@ class Heartbeat:
         self._pulse = pulse
         self.on_beat = on_beat
         self._elapsed = elapsed
-        self._unheld: tuple[Held, ...] = ()  # by the last beat: leases in the node's name that it did not hold
+        self._unheld: tuple[LeaseKey, ...] = ()  # by the last beat: leases in the node's name that it did not hold
         self._unheld_since = 0  # the last claim that may have taken one of them
         self._well: tuple[float, float] | None = None  # times of the first and the last of consecutive successful beats
 
@@ -133,8 +133,8 @@ class Heartbeat:
         orphans = self._unheld if self._leases.has_ended(self._unheld_since) else ()
         held, given_up = self._held(), self._given_up()
         lease_until = now + self._leases.duration
-        beat = await self._store.heartbeat(self._node(), now, lease_until, held, given_up=given_up, orphans=orphans)
-        self._unheld, self._unheld_since = beat.unheld, self._leases.last_claim
-        lost = set(beat.lost)
+        reply = await self._store.heartbeat(self._node(), now, lease_until, held, given_up=given_up, orphans=orphans)
+        self._unheld, self._unheld_since = reply.unheld, self._leases.last_claim
+        lost = set(reply.lost)
         renewed = tuple(each for each in held if each not in lost)
-        return HeartbeatResult(drift, renewed, trusted_until, beat.lost, beat.cancels, beat.handed_back)
+        return HeartbeatResult(drift, renewed, trusted_until, reply.lost, reply.cancels, reply.handed_back)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from hourbell.store.base import Want
+from hourbell.store.base import LaneDemand
 from hourbell.targets.base import Target
 
 MOST_CLAIMED = 500  # at once; larger claims would be sent, and then answered, in bursts
@@ -65,17 +65,17 @@ class Lanes:
     def begin_claim(self) -> None:
         self.hinted.clear()
 
-    def answered(self, wants: Iterable[Want], claimed: Mapping[str, int]) -> None:
+    def answered(self, demands: Iterable[LaneDemand], claimed: Mapping[str, int]) -> None:
         """Update the lanes after a claim.
 
         A lane that gave all requested runs moves to the end of the order, and so does one to which runs were added
         meanwhile; any other lane has no more ready runs until the next scan.
         """
-        for want in wants:
-            ready_at = self.ready_at.pop(want.lane, None)
-            has_more = claimed.get(want.lane, 0) >= want.free or want.lane in self.hinted
+        for demand in demands:
+            ready_at = self.ready_at.pop(demand.lane, None)
+            has_more = claimed.get(demand.lane, 0) >= demand.free or demand.lane in self.hinted
             if ready_at is not None and has_more:
-                self.ready_at[want.lane] = ready_at
+                self.ready_at[demand.lane] = ready_at
 
 
 class Served:
@@ -113,8 +113,8 @@ class Portion:
         """
         return max(-(-self.size // max(1, lanes)), self.share)
 
-    def learn(self, wants: Iterable[Want], claimed: Counter[str]) -> None:
+    def learn(self, demands: Iterable[LaneDemand], claimed: Counter[str]) -> None:
         """Grow the portion while claims return all that was requested; else reset it and request less per lane."""
-        has_more = claimed.total() >= sum(want.free for want in wants)
+        has_more = claimed.total() >= sum(demand.free for demand in demands)
         self.size = min(2 * self.size, MOST_CLAIMED) if has_more else _FIRST_PORTION
         self.share = min(2 * self.share, _LARGEST_SHARE) if has_more else max(1, self.share // 2)

@@ -54,14 +54,14 @@ class LoopRunner:
         loop: Loop,
         *,
         elapsed: Callable[[], float],
-        luck: Callable[[], float],
+        random: Callable[[], float],
         longest_backoff: float = LONGEST_BACKOFF,
     ) -> None:
         self.wake = Signal()
         self._loop = loop
         self._longest_backoff = longest_backoff
         self._elapsed = elapsed
-        self._luck = luck
+        self._random = random
         self._stopping = False
         self._last_tick = elapsed()
         self._last_delay = 0.0
@@ -106,4 +106,4 @@ class LoopRunner:
 
     def _backoff(self, failures: int) -> float:
         longest = min(self._longest_backoff, 0.1 * float(2 ** min(failures, 10)))
-        return longest * (0.5 + 0.5 * self._luck())
+        return longest * (0.5 + 0.5 * self._random())

@@ -14,14 +14,14 @@ from contextlib import suppress
 from uuid import UUID
 
 from hourbell.core.job.definition import Definition
-from hourbell.engine.attempts import NO_DEFINITION, Attempting, Attempts
+from hourbell.engine.attempts import NO_DEFINITION, ActiveAttempt, Attempts
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.lanes import Lanes, Portion, Served
 from hourbell.engine.leases import Leases
 from hourbell.engine.loop import NotAsked
 from hourbell.engine.shares import Probation, SlotUse, claimable_slots
 from hourbell.engine.time import DatabaseClock
-from hourbell.store.base import EngineStore, Want
+from hourbell.store.base import EngineStore, LaneDemand
 from hourbell.store.rows import UNREADABLE
 from hourbell.targets.base import Target
 from hourbell.targets.pool import Pool
@@ -109,21 +109,21 @@ class Runner:
 
     async def _claim_ready(self) -> int | None:
         """Claim a portion of the known ready runs; return their number, or None if none were requested."""
-        wants = self._wants(self._lanes.ready(self._clock.now()))
+        demands = self._wants(self._lanes.ready(self._clock.now()))
         self._lanes.begin_claim()
-        if not wants:
+        if not demands:
             return None
-        claimed = await self._claim(wants)
-        self._lanes.answered(wants, claimed)
-        self._portion.learn(wants, claimed)
+        claimed = await self._claim(demands)
+        self._lanes.answered(demands, claimed)
+        self._portion.learn(demands, claimed)
         return claimed.total()
 
     async def _claim_suspect(self, lanes: list[str]) -> None:
         """Claim one suspect from these lanes if this node holds none: a suspect may crash its node."""
         if self._attempts.holds_suspect(self._suspect_after):
             return
-        if wants := [Want(want.lane, 1) for want in self._wants(lanes)]:
-            await self._claim(wants, suspects=True)
+        if demands := [LaneDemand(demand.lane, 1) for demand in self._wants(lanes)]:
+            await self._claim(demands, suspects=True)
 
     async def _look_at_lanes(self) -> None:
         self._lanes.begin_look(self._elapsed())
@@ -137,16 +137,16 @@ class Runner:
         self._served = Served(self._targets)
         self._lanes.seen({work.lane: work.ready_at for work in found if self._served.target(work.lane) is not None})
 
-    def _wants(self, lanes: list[str]) -> list[Want]:
+    def _wants(self, lanes: list[str]) -> list[LaneDemand]:
         """Return how many runs to request from each of these lanes for the free slots."""
         use = SlotUse(self._slots, self._free, self._probation.calls)
         free = min(use.free, self._portion.size)
-        wants: list[Want] = []
+        demands: list[LaneDemand] = []
         left: dict[Pool, int] = {}  # free units that are not assigned to a lane yet
         share = self._portion.of_lane(len(lanes))
         for lane in lanes:
             target = self._served.target(lane)
-            if free <= 0 or len(wants) == MOST_LANES:
+            if free <= 0 or len(demands) == MOST_LANES:
                 break
             if target is None:
                 continue
@@ -157,12 +157,12 @@ class Runner:
             if pool is not None:
                 take = min(take, _part_of(left.setdefault(pool, self._attempts.free_in(pool)), len(lanes)))
             if take > 0:
-                wants.append(Want(lane, take, self._oldest(take)))
+                demands.append(LaneDemand(lane, take, self._oldest(take)))
                 free -= take
                 use = use.after(take, is_proven=is_proven)
                 if pool is not None:
                     left[pool] -= take
-        return wants
+        return demands
 
     def _oldest(self, take: int) -> int:
         """Return how many slots go to the oldest runs: one in eight; of fewer than eight, one in every eighth claim."""
@@ -177,14 +177,14 @@ class Runner:
             delay = min(delay, (next_ready_at - now).total_seconds())
         return max(0.0, delay)
 
-    async def _claim(self, wants: list[Want], *, suspects: bool = False) -> Counter[str]:
+    async def _claim(self, demands: list[LaneDemand], *, suspects: bool = False) -> Counter[str]:
         """Claim runs and start an attempt for each; return their number by lane."""
         trusted_until = self._leases.trust_from_now()
         with self._leases.claiming():
             now = self._clock.now()
             until = now + self._leases.duration
             runs = await self._store.claim(
-                self._node, now, until, wants, suspects=suspects, suspect_after=self._suspect_after
+                self._node, now, until, demands, suspects=suspects, suspect_after=self._suspect_after
             )
             of_lanes = Counter([run.lane for run in runs])
             if not runs:
@@ -207,24 +207,24 @@ class Runner:
         assert target is not None  # only lanes with a target are claimed
         return target
 
-    async def _define(self, taken: list[Attempting]) -> None:
+    async def _define(self, taken: list[ActiveAttempt]) -> None:
         """Set the definition of each attempt, from the cache or the store; NO_DEFINITION if it cannot be read."""
         if len(self._definitions) > _MOST_DEFINITIONS:
             self._definitions.clear()
         known = self._definitions
         missing = []
-        for attempting in taken:
-            run = attempting.run
+        for active in taken:
+            run = active.run
             definition = known.get((run.job_id, run.job_version))
             if definition is None:
-                missing.append(attempting)
+                missing.append(active)
             else:
-                attempting.definition = definition
+                active.definition = definition
         if missing:
             await self._read_definitions({(each.run.job_id, each.run.job_version) for each in missing})
-            for attempting in missing:
-                version = attempting.run.job_id, attempting.run.job_version
-                attempting.definition = known.get(version, NO_DEFINITION)
+            for active in missing:
+                version = active.run.job_id, active.run.job_version
+                active.definition = known.get(version, NO_DEFINITION)
 
     async def _read_definitions(self, versions: set[tuple[UUID, int]]) -> None:
         try:
@@ -234,20 +234,20 @@ class Runner:
                 with suppress(*UNREADABLE):
                     self._definitions |= await self._store.definitions({version})
 
-    async def _give_secrets(self, taken: list[Attempting]) -> None:
+    async def _give_secrets(self, taken: list[ActiveAttempt]) -> None:
         """Set the sealed secrets of attempts whose targets need them; not cached, so that a change takes effect."""
-        readers = [attempting for attempting in taken if attempting.target.reads_secrets]
+        readers = [active for active in taken if active.target.reads_secrets]
         if readers:
-            jobs = {attempting.run.job_id for attempting in readers}
+            jobs = {active.run.job_id for active in readers}
             secrets = await self._store.secrets(jobs, self._clock.now())
-            for attempting in readers:
-                attempting.secrets = secrets.get(attempting.run.job_id, ())
+            for active in readers:
+                active.secrets = secrets.get(active.run.job_id, ())
 
 
-def _part_of(places: int, lanes: int) -> int:
+def _part_of(slots: int, lanes: int) -> int:
     """Return how many of a pool's free units one of so many ready lanes may take.
 
     A lane takes at most half, so that one lane's backlog does not take all units at once. The next claim uses the rest,
     with the lanes in a new order.
     """
-    return places if lanes == 1 else -(-places // 2)
+    return slots if lanes == 1 else -(-slots // 2)

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from hourbell.core.run.settle import Answer, Failed, Succeeded
 from hourbell.engine.events import EngineEvents
-from hourbell.store.base import EngineStore, Held, Saved, Settled
+from hourbell.store.base import EngineStore, LeaseKey, Saved, SettledAttempt
 from hourbell.store.errors import StoreUnavailable
 
 log = logging.getLogger("hourbell.engine")
@@ -25,7 +25,7 @@ _GATHER = 0.005
 _LONGEST_PAUSE = 2.0  # seconds
 
 
-_Waiting = tuple[Settled, str, Any]  # the settlement, the job's name, and the owner's object for `on_written`
+_Waiting = tuple[SettledAttempt, str, Any]  # the settlement, the job's name, and the owner's object for `on_written`
 
 
 class _Gone(NamedTuple):
@@ -55,12 +55,12 @@ class Settler:
         self._on_slots = on_slots
         self._on_written = on_written
         self._waiting: list[_Waiting] = []
-        self._given_up: set[Held] = set()
+        self._given_up: set[LeaseKey] = set()
         self._gathered = False
 
-    def add(self, settled: Settled, name: str, attempting: object) -> None:
-        """Queue an outcome of a job of this name; `on_written` gets `attempting` once it is written."""
-        self._waiting.append((settled, name, attempting))
+    def add(self, settled: SettledAttempt, name: str, active: object) -> None:
+        """Queue an outcome of a job of this name; `on_written` gets `active` once it is written."""
+        self._waiting.append((settled, name, active))
         if len(self._waiting) == 1 or len(self._waiting) == BATCH:
             self.wake()
 
@@ -69,7 +69,7 @@ class Settler:
         return not self._waiting
 
     @property
-    def given_up(self) -> frozenset[Held]:
+    def given_up(self) -> frozenset[LeaseKey]:
         """Attempts whose outcome could not be written. Safe to read from another thread."""
         return frozenset(self._given_up.copy())
 
@@ -85,7 +85,7 @@ class Settler:
         saved = await self._write(batch)
         self._gathered = False
         del self._waiting[: len(batch)]
-        self._on_written([attempting for _, _, attempting in batch])
+        self._on_written([active for _, _, active in batch])
         self._events.settled(batch, saved)
         self._on_slots()
         for gone in _gone_of(batch, saved):
@@ -117,7 +117,7 @@ class Settler:
             log.exception("outcome_cannot_be_written", extra={"run": str(settled.settlement.run.id)})
             return [await self._write_plainly(settled, f"the outcome cannot be written: {error!r}")]
 
-    async def _write_plainly(self, settled: Settled, error: str) -> Saved:
+    async def _write_plainly(self, settled: SettledAttempt, error: str) -> Saved:
         """Write one outcome without the target's texts; if that fails, too, let its lease expire for the reaper."""
         try:
             return (await self._store.settle([_plain(settled, error)]))[0]
@@ -125,7 +125,7 @@ class Settler:
             raise
         except Exception:
             log.exception("outcome_given_up", extra={"run": str(settled.settlement.run.id)})
-            self._given_up.add(Held(settled.settlement.run.id, settled.settlement.attempt))
+            self._given_up.add(LeaseKey(settled.settlement.run.id, settled.settlement.attempt))
             return Saved.SUPERSEDED
 
 
@@ -140,7 +140,7 @@ def _gone_of(batch: Sequence[_Waiting], saved: Sequence[Saved]) -> list[_Gone]:
     return list(gone.values())
 
 
-def _plain(settled: Settled, error: str) -> Settled:
+def _plain(settled: SettledAttempt, error: str) -> SettledAttempt:
     """Return the same settlement without the result, error text and excerpt of the target."""
     outcome = settled.settlement.outcome
     if isinstance(outcome, (Succeeded, Failed)):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 from hourbell.control.secrets import WrongKeys
 from hourbell.library import trouble
 from hourbell.logs import configure_logs
-from hourbell.service import CannotListen, Service
+from hourbell.service import CannotListen, OnReady, Service
 from hourbell.settings import Settings, SettingsError, load_settings
 from hourbell.store.errors import FunctionLoginRefused, FunctionsOutOfReach, StoreUnavailable
 from hourbell.store.migrations import MigrationError
@@ -34,13 +34,13 @@ def run(scheduler: "Scheduler", *, database_url: str | None = None) -> NoReturn:
     end(serve(settings, scheduler))
 
 
-def serve(settings: Settings, scheduler: "Scheduler") -> int:
-    """Serve until a signal; return the exit code."""
+def serve(settings: Settings, scheduler: "Scheduler", on_ready: OnReady | None = None) -> int:
+    """Serve until a signal; return the exit code. `on_ready` is called once the server answers."""
     if settings.redis_url:
         log.warning("redis_unused", extra={"hint": "REDIS_URL is accepted and not needed"})
 
     async def main() -> None:
-        await Service(settings, scheduler).run()
+        await Service(settings, scheduler, on_ready).run()
         await _end_the_rest()
 
     scheduler.freeze()

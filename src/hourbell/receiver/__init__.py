@@ -1,6 +1,6 @@
-"""For those who receive Hourbell's webhooks: verify the signature, handle each run once, answer well.
+"""Receive Hourbell's webhooks: verify the signature, handle each run once, answer correctly.
 
-This package stands alone. It imports the standard library and nothing else, not even the rest of Hourbell.
+This package is standalone. It imports only the standard library, not even the rest of Hourbell.
 """
 
 from hourbell.receiver.dedupe import CREATE_TABLE, forget, forget_async, once, once_async

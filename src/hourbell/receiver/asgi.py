@@ -1,4 +1,4 @@
-"""Webhooks over ASGI: an application of its own, and a function for the request of Starlette and FastAPI."""
+"""Webhooks over ASGI: a standalone application, and a function for requests of Starlette and FastAPI."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Protocol
@@ -23,7 +23,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class Request(Protocol):
-    """What `verified` needs of a request; that of Starlette and FastAPI has it."""
+    """The interface that `verified` needs; requests of Starlette and FastAPI have it."""
 
     @property
     def headers(self) -> Mapping[str, str]: ...
@@ -32,16 +32,16 @@ class Request(Protocol):
 
 
 async def verified(verifier: Verifier, request: Request, *, max_bytes: int = MAX_BYTES) -> Webhook:
-    """The webhook this request is, or an InvalidWebhook. It reads the body; take it from the webhook afterwards."""
+    """Verify a request and return its webhook; raises InvalidWebhook. It consumes the body, which the webhook has."""
     check_declared_length(request.headers.get("content-length"), max_bytes)
     body = await _collect(request.stream(), max_bytes)
     return verifier.verify(request.headers, body)
 
 
 class WebhookReceiver:
-    """An ASGI application that verifies a webhook, hands it to an async function and answers.
+    """An ASGI application that verifies a webhook, passes it to an async function and answers.
 
-    204, or what the handler returns; 500 if it raises.
+    The answer is 204, or the handler's result; 500 if it raises.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class WebhookReceiver:
 
 
 class _Disconnected(Exception):
-    """The sender went away: there is nobody to answer."""
+    """The sender disconnected: nobody waits for the answer."""
 
 
 async def _chunks(receive: Receive) -> AsyncIterator[bytes]:
@@ -97,7 +97,7 @@ async def _chunks(receive: Receive) -> AsyncIterator[bytes]:
 
 
 async def _collect(chunks: AsyncIterator[bytes], max_bytes: int) -> bytes:
-    """The whole body, of which never much more than `max_bytes` is in memory."""
+    """Read the whole body, with little more than `max_bytes` in memory at any time."""
     body = bytearray()
     async for chunk in chunks:
         body += chunk

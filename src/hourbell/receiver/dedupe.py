@@ -1,7 +1,7 @@
-"""Each run once: its id is kept in the receiver's own database, in the transaction that does the work.
+"""Handle each run once: its id is stored in the receiver's own database, in the transaction that does the work.
 
 The id and the work are committed together or not at all. Of two deliveries at the same time, the unique index makes the
-second wait for the first one's end.
+second wait for the first to end.
 """
 
 from datetime import timedelta
@@ -13,11 +13,11 @@ create table if not exists hourbell_received (
     received_at timestamptz not null default current_timestamp
 )"""
 
-# For SQLite and PostgreSQL alike; only the mark of a parameter differs from driver to driver.
+# For SQLite and PostgreSQL; only the placeholder differs between drivers.
 _INSERT = "insert into hourbell_received (id) values ({}) on conflict (id) do nothing"
 _POSTGRES_FORGET = "delete from hourbell_received where received_at < current_timestamp - make_interval(secs => {})"
 _SQLITE_FORGET = "delete from hourbell_received where received_at < datetime('now', {})"
-_IDLE = 0  # libpq's word for a session that is in no transaction
+_IDLE = 0  # libpq's status of a session without a transaction
 _ALONE = "begin a transaction first, so that the id and the work are committed together"
 
 
@@ -28,10 +28,10 @@ class Connection(Protocol):
 
 
 def once(connection: Connection, webhook_id: str) -> bool:
-    """True if this run is new and now ours to do; False if it was done before.
+    """Return True if this run is new; False if it was handled before.
 
-    The id is written in the caller's transaction: commit it with the work. After a rollback the run is new again. A
-    delivery that is being handled elsewhere is waited for. Call this first in the transaction.
+    The id is written in the caller's transaction: commit it with the work. After a rollback the run is new again. If
+    another delivery of the run is in progress, this waits for it. Call this first in the transaction.
     """
     if _commits_each_statement(connection):
         raise RuntimeError(_ALONE)
@@ -39,7 +39,7 @@ def once(connection: Connection, webhook_id: str) -> bool:
 
 
 def forget(connection: Connection, older_than: timedelta) -> int:
-    """Remove ids that are older than this by the database's clock, and say how many."""
+    """Remove ids older than this by the database's clock; return the number removed."""
     seconds = _seconds(older_than)
     if _is_sqlite(connection):
         return _changed(connection, _SQLITE_FORGET.format(_mark(connection)), f"-{seconds:.0f} seconds")
@@ -75,7 +75,7 @@ def _seconds(older_than: timedelta) -> float:
 
 
 def _mark(connection: Connection) -> str:
-    """`?` for the standard library's driver; psycopg and whatever goes through Django write `%s`."""
+    """Return the placeholder: `?` for the standard library's driver, `%s` for psycopg and Django."""
     return "?" if _is_driver_sqlite3(connection) else "%s"
 
 

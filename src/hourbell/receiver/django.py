@@ -22,12 +22,12 @@ View = Callable[..., Any]
 
 
 def webhook(verifier: Verifier, *, max_bytes: int = MAX_BYTES) -> Callable[[View], View]:
-    """Make a view that is called with the request and the verified webhook: `def view(request, webhook)`.
+    """Decorate a view `def view(request, webhook)` so that it gets the verified webhook.
 
-    The view returns a response of Django's, or None for 204, a status, or an Answer. An exception is left to Django,
-    which rolls the request's transaction back and answers 500.
+    The view returns a response of Django, None for 204, a status, or an Answer. An exception is left to Django, which
+    rolls the request's transaction back and answers 500.
     """
-    # Imported here: the module itself can be imported where there is no Django.
+    # Imported late: this module must be importable without Django.
     csrf_exempt: Callable[[View], View] = import_module("django.views.decorators.csrf").csrf_exempt
 
     def decorate(view: View) -> View:

@@ -1,6 +1,6 @@
-"""What the adapters have in common: which requests are refused unread, and what is answered.
+"""Shared by the adapters: which requests are refused before the body is read, and how results become answers.
 
-An answer never tells what went wrong inside the handler; the log does.
+An answer never reveals errors of the handler; the log does.
 """
 
 import json
@@ -21,7 +21,7 @@ _LENGTH = re.compile(r"[0-9]{1,18}")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a handler may return to say more than a status: `Answer(503, {"retry-after": "120"})`."""
+    """A handler's answer with more than a status: `Answer(503, {"retry-after": "120"})`."""
 
     status: int = HTTPStatus.NO_CONTENT.value
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Answer:
             raise ValueError(f"answer with a status from 200 to 599, not {self.status!r}")
 
     def all_headers(self) -> dict[str, str]:
-        """By lower-case name, with the type and length of the body unless there is none by definition."""
+        """Return all headers by lower-case name, with type and length of the body unless the status excludes one."""
         given = {name.lower(): value for name, value in self.headers.items()}
         if self.status == HTTPStatus.NO_CONTENT:
             return given
@@ -48,7 +48,7 @@ def check_method(method: str) -> None:
 
 
 def check_declared_length(content_length: str | None, max_bytes: int) -> int | None:
-    """The length the request declares, or None; an InvalidWebhook if it makes no sense or is too much."""
+    """Return the declared length, or None; raise InvalidWebhook if it is malformed or too large."""
     if not content_length:
         return None
     if _LENGTH.fullmatch(content_length) is None:
@@ -63,7 +63,7 @@ def check_length(length: int, max_bytes: int) -> None:
 
 
 def answer_of(result: object) -> Answer:
-    """What a handler's result means: nothing is 204, a number is the status."""
+    """Convert a handler's result to an answer: None is 204, a number is the status."""
     match result:
         case None:
             return Answer()
@@ -80,7 +80,7 @@ def refusal(error: InvalidWebhook) -> Answer:
 
 
 def failure(webhook: Webhook) -> Answer:
-    """Log the exception being handled and answer 500, so that Hourbell tries again."""
+    """Log the current exception and answer 500, so that Hourbell tries again."""
     log.exception("webhook_handler_failed", extra={"webhook_id": webhook.id, "attempt": webhook.attempt})
     status = HTTPStatus.INTERNAL_SERVER_ERROR
     return _problem(status, {"title": status.phrase, "status": status.value}, {})

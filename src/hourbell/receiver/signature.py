@@ -1,6 +1,6 @@
-"""Standard Webhooks signatures, checked: who sent these bytes, and that it was a moment ago.
+"""Verify Standard Webhooks signatures: the sender of these bytes, and that they are recent.
 
-Nothing of a request is believed before its signature is. A secret never appears in an error or a repr.
+Nothing in a request is trusted before its signature is verified. A secret never appears in an error or a repr.
 """
 
 import base64
@@ -19,16 +19,16 @@ Headers = Mapping[str, str] | Iterable[tuple[str, str]]
 
 _PREFIX = "whsec_"
 _LEAST, _MOST = 24, 64
-# A dot in an id would leave open where the id ends and the timestamp begins in what was signed.
+# With a dot in the id, the signed text would not show where the id ends and the timestamp begins.
 _ID = re.compile(r"[!-\-/-~]{1,255}")
 _TIMESTAMP = re.compile(r"[1-9][0-9]{0,10}")
 _ATTEMPT = re.compile(r"[1-9][0-9]{0,8}")
 
 
 class Verifier:
-    """Tells genuine webhooks from all others.
+    """Verifies the signatures of webhooks.
 
-    Any one of several secrets may have signed, so that a secret can be changed while webhooks arrive.
+    Any one of several secrets may have signed, so that a secret can be rotated while webhooks arrive.
     """
 
     __slots__ = ("_keys", "_tolerance")
@@ -46,7 +46,7 @@ class Verifier:
         return f"<Verifier with {len(self._keys)} secret{'s' if len(self._keys) > 1 else ''}>"
 
     def verify(self, headers: Headers, body: bytes, now: datetime | None = None) -> Webhook:
-        """The webhook these headers and exactly these bytes are, or an InvalidWebhook that says why they are none."""
+        """Return the webhook with these headers and exactly these bytes; raise InvalidWebhook with the reason."""
         if not isinstance(body, bytes):
             raise TypeError("pass the body as bytes, exactly as it was received")
         if now is not None and now.tzinfo is None:
@@ -70,7 +70,7 @@ class Verifier:
         )
 
     def _has_signed(self, head: bytes, body: bytes, signatures: str) -> bool:
-        # Texts are compared, not what they decode to: several texts of base64 decode to the same bytes.
+        # Compare the texts, not their decoded bytes: several base64 texts decode to the same bytes.
         entries = [entry.encode("ascii", "replace") for entry in signatures.split(" ")]
         expected = [_signature(key, head, body) for key in self._keys]
         return any(hmac.compare_digest(entry, one) for entry in entries for one in expected)
@@ -142,7 +142,7 @@ def _attempt(given: Mapping[str, list[object]]) -> int | None:
 
 
 def _scheduled_at(given: Mapping[str, list[object]], webhook_id: str, body: bytes) -> datetime | None:
-    """A body that names the webhook's own id is the envelope. Being signed, it goes before the header."""
+    """Read the scheduled time. A body with the webhook's own id is the envelope; it overrides the unsigned header."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""A webhook that was verified, and why one was not."""
+"""A verified webhook, and the error if a request is not one."""
 
 import json
 from dataclasses import dataclass, field
@@ -15,16 +15,16 @@ class Webhook:
     id: str  # of the run: the same on every attempt
     timestamp: datetime  # of this attempt, UTC
     body: bytes = field(repr=False)
-    attempt: int | None = None  # from a header the signature does not cover: for logs, not for decisions
-    scheduled_at: datetime | None = None  # from the body if that is Hourbell's envelope, else from a header as above
+    attempt: int | None = None  # from a header that the signature does not cover: for logs, not for decisions
+    scheduled_at: datetime | None = None  # from the body if it is Hourbell's envelope, else from such a header
 
     def json(self) -> Any:
-        """The body as JSON, or a ValueError."""
+        """Parse the body as JSON; raises ValueError."""
         return json.loads(self.body)
 
     @property
     def payload(self) -> Any:
-        """The job's payload, from Hourbell's envelope. A job with a body of its own has none: see `json()`."""
+        """Return the job's payload from Hourbell's envelope. A job with a body of its own has none: see `json()`."""
         envelope = self.json()
         if not isinstance(envelope, dict) or "payload" not in envelope:
             raise ValueError("the body has no payload; the job has a body of its own, so use json() or body")
@@ -32,7 +32,7 @@ class Webhook:
 
 
 class Reason(StrEnum):
-    """Why a request was refused, for programs."""
+    """The machine-readable reason for a refusal."""
 
     WRONG_METHOD = "wrong_method"
     MISSING_HEADER = "missing_header"
@@ -57,7 +57,7 @@ _STATUSES = {
 
 
 class InvalidWebhook(Exception):
-    """A request that must not be acted upon. `reason` is for programs, the message for people."""
+    """The request must not be acted upon. `reason` is for programs, the message for people."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -65,10 +65,10 @@ class InvalidWebhook(Exception):
 
     @property
     def status(self) -> int:
-        """What to answer."""
+        """The HTTP status to answer."""
         return _STATUSES.get(self.reason, HTTPStatus.BAD_REQUEST).value
 
     def problem(self) -> dict[str, object]:
-        """What to say in the answer: an RFC 9457 problem, with `reason` as an extension."""
+        """The body to answer: an RFC 9457 problem, with `reason` as an extension."""
         title = HTTPStatus(self.status).phrase
         return {"title": title, "status": self.status, "detail": str(self), "reason": self.reason.value}

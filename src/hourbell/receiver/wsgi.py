@@ -1,4 +1,4 @@
-"""Webhooks over WSGI: an application of its own."""
+"""Webhooks over WSGI: a standalone application."""
 
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
@@ -22,9 +22,9 @@ _HEADER = "HTTP_"
 
 
 class WebhookReceiver:
-    """A WSGI application that verifies a webhook, hands it to a function and answers.
+    """A WSGI application that verifies a webhook, passes it to a function and answers.
 
-    204, or what the handler returns; 500 if it raises.
+    The answer is 204, or the handler's result; 500 if it raises.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class WebhookReceiver:
 def _body(environ: WSGIEnvironment, max_bytes: int) -> bytes:
     length = check_declared_length(environ.get("CONTENT_LENGTH"), max_bytes)
     if length is None and not environ.get("wsgi.input_terminated"):
-        # Without either, a read beyond the body would wait for ever.
+        # Without either, a read beyond the body would block forever.
         raise InvalidWebhook(Reason.LENGTH_REQUIRED, "send the body with a content-length")
     body: bytes = environ["wsgi.input"].read(max_bytes + 1 if length is None else length)
     check_length(len(body), max_bytes)

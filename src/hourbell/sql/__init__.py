@@ -1,6 +1,6 @@
-"""Statements that make or trigger a job inside the caller's own transaction, on whatever driver it has.
+"""Statements that create or trigger a job inside the caller's own transaction, with any driver.
 
-What they write commits or rolls back with everything else in it. Nothing here opens a connection or imports a driver.
+They commit or roll back with everything else in it. Nothing here opens a connection or imports a driver.
 """
 
 from hourbell.core.values.field_errors import BodyError

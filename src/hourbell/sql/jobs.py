@@ -1,4 +1,4 @@
-"""Jobs made inside the caller's transaction. What is refused, is refused before anything reaches the database."""
+"""Create jobs inside the caller's transaction. An invalid job is refused before anything reaches the database."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ from hourbell.sql.statement import Dialect, ParamStyle, Statement, Value, check_
 IfExists = Literal["error", "ignore", "replace"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-# A one-shot job that a program makes for right now is due a moment before its statement runs, by another clock perhaps.
+# A one-shot job for right now is due a moment before its statement runs, perhaps by another clock.
 _GRACE = timedelta(minutes=1)
 
 
@@ -29,12 +29,12 @@ def insert_job(
     paramstyle: ParamStyle | None = None,
     if_exists: IfExists = "error",
 ) -> Statement:
-    """The statement that makes a job, or a BodyError with everything that is wrong with it.
+    """Return the statement that creates a job; raise a BodyError with every error in the definition.
 
-    The job counts from the moment the statement runs: what falls due before the commit fires after it. A one-shot job
-    may be due up to a minute before that moment. `if_exists` says what becomes of a job of that name: the database's
-    error, nothing, or a change of it. What people paused stays paused; a job that is managed elsewhere is an error.
-    With `error`, so is a job that would never fire because its time is over.
+    Scheduled times count from the moment the statement runs: those before the commit fire after it. A one-shot job may
+    be due up to a minute before that moment. `if_exists` decides for a job of that name: the database's error, nothing,
+    or a change. A pause by a user stays; a job that is managed elsewhere is an error. With `error`, so is a job that
+    would never fire because its time is over.
 
     >>> text, parameters = insert_job(
     ...     {"name": "report", "schedule": "@daily", "target": {"type": "task", "name": "report"}}
@@ -69,12 +69,12 @@ def _hinted(error: FieldError) -> FieldError:
 
 
 def _plain_values(definition: Definition) -> dict[str, Value]:
-    """The columns as SQLite keeps them: durations and instants are microseconds."""
+    """Return the columns as SQLite stores them: durations and times are microseconds."""
     return _values(definition, lambda duration: duration // _MICROSECOND, lambda at: (at - _EPOCH) // _MICROSECOND, int)
 
 
 def _text_values(definition: Definition) -> dict[str, Value]:
-    """The columns as text, which every driver of PostgreSQL passes on and the statement casts."""
+    """Return the columns as text, which every driver of PostgreSQL passes on and the statement casts."""
     return _values(
         definition,
         lambda duration: f"{duration // _MICROSECOND} microseconds",
@@ -89,7 +89,7 @@ def _values(
     instant: Callable[[datetime], Value],
     flag: Callable[[bool], Value],
 ) -> dict[str, Value]:
-    """What the placeholders of a statement stand for."""
+    """Return the values of a statement's placeholders."""
     forms: dict[str, Callable[[Any], Value]] = {"interval": duration, "timestamptz": instant, "boolean": flag}
     last_at = _last_at(definition)
     values = {
@@ -112,7 +112,7 @@ def _grace(definition: Definition) -> timedelta:
 
 
 def _last_at(definition: Definition) -> datetime | None:
-    """After this nothing fires any more; None if there is no such moment."""
+    """Return the last scheduled time; None if there is none."""
     schedule = definition.parsed()
     only = schedule.next(_EPOCH) if isinstance(schedule.form, Instant) else None
     return min((end for end in (only, definition.ends_at) if end is not None), default=None)

@@ -1,7 +1,7 @@
 """The statements for PostgreSQL. Every value is passed as text and cast here, so that no driver has to know a type.
 
-They write `cast(… as …)` and never `::`, which some drivers take for a placeholder. A cast to uuid that cannot succeed
-is how plain SQL raises an error with a sentence in it.
+They write `cast(… as …)` and never `::`, which some drivers take for a placeholder. To raise an error with a message,
+they cast the message to uuid, which cannot succeed.
 """
 
 from hourbell.core.job.fields import JobField
@@ -9,7 +9,7 @@ from hourbell.sql.columns import insert, replaced
 
 _FROM_NOW = "clock_timestamp() - cast(cast(:grace as text) as interval)"
 
-# The sentence has the time in it also because one of constants would be cast, and fail, when the statement is planned.
+# The message contains the time also because a constant would be cast, and fail, when the statement is planned.
 _FROM_NOW_UNLESS_OVER = f"""\
 case when cast(cast(:last_at as text) as timestamptz) <= {_FROM_NOW}
         then cast(cast(cast(
@@ -31,7 +31,7 @@ def _cast(field: JobField) -> str:
 
 _INSERT = insert("hourbell.jobs", _cast)
 
-# The trigger of jobs makes the new version, and has it planned from now on if its times changed.
+# The trigger of jobs creates the new version, and has it planned from now on if its scheduled times changed.
 _REPLACE = f"""
 on conflict (name collate "C") where deleted_at is null do update set {replaced()},
     enabled = excluded.enabled and (j.enabled or j.paused_by is null),
@@ -45,7 +45,7 @@ INSERT_JOB = {
     "replace": f"{_INSERT}{_FROM_NOW}){_REPLACE}",
 }
 
-# A lock that neither planning nor a change of the job waits for, only its removal.
+# A lock that blocks neither planning nor changes of the job, only its removal.
 _JOB = """\
 with recursive asked as materialized (
     select cast(:name as text) as name
@@ -64,9 +64,9 @@ with recursive asked as materialized (
     from asked a left join found f on true
 )"""
 
-# UUIDv5 is the SHA-1 of the job's id and a text, and PostgreSQL itself has no SHA-1. All words are 32 bits in a bigint.
-# `expanded` has the 80 words of each block of 64 bytes; `rounds` takes 80 steps for each, and one that adds what the
-# block began with.
+# UUIDv5 is the SHA-1 of the job's id and a text, and PostgreSQL has no SHA-1 built in. All words are 32 bits in a
+# bigint. `expanded` has the 80 words of each block of 64 bytes; `rounds` takes 80 steps for each, and one that adds the
+# block's initial state.
 _DIGEST = """, words as materialized (
     select array(select cast(cast('x' || substr(encode(uuid_send(j.id), 'hex'), 8 * n + 1, 8) as bit(32)) as bigint)
                  from generate_series(0, 3) n order by n)
@@ -103,7 +103,7 @@ _DIGEST = """, words as materialized (
                    (d + h[4]) & 4294967295, (e + h[5]) & 4294967295] end) as step(s)
 )"""
 
-# UUIDv7, which before its version 18 PostgreSQL does not make by itself: the time, and the rest of a random one.
+# UUIDv7, which PostgreSQL creates itself only from version 18: the time, and the rest of a random one.
 _NEW_RUN = """, run as materialized (
     select cast(lpad(to_hex(cast(floor(extract(epoch from now) * 1000) as bigint)), 12, '0') || '7'
                 || substr(cast(gen_random_uuid() as text), 16) as uuid) as id

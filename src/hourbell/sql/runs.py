@@ -1,4 +1,4 @@
-"""Runs asked for inside the caller's transaction. Under a key there is one run, asked for here or by the API."""
+"""Trigger runs inside the caller's transaction. A key makes one run, whether it is used here or with the API."""
 
 import json
 from collections.abc import Iterator
@@ -19,10 +19,10 @@ def trigger_job(
     dialect: Dialect = "postgresql",
     paramstyle: ParamStyle | None = None,
 ) -> Statement:
-    """The statement that runs a job when the transaction has committed, with a payload of its own if one is given.
+    """Return the statement that runs a job once the transaction has committed, with its own payload if one is given.
 
-    The same key runs it once, however often it is asked for. A job that is not there, not planned yet or in error is an
-    error of the database. On PostgreSQL the statement answers with one row, whose `run_id` is text.
+    The same key makes one run, however often it is used. A job that does not exist, is not planned yet or is in error
+    is an error of the database. On PostgreSQL the statement returns one row, whose `run_id` is text.
     """
     check_choices(dialect, paramstyle)
     if (fault := fault_of(payload)) is not None:
@@ -39,8 +39,9 @@ def trigger_job(
 
 
 def _words_after_id(name: bytes) -> Iterator[int]:
-    """The message whose SHA-1 is the run's UUIDv5, without the job's id, which only the database knows: its four words
-    come first. The words are padded as SHA-1 wants it."""
+    """Return the message whose SHA-1 is the run's UUIDv5, as padded 32-bit words, without the four words of the job's
+    id, which only the database knows.
+    """
     length = _JOB_ID + len(name)
     zeros = -(length + 1 + _LENGTH) % _BLOCK
     padded = name + b"\x80" + bytes(zeros) + (8 * length).to_bytes(_LENGTH, "big")

@@ -1,6 +1,6 @@
-"""The statements for SQLite, with nothing that version 3.38 lacks. Instants and durations are microseconds.
+"""The statements for SQLite, with nothing that version 3.38 lacks. Times and durations are microseconds.
 
-A JSON path that makes no sense is how plain SQL raises an error with a sentence in it.
+To raise an error with a message, they use the message as a JSON path, which is invalid.
 """
 
 from hourbell.sql.columns import insert, replaced
@@ -16,7 +16,7 @@ case when :last_at <= {_FROM_NOW}
 
 _INSERT = insert("hourbell_jobs", lambda field: f":{field.name}")
 
-# The trigger of jobs makes the new version, and has it planned from now on if its times changed.
+# The trigger of jobs creates the new version, and has it planned from now on if its scheduled times changed.
 _REPLACE = f"""
 on conflict (name) where deleted_at is null do update set {replaced()},
     enabled = excluded.enabled and (j.enabled or j.paused_by is null),
@@ -29,7 +29,7 @@ INSERT_JOB = {
     "replace": f"{_INSERT}{_FROM_NOW}){_REPLACE}",
 }
 
-# It begins with `insert`: Python's sqlite3 opens a transaction by itself only before a statement that does.
+# It begins with `insert`: only before such a statement Python's sqlite3 opens a transaction by itself.
 _RUN = """\
 insert into hourbell_runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank, lane,
                            exclusive, at_most_once, planned_at, payload)
@@ -47,8 +47,8 @@ with recursive job as materialized (
 )"""
 
 # UUIDv5 is the SHA-1 of the job's id and a text, and SQLite has no SHA-1. All words are 32 bits. `expanded` has the 80
-# words of each block of 64 bytes; `rounds` takes 80 steps for each, and one that adds what the block began with. There
-# is no exclusive or: for two it is p + q - 2 * (p & q), and for three their sum without twice the majority.
+# words of each block of 64 bytes; `rounds` takes 80 steps for each, and one that adds the block's initial state. SQLite
+# has no exclusive or: for two it is p + q - 2 * (p & q), and for three their sum without twice the majority.
 _DIGEST = """, words (place, word) as materialized (
     select n.value, (select sum(instr('123456789ABCDEF', substr(hex(j.id), 8 * n.value + d.value, 1))
                                 << (32 - 4 * d.value)) from json_each('[1,2,3,4,5,6,7,8]') d)

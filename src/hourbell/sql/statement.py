@@ -1,4 +1,4 @@
-"""A statement as a driver wants it: its text with the driver's kind of placeholders, and the values in their shape."""
+"""A statement in a driver's format: its text with the driver's placeholders, and its values."""
 
 import re
 from collections.abc import Mapping
@@ -13,14 +13,14 @@ _PLACEHOLDER = re.compile(r"(?<![:\w]):(\w+)")
 
 
 class Statement(NamedTuple):
-    """It unpacks as `text, parameters`, so that `cursor.execute(*statement)` works."""
+    """A statement; it unpacks as `text, parameters`, so that `cursor.execute(*statement)` works."""
 
     text: str
     parameters: tuple[Value, ...] | dict[str, Value]
 
 
 def rendered(text: str, values: Mapping[str, Value], dialect: str, paramstyle: str | None) -> Statement:
-    """The statement for a driver. The text writes placeholders as `:name`, and has no other colon before a letter."""
+    """Render a statement for a driver. Its text has placeholders `:name`, and no other colon before a letter."""
     style = _USUAL[dialect] if paramstyle is None else paramstyle
     order = _PLACEHOLDER.findall(text)
     if style == "named":
@@ -35,7 +35,7 @@ def rendered(text: str, values: Mapping[str, Value], dialect: str, paramstyle: s
 
 
 def check_choices(dialect: str, paramstyle: str | None) -> None:
-    """Raise a ValueError that names what there is."""
+    """Raise a ValueError that lists the choices."""
     check_choice("dialect", dialect, get_args(Dialect))
     if paramstyle is not None:
         check_choice("paramstyle", paramstyle, get_args(ParamStyle))

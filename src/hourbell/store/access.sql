@@ -1,4 +1,4 @@
--- The statements behind tokens, sessions of the page, keys of requests and the audit.
+-- The statements for tokens, page sessions, idempotency keys and the audit.
 
 -- name: insert_token
 insert into hourbell.tokens (id, name, digest, role, created_at, expires_at, last_used_at, revoked_at)
@@ -16,7 +16,7 @@ from hourbell.tokens
 order by created_at desc, id desc
 
 -- name: is_open
--- A token that has expired keeps the server closed, and so does one that was revoked, until somebody opens it.
+-- Expired and revoked tokens keep the server closed, until somebody opens access.
 select not exists (select 1 from hourbell.tokens where revoked_at is null)
        and (not exists (select 1 from hourbell.tokens) or exists (select 1 from hourbell.meta where key = :key)) as is_open
 

@@ -1,5 +1,5 @@
--- The statements behind the audit chain. A page of rows is bounded in number and in bytes: a row is read if those before
--- it in the page are small.
+-- The statements for the audit chain. A page is bounded in rows and in bytes: a row is read if those before it in the
+-- page are small.
 
 -- name: chain_head
 select c.position, c.audit_id, c.chained_at, c.hash, c.key_id, c.seal

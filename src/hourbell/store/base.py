@@ -46,7 +46,7 @@ class Node:
     tzdata: str
 
 
-class Held(NamedTuple):
+class LeaseKey(NamedTuple):
     """A run that a node holds, fenced by its attempt number."""
 
     run_id: UUID
@@ -54,13 +54,13 @@ class Held(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class HeartbeatReply:
     """The result of a heartbeat."""
 
-    lost: tuple[Held, ...]  # no longer held: superseded, or ended by another node or user
+    lost: tuple[LeaseKey, ...]  # no longer held: superseded, or ended by another node or user
     cancels: tuple[UUID, ...]  # runs whose cancellation was requested
-    handed_back: tuple[Held, ...] = ()  # the orphans that were still leased
-    unheld: tuple[Held, ...] = ()  # other leases in its name that it does not hold: of claims in progress, or orphans
+    handed_back: tuple[LeaseKey, ...] = ()  # the orphans that were still leased
+    unheld: tuple[LeaseKey, ...] = ()  # its other leases: of claims in progress, or orphans
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Refreshed:
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class LaneDemand:
     """The number of runs a node can take from a lane; `oldest` of them are chosen by age, regardless of rank."""
 
     lane: str
@@ -114,7 +114,7 @@ class Saved(StrEnum):
     SUPERSEDED = "superseded"  # another attempt owns the run; the outcome is stored as late_outcome
 
 
-class Settled(NamedTuple):
+class SettledAttempt(NamedTuple):
     """A settlement, with the further columns of the attempt that is written with it."""
 
     settlement: Settlement
@@ -153,7 +153,7 @@ class OpenTransaction(Protocol):
     def connection(self) -> Any:
         """The connection object of the database driver."""
 
-    async def settle(self, settled: Settled) -> bool:
+    async def settle(self, settled: SettledAttempt) -> bool:
         """Write the settlement with its attempt. Return False if the attempt no longer owns the run: nothing was
         written, and the caller must leave the transaction with an exception.
         """
@@ -162,7 +162,7 @@ class OpenTransaction(Protocol):
 class TransactionStore(Protocol):
     """Lends transactions on the engine's own database to targets that work in it."""
 
-    def transaction(self, held: Held) -> AbstractAsyncContextManager[OpenTransaction]:
+    def transaction(self, held: LeaseKey) -> AbstractAsyncContextManager[OpenTransaction]:
         """Open a transaction that commits at the end of the block; an exception rolls everything back."""
 
     async def check(self) -> None:
@@ -186,11 +186,11 @@ class EngineStore(Protocol):
         node: Node,
         now: datetime,
         lease_until: datetime,
-        held: Sequence[Held],
+        held: Sequence[LeaseKey],
         *,
-        given_up: Collection[Held] = (),
-        orphans: Collection[Held] = (),
-    ) -> Beat:
+        given_up: Collection[LeaseKey] = (),
+        orphans: Collection[LeaseKey] = (),
+    ) -> HeartbeatReply:
         """Announce the node as alive and renew the leases it still holds.
 
         A lease is renewed only if owner and attempt are still the node's, and never after it was lost.
@@ -224,7 +224,7 @@ class EngineStore(Protocol):
         node: UUID,
         now: datetime,
         lease_until: datetime,
-        wants: Sequence[Want],
+        demands: Sequence[LaneDemand],
         *,
         suspects: bool = False,
         suspect_after: int = SUSPECT_AFTER,
@@ -250,7 +250,7 @@ class EngineStore(Protocol):
     async def pause_gone(self, job_id: UUID, version: int, now: datetime, note: str) -> bool:
         """Pause a job whose receiver is gone, if it is still at `version`. Due times are planned first."""
 
-    async def begin(self, held: Held) -> bool:
+    async def begin(self, held: LeaseKey) -> bool:
         """Record that the effect of an `at_most_once` attempt begins. Return False if the attempt no longer owns the
         run.
         """
@@ -262,7 +262,7 @@ class EngineStore(Protocol):
         longer exists. Notes are deleted with their run.
         """
 
-    async def settle(self, settled: Sequence[Settled]) -> list[Saved]:
+    async def settle(self, settled: Sequence[SettledAttempt]) -> list[Saved]:
         """Write outcomes that arrived together, each only if its attempt still owns the run and the run is running.
 
         The attempt is written with it; the start of the first attempt is the start of the run. Repeating a settlement

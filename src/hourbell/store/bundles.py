@@ -120,7 +120,7 @@ class Applied:
     @property
     def refused(self) -> dict[int, ImportResult]:
         """The refused jobs, by their index in the bundle. If there are any, nothing was changed."""
-        return {place: job.result for place, job in enumerate(self.jobs) if job.result.result is Imported.REFUSED}
+        return {position: job.result for position, job in enumerate(self.jobs) if job.result.result is Imported.REFUSED}
 
 
 def owner_text(managed_by: str, source: str) -> str:

@@ -1,8 +1,7 @@
--- The statements behind what users may change. Jobs are locked before their runs, and several jobs in the order of
--- their names.
+-- The statements for changes by users. Jobs are locked before their runs, and several jobs in the order of their names.
 
 -- name: queue_changes
--- What jobs are until now, as the trigger keeps it for a change by plain SQL.
+-- The jobs before their change, as the trigger stores them for a change by plain SQL.
 insert into hourbell.job_changes (
     job_id, changed_at, paused_until, error, version, saved_version, updated_at, {kept_fields})
 select id, :now, paused_until, error, version, saved_version, updated_at, {kept_fields}
@@ -19,7 +18,7 @@ select * from hourbell.jobs where name collate "C" = :name and deleted_at is nul
 select * from hourbell.jobs where id = :id and deleted_at is null for no key update
 
 -- name: lock_any_job
--- Also a deleted one.
+-- Also finds a deleted job.
 select name, deleted_at from hourbell.jobs where id = :id for update
 
 -- name: lock_jobs_by_name
@@ -38,7 +37,7 @@ limit :limit
 for no key update of j
 
 -- name: lock_unseen_owned_jobs
--- The same of owners other than the API, as the index over their jobs says it.
+-- The same for owners other than the API, written to match the index over their jobs.
 select j.*
 from hourbell.jobs j
 where j.managed_by = :managed_by and j.managed_by <> 'api' and j.source = :source and j.deleted_at is null
@@ -73,7 +72,7 @@ delete from hourbell.imports where id = :id or started_at < :before
 update hourbell.jobs set deleted_at = :now, plan_at = null, updated_at = :now where id = any(:ids::uuid[])
 
 -- name: delete_job
--- What else there is of it goes with it, by the tables' own rules.
+-- Foreign keys delete everything that belongs to it.
 delete from hourbell.jobs where id = :id
 
 -- name: running_of_job

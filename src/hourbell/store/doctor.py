@@ -1,7 +1,7 @@
-"""What the doctor asks of a store, and the examination itself: facts are read in small batches and judged in `core`.
+"""The doctor's queries and the examination itself: facts are read in small batches and judged in `core`.
 
-Nothing is ever written. Every read is short, so that no node waits for it and no old row versions pile up; what must
-be seen together, a job with its runs and skips, is seen at one moment.
+Nothing is ever written. Every read is short, so that no node waits for it and no old row versions accumulate. A job is
+read together with its runs and skips, as of one moment.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -53,10 +53,10 @@ from hourbell.store.audit_chain import ChainReader, verify_newest
 from hourbell.store.migrations import Migration, count_from_baseline
 from hourbell.store.rows import Row, job_of
 
-LOOK_BACK = 10_000  # runs, and skips, that are read of one job
+LOOK_BACK = 10_000  # runs and skips read per job
 JOBS_AT_ONCE = 500
 RUNS_AT_ONCE = 5_000
-AUDIT_ROWS = 1_000  # the newest, whose chain is verified
+AUDIT_ROWS = 1_000  # the newest rows, whose chain is verified
 _SHORTEST_LIFE = timedelta(minutes=1)  # how long a node counts as alive after a heartbeat
 _SHORTEST_GRACE = timedelta(minutes=2)
 
@@ -66,55 +66,57 @@ class DoctorStore(Protocol):
 
     @property
     def dialect(self) -> Dialect:
-        """In which SQL repairs are written."""
+        """The SQL dialect in which repairs are written."""
 
     @property
     def audit_chain(self) -> ChainReader:
         """The audit chain."""
 
     async def sample_time(self) -> datetime:
-        """The database's own time."""
+        """Return the database's own time."""
 
     async def schema(self) -> Schema:
-        """What is there of ours; in a database that has not seen Hourbell, nothing."""
+        """Return the state of the schema; it is empty in a database without Hourbell's tables."""
 
     async def damage(self) -> list[str]:
-        """What the database finds wrong with its own file, if it can look for that."""
+        """Return the damage that the database reports in its own file, if it can check for that."""
 
     async def cluster(self) -> Cluster:
-        """The nodes on the list, and the time-zone data seen."""
+        """Return the registered nodes and the time-zone data that the database has seen."""
 
     async def secrets_elsewhere(self) -> list[tuple[str, str, str | None, str]]:
-        """Secret headers of jobs that were not set for the job's origin: job, field, origin, and that of the job."""
+        """Return secret headers that were set for another origin than their job's: job, field, origin, and the job's
+        origin.
+        """
 
     async def conflicts(self, beat_after: datetime) -> list[JobConflict]:
-        """Jobs that the program of a node defines which was heard of since then, and that somebody else owns."""
+        """Return jobs that a program defines, on a node with a heartbeat since then, but that have another owner."""
 
     async def lanes(self, now: datetime) -> list[LaneFacts]:
-        """Lanes with runs that are ready and that no other run of their job holds up."""
+        """Return lanes with runs that are ready and not blocked by another run of their job."""
 
     async def expired(self, before: datetime) -> list[HeldRun]:
-        """Running runs whose lease ran out before that, at most ten thousand."""
+        """Return running runs whose lease expired before that time, at most ten thousand."""
 
     async def overlapping(self) -> list[tuple[HeldRun, ...]]:
-        """Running runs of one job, two or more, none of which may overlap."""
+        """Return jobs with two or more running runs that must not overlap."""
 
     def runs(self) -> AsyncIterator[Sequence[RunFacts]]:
-        """Every run, in batches. One that is added or removed meanwhile may or may not be seen."""
+        """Yield every run, in batches. A run that is added or removed meanwhile may or may not be included."""
 
     def histories(self) -> AsyncIterator[Sequence[JobFacts]]:
-        """Every job that is not deleted, in batches, each job with its newest runs and skips as of one moment."""
+        """Yield every job that is not deleted, in batches, each with its newest runs and skips as of one moment."""
 
     async def access(self, now: datetime) -> AccessFacts:
-        """Who may call, and as whom Hourbell logs in."""
+        """Return the tokens, open access, and the user that Hourbell logs in as."""
 
     async def close(self) -> None:
-        """Give back every connection."""
+        """Close every connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expectations:
-    """What the settings and this release say should be so."""
+    """The expected state, according to the settings and this release."""
 
     migrations: Sequence[Migration]
     tzdata: str
@@ -125,16 +127,16 @@ class Expectations:
 
 @dataclass(slots=True)
 class Examined:
-    """What was found, and how much was looked at."""
+    """The findings of an examination, and the number of rows it read."""
 
     findings: Findings = field(default_factory=Findings)
     jobs: int = 0
     runs: int = 0
-    is_whole: bool = False  # the tables could be read
+    is_whole: bool = False  # the tables were readable
 
 
 async def compare_clocks(store: DoctorStore, clock: Callable[[], datetime]) -> tuple[datetime, list[Fault]]:
-    """The database's time, and whether this machine's differs."""
+    """Return the database's time, and a finding if this machine's clock differs."""
     before = clock()
     sample = await store.sample_time()
     took = clock() - before
@@ -142,7 +144,7 @@ async def compare_clocks(store: DoctorStore, clock: Callable[[], datetime]) -> t
 
 
 async def examine(store: DoctorStore, now: datetime, expected: Expectations) -> Examined:
-    """Check everything there is to check, by the database's time. What cannot be read any more is not gone into."""
+    """Run every check, using the database's time. Checks whose tables cannot be read are skipped."""
     examined = Examined()
     found = examined.findings
     schema = await store.schema()
@@ -183,7 +185,7 @@ async def _examine_work(store: DoctorStore, now: datetime, expected: Expectation
         for run in runs:
             found.add(check_run(run, store.dialect))
     zones, planners = knows_zones(cluster, expected.tzdata), _planners(alive, now)
-    now = max(now, await store.sample_time())  # many runs take their time to look at
+    now = max(now, await store.sample_time())  # reading many runs takes a while
     async for jobs in store.histories():
         examined.jobs += len(jobs)
         for facts in jobs:
@@ -198,7 +200,7 @@ def _planners(alive: Sequence[NodeFacts], now: datetime) -> Planners:
 
 
 def groups_of(weights: Iterable[tuple[UUID, int]]) -> Iterator[list[UUID]]:
-    """Jobs that are read together, so that their runs and skips fit into memory. One with too many stands alone."""
+    """Group jobs so that their runs and skips fit into memory. A job with too many is a group of its own."""
     group: list[UUID] = []
     total = 0
     for job_id, weight in weights:
@@ -212,7 +214,7 @@ def groups_of(weights: Iterable[tuple[UUID, int]]) -> Iterator[list[UUID]]:
 
 
 def _job_of(row: Row) -> Job:
-    """The job, or as much of it as can be read if somebody got nonsense past the rules of the table."""
+    """Return the job, or its readable fields if the row bypassed the constraints of the table."""
     try:
         return job_of(row)
     except ValueError as error:
@@ -221,7 +223,7 @@ def _job_of(row: Row) -> Job:
 
 
 def job_facts(row: Row, runs: Sequence[Sequence[Any]], skips: Sequence[Sequence[Any]]) -> JobFacts:
-    """A job's row with its runs and skips, which come newest first."""
+    """Convert a job's row with its runs and skips, which are sorted newest first."""
     return JobFacts(
         job=_job_of(row),
         adopted_at=row["adopted_at"],
@@ -237,7 +239,7 @@ def job_facts(row: Row, runs: Sequence[Sequence[Any]], skips: Sequence[Sequence[
 
 
 def since_skips(runs: Sequence[RunMark], skips: Sequence[Sequence[Any]]) -> tuple[RunMark, ...]:
-    """Skips come newest first, and not all may have been read: before the oldest that was, nothing can be told."""
+    """Return the runs newer than the oldest skip that was read: older ones cannot be judged if skips were left out."""
     if len(skips) < LOOK_BACK:
         return tuple(runs)
     oldest = SkipMark._make(skips[-1])

@@ -1,4 +1,4 @@
-"""The due jobs of a pass as they are read, with what planning needs of each, and what is wrong with the others."""
+"""The due jobs of a planning pass as read from the database, with the fields that planning needs, and errors."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ _NO_PROGRESS = Progress()
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A job that cannot be planned, or a superseded version of one, known by its change."""
+    """A job that cannot be planned, or a superseded version of it, identified by its change."""
 
     id: UUID
     name: str
@@ -38,22 +38,22 @@ def _text_of(error: Exception) -> str:
 
 
 def job_errors(broken: Iterable[Broken]) -> list[tuple[UUID, str]]:
-    """The jobs that are in error now."""
+    """The jobs that get an error."""
     return [(each.id, each.error) for each in broken if each.change_id is None]
 
 
 def change_errors(broken: Iterable[Broken]) -> list[tuple[int, UUID, str]]:
-    """The changes whose superseded version cannot be planned. The next pass skips what that version was due for."""
+    """The changes whose superseded version cannot be planned. The next pass skips the due times of that version."""
     return [(each.change_id, each.id, each.error) for each in broken if each.change_id is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The due jobs of one pass: those that can be read, and what is wrong with the others."""
+    """The due jobs of one pass: the readable ones, and the errors of the others."""
 
     jobs: tuple[Job, ...]
     broken: tuple[Broken, ...]
-    unsaved: Mapping[UUID, datetime]  # whose version nobody wrote down yet, and since when it is valid
+    unsaved: Mapping[UUID, datetime]  # not stored yet, with the start of their validity
     has_changes: bool  # some are superseded versions
 
     @classmethod
@@ -64,9 +64,12 @@ class Due:
         changes: Mapping[UUID, Row],
         progress: Mapping[UUID, Progress],
     ) -> "Due":
-        """The jobs in rows of `due_jobs`, by their columns in their order, and the whole rows of those that are needed
-        whole: the version is to be written down, or may be if a pause ends. What one that is written down says of the
-        target was checked then. A job with changes by plain SQL stands as it was until the oldest of them."""
+        """Read jobs from the rows of `due_jobs`, by column position, and from whole rows where those are needed.
+
+        A whole row is needed if the version has to be stored, or may have to be when a pause ends. The target of a
+        stored version was validated when it was stored. A job that was changed by plain SQL is read as it was before
+        its oldest remaining change.
+        """
         jobs, broken, unsaved = [], [], {}
         for row in rows:
             job_id, name, version = row[0], row[1], row[2]
@@ -93,7 +96,7 @@ class Due:
         return len(self.jobs) + len(self.broken)
 
     def decided(self, now: datetime, decide: Callable[[Job, datetime], Plan]) -> tuple[list[Plan], list[Broken]]:
-        """The plan of each job, and what is broken: a rule that fails for one job must spare the others."""
+        """Plan each job. An exception from one job is recorded as its error and does not affect the others."""
         plans, broken = [], list(self.broken)
         for job in self.jobs:
             try:
@@ -104,7 +107,7 @@ class Due:
 
 
 def _due_job(row: Sequence[Any], progress: Progress) -> Job:
-    """A due job whose version is written down, so that it has no error and no pause, with what planning needs of it."""
+    """Build a due job whose version is stored, so it has no error and no pause."""
     job_id, name, version, cursor_at, next_at, plan_at, _, rules, *_ = row
     return Job(
         job_id,
@@ -121,9 +124,9 @@ def _due_job(row: Sequence[Any], progress: Progress) -> Job:
     )
 
 
-@lru_cache(10_000)  # jobs that are due together are often alike, and each to itself the next time
+@lru_cache(10_000)  # Jobs that are due together are often alike, and so is one job from pass to pass.
 def _rules_of(text: str) -> tuple[Any, ...]:
-    """What planning needs of a definition whose version is written down, as the fields after the name."""
+    """Return the fields that planning needs of a definition whose version is stored, in order after the name."""
     schedule, timezone, dst, catch_up, window, overlap, delivery, max_age, late_after, *rest = json.loads(text)
     priority, jitter, starts_at, ends_at, lane = rest
     rules = Definition(

@@ -1,4 +1,4 @@
-"""Errors of a store: the database is out of reach, or a change was refused. Losing a race is no error."""
+"""Errors of a store: the database is unreachable, or a change was refused. Losing a race is not an error."""
 
 
 class StoreUnavailable(Exception):
@@ -6,7 +6,7 @@ class StoreUnavailable(Exception):
 
 
 class StoreReadOnly(StoreUnavailable):
-    """The database answers and refuses to write: why, and what to do."""
+    """The database answers but refuses writes; the message says why and what to do."""
 
     def __init__(self, why: str, advice: str) -> None:
         super().__init__(f"the database is read-only: {why}; {advice}")
@@ -15,7 +15,7 @@ class StoreReadOnly(StoreUnavailable):
 
 
 class StoreUnwritable(StoreUnavailable):
-    """The database takes no writes; `reason` says why, for people: its disk is full, or this user may not write it."""
+    """The database accepts no writes; `reason` explains why: the disk is full, or this user has no permission."""
 
     def __init__(self, place: str, reason: str) -> None:
         super().__init__(f"{place}: {reason}")
@@ -23,19 +23,19 @@ class StoreUnwritable(StoreUnavailable):
 
 
 class StoreLost(StoreUnwritable):
-    """The database was deleted or replaced under this process, which cannot use it any more and has to be restarted."""
+    """The database was deleted or replaced under this process, which must be restarted."""
 
 
 class FunctionsOutOfReach(StoreUnavailable):
-    """The database cannot be reached by the login that functions have for themselves."""
+    """The database cannot be reached with the separate login for functions."""
 
 
 class FunctionLoginRefused(Exception):
-    """The login that functions have for themselves is of no use; the message says why and what to do."""
+    """The separate login for functions is unusable; the message says why and what to do."""
 
 
 class Conflict(Exception):
-    """The change was refused; `code` says why, for programs."""
+    """The change was refused; `code` is the machine-readable reason."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -59,4 +59,4 @@ class ChainExtended(Exception):
 
 
 class AlreadyAsked(Exception):
-    """A change was asked for under a key that a committed change has: it acted, and does not act again."""
+    """A committed change already has this idempotency key; nothing is changed again."""

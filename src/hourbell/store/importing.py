@@ -1,6 +1,7 @@
 """Decide what an import does with each job.
 
-The first of a name counts, an owner's jobs are its own, a pause stays, and what is the same is left alone.
+Of several entries with one name, the first counts. A job of another owner is refused, a pause stays, and a job that
+does not differ is left alone.
 """
 
 from collections import Counter
@@ -24,7 +25,7 @@ from hourbell.store.secrets import HeadersByJob
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A definition to write: of a new job, or over the one in the row."""
+    """A definition to write: for a new job, or for the job in the row."""
 
     definition: Definition
     job_id: UUID
@@ -44,10 +45,11 @@ def compared(
     take_over: bool = False,
     abandoned: Container[UUID] = (),
 ) -> list[ImportResult | Wanted]:
-    """Each entry against the job of its name: what is refused or the same is settled, the others are wanted.
+    """Compare each entry with the job of its name: refused and unchanged ones are settled, the others are to be
+    written.
 
-    `allowed` raises a TargetError for what this database cannot run. With `take_over`, a job of another owner is
-    wanted as any other, and so are those that are `abandoned`.
+    `allowed` raises a TargetError for a target that this database cannot run. With `take_over`, jobs of other owners
+    are treated like the owner's own, and so are those in `abandoned`.
     """
     found = {row["name"]: row for row in rows}
     seen: set[str] = set()
@@ -88,7 +90,7 @@ def _compared(
     job = job_of(row)
     own_pauses = (owner, theirs) if is_abandoned else (owner,)
     if definition.enabled and not job.definition.enabled and row["paused_by"] not in own_pauses:
-        definition = replace(definition, enabled=False)  # somebody else's pause stays
+        definition = replace(definition, enabled=False)  # a pause by somebody else stays
     if job.error is None and same_definition(definition, job.definition):
         return ImportResult(name, Imported.UNCHANGED, job.id, job.version)
     if not may_change(job.definition):
@@ -97,7 +99,7 @@ def _compared(
 
 
 def rows_to_change(entries: Iterable[ImportResult | Wanted]) -> list[Row]:
-    """The jobs that get another definition: of those it matters how far they have got, and which headers they have."""
+    """Return the jobs that get another definition: their progress and secret headers must be read."""
     return [each.row for each in entries if isinstance(each, Wanted) and each.row]
 
 
@@ -108,7 +110,7 @@ def decided(
     moving: OriginChange,
     now: datetime,
 ) -> list[Step]:
-    """Decide what becomes of the wanted definitions: new jobs and edits of others, or a refusal."""
+    """Decide on the definitions to write: new jobs and edits, or refusals."""
     return [
         each if isinstance(each, ImportResult) else _decided(each, progress, headers, moving, now)
         for each in compared_entries
@@ -133,7 +135,7 @@ def _decided(
 
 
 def result_of(step: Step, made: frozenset[UUID]) -> ImportResult:
-    """The result of a step, if the jobs in `made` are those that are new."""
+    """Return the result of a step; `made` holds the jobs that are new."""
     if isinstance(step, ImportResult):
         return step
     if isinstance(step, ChangedJob):

@@ -1,4 +1,4 @@
-"""Single jobs: created, edited, paused, resumed, deleted and purged."""
+"""Create, edit, pause, resume, delete and purge single jobs."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -24,15 +24,15 @@ class JobVerbs(Verbs):
     async def create_job(
         self, definition: Definition, job_id: UUID, actor: Actor, *, secrets: Sequence[Sealed] = ()
     ) -> JobView:
-        """Store a job that fires from now on, never for the past, with its secrets, or return the one of that id.
+        """Store a new job, with its secrets, that fires from now on; return the existing job if it has the same id.
 
-        `Conflict` if the name is taken.
+        Raises `Conflict` if the name is taken.
         """
         new = NewJob(job_id, created(self._sessions.check_target(with_lane(definition)), actor.at))
 
         async def create(session: Session) -> JobView:
             await session.refuse_taken_name(definition.name, job_id)
-            if await insert_jobs(session, [new], actor):  # else it was made before, by a commit whose answer was lost
+            if await insert_jobs(session, [new], actor):  # else it exists: a response was lost
                 await insert_secrets(session, secrets, actor.at)
                 await audit(session, actor, "job.create", job_id, after=new.change.definition)
             return await view_of(session, job_id)
@@ -40,7 +40,7 @@ class JobVerbs(Verbs):
         return await self._act(create, actor)
 
     async def get_job(self, ref: str | UUID) -> Job | None:
-        """A job that is not deleted, by id or by name, also if it cannot be planned."""
+        """Return a job that is not deleted, by id or name; it may be one that cannot be planned."""
         if isinstance(ref, UUID):
             rows = await self._sessions.fetch("job_by_id", id=ref)
         else:
@@ -58,15 +58,15 @@ class JobVerbs(Verbs):
         secrets: Sequence[NewSecret] = (),
         moving: OriginChange = STAY,
     ) -> JobView:
-        """Replace the definition by what `edit` makes of it, as a new version. The same one makes no new version.
+        """Replace the definition with the result of `edit`, as a new version. An equal definition makes no new version.
 
-        The job is found by its id or its name. `secrets` come with it. A job with secret headers goes to another
-        origin only as `moving` allows.
+        The job is found by id or name. `secrets` are stored with the new version. A job with secret headers may change
+        its origin only as `moving` allows.
 
-        What is due belongs to the old version and is planned first. If more is due than one pass plans, an edit of
-        planning columns is refused as `job_catching_up`, or with `drop_backlog` makes a skip of the rest; any other
-        edit leaves the rest to the new version. `Conflict` if the version is not the expected one, the new name is
-        taken, or a secret is bound to another origin than that of the new definition.
+        Due times belong to the old version and are planned first. If more is due than one pass plans, an edit of
+        planning columns is refused as `job_catching_up`, or with `drop_backlog` skips the rest; any other edit leaves
+        the rest to the new version. Raises `Conflict` if the version is not the expected one, the new name is taken, or
+        a secret is bound to another origin than the new definition's.
         """
 
         async def change(session: Session) -> JobView:
@@ -93,9 +93,9 @@ class JobVerbs(Verbs):
         cancel_waiting: bool,
         expect_version: int | None = None,
     ) -> JobView:
-        """Stop planning. Due instants are planned first; runs already planned go on unless they are cancelled too.
+        """Stop planning. Due times are planned first; waiting runs stay unless they are cancelled too.
 
-        `Conflict` if the version is not the expected one.
+        Raises `Conflict` if the version is not the expected one.
         """
 
         async def pause(session: Session) -> JobView:
@@ -111,7 +111,7 @@ class JobVerbs(Verbs):
     async def resume_job(
         self, job_id: UUID, actor: Actor, *, catch_up: bool, expect_version: int | None = None
     ) -> JobView:
-        """Plan again from now on: what the pause swallowed is one skip, or with `catch_up` is planned as missed."""
+        """Plan again from now on. The paused range becomes one skip, or with `catch_up` is planned as missed."""
 
         async def resume(session: Session) -> JobView:
             job, row = await lock_job(session, job_id, expect_version)
@@ -122,7 +122,7 @@ class JobVerbs(Verbs):
         return await self._act(resume, actor)
 
     async def delete_job(self, job_id: UUID, actor: Actor, *, expect_version: int | None = None) -> None:
-        """Remove a job from use; its history stays and its waiting runs are cancelled."""
+        """Mark a job as deleted and cancel its waiting runs; its history stays."""
 
         async def delete(session: Session) -> None:
             job, _ = await lock_job(session, job_id, expect_version)
@@ -132,10 +132,10 @@ class JobVerbs(Verbs):
         await self._act(delete, actor)
 
     async def purge_job(self, job_id: UUID, actor: Actor, *, limit: int) -> bool:
-        """Remove up to `limit` runs of a deleted job, and with the last of them the job and its whole history.
+        """Remove up to `limit` runs of a deleted job; with the last of them, remove the job and its whole history.
 
-        True if the job is gone. What still waits is cancelled first. `Conflict` if there is no such job, it is not
-        deleted, or one of its runs is running.
+        Return True if the job is gone. Waiting runs are cancelled first. Raises `Conflict` if the job does not exist,
+        is not deleted, or has a running run.
         """
 
         async def purge(session: Session) -> bool:

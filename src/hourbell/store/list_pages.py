@@ -1,27 +1,31 @@
-"""Which parts make up the statement of a page: fragments from a fixed table, chosen by what is asked for.
+"""Build the statement of a page from a fixed table of SQL fragments, according to the query.
 
-Both databases keep fragments under the same names in their `lists.sql`. What a caller asks for is only ever bound as a
-value. One fragment, the walk, says where rows come from and in which order, so that an index serves each page.
+Both databases have fragments with the same names in their `lists.sql`. Values from callers are only ever bound as
+parameters. One fragment, the walk, selects the rows and their order, so that an index serves each page.
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache
 from typing import Any
+from uuid import UUID
 
 from hourbell.core.run.plan import LOOK_AGAIN
 from hourbell.core.run.states import RunState
-from hourbell.store.lists import MAX_LISTED_BYTES, JobQuery, JobSort, JobState, Place, RunList, RunQuery
+from hourbell.store.lists import MAX_LISTED_BYTES, JobQuery, JobSort, JobState, ListPosition, RunList, RunQuery
 
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")  # not the type in a cast, such as ::uuid
 _PARTS = (
-    *("job_columns", "job_totals", "job_joins", "job_is_done"),  # totals tell if a job is done
+    *("job_columns", "job_totals", "job_joins", "job_is_done"),  # the totals show whether a job is done
     *("run_columns", "run_definition", "definition_columns", "audit_columns"),
+    *("job_is_failing", "job_is_losing", "is_lost", "lost_day"),
 )
 _LIMITS = {
     "max_bytes": str(MAX_LISTED_BYTES),
     "certain_bytes": str(8 * MAX_LISTED_BYTES),  # binary JSON takes at most a few times the bytes of its text
+    "error_length": "500",  # of the error of a run on the time line
 }
 _AFTER_EVERY_NAME = "\x7f"  # names are ASCII
 _JOB_ORDERS = {
@@ -35,6 +39,7 @@ _JOB_STATES = {
     JobState.PAUSED: "job_is_paused",
     JobState.ERROR: "job_is_in_error",
 }
+_BY_IDS = {JobSort.NAME: "jobs_by_ids", JobSort.NEXT: "jobs_by_ids_and_next"}
 _WAITING = {RunState.PENDING: "runs_pending", RunState.RETRYING: "runs_retrying"}
 _UNFINISHED_OF_JOB = {
     RunState.RUNNING: "runs_running",
@@ -43,12 +48,12 @@ _UNFINISHED_OF_JOB = {
 }
 _TIMES = {RunList.ENDED: "ended", RunList.OF_JOB: "of_job", RunList.OF_SUBJECT: "of_job"}
 _ENDED = {RunState.FAILED: "runs_failed", RunState.CANCELLED: "runs_cancelled"}
-# Said a second time, PostgreSQL would expect next to none of them, or take an index that lists them in another order.
+# If the condition were repeated, PostgreSQL would underestimate the rows, or use an index with another order.
 _OF_ONE_STATE = {"runs_pending", "runs_pending_of_job", "runs_retrying_of_job"}
 
 
 def with_columns(fragments: Mapping[str, str]) -> dict[str, str]:
-    """Fill the parts that lists share, and the limit on values, into every statement that names them."""
+    """Fill in the fragments that lists share, and the limit on values, in every statement that names them."""
     parts = {name: fragments[name] for name in _PARTS}
     return {name: _filled(_filled(text, parts), _LIMITS) for name, text in fragments.items()}
 
@@ -61,34 +66,53 @@ def _filled(text: str, slots: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The parts of a page's statement by the names of their fragments, and the values they bind."""
+    """A page's fragments, by name, and the values they bind."""
 
     walk: str
-    sort: str  # the order of the page itself: the walk's own may be that of a table which is not in it
+    sort: str  # The order of the page itself; the walk may be ordered by a table that is not part of it.
     conditions: tuple[str, ...]
     values: Mapping[str, Any]
 
     def statement(self, fragments: Mapping[str, str], frame: str) -> str:
-        """The statement, put into the frame of that name."""
+        """Return the fragments inserted into the frame of that name."""
         conditions = " and ".join(fragments[name] for name in self.conditions)
         slots = {"from": self.walk, "order": f"{self.walk}_order", "sort": self.sort}
-        # Last the conditions, which a walk may repeat.
+        # Conditions come last, because a walk may repeat them.
         filled = {slot: fragments[name] for slot, name in slots.items()} | {"where": conditions}
         return _filled(fragments[frame], filled)
 
 
 @cache
 def numbered(statement: str, mark: str) -> tuple[str, tuple[str, ...]]:
-    """A statement whose named parameters are numbers after that mark, and the names in their order."""
+    """Replace named parameters by numbered ones with that prefix; return the names in order."""
     names = tuple(dict.fromkeys(_PARAMETER.findall(statement)))
     return _PARAMETER.sub(lambda found: f"{mark}{names.index(found[1]) + 1}", statement), names
 
 
-def job_page(query: JobQuery, limit: int, after: Place | None) -> Page:
-    """The page of jobs that was asked for."""
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Further conditions on the jobs of a page. If there are `ids`, only these jobs can meet the conditions."""
+
+    conditions: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+    ids: Sequence[UUID] | None = None
+
+
+_EVERY_JOB = Choice()
+
+
+def job_page(query: JobQuery, limit: int, after: ListPosition | None, choice: Choice = _EVERY_JOB) -> Page:
+    """Return the page for a query of jobs."""
     walk = _job_walk(query)
+    values: dict[str, Any] = {"limit": limit, **choice.values}
+    if choice.ids is not None and query.sort in _BY_IDS:
+        walk = _BY_IDS[query.sort]
+        values["ids"] = list(choice.ids)
     conditions = ["job_is_there" if _has_index_of_its_own(query, walk) else "job_is_not_deleted"]
-    values: dict[str, Any] = {"limit": limit}
+    conditions += choice.conditions
+    if query.names is not None:
+        conditions.append("job_names")
+        values["names"] = list(query.names)
     if query.prefix:
         conditions.append("job_tag_prefix" if walk == "jobs_by_tag" else "job_prefix")
         values |= {"prefix": query.prefix, "prefix_end": query.prefix + _AFTER_EVERY_NAME}
@@ -115,7 +139,7 @@ def job_page(query: JobQuery, limit: int, after: Place | None) -> Page:
     if query.sort is JobSort.NEXT:
         conditions.append("job_will_fire")
     if query.next_before is not None:
-        # A job with too much waiting is looked at again later than its next instant.
+        # A job with too much backlog is planned again later than its next scheduled time.
         conditions += ["job_will_fire", "job_next_before"]
         values |= {"next_before": query.next_before, "plan_before": query.next_before + LOOK_AGAIN}
     if after is not None:
@@ -125,7 +149,9 @@ def job_page(query: JobQuery, limit: int, after: Place | None) -> Page:
 
 
 def _has_index_of_its_own(query: JobQuery, walk: str) -> bool:
-    """Whether an index holds just the jobs that are asked for. Those over all names and ids hold deleted ones, too."""
+    """Return True if an index holds exactly the jobs in the query. The indexes over all names and ids include deleted
+    jobs.
+    """
     if query.sort is JobSort.ID:
         return False
     is_of_all = query.state in (None, JobState.ACTIVE) and query.next_before is None
@@ -141,8 +167,8 @@ def _job_walk(query: JobQuery) -> str:
     return "jobs_by_name" if query.tag is None else "jobs_by_tag"
 
 
-def run_page(query: RunQuery, limit: int, after: Place | None) -> Page:
-    """The page of runs that was asked for."""
+def run_page(query: RunQuery, limit: int, after: ListPosition | None) -> Page:
+    """Return the page for a query of runs."""
     walk, selection = _run_walk(query)
     conditions = [selection]
     values: dict[str, Any] = {"limit": limit}
@@ -167,7 +193,7 @@ def run_page(query: RunQuery, limit: int, after: Place | None) -> Page:
 
 
 def _run_walk(query: RunQuery) -> tuple[str, str]:
-    """In which order to walk, and what of the runs has an index in that order."""
+    """Choose the order of the walk, and the part of the query that has an index in that order."""
     match query.runs:
         case RunList.RUNNING:
             return "runs_by_schedule", "runs_running"
@@ -181,3 +207,50 @@ def _run_walk(query: RunQuery) -> tuple[str, str]:
     if query.state in _UNFINISHED_OF_JOB:
         return walk, _UNFINISHED_OF_JOB[query.state]
     return walk, "runs_unsuccessful" if query.state in _ENDED else "runs_all"
+
+
+def run_times_pages(
+    job_id: UUID,
+    states: Collection[RunState] | None,
+    since: datetime | None,
+    until: datetime | None,
+    limit: int,
+    after: ListPosition | None,
+) -> list[Page]:
+    """The pages that together have the runs of a job in these states, each by an index that holds few others."""
+    conditions = ["run_job"]
+    values: dict[str, Any] = {"job_id": job_id, "limit": limit}
+    if since is not None:
+        conditions.append("run_scheduled_since")
+        values["since"] = since
+    # SQLite takes one upper bound for its index, so only the lower of the two is said.
+    if until is not None and (after is None or _instant(after) >= until):
+        conditions.append("run_scheduled_until")
+        values["until"] = until
+    elif after is not None:
+        conditions.append("runs_of_job_after")
+        values |= {"after_key": after.key, "after_id": after.id}
+    return [
+        Page("runs_of_job", "runs_of_job_order", (*selection, *conditions), values | more)
+        for selection, more in _selections_of_job(states)
+    ]
+
+
+def _instant(place: ListPosition) -> datetime:
+    assert isinstance(place.key, datetime)
+    return place.key
+
+
+def _selections_of_job(states: Collection[RunState] | None) -> list[tuple[tuple[str, ...], dict[str, Any]]]:
+    """The conditions that select runs of a job by state; runs in other states may be among them if most are wanted."""
+    if states is None or RunState.SUCCEEDED in states:
+        return [(("runs_all",), {})]
+    found: list[tuple[tuple[str, ...], dict[str, Any]]] = [
+        ((name,), {}) for state, name in _UNFINISHED_OF_JOB.items() if state in states
+    ]
+    unsuccessful = [state.value for state in _ENDED if state in states]
+    if len(unsuccessful) == len(_ENDED):
+        found.append((("runs_unsuccessful",), {}))
+    elif unsuccessful:
+        found.append((("runs_unsuccessful", "run_state"), {"state": unsuccessful[0]}))
+    return found

@@ -1,10 +1,9 @@
-"""Lists and single objects for people: the statements that each question needs, and the views of their rows.
+"""Lists and single objects for users: the statements of each query, and the views of their rows.
 
-What must be seen together is read at one moment.
+Rows that belong together are read as of one moment.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,6 +12,7 @@ from uuid import UUID
 from hourbell.core.job.conflicts import JobConflict
 from hourbell.core.run.states import RunState
 from hourbell.store.list_pages import job_page, run_page
+from hourbell.store.list_statements import Wanted
 from hourbell.store.lists import (
     AttemptView,
     AuditRow,
@@ -25,16 +25,18 @@ from hourbell.store.lists import (
     JobSort,
     JobView,
     Late,
+    ListPosition,
     NodeView,
     Overview,
-    Place,
     RunQuery,
     RunView,
     ScheduleGroup,
     SkipView,
     VersionView,
 )
-from hourbell.store.rows import Row, is_storable, shown_job_of
+from hourbell.store.rows import Row, shown_job_of
+from hourbell.store.timeline import AttentionSets
+from hourbell.store.timeline_reader import TimelineReader
 from hourbell.store.views import (
     attempt_view,
     audit_row,
@@ -52,47 +54,35 @@ from hourbell.store.views import (
     with_definition,
 )
 
-LATE_WINDOW = 5_000  # of the runs that began the latest, and of those that ended last
+LATE_WINDOW = 5_000  # the latest to start, and the last to end
 COUNTED = 100_000  # ended runs in an overview
-_SOURCES = 50  # up to so many sources of an owner are walked one by one
+_SOURCES = 50  # an owner with more sources is not walked source by source
 _DELETED = "job.delete"
 _BIGGEST, _BIGGEST_VERSION = 2**63 - 1, 2**31 - 1
 
-_LATEST = Late(timedelta(days=10_000_000), UUID(int=2**128 - 1))  # before the run that began the latest
-_FIRST_TO_EXPIRE = Place(datetime(1, 1, 2, tzinfo=UTC), UUID(int=0))  # before the run that expires first
-
-Wanted = tuple[str, Mapping[str, Any]]
+_LATEST = Late(timedelta(days=10_000_000), UUID(int=2**128 - 1))  # before the run that started last
+_FIRST_TO_EXPIRE = ListPosition(datetime(1, 1, 2, tzinfo=UTC), UUID(int=0))  # before the run that expires first
 
 
-class ListStore(ABC):
-    """Lists and single objects for people, read by statements with named parameters."""
-
-    def __init__(self, statements: Mapping[str, str]) -> None:
-        self._sql = statements
-
-    @abstractmethod
-    async def _read(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
-        """The rows of each statement, all as of one moment."""
-
-    async def _answers(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
-        """The same of values that callers choose: no row has text that a database cannot keep."""
-        values = [value for _, values in wanted for value in values.values()]
-        if not all(is_storable(value) for value in values if isinstance(value, str)):
-            return [[] for _ in wanted]
-        return await self._read(wanted)
-
-    async def _rows(self, name: str, **values: Any) -> list[Row]:
-        [rows] = await self._answers([(self._sql[name], values)])
-        return rows
+class ListStore(TimelineReader):
+    """Reads lists and single objects."""
 
     async def job(self, ref: str | UUID, *, deleted: bool = False) -> JobView | None:
-        """A job by id or by name; by id also one that was deleted, if asked for."""
+        """Return a job by id or name; with `deleted`, a deleted job can be found by id."""
         name = "job_by_id" if isinstance(ref, UUID) else "job_by_name"
         rows = await self._rows(name, ref=ref)
         return next((job_view(row) for row in rows if deleted or row["deleted_at"] is None), None)
 
-    async def jobs(self, query: JobQuery, limit: int, after: Place | None = None) -> list[JobView]:
-        """A page of jobs. A place holds the name, when the planner looks next (`plan_at`), or nothing but the id."""
+    async def jobs(
+        self, query: JobQuery, limit: int, after: ListPosition | None = None, now: datetime | None = None
+    ) -> list[JobView]:
+        """Return a page of jobs. The position holds the name, `plan_at`, or only the id.
+
+        Who needs attention depends on the time, so that a query with `attention` needs `now`.
+        """
+        if query.attention is not None or query.names is not None:
+            sets = AttentionSets() if now is None else await self.attention_sets(now, [query.attention])
+            return await self.chosen_jobs(query, sets, limit, after)
         sources = await self._sources_to_walk(query)
         queries = [query] if sources is None else [replace(query, source=source) for source in sources]
         pages = [job_page(each, limit, after) for each in queries]
@@ -103,7 +93,7 @@ class ListStore(ABC):
         return [job_view(row) for row in rows[:limit]]
 
     async def _sources_to_walk(self, query: JobQuery) -> list[str] | None:
-        """Jobs of an owner are sorted by name only within each source; None if something else leads through them."""
+        """Return the sources of an owner, to walk each by name; None if another index serves the query."""
         is_by_owner = query.managed_by not in (None, "api") and query.source is None
         if not is_by_owner or query.sort is not JobSort.NAME or query.tag is not None or query.state is not None:
             return None
@@ -111,21 +101,21 @@ class ListStore(ABC):
         return None if len(rows) > _SOURCES else [row["source"] for row in rows]
 
     async def run(self, run_id: UUID) -> RunView | None:
-        """A run as it stands."""
+        """Return a run."""
         return next(map(run_view, await self._rows("run", run_id=run_id)), None)
 
     async def attempts(self, run_id: UUID) -> list[AttemptView]:
-        """The attempts of a run that have ended, in order."""
+        """Return the ended attempts of a run, in order."""
         return [attempt_view(row) for row in await self._rows("attempts", run_id=run_id)]
 
-    async def runs(self, query: RunQuery, limit: int, after: Place | None = None) -> list[RunView]:
-        """A page of runs. A place holds the instant that its list is sorted by."""
+    async def runs(self, query: RunQuery, limit: int, after: ListPosition | None = None) -> list[RunView]:
+        """Return a page of runs. Its position holds the time that the list is sorted by."""
         page = run_page(query, limit, after)
         [rows] = await self._answers([(page.statement(self._sql, "runs_page"), page.values)])
         return await self._listed_runs(rows)
 
     async def _listed_runs(self, rows: Sequence[Row]) -> list[RunView]:
-        """Views of runs in a list. Definitions too long for a list are read once each, without their long values."""
+        """Return views of runs in a list. A definition too long for a list is read once, without its long values."""
         keys = list({(row["job_id"], row["job_version"]) for row in rows if row["definition"] is None})
         if not keys:
             return [run_view(row) for row in rows]
@@ -140,42 +130,42 @@ class ListStore(ABC):
         limit: int,
         after: Late | None = None,
     ) -> list[RunView]:
-        """Ended runs that began later than their job's `late_after`, worst first, at most 5,000 looked at.
+        """Return ended runs that started later than their job's `late_after`, worst first; at most 5,000 are examined.
 
-        Those late by ten seconds or less are looked for among the last 5,000 runs to end.
+        Runs late by ten seconds or less are searched among the last 5,000 runs to end.
         """
-        place = after or _LATEST
-        values = {"window": LATE_WINDOW, "limit": limit, "after_lateness": place.lateness, "after_id": place.id}
+        position = after or _LATEST
+        values = {"window": LATE_WINDOW, "limit": limit, "after_lateness": position.lateness, "after_id": position.id}
         return await self._listed_runs(await self._rows("late_runs", **values))
 
     async def stuck_runs(
-        self, ready_before: datetime, limit: int, *, untried: bool = False, after: Place | None = None
+        self, ready_before: datetime, limit: int, *, untried: bool = False, after: ListPosition | None = None
     ) -> list[RunView]:
-        """Waiting runs, planned and ready since before then, by when they expire; only those never tried, if asked."""
-        place = after or _FIRST_TO_EXPIRE
-        values = {"ready_before": ready_before, "untried": untried, "after_key": place.key, "after_id": place.id}
+        """Return waiting runs that were planned and ready before then, by expiry; if asked, only those never tried."""
+        position = after or _FIRST_TO_EXPIRE
+        values = {"ready_before": ready_before, "untried": untried, "after_key": position.key, "after_id": position.id}
         rows = await self._rows("stuck_runs", **values, limit=limit)
         return await self._listed_runs(rows)
 
     async def skips(self, job_id: UUID, limit: int, before: tuple[datetime, int] | None = None) -> list[SkipView]:
-        """A page of a job's skips by (last_at, id), newest first, before the one given."""
+        """Return a page of a job's skips by (last_at, id), newest first, before the given one."""
         if before is None:
             return [skip_view(row) for row in await self._rows("skips", job_id=job_id, limit=limit)]
-        place = {"last_at": before[0], "id": _within(before[1], _BIGGEST)}
-        return [skip_view(row) for row in await self._rows("skips_before", job_id=job_id, limit=limit, **place)]
+        position = {"last_at": before[0], "id": _within(before[1], _BIGGEST)}
+        return [skip_view(row) for row in await self._rows("skips_before", job_id=job_id, limit=limit, **position)]
 
     async def versions(self, job_id: UUID, limit: int, before: int | None = None) -> list[VersionView]:
-        """A page of a job's versions, newest first, before the one given."""
+        """Return a page of a job's versions, newest first, before the given one."""
         below = _BIGGEST_VERSION if before is None else _within(before, _BIGGEST_VERSION)
         return [version_view(row) for row in await self._rows("versions", job_id=job_id, limit=limit, before=below)]
 
     async def version(self, job_id: UUID, version: int) -> VersionView | None:
-        """A version of a job as it was written."""
+        """Return a version of a job as it was stored."""
         number = _within(version, _BIGGEST_VERSION)
         return next(map(version_view, await self._rows("version", job_id=job_id, version=number)), None)
 
     async def instant(self, job_id: UUID, at: datetime) -> InstantFacts | None:
-        """The facts about one instant of a job; None if there is no such job."""
+        """Return the facts about one scheduled time of a job; None if the job does not exist."""
         values = {"job_id": job_id, "at": at}
         names = ("version_at", "change_at", "run_at", "replays_at", "skips_at")
         jobs, versions, changes, runs, replays, skips = await self._read(
@@ -187,17 +177,17 @@ class ListStore(ABC):
         return instant_facts(at, job_view(jobs[0]), version=version, runs=runs, replays=replays, skips=skips)
 
     async def ended(self, job_id: UUID, since: datetime, limit: int) -> list[EndedRun]:
-        """The newest runs of a job that ended, scheduled since then."""
+        """Return the newest ended runs of a job that were scheduled since then."""
         return [ended_run(row) for row in await self._rows("ended", job_id=job_id, since=since, limit=limit)]
 
     async def without_run(self, job_id: UUID, instants: Sequence[datetime]) -> list[datetime]:
-        """The instants that have neither a scheduled nor a backfilled run."""
+        """Return the times that have neither a scheduled nor a backfilled run."""
         rows = await self._rows("with_run", job_id=job_id, instants=list(instants))
         taken = {row["at"] for row in rows}
         return [instant for instant in instants if instant not in taken]
 
     async def without_skip(self, job_id: UUID, instants: Sequence[datetime]) -> list[datetime]:
-        """The instants that are in no skip."""
+        """Return the times that no skip covers."""
         return [row["at"] for row in await self._rows("without_skip", job_id=job_id, instants=list(instants))]
 
     async def overview(self, since: datetime) -> Overview:
@@ -208,34 +198,35 @@ class ListStore(ABC):
         return Overview(**counts, ended={RunState(row["state"]): row["count"] for row in ended})
 
     async def schedules(self, limit: int) -> tuple[list[ScheduleGroup], int]:
-        """Jobs that will fire, by the instants they name, the most common first; and how many jobs were left out."""
+        """Group jobs that will fire by their scheduled times, the most common first; count the jobs left out."""
         rows = await self._rows("schedules", limit=limit)
         groups = [ScheduleGroup(shown_job_of(listed_job_row(row)).definition, row["jobs"]) for row in rows]
         total = int(rows[0]["all_jobs"]) if rows else 0
         return groups, total - sum(group.jobs for group in groups)
 
     async def nodes(self, beat_after: datetime) -> list[NodeView]:
-        """The nodes that were heard of since then, the youngest last."""
+        """Return the nodes with a heartbeat since then, the newest last."""
         return [node_view(row) for row in await self._rows("nodes", beat_after=beat_after)]
 
     async def conflicts(self, beat_after: datetime) -> list[JobConflict]:
-        """Jobs that the program of a node defines which was heard of since then, and that somebody else owns."""
+        """Return jobs that a program defines, on a node with a heartbeat since then, but that have another owner."""
         return [job_conflict(row) for row in await self._rows("job_conflicts", beat_after=beat_after)]
 
     async def audit(self, limit: int, before: int | None = None, subject: str | None = None) -> list[AuditRow]:
-        """A page of the audit, newest first, before the row given."""
+        """Return a page of the audit, newest first, before the given row."""
         values: dict[str, Any] = {"limit": limit, "before": _BIGGEST if before is None else _within(before, _BIGGEST)}
         if subject is None:
             return [audit_row(row) for row in await self._rows("audit", **values)]
         return [audit_row(row) for row in await self._rows("audit_of_subject", **values, subject=subject)]
 
     async def audit_entry(self, entry_id: int) -> AuditRow | None:
-        """One row of the audit."""
+        """Return one row of the audit."""
         return next(map(audit_row, await self._rows("audit_entry", id=_within(entry_id, _BIGGEST))), None)
 
     async def changes(self, since: ChangeMark | None, now: datetime, limit: int) -> Changes:
-        """The jobs that were changed, and the runs that began, said something or ended, since the mark; without one,
-        only where to begin."""
+        """Return the jobs that changed, and the runs that started, reported something or ended, since the mark; without
+        a mark, only the current position.
+        """
         newest: Wanted = (self._sql["newest_audit"], {})
         if since is None:
             [[row]] = await self._read([newest])
@@ -246,7 +237,7 @@ class ListStore(ABC):
             [newest, *((self._sql[name], values) for name in names)]
         )
         jobs = _changed_jobs(changed, deletions)
-        # Whoever said something has begun, too, and is told once.
+        # A run with notes has also started; report it once.
         runs = list({row["id"]: changed_run(row) for row in [*ended, *begun, *noted]}.values())
         counts = (len(changed), len(deletions), len(jobs), len(runs))
         is_whole = max(counts) <= limit and all(row["action"] == _DELETED for row in deletions)
@@ -254,7 +245,7 @@ class ListStore(ABC):
 
 
 def _changed_jobs(changed: Sequence[Row], deletions: Sequence[Row]) -> list[ChangedJob]:
-    """Each job at its newest version, or deleted. Those that an import pruned are not named."""
+    """Return each changed job at its newest version, or as deleted. Jobs that an import pruned are not included."""
     versions: dict[UUID, int | None] = {}
     for row in sorted(changed, key=lambda row: int(row["version"])):
         versions[row["job_id"]] = row["version"]
@@ -265,5 +256,5 @@ def _changed_jobs(changed: Sequence[Row], deletions: Sequence[Row]) -> list[Chan
 
 
 def _within(number: int, most: int) -> int:
-    """The number as far as a database can hold it; no row has one beyond."""
+    """Limit a number to the range of the database's integers; no row is beyond it."""
     return max(-most, min(number, most))

@@ -1,11 +1,11 @@
-"""What people ask of a store: single things as they stand, and lists of them. Nothing here changes anything.
+"""Queries of users: single objects and lists. Nothing here changes anything.
 
-A list is read in pages, each beginning past a place in the list's own order, never by counting rows. Every order has an
-index, so that a page costs the same wherever it begins and however much there is. Which of those that share an instant
-comes first is the database's business, and stays so.
+A list is read in pages. Each page continues from a position in the list's order, never by counting rows. Every order
+has an index, so that a page costs the same wherever it starts and however large the list is. The order of entries with
+equal sort values is up to the database, but stable.
 
-Lists leave out what is long: a payload, a result, a target's body, headers and arguments, and the two sides of an audit
-entry, if they have over MAX_LISTED_BYTES as they are stored. `omitted` names them; the single object has them all.
+Lists omit long values: a payload, a result, a target's body, headers and arguments, and the two sides of an audit
+entry, if they have more than MAX_LISTED_BYTES in storage. `omitted` names them; the single object has them all.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +15,7 @@ from enum import StrEnum
 from uuid import UUID
 
 from hourbell.core.job.definition import Definition, Job
+from hourbell.core.run.attention import Attention
 from hourbell.core.run.notes import LogLine
 from hourbell.core.run.states import Kind, RunState, SkipReason
 
@@ -23,12 +24,12 @@ MAX_LISTED_BYTES = 4_096
 
 @dataclass(frozen=True, slots=True)
 class JobTotals:
-    """How a job's runs went, ever. The last run is the one that began last, also while it is under way."""
+    """The totals of a job's runs. The last run is the one that started last, even if it is still running."""
 
     last_run_id: UUID | None = None
-    last_run_at: datetime | None = None  # when it began; if it never did, when it ended
+    last_run_at: datetime | None = None  # its start; if it never started, its end
     last_state: str | None = None
-    last_error: str | None = None  # of the last attempt that failed
+    last_error: str | None = None  # of the last failed attempt
     last_success_at: datetime | None = None
     succeeded: int = 0
     failed: int = 0
@@ -37,7 +38,7 @@ class JobTotals:
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """A job as people see it."""
+    """A job as shown to users."""
 
     job: Job
     created_at: datetime
@@ -46,9 +47,9 @@ class JobView:
     paused_note: str | None
     paused_by: str | None
     totals: JobTotals
-    pruned_until: datetime | None  # an instant up to here without a run may have had one
-    is_done: bool = False  # it never fires again, and none of its runs is unfinished
-    omitted: tuple[str, ...] = ()  # payload, target (of which the short members are there)
+    pruned_until: datetime | None  # scheduled times up to here may have had a run that was pruned
+    is_done: bool = False  # it never fires again, and all of its runs have ended
+    omitted: tuple[str, ...] = ()  # payload, target (whose short fields are present)
 
     @property
     def state(self) -> "JobState":
@@ -61,20 +62,20 @@ class JobView:
 
 class JobSort(StrEnum):
     NAME = "name"
-    NEXT = "next_at"  # by when the planner looks next: what fires first comes first; only jobs that will fire
+    NEXT = "next_at"  # by next planning time, so the next to fire comes first; only jobs that will fire
     ID = "id"
 
 
 class JobState(StrEnum):
     ACTIVE = "active"  # enabled, not in error, and not done
-    DONE = "done"  # enabled, but it never fires again and none of its runs is unfinished
+    DONE = "done"  # enabled, but it never fires again and all of its runs have ended
     PAUSED = "paused"
     ERROR = "error"  # it cannot be planned
 
 
 @dataclass(frozen=True, slots=True)
 class JobQuery:
-    """Which jobs to list. None asks nothing of a job. Deleted jobs are never listed."""
+    """A filter on jobs. None does not filter. Deleted jobs are never listed."""
 
     sort: JobSort = JobSort.NAME
     prefix: str | None = None  # of the name
@@ -84,13 +85,15 @@ class JobQuery:
     managed_by: str | None = None
     source: str | None = None
     subject: str | None = None
-    last_result: str | None = None  # the state in which the last of its runs to end did
+    last_result: str | None = None  # the state of the last of its runs to end
     next_before: datetime | None = None
+    attention: Attention | None = None
+    names: Sequence[str] | None = None  # whole names
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a page of a list ended: the value it is sorted by, and the id that decides between equal ones."""
+class ListPosition:
+    """The position at which a page ended: the sort value, and the id as tie-breaker."""
 
     key: str | datetime | None
     id: UUID
@@ -98,7 +101,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """Where a page of late runs ended."""
+    """The position at which a page of late runs ended."""
 
     lateness: timedelta
     id: UUID
@@ -106,7 +109,7 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run says that it is."""
+    """The progress that a run reports."""
 
     fraction: float | None
     message: str
@@ -115,13 +118,13 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """A run as people see it, with what they need of its job's version."""
+    """A run as shown to users, with fields of its job's version."""
 
     id: UUID
     job_id: UUID
-    job_name: str | None  # None if the job is gone
+    job_name: str | None  # None if the job was purged
     job_version: int
-    definition: Definition | None  # the version it was planned with; None if that is gone
+    definition: Definition | None  # the version it was planned with; None if that is no longer stored
     kind: Kind
     state: RunState
     reason: str | None
@@ -141,13 +144,13 @@ class RunView:
     lease_until: datetime | None
     replay_of: UUID | None
     payload: object
-    has_payload: bool  # a payload of its own goes before its job's
+    has_payload: bool  # the run's own payload overrides its job's
     result: object
     is_cancel_requested: bool = False
-    blocked_by: UUID | None = None  # while it waits: the run of its job that must end before it may begin
-    error: str | None = None  # of its last attempt, where an instant is asked for
-    progress: Progress | None = None  # while it is running, if it says so
-    log: Sequence[LogLine] = ()  # of the attempt under way, where the run is asked for alone
+    blocked_by: UUID | None = None  # while it waits: the run of its job that must end first
+    error: str | None = None  # of its last attempt; only when one scheduled time is requested
+    progress: Progress | None = None  # while it is running, if it reported progress
+    log: Sequence[LogLine] = ()  # of the current attempt; only when a single run is requested
     omitted: tuple[str, ...] = ()  # payload, result
 
 
@@ -167,25 +170,25 @@ class AttemptView:
 
 
 class RunList(StrEnum):
-    """The lists of runs, each in an order of its own."""
+    """The lists of runs, each with its own order."""
 
     RUNNING = "running"  # by scheduled_at, oldest first
-    WAITING = "waiting"  # by expires_at: what would expire first comes first
-    ENDED = "ended"  # by finished_at, newest first; of failed ones, only dead letters that nobody cleared
+    WAITING = "waiting"  # by expires_at: the next to expire comes first
+    ENDED = "ended"  # by finished_at, newest first; of failed ones only dead letters
     OF_JOB = "of_job"  # every run of one job by scheduled_at, newest first
-    OF_SUBJECT = "of_subject"  # every run of the jobs of a subject in the same order, also of deleted jobs
+    OF_SUBJECT = "of_subject"  # every run of the jobs of a subject, same order, including deleted jobs
 
 
 @dataclass(frozen=True, slots=True)
 class RunQuery:
-    """Which runs to list. `since` and `until` look at when a run ended, or was scheduled if it has not ended."""
+    """A filter on runs. `since` and `until` compare the end of a run, or its scheduled time if it has not ended."""
 
     runs: RunList
-    state: RunState | None = None  # one that occurs in that list
+    state: RunState | None = None  # a state that occurs in that list
     job_id: UUID | None = None  # required for OF_JOB, and only there
-    since: datetime | None = None  # at or after
-    until: datetime | None = None  # before
-    subject: str | None = None  # that of the run's job; for OF_SUBJECT and OF_JOB
+    since: datetime | None = None  # inclusive
+    until: datetime | None = None  # exclusive
+    subject: str | None = None  # of the run's job; for OF_SUBJECT and OF_JOB
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,29 +211,29 @@ class VersionView:
 
 @dataclass(frozen=True, slots=True)
 class InstantFacts:
-    """What is known about one instant of a job."""
+    """The facts about one scheduled time of a job."""
 
     job: JobView  # also if it was deleted
-    version: VersionView | None  # the one that was valid then
-    run: RunView | None  # the run of the instant itself, scheduled or backfilled
+    version: VersionView | None  # the version valid at that time
+    run: RunView | None  # the run of the scheduled time itself, scheduled or backfilled
     replays: Sequence[UUID]  # runs that repeat it, oldest first
-    skips: Sequence[SkipView]  # that cover it
+    skips: Sequence[SkipView]  # skips that cover it
     late_success: int | None = None  # the attempt of a failed run that succeeded after all
 
 
 @dataclass(frozen=True, slots=True)
 class EndedRun:
-    """What statistics need of a run that ended."""
+    """The fields of an ended run that statistics need."""
 
     state: RunState
-    due_at: datetime  # its instant; of a backfill or a replay, when it was to begin
+    due_at: datetime  # its scheduled time; for a backfill or a replay, its planned start
     started_at: datetime | None
     finished_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """How many there are of what."""
+    """Counts of jobs, runs and nodes."""
 
     jobs: int
     paused: int
@@ -238,12 +241,12 @@ class Overview:
     waiting: int
     running: int
     dead_letters: int
-    ended: Mapping[RunState, int] = field(default_factory=dict)  # within the window asked for
+    ended: Mapping[RunState, int] = field(default_factory=dict)  # within the requested window
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleGroup:
-    """Jobs that name the same instants."""
+    """Jobs with the same scheduled times."""
 
     definition: Definition  # of one of them
     jobs: int
@@ -257,7 +260,7 @@ class NodeView:
     beat_at: datetime
     lanes: Sequence[str]
     tzdata: str
-    running: int  # runs it holds
+    running: int  # number of runs it holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +282,7 @@ class AuditRow:
 
 @dataclass(frozen=True, slots=True)
 class ChangeMark:
-    """How far somebody has heard of changes."""
+    """The position of a client in the stream of changes."""
 
     at: datetime
     audit_id: int
@@ -296,12 +299,12 @@ class ChangedRun:
     id: UUID
     job_id: UUID
     state: RunState
-    noted_at: datetime | None = None  # of a running one: when it last said something
+    noted_at: datetime | None = None  # of a running run: its last report
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What changed since a mark. `is_whole` is false if there was more than fits."""
+    """The changes since a mark. `is_whole` is false if there were more than the limit."""
 
     jobs: Sequence[ChangedJob]
     runs: Sequence[ChangedRun]

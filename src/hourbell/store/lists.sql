@@ -1,8 +1,8 @@
--- The statements behind what people may look at. Parameters are named, and numbered when a statement is made. Those of
--- pages are put together: a frame, a walk (where rows come from, in which order, past which place) and conditions. The
--- columns that lists share are fragments too; they leave values of over `max_bytes` in the database.
+-- The statements for lists and single objects. Parameters are named, and numbered when a statement is built. The
+-- statement of a page is composed: a frame, a walk (the table, the order and the position) and conditions. The columns
+-- that lists share are fragments too; values of over `max_bytes` are not read.
 -- A condition that repeats the predicate of a partial index is there so that the index can be used. Where the databases
--- are to be asked in different ways, the fragment is in the `lists.sql` of each.
+-- need different queries, the fragment is in the `lists.sql` of each.
 
 -- name: job_totals
 coalesce(u.id, s.last_run_id) as last_run_id, coalesce(u.started_at, l.started_at, s.last_run_at) as last_run_at,
@@ -224,12 +224,12 @@ where job_id = :job_id and version = :version
 -- name: version_at
 select version, definition, changed_at, changed_by
 from hourbell.job_versions
-where job_id = :job_id and changed_at < :at  -- what is due at the moment of a change is the old version's
+where job_id = :job_id and changed_at < :at  -- times due at the moment of a change belong to the old version
 order by version desc
 limit 1
 
 -- name: change_at
--- The version that was valid then, if plain SQL replaced it and it is not planned up to there yet.
+-- The version that was valid then, if plain SQL replaced it and planning has not reached that change yet.
 select *
 from hourbell.job_changes
 where job_id = :job_id and changed_at >= :at and updated_at < :at
@@ -341,3 +341,42 @@ select id, job_id, state from hourbell.runs
 where finished_at is not null and finished_at > :since
 order by finished_at, id
 limit :limit
+
+-- name: run_times
+-- Runs of a job in a short form.
+with page as materialized (
+    select r.id, r.job_id, r.job_version, r.kind, r.state, r.reason, r.attempt, r.scheduled_at, r.local_at, r.ready_at,
+           r.started_at, r.finished_at, r.replay_of
+    from {from} where {where} order by {order} limit :limit
+)
+select r.*,
+       (select substr(a.error, 1, 1000) from hourbell.attempts a where a.run_id = r.id and a.number = r.attempt) as error,
+       (select a.status_code from hourbell.attempts a where a.run_id = r.id and a.number = r.attempt) as status_code
+from page r
+order by {sort}
+
+-- name: newest_skip
+-- The end of the newest skip that begins before a time, if it lasts longer. Skips overlap hardly ever.
+select max(c.last_at) as last_at
+from (select s.first_at, s.last_at from hourbell.skips s
+      where s.job_id = :job_id and s.last_at >= :until
+      order by s.last_at limit 20) c
+where c.first_at < :until
+
+-- name: skip_times
+select id, job_id, first_at, last_at, count, reason
+from hourbell.skips
+where job_id = :job_id and last_at >= :since and last_at <= :last_at and (last_at, id) < (:last_at, :id)
+  and first_at < :until
+order by last_at desc, id desc
+limit :limit
+
+-- name: ended_times
+select id, job_id, job_version, kind, state, attempt, scheduled_at, ready_at, started_at, finished_at
+from hourbell.runs
+where job_id = :job_id and finished_at is not null
+order by scheduled_at desc, id desc
+limit :limit
+
+-- name: version_times
+select version, changed_at from hourbell.job_versions where job_id = :job_id order by version desc limit :limit

@@ -1,7 +1,7 @@
-"""Numbered migrations: forward only, each in its own transaction, with a checksum of what was run.
+"""Numbered migrations: forward only, each in its own transaction, verified by checksum.
 
-A baseline is one migration in the place of all those before it. A database that ran exactly those counts as being at
-the baseline; their checksums are in the file `.checksums` beside it.
+A baseline is one migration that replaces all earlier ones. A database that ran exactly those counts as being at the
+baseline; their checksums are in the `.checksums` file beside it.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from importlib.resources.abc import Traversable
 
 
 class MigrationError(Exception):
-    """The database cannot be brought to this version; the message says what to do."""
+    """The database cannot be migrated to this version; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Migration:
     number: int
     name: str
     sql: str
-    replaces: Mapping[int, str] = field(default_factory=dict)  # checksums of the migrations that a baseline stands for
+    replaces: Mapping[int, str] = field(default_factory=dict)  # checksums of the migrations that a baseline replaces
 
     @property
     def checksum(self) -> str:
@@ -28,7 +28,7 @@ class Migration:
 
 
 def load_migrations(package: str) -> list[Migration]:
-    """The migrations of a backend, in order."""
+    """Load the migrations of a backend, in order."""
     folder = files(package).joinpath("migrations")
     found = []
     for file in folder.iterdir():
@@ -41,9 +41,9 @@ def load_migrations(package: str) -> list[Migration]:
 
 
 def count_from_baseline(known: Sequence[Migration], applied: Mapping[int, str]) -> dict[int, str]:
-    """The checksums of what was run, with a baseline in the place of the migrations that it replaces.
+    """Return the checksums of the migrations that were run, with the baseline replacing those it stands for.
 
-    A database that ran only some of them, or others, is left as it is.
+    A database that ran only some of them, or others, is left unchanged.
     """
     counted = dict(applied)
     for migration in known:
@@ -55,7 +55,7 @@ def count_from_baseline(known: Sequence[Migration], applied: Mapping[int, str]) 
 
 
 def pending(known: Sequence[Migration], applied: Mapping[int, str]) -> list[Migration]:
-    """What is still to run, given the checksums of what was; a MigrationError if the two do not fit together."""
+    """Return the migrations still to run; raise a MigrationError if the checksums of earlier ones differ."""
     newest, newest_known = max(applied, default=0), max((migration.number for migration in known), default=0)
     if newest > newest_known:
         raise MigrationError(

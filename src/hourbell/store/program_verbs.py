@@ -1,4 +1,4 @@
-"""The jobs that programs define: which those are, and what becomes of the others."""
+"""The jobs that programs define, and jobs that no program defines any more."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -17,11 +17,11 @@ from hourbell.store.verbs import Verbs
 
 class ProgramVerbs(Verbs):
     async def note_program(self, node_id: UUID, source: str, jobs: Sequence[str]) -> None:
-        """Note which jobs the program of a live node defines."""
+        """Record which jobs the program of a live node defines."""
         await self._sessions.write("note_program", id=node_id, source=source, jobs=list(jobs))
 
     async def undefined_jobs(self, source: str, beat_after: datetime) -> list[Job]:
-        """The jobs that programs of this source own and that none defines whose node was heard of since then."""
+        """Return the jobs of this source that no program defines on a node with a heartbeat since then."""
         return [
             job_of(row) for row in await self._sessions.fetch("undefined_jobs", source=source, beat_after=beat_after)
         ]
@@ -29,10 +29,10 @@ class ProgramVerbs(Verbs):
     async def retire_job(
         self, job_id: UUID, actor: Actor, *, note: str, cancel_waiting: bool, expect_version: int
     ) -> JobView:
-        """Pause a job that its program does not define any more. What is due gets no run and is one skip.
+        """Pause a job that its program no longer defines. Due times get no run and become one skip.
 
-        Its scheduled runs that wait go on unless they are cancelled too; what somebody asked for stays in either case.
-        `Conflict` if the version is not the expected one.
+        Waiting scheduled runs stay unless they are cancelled too; manual runs stay in either case. Raises `Conflict` if
+        the version is not the expected one.
         """
 
         async def retire(session: Session) -> JobView:
@@ -46,13 +46,13 @@ class ProgramVerbs(Verbs):
         return await self._act(retire, actor)
 
     async def move_unserved_runs(self, source: str, heard_since: datetime) -> int:
-        """Let waiting runs of this source's jobs wait for the task that their job names now; how many.
+        """Move waiting runs of this source's jobs to the task that their job names now; return the number moved.
 
-        Those are moved whose own task no node has that was heard of since then, and only if the job's schedule has
-        been the same since they were planned.
+        A run is moved only if no node with a recent heartbeat serves its own task, and if the job's schedule has not
+        changed since the run was planned.
         """
         if not await self._sessions.fetch("unserved_lanes", heard_since=heard_since):
-            return 0  # most of the time, and then nobody needs to wait for whoever writes
+            return 0  # usually there is nothing to move, and then no lock is taken
 
         async def move(session: Session) -> int:
             lanes = [row["lane"] for row in await session.fetch("unserved_lanes", heard_since=heard_since)]

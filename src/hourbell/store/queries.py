@@ -1,4 +1,4 @@
-"""Named SQL: each file holds statements under lines `-- name: …`, and a store asks for them by name."""
+"""Named SQL: each file holds statements under headings `-- name: …`, and a store looks them up by name."""
 
 from functools import cache
 from importlib.resources import files
@@ -8,7 +8,7 @@ from hourbell.store.job_columns import fill_columns
 
 @cache
 def load_queries(package: str, name: str) -> dict[str, str]:
-    """The statements of a file, by name."""
+    """Load the statements of a file, by name."""
     text = fill_columns(files(package).joinpath(name).read_text("utf-8"), "?" if package.endswith("sqlite") else "$")
     found = {}
     for part in text.split("-- name: ")[1:]:

@@ -1,4 +1,4 @@
-"""Rows to values and back, where both databases agree. A row is a mapping from column names."""
+"""Conversions between rows and values that both databases share. A row is a mapping from column names."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ from hourbell.sealing import Sealed
 from hourbell.store.job_columns import read_columns
 
 Row = Mapping[str, Any]
-UNREADABLE = (ValueError, RecursionError)  # what a row that makes no sense, or is nested too deep, raises
+UNREADABLE = (ValueError, RecursionError)  # raised by rows that are invalid or nested too deep
 
 KINDS = {kind.value: kind for kind in Kind}
 _RUNNING, _NOT_BEGUN = RunState.RUNNING, False
@@ -38,7 +38,7 @@ OUTCOMES: dict[type[Outcome], str] = {
 
 
 def definition_of(row: Row) -> Definition:
-    """The definition in a row of `jobs`; it raises what is UNREADABLE if somebody wrote one that makes no sense."""
+    """Read the definition in a row of `jobs`; raises one of UNREADABLE if the row is invalid."""
     target = json.loads(row["target"])
     if row["payload"] is not None:
         json.loads(row["payload"])
@@ -47,7 +47,7 @@ def definition_of(row: Row) -> Definition:
 
 
 def error_in(row: Row) -> str:
-    """Everything that keeps a row of `jobs` from being planned, on one line."""
+    """Return all errors that prevent planning of a row of `jobs`, as one line of text."""
     readers: tuple[Callable[[], object], ...] = (
         lambda: Schedule.parse(row["schedule"], row["timezone"], row["dst"], row["name"]),
         lambda: lane_of(json.loads(row["target"])),
@@ -59,7 +59,7 @@ def error_in(row: Row) -> str:
     for read in readers:
         try:
             read()
-        except Exception as error:  # whatever it is, it must spare the other jobs
+        except Exception as error:  # whatever it is, it must not affect other jobs
             found.append(str(error) or type(error).__name__)
     return "; ".join(found)
 
@@ -88,7 +88,7 @@ def _readable(text: str, otherwise: Any) -> Any:
 
 
 def _definition_as_far_as_it_goes(row: Row) -> Definition:
-    """The definition; where the row makes no sense it has no lane, and instead of what cannot be read the default."""
+    """Read the definition, with defaults for fields that cannot be read, and without a lane."""
     try:
         return definition_of(row)
     except UNREADABLE:
@@ -97,7 +97,7 @@ def _definition_as_far_as_it_goes(row: Row) -> Definition:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What the runs and skips of a job say about it."""
+    """The progress of a job, derived from its runs and skips."""
 
     waiting: int = 0
     unfinished: int = 0
@@ -105,19 +105,19 @@ class Progress:
 
 
 def progress_by_job(unfinished: Iterable[Row], newest: Iterable[Row]) -> dict[UUID, Progress]:
-    """The progress of each job that has made some, from its unfinished runs and its newest instant."""
+    """Return the progress of each job that has any, from its unfinished runs and its newest scheduled time."""
     newest_of = {row["id"]: row["newest_at"] for row in newest}
     found = {row["id"]: Progress(row["waiting"], row["unfinished"], newest_of.get(row["id"])) for row in unfinished}
     return {job_id: Progress(newest_at=at) for job_id, at in newest_of.items()} | found
 
 
 def without_cursor(rows: Iterable[Row]) -> list[UUID]:
-    """The jobs to adopt. Only for them does it matter how far they got before."""
+    """Return the jobs without a cursor: only for them their earlier progress must be read."""
     return [row["id"] for row in rows if row["cursor_at"] is None]
 
 
 def job_of(row: Row, progress: Progress | None = None) -> Job:
-    """The job in a row, also if it cannot be planned: people must be able to see, mend and delete it."""
+    """Read the job in a row, even if it cannot be planned: users must be able to see, fix and delete it."""
     try:
         return job_with(row, definition_of(row), progress or Progress())
     except UNREADABLE:
@@ -126,7 +126,7 @@ def job_of(row: Row, progress: Progress | None = None) -> Job:
 
 
 def shown_job_of(row: Row) -> Job:
-    """The job in a row as lists show it: the lane is the one that was written down, and nothing is checked again."""
+    """Read the job in a row for a list: the stored lane is used, and nothing is validated again."""
     definition = shown_definition_of(row)
     if row["deleted_name"] is not None:
         definition = replace(definition, name=row["deleted_name"])
@@ -134,7 +134,7 @@ def shown_job_of(row: Row) -> Job:
 
 
 def shown_definition_of(row: Row) -> Definition:
-    """The definition in a row of `jobs`, or of `job_changes`, which has no lane."""
+    """Read the definition in a row of `jobs`, or of `job_changes`, which has no lane."""
     target, lane = _readable(row["target"], {}), row.get("lane", "")
     return read_columns(row, target=target, lane=lane, retry=_retry_of(row["retry"]))
 
@@ -148,7 +148,7 @@ def _retry_of(text: str) -> RetryPolicy:
 
 
 def superseded_job_of(row: Row, change: Row, progress: Progress) -> Job:
-    """The version of a job that a change by plain SQL replaced, as it stands to be planned up to that change."""
+    """Read the version of a job that plain SQL replaced, to be planned up to that change."""
     error = change["error"]
     try:
         definition = definition_of(change)
@@ -172,7 +172,7 @@ def superseded_job_of(row: Row, change: Row, progress: Progress) -> Job:
 
 
 def job_with(row: Row, definition: Definition, progress: Progress) -> Job:
-    """The job in a row, with a definition that was read from it before."""
+    """Read the job in a row, with a definition that was read before."""
     return Job(
         row["id"],
         row["version"],
@@ -212,9 +212,9 @@ def run_of(row: Row) -> Run:
 
 
 def claimed_runs_of(rows: Iterable[Sequence[Any]]) -> list[Run]:
-    """Runs that were just claimed, by their columns in their order: each is running, and its effect has not begun.
+    """Read runs that were just claimed, by column position: each is running, and its effect has not begun.
 
-    One whose first attempt this is names no start. By their constructor they would take half as long again.
+    A run in its first attempt has no start time. Calling the constructor would take half as long again.
     """
     make = tuple.__new__
     # fmt: off
@@ -229,12 +229,12 @@ def claimed_runs_of(rows: Iterable[Sequence[Any]]) -> list[Run]:
 
 
 def payload_of(text: str | None) -> object:
-    """A run's own payload, as far as it can be read."""
+    """Read a run's own payload; None if it cannot be read."""
     return None if text is None else _readable(text, None)
 
 
 def secrets_of(rows: Iterable[Row]) -> dict[UUID, tuple[Sealed, ...]]:
-    """Secrets by job, in the order of the rows."""
+    """Group secrets by job, in the order of the rows."""
     found: dict[UUID, list[Sealed]] = {}
     for row in rows:
         found.setdefault(row["job_id"], []).append(sealed_of(row))
@@ -254,7 +254,7 @@ def sealed_of(row: Row) -> Sealed:
 
 
 def result_of(outcome: Outcome) -> str | None:
-    """What a run keeps of its outcome, as JSON text."""
+    """Return the part of an outcome that a run stores as its result, as JSON text."""
     result = outcome.result if isinstance(outcome, (Succeeded, Failed)) else None
     return None if result is None else json.dumps(result)
 
@@ -264,11 +264,11 @@ def definition_text(definition: Definition) -> str:
 
 
 def is_storable(text: str) -> bool:
-    """Tell if both databases can keep a text; no row has another one."""
+    """Return True if both databases can store the text."""
     return "\0" not in text and text.encode(errors="ignore").decode() == text
 
 
 def columns(rows: Iterable[tuple[Any, ...]], width: int) -> list[list[Any]]:
-    """Rows turned into arrays, one for each column, also if there are none."""
+    """Transpose rows into one array per column, also if there are no rows."""
     turned = [list(column) for column in zip(*rows, strict=True)]
     return turned or [[] for _ in range(width)]

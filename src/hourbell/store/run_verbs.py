@@ -1,4 +1,4 @@
-"""Runs that users make, stop and put aside: triggers, backfills, replays, cancels and discards."""
+"""Verbs of users on runs: trigger, backfill, replay, cancel and discard."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -29,7 +29,7 @@ from hourbell.store.verbs import Verbs
 
 class RunVerbs(Verbs):
     async def trigger_job(self, job_id: UUID, run_id: UUID, actor: Actor, payload: object = None) -> Run:
-        """Add a manual run, or return the one of that id. The cursor does not move."""
+        """Add a manual run, or return the existing run with that id. The cursor does not move."""
 
         async def trigger(session: Session) -> Run:
             job, row = await lock_job(session, job_id)
@@ -52,11 +52,11 @@ class RunVerbs(Verbs):
         pruned_until: datetime | None,
         expect_version: int | None = None,
     ) -> list[UUID]:
-        """Add a run for each occurrence up to the cursor that has none yet; the runs that were added.
+        """Add a run for each occurrence up to the cursor that has none; return the added runs.
 
-        The first is ready now, each of the others so much later than the one before. The cursor does not move.
-        `Conflict` if the version is not the expected one: its instants may be others. Likewise if retention has gone
-        on from where it was: some of them may have had a run.
+        The first is ready now, each next one `spacing` later. The cursor does not move. Raises `Conflict` if the
+        version is not the expected one, because its scheduled times may differ, or if runs were pruned meanwhile,
+        because an occurrence may have had one of them.
         """
 
         async def backfill(session: Session) -> list[UUID]:
@@ -74,17 +74,17 @@ class RunVerbs(Verbs):
         return await self._act(backfill, actor)
 
     async def replay_run(self, run_id: UUID, new_id: UUID, actor: Actor, *, ready_at: datetime | None = None) -> Run:
-        """Run again what has ended or waits: a new run with the original payload and the job's current target.
+        """Run an ended or waiting run again: a new run with the original payload and the job's current target.
 
-        One that waits is cancelled first; one that failed is a dead letter no longer. It is ready at once, or when it
-        is said to be. The same `new_id` again returns the run it made. `Conflict` if there is no such run, it is
-        running, or its job is gone or in error.
+        A waiting run is cancelled first; a failed run stops being a dead letter. The new run is ready at once, or at
+        the requested time. The same `new_id` returns the same run again. Raises `Conflict` if the run does not exist,
+        is running, or its job is deleted or in error.
         """
 
         async def replay(session: Session) -> Run:
-            if await session.fetch_one("run_by_id", id=new_id) is None:  # else it was made before, by a lost answer
+            if await session.fetch_one("run_by_id", id=new_id) is None:  # else a response was lost
                 found = refuse_replay(await session.fetch_one("run_to_replay", id=run_id))
-                job, row = await lock_job(session, found["job_id"])  # jobs are locked before their runs, always
+                job, row = await lock_job(session, found["job_id"])  # jobs are always locked before their runs
                 await session.fetch("lock_run", id=run_id)
                 old = refuse_replay(await session.fetch_one("run_to_replay", id=run_id))
                 await save_current(session, job, row)
@@ -99,9 +99,9 @@ class RunVerbs(Verbs):
         return await self._act(replay, actor)
 
     async def cancel_run(self, run_id: UUID, actor: Actor) -> bool:
-        """Cancel a waiting run, or ask the node that runs it to stop. True if it has ended by that.
+        """Cancel a waiting run, or ask its node to stop it. Return True if the run has now ended.
 
-        `Conflict` if there is no such run, or it ended before.
+        Raises `Conflict` if the run does not exist or ended before.
         """
 
         async def cancel(session: Session) -> bool:
@@ -114,7 +114,7 @@ class RunVerbs(Verbs):
         return await self._act(cancel, actor)
 
     async def discard_run(self, run_id: UUID, actor: Actor) -> None:
-        """Take a failed run off the dead letters; its history stays. `Conflict` if it is none."""
+        """Remove a failed run from the dead letters; its history stays. Raises `Conflict` if it is not one."""
 
         async def discard(session: Session) -> None:
             refuse_discard(await session.fetch_one("lock_run", id=run_id))

@@ -1,4 +1,4 @@
-"""The secrets of jobs, as they are stored: never one in the clear."""
+"""The sealed secrets of jobs; no secret is ever stored in plain text."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -21,7 +21,7 @@ _CANARY = "secret_canary"
 
 @dataclass(frozen=True, slots=True)
 class SecretRow:
-    """A secret as it may be shown: that there is one, and to which origin it may be sent."""
+    """The public data of a secret: that it exists, and the origin it may be sent to."""
 
     id: UUID
     job_id: UUID
@@ -37,7 +37,7 @@ HeadersByJob = Mapping[UUID, Sequence[SecretField]]
 
 @dataclass(frozen=True, slots=True)
 class CurrentHeader:
-    """A secret header that a job has now, and the origin it was set for."""
+    """A secret header that a job has, and the origin it was set for."""
 
     field: str
     origin: str | None
@@ -45,14 +45,14 @@ class CurrentHeader:
 
 
 def refuse_other_origin(secrets: Iterable[NewSecret], definition: Definition) -> None:
-    """Raise a Conflict if a secret that comes with a definition was sealed for another origin than it has."""
+    """Raise a Conflict if a secret was sealed for another origin than that of the definition it comes with."""
     origin = origin_of(definition)
     if any(each.sealed.origin not in (None, origin) for each in secrets):
         raise Conflict("version_mismatch", "somebody has changed the job meanwhile; look at it, and try again")
 
 
 def _refuse_to_put(has_one: bool, is_first: bool | None) -> None:
-    """Raise a Conflict where a first secret would not be the first, or a replacement had nothing to replace."""
+    """Raise a Conflict if a first secret already has a predecessor, or a replacement has none."""
     if is_first is True and has_one:
         raise Conflict("secret_exists", "the job has a signing secret; rotate it to replace it")
     if is_first is False and not has_one:
@@ -60,7 +60,7 @@ def _refuse_to_put(has_one: bool, is_first: bool | None) -> None:
 
 
 class SecretStore:
-    """A change acts once under the key of its request, as those of `ControlStore` do."""
+    """Changes to secrets. A request with a key acts once (see ControlStore)."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
@@ -68,10 +68,10 @@ class SecretStore:
     async def put_secret(
         self, secret: NewSecret, actor: Actor, *, is_first: bool | None = None, expect_version: int | None = None
     ) -> None:
-        """Add a secret of a job, which ends those of the same field before it.
+        """Add a secret of a job, which ends the earlier ones of the same field.
 
-        `Conflict` if there is no such job, if it is not at the expected version, if there is a secret although this is
-        to be the first, or none although it is not.
+        Raises `Conflict` if the job does not exist or is not at the expected version, if there is a secret and this
+        must be the first, or if there is none and this must replace one.
         """
 
         async def put(session: Session) -> None:
@@ -87,7 +87,7 @@ class SecretStore:
         await act(self._sessions, actor, put)
 
     async def remove_secret(self, job_id: UUID, field: str, actor: Actor) -> bool:
-        """Delete the secrets of a field. False if there was none."""
+        """Delete the secrets of a field. Return False if there was none."""
 
         async def remove(session: Session) -> bool:
             if not await session.execute("remove_secrets", job_id=job_id, field=field):
@@ -99,16 +99,16 @@ class SecretStore:
         return await act(self._sessions, actor, remove)
 
     async def list_secrets(self, job_ids: Sequence[UUID], now: datetime) -> list[SecretRow]:
-        """The valid secrets of jobs as they may be shown, by job, the newest of each field first."""
+        """Return the public data of jobs' valid secrets, by job, the newest of each field first."""
         rows = await self._sessions.fetch("list_secrets", job_ids=list(job_ids), now=now)
         return [SecretRow(**row) for row in rows]
 
     async def sealed_secrets(self, job_ids: Sequence[UUID], now: datetime) -> list[Sealed]:
-        """The secrets of jobs that are valid, the newest of each field first."""
+        """Return the valid sealed secrets of jobs, the newest of each field first."""
         return [sealed_of(row) for row in await self._sessions.fetch("secrets_of_jobs", job_ids=list(job_ids), now=now)]
 
     async def reseal(self, newest: str, limit: int, seal_again: Callable[[Sealed], Sealed], actor: Actor) -> int:
-        """Seal up to `limit` secrets anew that another key than the newest sealed; how many there were."""
+        """Seal up to `limit` secrets again whose key is not the newest; return how many there were."""
 
         async def reseal(session: Session) -> int:
             rows = await session.fetch("sealed_otherwise", newest=newest, limit=limit)
@@ -122,13 +122,13 @@ class SecretStore:
         return await act(self._sessions, actor, reseal)
 
     async def canary(self) -> str | None:
-        """The text that was sealed once, to tell whether a process has the right keys."""
+        """Return the sealed check value, which shows whether a process has the right keys."""
         return next((row["value"] for row in await self._sessions.fetch("meta", key=_CANARY)), None)
 
     async def set_canary(self, text: str, *, replace: bool = False) -> str:
-        """Keep the canary, if there is none yet or it is to be replaced; the one that is there then.
+        """Store the check value if there is none, or if it is to be replaced; return the stored one.
 
-        It goes with the last secret.
+        It is deleted with the last secret.
         """
 
         async def set_it(session: Session) -> str:
@@ -140,13 +140,13 @@ class SecretStore:
 
 
 async def insert_secrets(session: Session, secrets: Iterable[Sealed], now: datetime) -> None:
-    """Insert secrets of jobs, inside the transaction that makes or changes them."""
+    """Insert secrets of jobs, inside the transaction that creates or changes the jobs."""
     rows = [asdict(each) | {"now": now} for each in secrets]
     await session.execute_many("insert_secret", rows)
 
 
 async def write_secrets(session: Session, secrets: Sequence[NewSecret], now: datetime) -> None:
-    """Put new secrets in the place of those before them, inside the transaction that changes their jobs."""
+    """Replace earlier secrets by new ones, inside the transaction that changes their jobs."""
     for each in secrets:
         await session.execute(
             "end_secrets",
@@ -162,19 +162,19 @@ async def write_secrets(session: Session, secrets: Sequence[NewSecret], now: dat
 
 
 async def put_secrets(session: Session, secrets: Sequence[NewSecret], actor: Actor) -> None:
-    """Write new secrets, with a row in the audit for each."""
+    """Write new secrets, each with an audit row."""
     await write_secrets(session, secrets, actor.at)
     for each in secrets:
         await audit(session, actor, "secret.put", each.sealed.job_id, after={"field": each.sealed.field})
 
 
 async def secret_ids(session: Session, job_ids: Sequence[UUID], now: datetime) -> list[UUID]:
-    """The secrets of jobs that are valid."""
+    """Return the valid secrets of jobs."""
     return [row["id"] for row in await session.fetch("secrets_of_jobs", job_ids=list(job_ids), now=now)]
 
 
 async def current_headers(session: Session, job_ids: Sequence[UUID]) -> HeadersByJob:
-    """The secret headers that jobs have now."""
+    """Return the current secret headers of jobs."""
     found: dict[UUID, list[CurrentHeader]] = {}
     for row in await session.fetch("current_headers", job_ids=list(job_ids)) if job_ids else ():
         found.setdefault(row["job_id"], []).append(CurrentHeader(row["field"], row["origin"]))
@@ -182,7 +182,7 @@ async def current_headers(session: Session, job_ids: Sequence[UUID]) -> HeadersB
 
 
 async def leave_headers(session: Session, changed: Iterable[ChangedJob], now: datetime) -> None:
-    """End the headers that jobs leave behind at their old origin, as soon as no run waits for them any more."""
+    """End the headers that jobs give up with their old origin, once no run that uses them is waiting."""
     for each in changed:
         if each.dropped_headers:
             fields = [f"{HEADER}{name}" for name in sorted(each.dropped_headers)]

@@ -1,7 +1,7 @@
--- The statements behind the secrets of jobs.
+-- The statements for the secrets of jobs.
 
 -- name: end_secrets
--- Those of another origin are kept until no run waits for them any more. None is valid for longer than before.
+-- Secrets of another origin stay until no run that uses them is waiting. None stays valid for longer than before.
 update hourbell.secrets
 set valid_until = case when origin is not distinct from :origin then :old_until::timestamptz
                        else :waiting_until::timestamptz end

@@ -1,8 +1,8 @@
 """The statements of the control side, by name.
 
-What both databases read alike is written once, in the `.sql` files of this package, in PostgreSQL's dialect and with
-named parameters. SQLite's text is made from it by the few rules below. A statement that really differs is in a file of
-each backend, under one name.
+Statements that both databases can share are written once, in the `.sql` files of this package, in PostgreSQL's dialect
+with named parameters. The rules below translate them to SQLite. Statements that really differ are in a file of each
+backend, under the same name.
 """
 
 import re
@@ -19,7 +19,7 @@ _SQLITE_RULES = tuple(
         (r"= any\((:\w+)::uuid\[\]\)", r"in (select unhex(value) from json_each(\1))"),  # a list is bound as JSON
         (r"= any\((:\w+)::\w+\[\]\)", r"in (select value from json_each(\1))"),
         (r"replace\(([\w.]+)::text, '-', ''\)", r"case when \1 is not null then lower(hex(\1)) end"),  # an id
-        (r"\s+for (no key )?update( of \w+)?( skip locked)?", ""),  # whoever writes has the only lock there is
+        (r"\s+for (no key )?update( of \w+)?( skip locked)?", ""),  # the writer already has the only lock
         (r' collate "C"', ""),  # SQLite compares bytes
         (r"::\w+", ""),
         (r"\bhourbell\.", "hourbell_"),
@@ -28,7 +28,7 @@ _SQLITE_RULES = tuple(
 
 
 class Statement(NamedTuple):
-    """A statement with numbered parameters, and the names of their values in that order."""
+    """A statement with numbered parameters, and the names of their values in order."""
 
     text: str
     names: tuple[str, ...]
@@ -38,13 +38,13 @@ class Statement(NamedTuple):
 
 
 def load_shared(file: str, *, for_sqlite: bool) -> dict[str, str]:
-    """The statements of a file of this package, in the dialect of a backend."""
+    """Load the statements of a file of this package, in the dialect of a backend."""
     texts = load_queries("hourbell.store", file)
     return {name: _for_sqlite(text) for name, text in texts.items()} if for_sqlite else texts
 
 
 def load_statements(own: Mapping[str, str], mark: str, *, for_sqlite: bool = False) -> dict[str, Statement]:
-    """The statements for a backend whose parameters have that mark: the shared ones, and its own."""
+    """Load the statements for a backend whose parameters have that prefix: shared ones and its own."""
     shared = [load_shared(file, for_sqlite=for_sqlite) for file in _FILES]
     texts = {name: text for each in (*shared, own) for name, text in each.items()}
     return {name: Statement(*numbered(text, mark)) for name, text in texts.items()}

@@ -1,4 +1,4 @@
-"""The base of the control side's verbs: sessions, and changes that act once."""
+"""The base of the control side's verbs: sessions, and changes that act once per idempotency key."""
 
 from hourbell.store.actor import Actor
 from hourbell.store.auditing import act
@@ -15,8 +15,8 @@ class Verbs:
         return await act(self._sessions, actor, verb)
 
     async def _act_by_name(self, verb: Verb[T], actor: Actor) -> T:
-        """Run a verb that tells jobs apart by their names, once more if a name was taken meanwhile."""
+        """Run a verb that identifies jobs by name; repeat it once if a name was taken meanwhile."""
         try:
             return await self._act(verb, actor)
-        except NameTaken:  # by another transaction, after this one had read; its job is there now
+        except NameTaken:  # by a transaction that committed after this one had read; its job is visible now
             return await self._act(verb, actor)

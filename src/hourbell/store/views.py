@@ -1,5 +1,7 @@
-"""Rows to what people see, where both databases agree. What cannot be read is shown as far as it goes, or not at all:
-one row that makes no sense must not take a whole list with it."""
+"""Conversions from rows to views for users, where both databases agree.
+
+Values that cannot be read are replaced or left out: one invalid row must not break a whole list.
+"""
 
 import json
 from collections.abc import Mapping
@@ -47,7 +49,7 @@ _PLAIN_OF_RUN = tuple(
 
 
 def job_view(row: Row) -> JobView:
-    """A job from its row joined with its statistics, which are null if it has none."""
+    """Build the view of a job from its row and its statistics, which are null if it has none."""
     omitted = () if row["payload"] is not None else _left_out(row, "payload")
     if row["target"] is None:
         row, omitted = listed_job_row(row), (*omitted, "target")
@@ -67,12 +69,12 @@ def job_view(row: Row) -> JobView:
 
 
 def listed_job_row(row: Row) -> Row:
-    """The row of a job with what a list has of its target: all of it, or its short members."""
+    """Return the row of a job with the listed part of its target: the whole target, or its short fields."""
     return row if row["target"] is not None else {**row, "target": row["short_target"]}
 
 
 def with_definition(row: Row, definitions: Mapping[tuple[UUID, int], Row]) -> Row:
-    """The row of a run in a list with what the list shows of a long definition, if that is still there."""
+    """Return the row of a run with the listed part of a long definition, if that is still stored."""
     found = definitions.get((row["job_id"], row["job_version"]))
     if found is None:
         return row
@@ -80,19 +82,19 @@ def with_definition(row: Row, definitions: Mapping[tuple[UUID, int], Row]) -> Ro
 
 
 def _omitted_of_run(row: Row) -> tuple[str, ...]:
-    """The payload, of its own or its version's, and the result, as far as they were too long to be read."""
+    """Return the names of omitted values: the payload, of the run or of its version, and the result."""
     if not row["has_payload"] and row.get("lacks_payload"):
         return ("payload", *_left_out(row, "result"))
     return _left_out(row, "payload", "result")
 
 
 def _left_out(row: Row, *names: str) -> tuple[str, ...]:
-    """Those of the values that the row has in the database and that were too long to be read."""
+    """Return the given columns that the row has in the database but that were too long to be read."""
     return tuple([name for name in names if row[name] is None and row.get(_HAS[name])])
 
 
 def run_view(row: Row) -> RunView:
-    """A run from its row joined with its job's name, its version's definition and whether somebody wants it to end."""
+    """Build the view of a run from its row, its job's name, its version's definition and a cancellation request."""
     omitted: tuple[str, ...] = ()
     has_payload = row["payload"] is not None
     if (row["payload"] is None or row["result"] is None) and "has_payload" in row:
@@ -150,7 +152,7 @@ def audit_row(row: Row) -> AuditRow:
 
 
 def unplanned_version(at: datetime, job: Row, changes: list[Row]) -> VersionView | None:
-    """The version that plain SQL made and no node has written down yet, if that was the one valid at an instant."""
+    """Return the version made by plain SQL that no node has stored yet, if it was valid at that time."""
     if changes:
         [change] = changes
         return VersionView(change["version"], shown_definition_of(change), change["updated_at"], "sql")
@@ -180,7 +182,7 @@ def instant_facts(
 
 
 def _repeating(run_id: UUID, replays: list[Row]) -> list[UUID]:
-    """The replays of a run, and of its replays, of rows that are sorted by age."""
+    """Return the replays of a run, and of its replays, from rows sorted by age."""
     known = [run_id]
     for row in replays:
         if row["replay_of"] in known:
@@ -189,7 +191,7 @@ def _repeating(run_id: UUID, replays: list[Row]) -> list[UUID]:
 
 
 def _definition(text: str | None) -> Definition | None:
-    """The definition in a version. The runs of a page mostly have few, and those that are not long are kept."""
+    """Return the definition of a version. Short ones are cached, because the runs of a page share few versions."""
     if text is None:
         return None
     return _read_definition(text) if len(text) <= _KEPT_LENGTH else _read_definition.__wrapped__(text)
@@ -204,7 +206,7 @@ def _read_definition(text: str) -> Definition | None:
 
 
 def _definition_as_far_as_it_goes(text: str) -> Definition:
-    """The little that can always be shown."""
+    """Return the few fields that can always be shown."""
     body = _value(text)
     known = body if isinstance(body, dict) else {}
     target = known.get("target")
@@ -216,7 +218,7 @@ def _definition_as_far_as_it_goes(text: str) -> Definition:
 
 
 def _progress(row: Row) -> Progress | None:
-    """What a running run says; one that only writes log lines says nothing about that."""
+    """Return the progress of a running run; None if it only wrote log lines."""
     fraction, message = row.get("progress_fraction"), row.get("progress_message")
     return None if fraction is None and not message else Progress(fraction, message or "", row["progress_at"])
 

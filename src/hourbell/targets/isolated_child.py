@@ -29,7 +29,7 @@ from hourbell.targets.task_run import LastSuccess, Run, kept
 _TO_END = 5.0  # seconds from SIGTERM to SIGKILL
 
 
-class _Desk:
+class _ChildAttemptContext:
     """The run's connection to its node, over a pipe."""
 
     def __init__(self, sending: Connection) -> None:
@@ -55,21 +55,21 @@ class _Desk:
 def main(sending: Connection, module: str, name: str, request: str) -> None:
     with suppress(PermissionError):
         os.setpgid(0, 0)
-    desk = _Desk(sending)
-    _end_when_told(desk)
+    context = _ChildAttemptContext(sending)
+    _end_when_told(context)
     Thread(target=_end_with_parent, name="hourbell-parent", daemon=True).start()
     wanted = json.loads(request)
     if "last_success" in wanted:
-        desk.last_success = wanted["last_success"] and datetime.fromisoformat(wanted["last_success"])
+        context.last_success = wanted["last_success"] and datetime.fromisoformat(wanted["last_success"])
     try:
-        result = _found(module, name)(_run(wanted["run"], desk), **wanted["arguments"])
+        result = _found(module, name)(_run(wanted["run"], context), **wanted["arguments"])
         if inspect.isawaitable(result):
             raise TypeError("the function returned a coroutine, which is not awaited here; leave out isolate=True")
-        desk.tell(result=kept(result))
+        context.tell(result=kept(result))
     except BaseException as error:
-        if desk.is_cancelled:
+        if context.is_cancelled:
             raise
-        desk.tell(error=error_text(error))
+        context.tell(error=error_text(error))
 
 
 def _found(module: str, name: str) -> Any:
@@ -78,7 +78,7 @@ def _found(module: str, name: str) -> Any:
     return attrgetter(name)(home)
 
 
-def _run(facts: dict[str, Any], desk: _Desk) -> Run:
+def _run(facts: dict[str, Any], context: _ChildAttemptContext) -> Run:
     read = {
         "id": UUID(facts["id"]),
         "job_id": UUID(facts["job_id"]),
@@ -88,14 +88,14 @@ def _run(facts: dict[str, Any], desk: _Desk) -> Run:
         "lateness": timedelta(seconds=facts["lateness"]),
         "definition": definition_from_json(facts["definition"]),
     }
-    return Run(**{**facts, **read}, _desk=desk)
+    return Run(**{**facts, **read}, _context=context)
 
 
-def _end_when_told(desk: _Desk) -> None:
+def _end_when_told(context: _ChildAttemptContext) -> None:
     """Raise `SystemExit` on SIGTERM, so that the function can clean up; ignore Ctrl-C, which the node handles."""
 
     def leave(*_: int | FrameType | None) -> NoReturn:
-        desk.is_cancelled = True
+        context.is_cancelled = True
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         sys.exit(128 + signal.SIGTERM)
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from hourbell.core.run.settle import Failed, Outcome, Succeeded, Unstarted
 from hourbell.core.values.readers import InvalidValue, read_duration
+from hourbell.targets.attempt_context import NodeAttemptContext, TransactionLimit
 from hourbell.targets.base import Call
 from hourbell.targets.pool import Pool
 from hourbell.targets.task_code import names
-from hourbell.targets.task_desk import NodeDesk, TransactionLimit
 from hourbell.targets.task_error import error_text
 from hourbell.targets.task_run import LastSuccess, Run, kept
 from hourbell.targets.time_limits import TimeLimit, TimeLimits
@@ -122,31 +122,31 @@ class TaskTarget:
                 log.warning("last_success_unreadable", extra=facts)
                 return Unstarted()
         limit = TimeLimit(self._limits, seconds)
-        desk = NodeDesk(call, limit, self._transactions if task.is_async else None, last_success)
+        context = NodeAttemptContext(call, limit, self._transactions if task.is_async else None, last_success)
         if task.is_async:
-            limit.on_overrun = desk.tell_overrun
+            limit.on_overrun = context.tell_overrun
         elif not task.isolate:
-            limit.on_overrun = partial(self._keep_thread, task, call, desk)
+            limit.on_overrun = partial(self._keep_thread, task, call, context)
         try:
-            outcome = await self._outcome(task, call, desk, arguments, limit)
+            outcome = await self._outcome(task, call, context, arguments, limit)
         except asyncio.CancelledError:
-            if desk.committed is None:
+            if context.committed is None:
                 raise
-            return desk.committed
+            return context.committed
         finally:
-            if (writer := desk.close()) is not None:
+            if (writer := context.close()) is not None:
                 await writer.write_last()
-        if desk.committed is None:
+        if context.committed is None:
             return outcome
         if isinstance(outcome, Failed):  # too late: the transaction has committed the settlement
             log.warning("task_failed_after_commit", extra={"run": str(call.run.id), "error": outcome.error})
-        elif isinstance(outcome, Succeeded) and outcome.result is not None and desk.committed == Succeeded(None):
+        elif isinstance(outcome, Succeeded) and outcome.result is not None and context.committed == Succeeded(None):
             self._tell_late_result(task.name)
-        return desk.committed
+        return context.committed
 
-    def _keep_thread(self, task: Task, call: Call, desk: NodeDesk) -> None:
+    def _keep_thread(self, task: Task, call: Call, context: NodeAttemptContext) -> None:
         """Log that a function still runs after its timeout, and mark its thread as overdue."""
-        desk.tell_overrun()
+        context.tell_overrun()
         self._threads.mark_overdue(call, task.name)
 
     def _tell_late_result(self, name: str) -> None:
@@ -157,20 +157,20 @@ class TaskTarget:
             log.warning("task_result_after_commit", extra={"job": name, "hint": hint})
 
     async def _outcome(
-        self, task: Task, call: Call, desk: NodeDesk, arguments: Mapping[str, object], limit: TimeLimit
+        self, task: Task, call: Call, context: NodeAttemptContext, arguments: Mapping[str, object], limit: TimeLimit
     ) -> Outcome:
         try:
             with limit:  # from here on, so that it also bounds the wait for `begin`
                 if not await call.begin():
                     return Unstarted()
-                desk.begin()
-                run = run_of(call, desk)
+                context.begin()
+                run = run_of(call, context)
                 if task.isolate:
-                    return await self._in_process(task, run, desk, arguments)
+                    return await self._in_process(task, run, context, arguments)
                 if task.is_async:
                     result = await task.function(run, **arguments)
                 else:
-                    result = await self._in_thread(task, run, desk, arguments)
+                    result = await self._in_thread(task, run, context, arguments)
                 if result is not None and inspect.isawaitable(result):  # a sync function that returns a coroutine
                     result = await result
             if limit.is_over:  # the function ignored its cancellation
@@ -178,7 +178,7 @@ class TaskTarget:
             return _SUCCEEDED if result is None else Succeeded(kept(result))
         except TimeoutError as error:
             if limit.is_over:
-                return _no_end(call) if desk.has_begun else Unstarted()
+                return _no_end(call) if context.has_begun else Unstarted()
             return Failed(error_text(error))
         except asyncio.CancelledError:
             raise
@@ -187,17 +187,21 @@ class TaskTarget:
                 raise  # on the event loop, these mean that the whole program shuts down
             return Failed(error_text(error))
 
-    async def _in_thread(self, task: Task, run: Run, desk: NodeDesk, arguments: Mapping[str, object]) -> object:
-        answer: _Answer = await self._until_done(desk.stop, _called, task.function, run, arguments)
+    async def _in_thread(
+        self, task: Task, run: Run, context: NodeAttemptContext, arguments: Mapping[str, object]
+    ) -> object:
+        answer: _Answer = await self._until_done(context.stop, _called, task.function, run, arguments)
         return answer.value()
 
-    async def _in_process(self, task: Task, run: Run, desk: NodeDesk, arguments: Mapping[str, object]) -> Outcome:
+    async def _in_process(
+        self, task: Task, run: Run, context: NodeAttemptContext, arguments: Mapping[str, object]
+    ) -> Outcome:
         from hourbell.targets.isolated import Isolated  # imported only by programs that use it
 
-        isolated = Isolated(task.function, run, arguments, desk.last_success)
+        isolated = Isolated(task.function, run, arguments, context.last_success)
 
         def stop() -> None:
-            desk.stop()
+            context.stop()
             isolated.stop()
 
         try:
@@ -229,7 +233,7 @@ def _no_end(call: Call) -> Failed:
     return Failed(f"no end within {call.definition.target.get('timeout', _TIMEOUT)}")
 
 
-def run_of(call: Call, desk: NodeDesk) -> Run:
+def run_of(call: Call, context: NodeAttemptContext) -> Run:
     """Build the `Run` object that a task gets as its first argument."""
     run, definition = call.run, call.definition
     late = call.lateness
@@ -245,7 +249,7 @@ def run_of(call: Call, desk: NodeDesk) -> Run:
         run.kind,
         run.expires_at,
         definition,
-        desk,
+        context,
     )
 
 

@@ -28,7 +28,7 @@ class Superseded(Exception):
     """Raised when another node has taken over the run: its transaction is rolled back."""
 
 
-class Desk(Protocol):
+class AttemptContext(Protocol):
     """The run's connection to its node."""
 
     @property
@@ -68,7 +68,7 @@ class Run:
     kind: Kind
     expires_at: datetime
     definition: Definition = field(repr=False)
-    _desk: Desk = field(repr=False)
+    _context: AttemptContext = field(repr=False)
     result: object = field(default=None, repr=False)
 
     @property
@@ -91,7 +91,7 @@ class Run:
         The node reads it just before the call, and only for functions whose own code contains the name: a query for
         every run would cost too much for a value that few tasks need. In other functions it raises RuntimeError.
         """
-        if isinstance(last_success := self._desk.last_success, EllipsisType):
+        if isinstance(last_success := self._context.last_success, EllipsisType):
             raise RuntimeError(
                 "run.previous_success_at is read only for functions that name it; name it in the task's own function "
                 "and pass the value on"
@@ -103,19 +103,19 @@ class Run:
 
         The newest 1,000 lines and 64 KiB of them are stored, each line with at most 2,000 characters.
         """
-        self._desk.log(text)
+        self._context.log(text)
 
     def progress(self, fraction: float | None, message: object = "") -> None:
         """Report the progress as a fraction from 0 to 1; raise ValueError for any other number.
 
         The progress is shown while the run is running, and written at most once a second.
         """
-        self._desk.progress(fraction, message)
+        self._context.progress(fraction, message)
 
     @property
     def is_cancelled(self) -> bool:
         """True if the function should return by itself, because a thread cannot be stopped."""
-        return self._desk.is_cancelled
+        return self._context.is_cancelled
 
     def raise_if_cancelled(self) -> None:
         """Raise `asyncio.CancelledError` if the attempt is cancelled."""
@@ -130,7 +130,7 @@ class Run:
         too late to be stored. An exception rolls back, and the attempt fails as usual. Raises Superseded, and rolls
         back, if another node has taken over the run.
         """
-        async with self._desk.open_transaction() as transaction:
+        async with self._context.open_transaction() as transaction:
             yield transaction.connection
             if not await transaction.settle(Succeeded(kept(self.result))):
                 raise Superseded("another node has taken over this run")

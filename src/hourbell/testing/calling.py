@@ -17,7 +17,7 @@ from hourbell.testing.loop import is_housekeeping, outside_of_loops
 _job: ContextVar[str] = ContextVar("job")
 
 
-class Apart:
+class IsolatedTarget:
     """A wrapper of a target that marks its timers as user timers, so that virtual time never jumps past them."""
 
     def __init__(self, target: Target) -> None:

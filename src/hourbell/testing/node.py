@@ -14,7 +14,7 @@ from hourbell.store.errors import StoreUnavailable
 from hourbell.store.sqlite.connection import Operation, T
 from hourbell.store.sqlite.engine import SqliteEngineStore
 from hourbell.store.sqlite.hints import Hints
-from hourbell.store.sqlite.writer import Inline
+from hourbell.store.sqlite.writer import InlineExecutor
 from hourbell.targets.base import Target
 from hourbell.testing.horizon import Work, idle_until, is_done
 from hourbell.testing.inline import answer_of
@@ -29,7 +29,7 @@ class _Connection:
 
     poll_seconds = None
 
-    def __init__(self, database: Inline, transactions: Transactions) -> None:
+    def __init__(self, database: InlineExecutor, transactions: Transactions) -> None:
         self._database = database
         self._transactions = transactions
         self.is_cut = False
@@ -46,7 +46,7 @@ class _Connection:
 
     async def close(self) -> None: ...
 
-    def _open(self) -> Inline:
+    def _open(self) -> InlineExecutor:
         if self.is_cut:
             raise StoreUnavailable("this node is gone")
         if self._transactions.has_lock:
@@ -69,12 +69,12 @@ class Node:
     def __init__(
         self,
         loop: VirtualLoop,
-        database: Inline,
+        database: InlineExecutor,
         targets: Sequence[Target],
         *,
         node_id: UUID,
         now: Callable[[], datetime],
-        luck: Callable[[], float],
+        random: Callable[[], float],
     ) -> None:
         self._loop = loop
         self._now = now
@@ -90,7 +90,7 @@ class Node:
             tzdata=IANA_VERSION,
             metrics=Metrics(),
             elapsed=loop.time,
-            luck=luck,
+            random=random,
             transactions=self._transactions,
         )
 

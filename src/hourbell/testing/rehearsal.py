@@ -22,7 +22,7 @@ from hourbell.store.sqlite.session import SqliteSessions
 from hourbell.targets.base import Target
 from hourbell.targets.http.target import HttpTarget
 from hourbell.targets.task import Task, TaskTarget
-from hourbell.testing.calling import Apart, Unserved, as_rehearsed
+from hourbell.testing.calling import IsolatedTarget, Unserved, as_rehearsed
 from hourbell.testing.deploying import BY, Jobs
 from hourbell.testing.inline import answer_of
 from hourbell.testing.jobs_files import jobs_of
@@ -206,7 +206,7 @@ class Rehearsal:
         http = HttpTarget(
             self._receivers, keys=None, user_agent="Hourbell/rehearsal", slots=_LANE_SLOTS, elapsed=loop.time
         )
-        return [Apart(TaskTarget(self._tasks)), Apart(http), Unserved()]
+        return [IsolatedTarget(TaskTarget(self._tasks)), IsolatedTarget(http), Unserved()]
 
     def _run(self, run_id: UUID) -> RunRecord:
         view = answer_of(self._lists.run(run_id))

@@ -9,7 +9,7 @@ from random import Random
 from uuid import UUID
 
 from hourbell.store.sqlite.migrate import migrate
-from hourbell.store.sqlite.writer import Inline
+from hourbell.store.sqlite.writer import InlineExecutor
 from hourbell.targets.base import Target
 from hourbell.testing.horizon import LEAD
 from hourbell.testing.inline import answer_of
@@ -43,7 +43,7 @@ class Service:
     """The service under test. `reached` is the time a test advanced to; the clock may be milliseconds ahead."""
 
     def __init__(self, targets: Callable[[VirtualLoop], Sequence[Target]]) -> None:
-        self.database = Inline()
+        self.database = InlineExecutor()
         answer_of(migrate(self.database))
         self.reached = _FIRST
         self._first = _FIRST
@@ -133,7 +133,7 @@ class Service:
             self._targets(self._loop),
             node_id=UUID(int=self._lives),
             now=self.now,
-            luck=self._random.random,
+            random=self._random.random,
         )
         self._node.start()
 

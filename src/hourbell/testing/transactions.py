@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from random import Random
 
-from hourbell.store.base import Held, OpenTransaction, Settled
+from hourbell.store.base import LeaseKey, OpenTransaction, SettledAttempt
 from hourbell.store.sqlite.connection import Operation, Patience, Session, T, open_connection
 from hourbell.store.sqlite.settling import write_settlements
 from hourbell.store.sqlite.task_connection import TaskConnection
@@ -29,7 +29,7 @@ class Transactions:
         return self._open is not None and self._open.has_begun
 
     @asynccontextmanager
-    async def transaction(self, held: Held) -> AsyncIterator[OpenTransaction]:  # noqa: ARG002 - settlements name it
+    async def transaction(self, held: LeaseKey) -> AsyncIterator[OpenTransaction]:  # noqa: ARG002 - settlements name it
         async with self._turn:
             connection = open_connection(self._path, Patience(Random(0), limit=0.0))
             conversation = self._open = _Conversation(Session(connection))
@@ -90,6 +90,6 @@ class _Opened:
     connection: TaskConnection
     conversation: _Conversation
 
-    async def settle(self, settled: Settled) -> bool:
+    async def settle(self, settled: SettledAttempt) -> bool:
         unwritten = await self.conversation.ask(lambda session: write_settlements(session, [settled]))
         return not unwritten

@@ -36,7 +36,7 @@ where application_name = 'hourbell' and pid <> pg_backend_pid() order by random(
 
 async def run(setting: Setting) -> Verdict:
     verdict = Verdict("connections", setting.backend)
-    luck = Random(setting.random.random())
+    random = Random(setting.random.random())
     long = min(1.0, max(0.15, setting.scale))
     with Cluster(max_connections=MOST) as cluster, Fleet(setting.folder, cluster.url, *LOADS) as fleet:
         await fleet.start_all(NODES)
@@ -46,9 +46,9 @@ async def run(setting: Setting) -> Verdict:
             await asyncio.sleep(max(LEASE + REAP, long * TAKEN))
             ended_at = await _now(boss)
         endings = fleet.cut("sessions ended")
-        ended = await _end_sessions(boss, luck, long * ENDED)
+        ended = await _end_sessions(boss, random, long * ENDED)
         async with _Hoard(cluster):
-            ended += await _end_sessions(boss, luck, max(2, long * BOTH))
+            ended += await _end_sessions(boss, random, max(2, long * BOTH))
         endings.ended_at = elapsed()
         resumed = await all_deliver(fleet, NODES, endings.ended_at, 3 * RESUMED)
         await boss.close()
@@ -100,12 +100,12 @@ class _Hoard:
                 await asyncio.sleep(0.01)
 
 
-async def _end_sessions(boss: Any, luck: Random, seconds: float) -> int:
+async def _end_sessions(boss: Any, random: Random, seconds: float) -> int:
     """End one session of a node after the other; how many."""
     end, ended = elapsed() + seconds, 0
     while elapsed() < end:
         ended += len(await boss.fetch(_ENDING))
-        await asyncio.sleep(luck.uniform(*ENDINGS))
+        await asyncio.sleep(random.uniform(*ENDINGS))
     return ended
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from hourbell.store.sqlite.writer import Threaded
+from hourbell.store.sqlite.writer import WriterThread
 from tests.faults.accounts import faults_of, wrong_ids
 from tests.faults.books import Books, by_job, check_books, none_of
 from tests.faults.databases import come_to_rest, database_for, integrity_of, url_of
@@ -88,7 +88,7 @@ async def _copy(fleet: Fleet, path: Path, folder: Path) -> Path:
 
 async def _inspect(copy: Path, settled: Collection[UUID], findings: Findings) -> None:
     """Open a copy as a process that starts would, and read its books up to its cursors."""
-    database = SqliteDatabase(str(copy), lambda: Threaded(str(copy)))
+    database = SqliteDatabase(str(copy), lambda: WriterThread(str(copy)))
     try:
         intact = integrity_of(database)
         if intact != "ok":

@@ -169,21 +169,21 @@ def _start(fleet: Fleet, login: str) -> Member:
 
 async def _trouble(setting: Setting, fleet: Fleet, cluster: Cluster, login: str) -> None:
     """Freeze the busiest process; kill the busiest of the others, and again; wake the first; crash the database."""
-    luck = setting.random
+    random = setting.random
     async with cluster.opened() as database:
         frozen = await _busiest(database, fleet)
         freeze = fleet.freeze(frozen)
         for _ in range(KILLS):
             fleet.kill(await _busiest(database, fleet, but=frozen))
             _start(fleet, login)
-            await asyncio.sleep(luck.uniform(*PAUSE))
+            await asyncio.sleep(random.uniform(*PAUSE))
         await _until_taken_over(database, frozen)
         fleet.thaw(frozen, freeze)
     await until(lambda: all(member.is_serving for member in fleet.running), START, "all of them serve")
-    await asyncio.sleep(luck.uniform(*PAUSE))
+    await asyncio.sleep(random.uniform(*PAUSE))
     crash = fleet.cut("crash")
     await asyncio.to_thread(cluster.crash)
-    await asyncio.sleep(luck.uniform(*AWAY))
+    await asyncio.sleep(random.uniform(*AWAY))
     await asyncio.to_thread(cluster.start)
     crash.ended_at = elapsed()
 

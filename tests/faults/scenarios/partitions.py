@@ -64,9 +64,9 @@ async def run(setting: Setting) -> Verdict:
 
 def _drawn(setting: Setting) -> list[list[str]]:
     """For each node that is cut off, the ways in turn; at a small size just a few of them."""
-    luck = Random(setting.random.random())
+    random = Random(setting.random.random())
     number = setting.sized(ROUNDS * len(WAYS), least=2)
-    drawn = [way for _ in range(ROUNDS) for way in luck.sample(list(WAYS), len(WAYS))][:number]
+    drawn = [way for _ in range(ROUNDS) for way in random.sample(list(WAYS), len(WAYS))][:number]
     return [drawn[each::ROUNDS] for each in range(ROUNDS)]
 
 

@@ -38,7 +38,7 @@ async def run(setting: Setting) -> Verdict:
     good = replace(GOOD, jobs=setting.sized(GOOD.jobs, least=100))
     async with database_for(setting.backend) as database:
         with (
-            Proxy(url_of(database), luck=Random(setting.random.random())) as proxy,
+            Proxy(url_of(database), random=Random(setting.random.random())) as proxy,
             Fleet(setting.folder, proxy.url, good, BAD) as fleet,
         ):
             await fleet.start_all(setting.sized(NODES, least=3))

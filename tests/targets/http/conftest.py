@@ -6,7 +6,7 @@ import pytest
 
 from hourbell.targets.http.transport import Transport
 from tests.targets.http.certificates import Authority
-from tests.targets.http.transports import TRANSPORTS, FakeGate, make_transport
+from tests.targets.http.transports import TRANSPORTS, FakeEgressPolicy, make_transport
 
 
 @pytest.fixture(scope="session")
@@ -15,13 +15,15 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @pytest.fixture
-def gate() -> FakeGate:
-    return FakeGate()
+def policy() -> FakeEgressPolicy:
+    return FakeEgressPolicy()
 
 
 @pytest.fixture(params=TRANSPORTS)
-async def transport(request: pytest.FixtureRequest, gate: FakeGate, authority: Authority) -> AsyncIterator[Transport]:
-    """Every transport in turn, behind the gate and with the authority's certificates."""
-    made = make_transport(request.param, gate, authority.ca_file)
+async def transport(
+    request: pytest.FixtureRequest, policy: FakeEgressPolicy, authority: Authority
+) -> AsyncIterator[Transport]:
+    """Every transport in turn, behind the egress policy and with the authority's certificates."""
+    made = make_transport(request.param, policy, authority.ca_file)
     yield made
     await made.close()

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from hourbell.targets.http.transport import TransportError
-from tests.targets.http.transports import FakeGate, a_request, make_transport, yes
+from tests.targets.http.transports import FakeEgressPolicy, a_request, make_transport, yes
 
 
 def peak() -> int:
@@ -19,7 +19,7 @@ def peak() -> int:
 
 
 async def growth(name: str, good: int, others: list[int]) -> int:
-    transport = make_transport(name, FakeGate())
+    transport = make_transport(name, FakeEgressPolicy())
     await transport.send(a_request(good), yes)
     before = peak()
     for port in others * 3:

@@ -1,4 +1,4 @@
-"""The address guard: what is open and what is closed, in which order, and how the operator says so."""
+"""The address rules: what is open and what is closed, in which order, and how the operator says so."""
 
 import socket
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hourbell.core.values.networks import parse_networks, parse_ports
-from hourbell.targets.http.addresses import Address, Guard, Server, kept_for_a_minute, own_addresses
+from hourbell.targets.http.addresses import Address, AddressRules, Server, kept_for_a_minute, own_addresses
 from tests.core.schedule.strategies import examples
 
 CLOSED = (
@@ -26,8 +26,8 @@ ipv4 = st.ip_addresses(v=4)
 ipv6 = st.ip_addresses(v=6)
 
 
-def forbids(text: str, port: int = 443, guard: Guard | None = None) -> str | None:
-    return (guard or Guard()).forbids(ip_address(text), port)
+def forbids(text: str, port: int = 443, rules: AddressRules | None = None) -> str | None:
+    return (rules or AddressRules()).forbids(ip_address(text), port)
 
 
 def within(prefix: str, address: Address, *, shift: int = 0) -> IPv6Address:
@@ -40,13 +40,13 @@ def test_a_closed_network_is_closed_from_its_first_address_to_its_last(text: str
     network = ip_network(text)
 
     for address in (network[0], network[network.num_addresses // 2], network[-1]):
-        assert Guard().forbids(address, 443) is not None
+        assert AddressRules().forbids(address, 443) is not None
 
 
 @examples(300)
 @given(st.one_of(ipv4, ipv6))
 def test_what_is_open_is_of_the_public_internet(address: Address) -> None:
-    if Guard().forbids(address, 443) is None:
+    if AddressRules().forbids(address, 443) is None:
         assert address.is_global
         assert not address.is_multicast
         assert not any(address in ip_network(text) for text in CLOSED)
@@ -55,7 +55,7 @@ def test_what_is_open_is_of_the_public_internet(address: Address) -> None:
 @examples(200)
 @given(ipv4)
 def test_wrapping_an_address_changes_nothing(address: IPv4Address) -> None:
-    assert Guard().forbids(within("::ffff:0:0", address), 443) == Guard().forbids(address, 443)
+    assert AddressRules().forbids(within("::ffff:0:0", address), 443) == AddressRules().forbids(address, 443)
 
 
 @examples(200)
@@ -71,7 +71,7 @@ def test_no_translator_is_asked_to_carry_an_address_elsewhere(address: IPv4Addre
         within("2001::", IPv4Address(int(address) ^ 0xFFFF_FFFF)),
     )
 
-    assert all(Guard().forbids(disguise, 443) for disguise in disguises)
+    assert all(AddressRules().forbids(disguise, 443) for disguise in disguises)
 
 
 @pytest.mark.parametrize(
@@ -103,63 +103,65 @@ def test_the_reason_names_the_address_its_kind_and_the_setting(address: str, kin
 
 
 def test_only_the_ports_of_the_web_and_of_the_operator_are_open() -> None:
-    guard = Guard(allow_ports=parse_ports("8080, 9000-9001"))
+    rules = AddressRules(allow_ports=parse_ports("8080, 9000-9001"))
 
-    assert [port for port in range(1, 65_536) if forbids("8.8.8.8", port, guard) is None] == [80, 443, 8080, 9000, 9001]
-    assert forbids("8.8.8.8", 22, guard) == "port 22 is closed to webhooks; HOURBELL_ALLOW_PORTS may name it"
+    assert [port for port in range(1, 65_536) if forbids("8.8.8.8", port, rules) is None] == [80, 443, 8080, 9000, 9001]
+    assert forbids("8.8.8.8", 22, rules) == "port 22 is closed to webhooks; HOURBELL_ALLOW_PORTS may name it"
 
 
 def test_a_port_of_the_operator_opens_no_address() -> None:
-    assert forbids("10.0.0.1", 8080, Guard(allow_ports=frozenset({8080}))) is not None
+    assert forbids("10.0.0.1", 8080, AddressRules(allow_ports=frozenset({8080}))) is not None
 
 
 def test_a_network_of_the_operator_is_open_on_any_port_and_in_any_wrapping() -> None:
-    guard = Guard(allow_networks=parse_networks("10.1.0.0/16"))
+    rules = AddressRules(allow_networks=parse_networks("10.1.0.0/16"))
 
-    assert forbids("10.1.2.3", 22, guard) is None
-    assert forbids("::ffff:10.1.2.3", 22, guard) is None
-    assert forbids("10.2.0.1", 443, guard) is not None
-    assert forbids("64:ff9b::10.1.2.3", 443, guard) is not None
+    assert forbids("10.1.2.3", 22, rules) is None
+    assert forbids("::ffff:10.1.2.3", 22, rules) is None
+    assert forbids("10.2.0.1", 443, rules) is not None
+    assert forbids("64:ff9b::10.1.2.3", 443, rules) is not None
 
 
 def test_loopback_is_open_just_while_that_is_allowed() -> None:
     allowed = [True]
     here = frozenset({ip_address("127.0.0.1"), ip_address("10.0.0.7")})
-    guard = Guard(allow_loopback=lambda: allowed[0], own_addresses=lambda: here)
+    rules = AddressRules(allow_loopback=lambda: allowed[0], own_addresses=lambda: here)
 
-    assert [forbids(text, 9000, guard) for text in ("127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1")] == [None] * 4
-    assert forbids("10.0.0.7", 9000, guard) is not None
+    assert [forbids(text, 9000, rules) for text in ("127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1")] == [None] * 4
+    assert forbids("10.0.0.7", 9000, rules) is not None
     allowed[0] = False
     for text in ("127.0.0.1", "127.8.8.8", "::1"):
-        assert "HOURBELL_ALLOW_NETWORKS" in str(forbids(text, 9000, guard))
+        assert "HOURBELL_ALLOW_NETWORKS" in str(forbids(text, 9000, rules))
 
 
 def test_a_network_of_the_operator_goes_before_every_deny_but_that_of_our_servers() -> None:
     here = frozenset({ip_address("10.0.0.7")})
-    guard = Guard(allow_networks=OPEN, deny_networks=OPEN, own_addresses=lambda: here, own_servers=lambda: [DATABASE])
+    rules = AddressRules(
+        allow_networks=OPEN, deny_networks=OPEN, own_addresses=lambda: here, own_servers=lambda: [DATABASE]
+    )
 
     for text in ("10.0.0.7", "127.0.0.1", "169.254.169.254", "fe80::1", "2002::1", "8.8.8.8"):
-        assert forbids(text, 5432, guard) is None
-    assert forbids("10.0.0.5", 443, guard) == (
+        assert forbids(text, 5432, rules) is None
+    assert forbids("10.0.0.5", 443, rules) == (
         "10.0.0.5 port 443 leads to a server of Hourbell's own, which no webhook may reach"
     )
 
 
 def test_a_network_that_the_operator_closes_is_closed() -> None:
-    guard = Guard(deny_networks=parse_networks("8.8.0.0/16"))
+    rules = AddressRules(deny_networks=parse_networks("8.8.0.0/16"))
 
-    assert forbids("8.8.8.8", 443, guard) == "8.8.8.8 is in a network that the operator has closed to webhooks"
-    assert forbids("8.9.8.8", 443, guard) is None
+    assert forbids("8.8.8.8", 443, rules) == "8.8.8.8 is in a network that the operator has closed to webhooks"
+    assert forbids("8.9.8.8", 443, rules) is None
 
 
 def test_the_addresses_of_this_machine_are_closed_and_asked_for_each_time() -> None:
     here: set[Address] = set()
-    guard = Guard(own_addresses=lambda: frozenset(here))
-    assert forbids("93.184.215.14", 443, guard) is None
+    rules = AddressRules(own_addresses=lambda: frozenset(here))
+    assert forbids("93.184.215.14", 443, rules) is None
 
     here.add(ip_address("93.184.215.14"))
-    assert "is an address of the machine that Hourbell runs on" in (forbids("93.184.215.14", 443, guard) or "")
-    assert forbids("::ffff:93.184.215.14", 443, guard) is not None
+    assert "is an address of the machine that Hourbell runs on" in (forbids("93.184.215.14", 443, rules) or "")
+    assert forbids("::ffff:93.184.215.14", 443, rules) is not None
 
 
 @pytest.mark.parametrize(
@@ -167,32 +169,32 @@ def test_the_addresses_of_this_machine_are_closed_and_asked_for_each_time() -> N
     ["10.0.0.5", "::ffff:10.0.0.5", "64:ff9b::10.0.0.5", "2001:db8:64::10.0.0.5", "2002:a00:5::1", "::10.0.0.5"],
 )
 def test_our_servers_are_closed_on_every_port_and_in_every_disguise(disguise: str) -> None:
-    guard = Guard(allow_networks=OPEN, own_servers=lambda: [DATABASE])
+    rules = AddressRules(allow_networks=OPEN, own_servers=lambda: [DATABASE])
 
-    assert forbids(disguise, 5432, guard) is not None
-    assert forbids(disguise, 80, guard) is not None
-    assert forbids("10.0.0.6", 5432, guard) is None
+    assert forbids(disguise, 5432, rules) is not None
+    assert forbids(disguise, 80, rules) is not None
+    assert forbids("10.0.0.6", 5432, rules) is None
 
 
 @pytest.mark.parametrize("server", ["127.0.0.1", "::1", "::ffff:127.0.0.1", "192.168.1.7"])
 def test_a_server_on_this_machine_is_closed_by_its_port_at_every_address_of_the_machine(server: str) -> None:
     here = frozenset({ip_address("192.168.1.7")})
     servers = [Server(ip_address(server), 5432)]
-    guard = Guard(allow_networks=OPEN, own_addresses=lambda: here, own_servers=lambda: servers)
+    rules = AddressRules(allow_networks=OPEN, own_addresses=lambda: here, own_servers=lambda: servers)
 
     for text in ("127.0.0.1", "127.9.9.9", "::1", "0.0.0.0", "::", "192.168.1.7", "::ffff:127.0.0.1"):
-        assert forbids(text, 5432, guard) is not None
-        assert forbids(text, 3000, guard) is None
-    assert forbids("192.168.1.8", 5432, guard) is None
+        assert forbids(text, 5432, rules) is not None
+        assert forbids(text, 3000, rules) is None
+    assert forbids("192.168.1.8", 5432, rules) is None
 
 
 def test_loopback_opened_on_a_developers_machine_opens_receivers_and_not_the_database() -> None:
-    guard = Guard(allow_networks=LOOPBACK, own_servers=lambda: [Server(ip_address("127.0.0.1"), 5432)])
+    rules = AddressRules(allow_networks=LOOPBACK, own_servers=lambda: [Server(ip_address("127.0.0.1"), 5432)])
 
-    assert forbids("127.0.0.1", 3000, guard) is None
-    assert forbids("::1", 3000, guard) is None
-    assert forbids("::1", 5432, guard) is not None
-    assert forbids("0.0.0.0", 3000, guard) is not None
+    assert forbids("127.0.0.1", 3000, rules) is None
+    assert forbids("::1", 3000, rules) is None
+    assert forbids("::1", 5432, rules) is not None
+    assert forbids("0.0.0.0", 3000, rules) is not None
 
 
 @pytest.mark.skipif(not Path("/proc/net/fib_trie").exists(), reason="only Linux tells")

@@ -1,12 +1,12 @@
-"""The address corpus through the parser and the gate: everything bad is refused, and nothing good."""
+"""The address corpus through the parser and the egress policy: everything bad is refused, and nothing good."""
 
 from ipaddress import ip_address
 
 import pytest
 
 from hourbell.core.values.url import parse_url
-from hourbell.targets.http.addresses import Address, Guard, plain
-from hourbell.targets.http.resolver import Gate, OwnServers
+from hourbell.targets.http.addresses import Address, AddressRules, plain
+from hourbell.targets.http.resolver import EgressPolicy, OwnServers
 from hourbell.targets.http.transport import Refused
 from tests.targets.http.corpus import ADDRESSES, FORMS, GOOD, GOOD_IPV4, NAMES, PORTS, REFUSED
 
@@ -25,7 +25,9 @@ class Says:
 
 async def addresses_of(url: str, answers: tuple[str, ...]) -> tuple[Address, ...]:
     resolver = Says(answers)
-    return await Gate(resolver, Guard(), OwnServers([], resolver, elapsed=float)).addresses_of(parse_url(url))
+    return await EgressPolicy(resolver, AddressRules(), OwnServers([], resolver, elapsed=float)).addresses_of(
+        parse_url(url)
+    )
 
 
 def test_the_corpus_is_as_large_as_promised() -> None:

@@ -12,14 +12,14 @@ from hourbell.targets.http.failures import joined
 from hourbell.targets.http.phases import Stopwatch
 from hourbell.targets.http.transport import TransportError
 from tests.targets.http.receivers import OK, Talk, answers, receiving
-from tests.targets.http.transports import LOOPBACK, OTHER_LOOPBACK, FakeGate, a_request
+from tests.targets.http.transports import LOOPBACK, OTHER_LOOPBACK, FakeEgressPolicy, a_request
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
 def dialler() -> Dialler:
-    return Dialler(FakeGate(), tls_context())
+    return Dialler(FakeEgressPolicy(), tls_context())
 
 
 @pytest.fixture
@@ -47,10 +47,12 @@ async def test_a_dead_address_does_not_use_up_the_attempt(
 ) -> None:
     monkeypatch.setattr(dial, "ADDRESS_SECONDS", limit)
     async with receiving(answers(OK), port=dead_port), asyncio.timeout(10):
-        wire = await dialler.open(a_request(dead_port).url, (OTHER_LOOPBACK, LOOPBACK), watch, seconds=seconds)
-        wire.abort()
+        http_connection = await dialler.open(
+            a_request(dead_port).url, (OTHER_LOOPBACK, LOOPBACK), watch, seconds=seconds
+        )
+        http_connection.abort()
 
-    assert wire.address == LOOPBACK
+    assert http_connection.address == LOOPBACK
 
 
 async def test_a_handshake_has_a_limit_of_its_own(

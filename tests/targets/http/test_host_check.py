@@ -8,7 +8,7 @@ import pytest
 
 from hourbell.core.values.networks import parse_networks
 from hourbell.core.values.url import parse_url
-from hourbell.targets.http.addresses import Address, Guard, Server
+from hourbell.targets.http.addresses import Address, AddressRules, Server
 from hourbell.targets.http.host_check import MAX_HOSTS, MAX_LOOKUPS, HostCheck
 from hourbell.targets.http.transport import TransportError
 from hourbell.testing.loop import VirtualLoop
@@ -42,8 +42,8 @@ class Names:
             self._open -= 1
 
 
-def check_of(names: Names, guard: Guard | None = None) -> HostCheck:
-    rules = guard or Guard()
+def check_of(names: Names, rules: AddressRules | None = None) -> HostCheck:
+    rules = rules or AddressRules()
     return HostCheck(names.look_up, rules.prohibits, elapsed=asyncio.get_running_loop().time)
 
 
@@ -98,8 +98,8 @@ def test_the_warning_tells_the_kind_of_address_and_the_setting(
     addresses: tuple[Address, ...], url: str, expected: str | None
 ) -> None:
     async def scenario() -> None:
-        guard = Guard(own_servers=lambda: [Server(OWN, 5432)])
-        found = await warnings(check_of(Names(name=addresses), guard), url)
+        rules = AddressRules(own_servers=lambda: [Server(OWN, 5432)])
+        found = await warnings(check_of(Names(name=addresses), rules), url)
 
         assert found == ([] if expected is None else [expected])
         assert not any(str(address) in message for message in found for address in addresses)
@@ -109,8 +109,8 @@ def test_the_warning_tells_the_kind_of_address_and_the_setting(
 
 def test_an_allowed_network_gets_no_warning() -> None:
     async def scenario() -> None:
-        guard = Guard(allow_networks=parse_networks("10.0.0.0/8"))
-        assert await warnings(check_of(Names(name=(PRIVATE,)), guard), "https://name.example/") == []
+        rules = AddressRules(allow_networks=parse_networks("10.0.0.0/8"))
+        assert await warnings(check_of(Names(name=(PRIVATE,)), rules), "https://name.example/") == []
 
     in_virtual_time(scenario)
 

@@ -1,4 +1,6 @@
-"""Names to addresses, and the gate: every answer is judged, each attempt by its own look-up, our servers above all."""
+"""Names to addresses, and the egress policy: every answer is judged, each attempt by its own look-up, our servers above
+all.
+"""
 
 import asyncio
 import gc
@@ -12,8 +14,8 @@ import pytest
 
 from hourbell.core.values.networks import parse_networks
 from hourbell.core.values.url import parse_url
-from hourbell.targets.http.addresses import Address, Guard, Server
-from hourbell.targets.http.resolver import DaemonThreads, Gate, OwnServers, Resolver, SystemResolver, look_up
+from hourbell.targets.http.addresses import Address, AddressRules, Server
+from hourbell.targets.http.resolver import DaemonThreads, EgressPolicy, OwnServers, Resolver, SystemResolver, look_up
 from hourbell.targets.http.transport import Refused, TransportError
 from tests.targets.http.corpus import GOOD_IPV4, GOOD_IPV6
 
@@ -47,21 +49,21 @@ def addresses(text: str) -> tuple[Address, ...]:
     return tuple(ip_address(each) for each in text.split())
 
 
-def gate(resolver: Resolver, guard: Guard | None = None) -> Gate:
-    return Gate(resolver, guard or Guard(), OwnServers([], resolver, elapsed=float))
+def policy(resolver: Resolver, rules: AddressRules | None = None) -> EgressPolicy:
+    return EgressPolicy(resolver, rules or AddressRules(), OwnServers([], resolver, elapsed=float))
 
 
 class Fortified:
-    """A gate with everything open but the servers it is given, and a clock to turn."""
+    """A policy with everything open but the servers it is given, and a clock to turn."""
 
     def __init__(self, names: Names, *hosts: tuple[str, int]) -> None:
         self.now = 0.0
         self.servers = OwnServers(hosts, names, elapsed=lambda: self.now)
-        self.gate = Gate(names, Guard(allow_networks=OPEN, own_servers=self.servers), self.servers)
+        self.policy = EgressPolicy(names, AddressRules(allow_networks=OPEN, own_servers=self.servers), self.servers)
 
     async def refuses(self, url: str) -> bool:
         try:
-            await self.gate.addresses_of(parse_url(url))
+            await self.policy.addresses_of(parse_url(url))
         except Refused:
             return True
         return False
@@ -84,7 +86,7 @@ def entry(text: str) -> tuple[Any, ...]:
 
 
 async def test_the_addresses_of_a_name_come_in_the_order_of_the_answers() -> None:
-    found = await gate(Names(good_example=[f"{GOOD_IPV6} {GOOD_IPV4} {GOOD_IPV6}"])).addresses_of(
+    found = await policy(Names(good_example=[f"{GOOD_IPV6} {GOOD_IPV4} {GOOD_IPV6}"])).addresses_of(
         parse_url("https://good.example/")
     )
 
@@ -94,22 +96,22 @@ async def test_the_addresses_of_a_name_come_in_the_order_of_the_answers() -> Non
 async def test_an_address_in_the_url_is_not_looked_up_and_is_judged() -> None:
     names = Names()
 
-    assert await gate(names).addresses_of(parse_url("http://8.8.8.8/")) == addresses("8.8.8.8")
-    assert await gate(names).addresses_of(parse_url("http://[::ffff:8.8.8.8]/")) == addresses("8.8.8.8")
+    assert await policy(names).addresses_of(parse_url("http://8.8.8.8/")) == addresses("8.8.8.8")
+    assert await policy(names).addresses_of(parse_url("http://[::ffff:8.8.8.8]/")) == addresses("8.8.8.8")
     with pytest.raises(Refused, match=r"^127\.0\.0\.1 is a loopback address; "):
-        await gate(names).addresses_of(parse_url("http://[::ffff:127.0.0.1]/"))
+        await policy(names).addresses_of(parse_url("http://[::ffff:127.0.0.1]/"))
     assert names.asked == []
 
 
 @pytest.mark.parametrize("answer", [f"{GOOD_IPV4} ::1", f"10.0.0.1 {GOOD_IPV6}", f"{GOOD_IPV4} ::ffff:10.0.0.1"])
 async def test_one_forbidden_answer_closes_the_name(answer: str) -> None:
     with pytest.raises(Refused, match=r"^mixed\.example is refused: \S+ is a (loopback|private) address"):
-        await gate(Names(mixed_example=[answer])).addresses_of(parse_url("https://mixed.example/"))
+        await policy(Names(mixed_example=[answer])).addresses_of(parse_url("https://mixed.example/"))
 
 
 async def test_a_name_without_an_address_is_no_refusal() -> None:
     with pytest.raises(TransportError, match=r"^nowhere\.example has no address; check the host in the URL$") as told:
-        await gate(Names()).addresses_of(parse_url("https://nowhere.example/"))
+        await policy(Names()).addresses_of(parse_url("https://nowhere.example/"))
 
     assert not isinstance(told.value, Refused)
     assert not told.value.begun
@@ -117,7 +119,7 @@ async def test_a_name_without_an_address_is_no_refusal() -> None:
 
 async def test_an_answer_that_flips_is_judged_at_every_attempt() -> None:
     flips: list[Answer] = [GOOD_IPV4, "127.0.0.1", GOOD_IPV6] * 17
-    flipping = gate(Names(flip_example=list(flips)))
+    flipping = policy(Names(flip_example=list(flips)))
 
     seen: list[str] = []
     for _ in flips:
@@ -129,8 +131,8 @@ async def test_an_answer_that_flips_is_judged_at_every_attempt() -> None:
 
 
 async def test_whoever_looked_it_up_an_address_can_be_judged_alone() -> None:
-    assert "is a private address" in (gate(Names()).forbids(ip_address("10.0.0.1"), 443) or "")
-    assert gate(Names()).forbids(ip_address("8.8.8.8"), 443) is None
+    assert "is a private address" in (policy(Names()).forbids(ip_address("10.0.0.1"), 443) or "")
+    assert policy(Names()).forbids(ip_address("8.8.8.8"), 443) is None
 
 
 @pytest.mark.parametrize("host", ["db.internal", "DB.Internal.", "alias.example", "10.0.0.5", "[::ffff:10.0.0.5]"])
@@ -391,7 +393,7 @@ async def test_an_older_answer_is_judged_as_any_other(system: Any) -> None:
     resolver = SystemResolver(timeout=10, patience=0.01)
     await resolver.resolve("name.example", 80)
     names.hangs = asyncio.Event()
-    closed = gate(resolver, Guard(deny_networks=parse_networks("8.8.8.8")))
+    closed = policy(resolver, AddressRules(deny_networks=parse_networks("8.8.8.8")))
 
     with pytest.raises(Refused):
         await closed.addresses_of(parse_url("http://name.example/"))

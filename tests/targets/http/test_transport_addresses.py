@@ -1,4 +1,6 @@
-"""Where every transport connects: to addresses of this attempt's own look-up, and only if the gate allows them."""
+"""Where every transport connects: to addresses of this attempt's own look-up, and only if the egress policy allows
+them.
+"""
 
 import asyncio
 from ipaddress import ip_address
@@ -7,21 +9,23 @@ import pytest
 
 from hourbell.targets.http.transport import Refused, Transport, TransportError
 from tests.targets.http.receivers import OK, answers, receiving, until
-from tests.targets.http.transports import LOOPBACK, OTHER_LOOPBACK, FakeGate, a_request, yes
+from tests.targets.http.transports import LOOPBACK, OTHER_LOOPBACK, FakeEgressPolicy, a_request, yes
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_next_address_is_tried_when_one_does_not_answer(transport: Transport, gate: FakeGate) -> None:
-    gate.addresses = (OTHER_LOOPBACK, *gate.addresses)
+async def test_the_next_address_is_tried_when_one_does_not_answer(
+    transport: Transport, policy: FakeEgressPolicy
+) -> None:
+    policy.addresses = (OTHER_LOOPBACK, *policy.addresses)
     async with receiving(answers(OK)) as receiver:
         response = await transport.send(a_request(receiver.port), yes)
 
     assert response.status == 200
 
 
-async def test_a_forbidden_address_is_never_connected_to(transport: Transport, gate: FakeGate) -> None:
-    gate.forbidden = set(gate.addresses)
+async def test_a_forbidden_address_is_never_connected_to(transport: Transport, policy: FakeEgressPolicy) -> None:
+    policy.forbidden = set(policy.addresses)
     async with receiving(answers(OK)) as receiver:
         with pytest.raises(Refused) as refused:
             await transport.send(a_request(receiver.port), yes)
@@ -31,9 +35,9 @@ async def test_a_forbidden_address_is_never_connected_to(transport: Transport, g
     assert (refused.value.begun, receiver.connections) == (False, 0)
 
 
-async def test_one_forbidden_address_among_many_is_enough(transport: Transport, gate: FakeGate) -> None:
-    gate.forbidden = {OTHER_LOOPBACK}
-    gate.addresses = (OTHER_LOOPBACK, *gate.addresses)
+async def test_one_forbidden_address_among_many_is_enough(transport: Transport, policy: FakeEgressPolicy) -> None:
+    policy.forbidden = {OTHER_LOOPBACK}
+    policy.addresses = (OTHER_LOOPBACK, *policy.addresses)
     async with receiving(answers(OK)) as receiver:
         with pytest.raises(Refused):
             await transport.send(a_request(receiver.port), yes)
@@ -43,25 +47,25 @@ async def test_one_forbidden_address_among_many_is_enough(transport: Transport, 
 
 
 async def test_a_kept_connection_is_not_used_when_the_name_leads_elsewhere(
-    transport: Transport, gate: FakeGate
+    transport: Transport, policy: FakeEgressPolicy
 ) -> None:
     async with (
         receiving(answers(OK)) as before,
         receiving(answers(OK), host=str(OTHER_LOOPBACK), port=before.port) as after,
     ):
         await transport.send(a_request(before.port), yes)
-        gate.addresses = (OTHER_LOOPBACK,)
+        policy.addresses = (OTHER_LOOPBACK,)
         await transport.send(a_request(before.port), yes)
 
     assert (len(before.requests), len(after.requests)) == (1, 1)
 
 
 async def test_a_kept_connection_is_not_used_when_its_address_is_forbidden_meanwhile(
-    transport: Transport, gate: FakeGate
+    transport: Transport, policy: FakeEgressPolicy
 ) -> None:
     async with receiving(answers(OK)) as receiver:
         await transport.send(a_request(receiver.port), yes)
-        gate.forbidden = {LOOPBACK}
+        policy.forbidden = {LOOPBACK}
         with pytest.raises(Refused):
             await transport.send(a_request(receiver.port), yes)
         await until(lambda: receiver.open == 0)
@@ -69,8 +73,10 @@ async def test_a_kept_connection_is_not_used_when_its_address_is_forbidden_meanw
     assert (receiver.connections, len(receiver.requests)) == (1, 1)
 
 
-async def test_a_connection_that_ends_at_another_address_is_refused(transport: Transport, gate: FakeGate) -> None:
-    gate.addresses = (ip_address("0.0.0.0"),)  # leads to 127.0.0.1
+async def test_a_connection_that_ends_at_another_address_is_refused(
+    transport: Transport, policy: FakeEgressPolicy
+) -> None:
+    policy.addresses = (ip_address("0.0.0.0"),)  # leads to 127.0.0.1
     async with receiving(answers(OK)) as receiver:
         with pytest.raises(Refused, match="ended at another address"):
             await transport.send(a_request(receiver.port), yes)
@@ -79,28 +85,28 @@ async def test_a_connection_that_ends_at_another_address_is_refused(transport: T
     assert receiver.bytes_read == 0
 
 
-async def test_every_attempt_looks_the_name_up(transport: Transport, gate: FakeGate) -> None:
+async def test_every_attempt_looks_the_name_up(transport: Transport, policy: FakeEgressPolicy) -> None:
     async with receiving(answers(OK)) as receiver:
         for _ in range(3):
             await transport.send(a_request(receiver.port), yes)
 
-    assert (gate.look_ups, receiver.connections) == (3, 1)
+    assert (policy.look_ups, receiver.connections) == (3, 1)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "2130706433", "0x7f.1", "127.1"])
 async def test_an_address_in_the_url_goes_through_the_gate_as_well(
-    transport: Transport, gate: FakeGate, host: str
+    transport: Transport, policy: FakeEgressPolicy, host: str
 ) -> None:
-    gate.addresses = (OTHER_LOOPBACK,)
+    policy.addresses = (OTHER_LOOPBACK,)
     async with receiving(answers(OK)) as receiver:
         with pytest.raises(TransportError):
             await transport.send(a_request(receiver.port, host=host), yes)
 
-    assert (gate.look_ups, receiver.connections) == (1, 0)
+    assert (policy.look_ups, receiver.connections) == (1, 0)
 
 
-async def test_what_the_gate_raises_is_the_attempts_error(transport: Transport, gate: FakeGate) -> None:
-    gate.error = TransportError("the name is unknown", begun=False)
+async def test_what_the_gate_raises_is_the_attempts_error(transport: Transport, policy: FakeEgressPolicy) -> None:
+    policy.error = TransportError("the name is unknown", begun=False)
     with pytest.raises(TransportError) as failed:
         await transport.send(a_request(80), yes)
 

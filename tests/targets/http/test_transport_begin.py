@@ -8,7 +8,7 @@ import pytest
 from hourbell.targets.http.addresses import Address
 from hourbell.targets.http.transport import NotBegun, Response, Transport, TransportError
 from tests.targets.http.receivers import OK, Receiver, Talk, answers, answers_and_hangs, receiving, until
-from tests.targets.http.transports import FakeGate, a_request, no, yes
+from tests.targets.http.transports import FakeEgressPolicy, a_request, no, yes
 
 pytestmark = pytest.mark.anyio
 
@@ -174,7 +174,7 @@ async def test_nothing_is_sent_after_closing(transport: Transport) -> None:
 
 
 async def test_nothing_is_sent_on_a_connection_that_opens_while_closing(
-    transport: Transport, gate: FakeGate, monkeypatch: pytest.MonkeyPatch
+    transport: Transport, policy: FakeEgressPolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closing: list[asyncio.Future[None]] = []
 
@@ -182,7 +182,7 @@ async def test_nothing_is_sent_on_a_connection_that_opens_while_closing(
         del address, port
         closing.append(asyncio.ensure_future(transport.close()))
 
-    monkeypatch.setattr(gate, "forbids", forbids)
+    monkeypatch.setattr(policy, "forbids", forbids)
     async with receiving(answers(OK)) as receiver:
         with pytest.raises(TransportError) as failed:
             await transport.send(a_request(receiver.port), yes)

@@ -22,7 +22,7 @@ from tests.targets.http.receivers import (
     receiving,
     until,
 )
-from tests.targets.http.transports import TRANSPORTS, FakeGate, a_request, yes
+from tests.targets.http.transports import TRANSPORTS, FakeEgressPolicy, a_request, yes
 
 pytestmark = pytest.mark.anyio
 
@@ -252,8 +252,8 @@ async def test_a_closed_port_is_told_at_once(transport: Transport) -> None:
     assert (failed.value.begun, list(failed.value.phases)) == (False, ["dns", "connect"])
 
 
-async def test_a_look_up_that_hangs_ends_with_the_attempts_time(transport: Transport, gate: FakeGate) -> None:
-    gate.is_stuck = True
+async def test_a_look_up_that_hangs_ends_with_the_attempts_time(transport: Transport, policy: FakeEgressPolicy) -> None:
+    policy.is_stuck = True
     with pytest.raises(TransportError) as failed:
         await send(transport, 80)
 

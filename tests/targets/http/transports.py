@@ -9,7 +9,7 @@ from pathlib import Path
 from hourbell import clock
 from hourbell.core.values.url import Url
 from hourbell.targets.http.addresses import Address
-from hourbell.targets.http.client import WireTransport
+from hourbell.targets.http.client import HttpTransport
 from hourbell.targets.http.dial import tls_context
 from hourbell.targets.http.transport import Request, Transport, TransportError
 
@@ -18,7 +18,7 @@ LOOPBACK = ip_address("127.0.0.1")
 OTHER_LOOPBACK = ip_address("127.0.0.2")
 
 
-class FakeGate:
+class FakeEgressPolicy:
     """Knows one set of addresses for every name, and forbids what a test says; it counts the look-ups."""
 
     def __init__(self, *addresses: Address) -> None:
@@ -41,15 +41,15 @@ class FakeGate:
         return f"{address} port {port} is not allowed" if address in self.forbidden else None
 
 
-def a_wire_transport(gate: FakeGate, tls: ssl.SSLContext) -> Transport:
-    return WireTransport(gate, tls, elapsed=clock.elapsed)
+def an_http_transport(policy: FakeEgressPolicy, tls: ssl.SSLContext) -> Transport:
+    return HttpTransport(policy, tls, elapsed=clock.elapsed)
 
 
-TRANSPORTS: dict[str, Callable[[FakeGate, ssl.SSLContext], Transport]] = {"wire": a_wire_transport}
+TRANSPORTS: dict[str, Callable[[FakeEgressPolicy, ssl.SSLContext], Transport]] = {"http": an_http_transport}
 
 
-def make_transport(name: str, gate: FakeGate, ca_file: Path | None = None) -> Transport:
-    return TRANSPORTS[name](gate, tls_context(ca_file))
+def make_transport(name: str, policy: FakeEgressPolicy, ca_file: Path | None = None) -> Transport:
+    return TRANSPORTS[name](policy, tls_context(ca_file))
 
 
 def a_request(

@@ -17,7 +17,7 @@ from hourbell.core.run.policies import RetryPolicy
 from hourbell.core.run.run import Run
 from hourbell.core.run.settle import Failed, Outcome, Succeeded, settle
 from hourbell.store.actor import Actor
-from hourbell.store.base import EngineStore, Held, OpenTransaction, Saved, Settled, Want
+from hourbell.store.base import EngineStore, LaneDemand, LeaseKey, OpenTransaction, Saved, SettledAttempt
 from hourbell.store.control import ControlStore
 from hourbell.store.postgres.function_connections import FunctionConnections
 from hourbell.store.postgres.transactions import PostgresTransactionStore, SeparateLogin
@@ -52,7 +52,7 @@ def function(body: str, name: str = "public.f()", options: str = "") -> str:
 @dataclass(frozen=True, slots=True)
 class _Settling:
     opened: OpenTransaction
-    settled: Callable[[Outcome], Settled]
+    settled: Callable[[Outcome], SettledAttempt]
     before_settle: Callable[[], Awaitable[object]]
 
     @property
@@ -111,12 +111,12 @@ class Node:
         """A run of a new job that calls the function, claimed by this node. Ids are the same in every database."""
         job = await self.add_job(name, **more)
         await self.control.trigger_job(job.id, uuid5(job.id, "run"), Actor("somebody", NOW))
-        [run] = await self.engine.claim(self.id, NOW, NOW + MINUTE, [Want(job.definition.lane, 1)])
+        [run] = await self.engine.claim(self.id, NOW, NOW + MINUTE, [LaneDemand(job.definition.lane, 1)])
         return run, job.definition
 
     async def claim_again(self, run: Run) -> Run:
         """The next attempt of a run that failed, claimed when it is ready."""
-        [again] = await self.engine.claim(self.id, NOW + HOUR, NOW + 2 * HOUR, [Want(run.lane, 1)])
+        [again] = await self.engine.claim(self.id, NOW + HOUR, NOW + 2 * HOUR, [LaneDemand(run.lane, 1)])
         return again
 
     async def add_job(
@@ -164,13 +164,13 @@ class Node:
 
         @asynccontextmanager
         async def transaction() -> AsyncIterator[Transaction]:
-            async with self.store.transaction(Held(run.id, run.attempt)) as opened:
+            async with self.store.transaction(LeaseKey(run.id, run.attempt)) as opened:
                 yield _Settling(opened, lambda outcome: self.settled(run, definition, outcome), self.before_settle)
 
         return ToldCall(run, definition, NOW, begin=begin, transaction=transaction)
 
-    def settled(self, run: Run, definition: Definition, outcome: Outcome) -> Settled:
-        return Settled(settle(run, outcome, NOW + SECOND, definition.retry), self.id, NOW)
+    def settled(self, run: Run, definition: Definition, outcome: Outcome) -> SettledAttempt:
+        return SettledAttempt(settle(run, outcome, NOW + SECOND, definition.retry), self.id, NOW)
 
     async def effects(self) -> list[tuple[UUID, int]]:
         """Which attempts of which runs left something behind."""
@@ -189,7 +189,7 @@ async def take_over(node: Node, run: Run, by: UUID) -> Run:
     """Reap a run whose lease ran out, and let another node claim it."""
     later = NOW + 2 * MINUTE
     await lose(node.engine, later)
-    [again] = await node.engine.claim(by, later, later + HOUR, [Want(run.lane, 1)])
+    [again] = await node.engine.claim(by, later, later + HOUR, [LaneDemand(run.lane, 1)])
     return again
 
 

@@ -117,7 +117,7 @@ async def civic(postgres: PostgresDatabase) -> AsyncIterator[PostgresDatabase]:
         tzdata=TZDATA_VERSION,
         metrics=Metrics(),
         elapsed=clock.elapsed,
-        luck=random.random,
+        random=random.random,
         transactions=transactions,
     )
     await engine.start()

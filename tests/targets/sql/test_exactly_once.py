@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from hourbell.core.run.settle import Failed, Outcome, Succeeded, Unstarted
-from hourbell.store.base import Held, Saved
+from hourbell.store.base import LeaseKey, Saved
 from hourbell.store.errors import StoreUnavailable
 from tests.contract.steps import OTHER_NODE
 from tests.database import PostgresDatabase
@@ -140,7 +140,7 @@ async def test_a_node_frozen_between_settlement_and_commit_keeps_nobody_waiting(
     run, definition = await node.claim()
 
     async def settle_and_freeze() -> None:
-        async with node.store.transaction(Held(run.id, 1)) as opened:
+        async with node.store.transaction(LeaseKey(run.id, 1)) as opened:
             await opened.connection.execute("insert into public.effects values (null, 1, 'x')")
             assert await opened.settle(node.settled(run, definition, Succeeded()))
             await no_session(node)

@@ -11,7 +11,7 @@ import pytest
 
 from hourbell.core.run.settle import Succeeded
 from hourbell.store.actor import Actor
-from hourbell.store.base import Want
+from hourbell.store.base import LaneDemand
 from hourbell.store.postgres.function_connections import FunctionConnections
 from tests.contract.steps import HOUR, MINUTE, plan_all
 from tests.database import PostgresDatabase
@@ -75,7 +75,7 @@ async def test_the_trigger_of_a_scheduled_run_names_its_schedule(way: Way, late:
     await plan_all(node.engine, NOW)
     now = datetime(NOW.year + 1, 1, 1, tzinfo=UTC) + late
     await plan_all(node.engine, now)
-    [run] = await node.engine.claim(node.id, now, now + HOUR, [Want(job.definition.lane, 1)])
+    [run] = await node.engine.claim(node.id, now, now + HOUR, [LaneDemand(job.definition.lane, 1)])
 
     outcome, _ = await node.attempt(run, job.definition)
 
@@ -97,7 +97,7 @@ async def test_the_runs_own_payload_goes_before_the_jobs(way: Way) -> None:
     node = way.node
     job = await node.add_job("public.echo", **way.target, job={"payload": {"of": "job"}})
     await node.control.trigger_job(job.id, job.id, Actor("somebody", NOW), {"of": "run"})
-    [run] = await node.engine.claim(node.id, NOW, NOW + MINUTE, [Want(job.definition.lane, 1)])
+    [run] = await node.engine.claim(node.id, NOW, NOW + MINUTE, [LaneDemand(job.definition.lane, 1)])
 
     outcome, _ = await node.attempt(run, job.definition)
 
@@ -156,7 +156,7 @@ async def test_the_example_of_the_page_works(postgres: PostgresDatabase) -> None
         await postgres.sql(example)
         [job] = [job for job in (await node.control.get_job("import_orders"),) if job is not None]
         await node.control.trigger_job(job.id, job.id, Actor("somebody", NOW))
-        [run] = await node.engine.claim(node.id, NOW, NOW + MINUTE, [Want("sql:default", 1)])
+        [run] = await node.engine.claim(node.id, NOW, NOW + MINUTE, [LaneDemand("sql:default", 1)])
 
         outcome, _ = await node.attempt(run, job.definition)
 

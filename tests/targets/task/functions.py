@@ -145,7 +145,7 @@ def log_much(run: Run) -> None:
 
 
 def _send(run: Run, data: bytes) -> None:
-    os.write(run._desk._sending.fileno(), data)  # type: ignore[attr-defined]
+    os.write(run._context._sending.fileno(), data)  # type: ignore[attr-defined]
 
 
 def _note(place: str, *pids: int) -> None:

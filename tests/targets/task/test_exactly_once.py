@@ -10,7 +10,7 @@ import pytest
 
 from hourbell.core.run.run import Run
 from hourbell.core.run.settle import Failed, Outcome, Succeeded
-from hourbell.store.base import EngineStore, Held, OpenTransaction, Saved
+from hourbell.store.base import EngineStore, LeaseKey, OpenTransaction, Saved
 from hourbell.store.postgres.function_connections import FunctionConnections
 from hourbell.store.postgres.transactions import PostgresTransactionStore
 from hourbell.targets.base import Transaction
@@ -58,7 +58,7 @@ class Node:
 
         @asynccontextmanager
         async def transaction() -> AsyncIterator[Transaction]:
-            async with self._transactions.transaction(Held(self.run.id, self.run.attempt)) as opened:
+            async with self._transactions.transaction(LeaseKey(self.run.id, self.run.attempt)) as opened:
                 yield Settling(opened, self.run)
 
         target = TaskTarget({"a": Task("a", function)})

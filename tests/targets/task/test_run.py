@@ -14,8 +14,8 @@ import pytest
 import hourbell
 from hourbell.core.job.definition import Definition
 from hourbell.core.run.settle import Failed, Outcome, Succeeded, Unstarted
+from hourbell.targets.attempt_context import NodeAttemptContext
 from hourbell.targets.task import Task
-from hourbell.targets.task_desk import NodeDesk
 from hourbell.targets.task_run import MOST_RESULT, Run
 from hourbell.targets.time_limits import TimeLimit
 from tests.engine.virtual import VirtualTime, run_virtually
@@ -141,7 +141,7 @@ async def test_an_attempt_leaves_nothing_to_the_garbage_collector() -> None:
     async def function(_: Run) -> None: ...
 
     def count() -> int:
-        return sum(type(each) in (TimeLimit, NodeDesk) for each in gc.get_objects())
+        return sum(type(each) in (TimeLimit, NodeAttemptContext) for each in gc.get_objects())
 
     gc.collect()
     before = count()

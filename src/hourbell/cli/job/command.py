@@ -44,6 +44,7 @@ for _action in (*job_actions.COMMANDS, *job_history.COMMANDS, *job_secrets.COMMA
     examples="""
     hourbell job list
     hourbell job list --tag billing --state paused
+    hourbell job list --attention failing
     hourbell job list --sort next -n 10 --timezone Europe/Paris
     hourbell job list --json | jq -r '.items[].name'
     """,
@@ -56,6 +57,11 @@ for _action in (*job_actions.COMMANDS, *job_history.COMMANDS, *job_secrets.COMMA
 @click.option("--managed-by", metavar="OWNER", help="Of this owner: api, code, file or sql.")
 @click.option("--source", metavar="SOURCE", help="From this source.")
 @click.option("--subject", metavar="TEXT", help="For this subject.")
+@click.option(
+    "--attention",
+    type=click.Choice(["failing", "losing", "late", "paused", "due"]),
+    help="That need attention for this reason.",
+)
 @click.option("--next-before", metavar="TIME", help="That fire before.")
 @click.option("--sort", type=click.Choice(["name", "next"]), help="By name, or what fires next first.")
 @number_option

@@ -8,15 +8,16 @@ import click
 from hourbell.cli.job.pauses import pause_words
 from hourbell.cli.shared.command import ExampleCommand
 from hourbell.cli.shared.lists import number_option, show_list
-from hourbell.cli.shared.output import Output, View, json_line, note, output_options, pairs, table
+from hourbell.cli.shared.output import Output, View, json_line, note, output_options, pairs, plain_lines, table
 from hourbell.cli.shared.parameters import JOB, instant, zone_option
 from hourbell.cli.shared.progress import Progress
 from hourbell.cli.shared.remote import server_options
 from hourbell.cli.shared.times import shown, told
-from hourbell.cli.shared.views import stats_lines
+from hourbell.cli.shared.views import milliseconds, stats_lines
+from hourbell.core.run.fates import Fate
 
 if TYPE_CHECKING:
-    from hourbell.client import Client, Job, Upcoming, Version
+    from hourbell.client import Client, Job, LedgerItem, Upcoming, Version
 
 
 @click.command(
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 @click.option("--from", "start", required=True, metavar="TIME", help="The first instant: 2026-11-01, -7d, RFC 3339.")
 @click.option("--to", "end", required=True, metavar="TIME", help="The last one; a date means its first moment.")
 @click.option("--per-minute", type=click.IntRange(1), help="How many become ready each minute.  [default: 60]")
-@click.option("--include-pruned", is_flag=True, help="Also instants that may have had a run which was pruned.")
+@click.option("--include-pruned", is_flag=True, help="Also run times whose runs may have been pruned.")
 @click.option("--dry-run", is_flag=True, help="Show the instants, and make no run.")
 @zone_option
 @output_options
@@ -116,6 +117,58 @@ def upcoming(client: "Client", job: str, number: int, after: str | None, zone: s
 
 @click.command(
     cls=ExampleCommand,
+    examples="""
+    hourbell job times nightly-report
+    hourbell job times nightly-report --since 7d --fate failed --fate skipped
+    hourbell job times nightly-report --json | jq '.items[] | {at, fate}'
+    """,
+)
+@click.argument("job", type=JOB)
+@click.option("--since", metavar="TIME", help="Scheduled since: 7d, 2026-11-01, RFC 3339.")
+@click.option("--until", metavar="TIME", help="And before: -1h, now, RFC 3339.")
+@click.option(
+    "--fate", "fates", type=click.Choice([fate.value for fate in Fate]), multiple=True, help="Only these; repeatable."
+)
+@number_option
+@zone_option
+@output_options
+@server_options
+def times(
+    client: "Client",
+    job: str,
+    since: str | None,
+    until: str | None,
+    fates: tuple[str, ...],
+    number: int,
+    zone: str,
+    output: Output,
+) -> None:
+    """List the scheduled times of a job with what became of each, newest first."""
+    pages = client.jobs.times(
+        job,
+        start=instant(since, zone, "--since", "ago"),
+        until=instant(until, zone, "--until", "ago"),
+        fate=fates,
+    )
+    view = View(
+        ("LOCAL", f"SCHEDULED ({zone})", "FATE", "LATE BY", "TOOK", "TIMES", "WHY"),
+        lambda item: (
+            item.local.replace("T", " "),
+            shown(item.at, zone),
+            item.fate,
+            milliseconds(item.run.lateness_ms) if item.run else "",
+            milliseconds(item.run.duration_ms) if item.run else "",
+            item.count,
+            _why(item),
+        ),
+        lambda item: item.raw["at"],
+        lambda item: item.run.id if item.run else item.raw["at"],
+    )
+    show_list(pages, number, output, view, "there is no such scheduled time")
+
+
+@click.command(
+    cls=ExampleCommand,
     examples="hourbell job skips nightly-report\nhourbell job skips nightly-report --timezone Europe/Paris",
 )
 @click.argument("job", type=JOB)
@@ -174,7 +227,7 @@ def versions(client: "Client", job: str, version: int | None, number: int, zone:
     show_list(client.jobs.versions(job), number, output, view, "there is no version")
 
 
-COMMANDS = (backfill, stats, upcoming, skips, versions)
+COMMANDS = (backfill, stats, times, upcoming, skips, versions)
 
 
 def _why_never(job: "Job", zone: str) -> str:
@@ -183,6 +236,15 @@ def _why_never(job: "Job", zone: str) -> str:
     if job.paused is not None:
         return f"it is {pause_words(job.paused, zone)}; `hourbell job resume {job.name}` ends that"
     return "it never fires again"
+
+
+def _why(item: "LedgerItem") -> str:
+    """Return why a time was skipped or its run failed."""
+    if item.skip is not None:
+        return item.skip.reason
+    if item.run is None or item.run.state == "succeeded":
+        return ""
+    return plain_lines(item.run.error)[0] if item.run.error else item.run.reason or ""
 
 
 def _surprise(upcoming: "Upcoming") -> str:

@@ -38,7 +38,7 @@ def given_secret(text: str) -> str:
     """,
 )
 @click.argument("job", type=JOB)
-@click.option("--keep-old", metavar="DURATION", help="For so long the old one is valid too.  [default: 24h]")
+@click.option("--keep-old", metavar="DURATION", help="How long the old secret stays valid.  [default: 24h]")
 @click.option("--json", "as_json", is_flag=True, help="Print the API's answer.")
 @zone_option
 @server_options

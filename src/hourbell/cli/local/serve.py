@@ -4,7 +4,9 @@ import importlib
 import os
 import sys
 import traceback
+from shutil import which
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,7 +15,19 @@ from hourbell.library.scheduler import Scheduler
 from hourbell.logs import configure_logs
 from hourbell.settings import SettingsError, load_settings
 
+if TYPE_CHECKING:
+    from hourbell.service import ReadyServer
+
 FAILED = 1
+_FIRST_JOB = """
+To make a first job, type in another terminal one of:
+
+  {program} job create hello --schedule 'every 1m' --url https://example.com/ --method GET
+
+  curl {url}/api/v1/jobs -H 'Content-Type: application/json' \\
+    -d '{{"name": "hello", "schedule": "every 1m",
+         "target": {{"type": "http", "method": "GET", "url": "https://example.com/"}}}}'
+"""
 
 
 @click.command(
@@ -29,7 +43,7 @@ FAILED = 1
 @click.option("--http-addr", metavar="ADDR", help="Where to listen.  [default: 127.0.0.1:8080]")
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.  [default: info]")
 def command(app: str | None, **flags: str | None) -> None:
-    """Start a node: planner, runner and a small HTTP server with /health, /health/ready and /metrics.
+    """Start a node: planner, runner and the HTTP server with the page, the REST API, /health and /metrics.
 
     Without a database URL it keeps everything in hourbell.db in this folder.
     """
@@ -42,7 +56,21 @@ def command(app: str | None, **flags: str | None) -> None:
     configure_logs(settings.log_format, settings.log_level)
     from hourbell.library.program import end, serve
 
-    end(serve(settings, scheduler))
+    is_for_people = settings.log_format == "console"
+    end(serve(settings, scheduler, _report_ready if is_for_people else None))
+
+
+def _report_ready(server: "ReadyServer") -> None:
+    """Print where the server answers and, on a terminal, how to make a first job."""
+    from hourbell.client.server_address import DEFAULT_URL
+
+    click.echo(f"Hourbell is ready: {server.url}")
+    if sys.stdout.isatty() and server.is_open:
+        program = "hourbell" if which("hourbell") else sys.argv[0]
+        if server.url != DEFAULT_URL:
+            program = f"HOURBELL_URL={server.url} {program}"
+        click.echo(_FIRST_JOB.format(program=program, url=server.url))
+    sys.stdout.flush()
 
 
 def _load_app(app: str) -> Scheduler:

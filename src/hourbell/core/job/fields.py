@@ -64,31 +64,31 @@ def _checked(*rows: JobField) -> Iterator[JobField]:
 
 _NAME = text(MAX_NAME_LENGTH, min_length=1, pattern=NAME_PATTERN)
 _SCHEDULE = "Cron such as 0 9 * * 1-5, @daily, every 15m, at …, yearly … or RRULE:…"
-_RETRY = "How often to try, and the waits between: the name of a preset, or a policy."
-_ENABLED = "Whether a new job fires. Of a job that exists it changes nothing."
+_RETRY = "Attempts and the waits between them: the name of a preset, or a policy."
+_ENABLED = "Whether a new job fires; ignored for an existing job."
 # fmt: off
 JOB_FIELDS = tuple(_checked(
-    JobField("name", _NAME, "Letters, digits, _ and -; no two jobs share one.", ("daily-cleanup",), has_option=False),
+    JobField("name", _NAME, "Letters, digits, _ and -; unique.", ("daily-cleanup",), has_option=False),
     JobField("schedule", text(MAX_SCHEDULE_LENGTH, min_length=1), _SCHEDULE, ("0 3 * * *",), is_planning=True),
-    JobField("timezone", text(), "An IANA name such as Europe/Paris.", ("America/New_York",), is_planning=True),
+    JobField("timezone", text(), "An IANA time zone such as Europe/Paris.", ("America/New_York",), is_planning=True),
     JobField("dst", choice(DST), "What to do when clocks change.", is_planning=True),
-    JobField("target", TARGET, "What is called."),
-    JobField("payload", ANY_JSON, "What the target gets with each run: any value."),
-    JobField("description", text(MAX_DESCRIPTION_LENGTH), "For people."),
+    JobField("target", TARGET, "The target to call."),
+    JobField("payload", ANY_JSON, "Any JSON value; the target gets it with each run."),
+    JobField("description", text(MAX_DESCRIPTION_LENGTH), "A description for people."),
     JobField("catch_up", choice(CatchUp), "What happens to scheduled times that were missed.", is_planning=True,
              follows_schedule=True),
     JobField("catch_up_window", duration(), "How old a missed scheduled time may be."),
     JobField("overlap", choice(Overlap), "What to do while an earlier run has not ended."),
     JobField("retry", RETRY, _RETRY),
-    JobField("delivery", choice(Delivery), "What to do when nobody knows whether a run happened."),
+    JobField("delivery", choice(Delivery), "What to do when it is unknown whether a run happened."),
     JobField("max_age", duration(), "How long after its scheduled time a run may still start."),
     JobField("late_after", duration(), "How long after its scheduled time a run counts as late."),
-    JobField("priority", choice(Priority), "Which runs go first when there is too much to do."),
+    JobField("priority", choice(Priority), "Which runs start first when slots are scarce."),
     JobField("jitter", duration(ZERO), "Spreads runs over this long after their scheduled times."),
     JobField("starts_at", INSTANT, "Nothing fires before this time.", is_planning=True),
     JobField("ends_at", INSTANT, "Nothing fires after this time.", is_planning=True),
     JobField("enabled", FLAG, _ENABLED, is_planning=True, has_option=False),
-    JobField("tags", TAGS, "To choose jobs by."),
+    JobField("tags", TAGS, "Labels to filter jobs by."),
     JobField("subject", text(MAX_SUBJECT_LENGTH), "Who or what the job is for; lists can be filtered by it."),
     JobField("alert_policy", text(MAX_POLICY_LENGTH), "Who is alerted, and when: the name of an alert policy, or none.",
              ("billing",)),

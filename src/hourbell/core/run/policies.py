@@ -56,15 +56,15 @@ class RetryPolicy:
     backoff: tuple[timedelta, ...]
     spread: float = 0.0
 
-    def wait_after(self, failures: int, luck: float = 0.0) -> timedelta | None:
+    def wait_after(self, failures: int, random: float = 0.0) -> timedelta | None:
         """Return the wait after the nth counted failure, or None to give up.
 
-        `luck` is a random number in [0, 1) that shortens a spread wait.
+        `random` is a random number in [0, 1) that shortens a spread wait.
         """
         if failures >= self.attempts:
             return None
         wait = self.backoff[min(failures, len(self.backoff)) - 1]
-        return wait * (1 - self.spread * luck)
+        return wait * (1 - self.spread * random)
 
 
 RETRY_PRESETS = {

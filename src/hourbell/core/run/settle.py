@@ -98,10 +98,10 @@ class Settlement(NamedTuple):
         return self.run.attempt
 
 
-def settle(run: Run, outcome: Outcome, now: datetime, retry: RetryPolicy, luck: float = 0.0) -> Settlement:
+def settle(run: Run, outcome: Outcome, now: datetime, retry: RetryPolicy, random: float = 0.0) -> Settlement:
     """Decide the effect of an attempt's outcome on its run.
 
-    `luck` is a random number in [0, 1) that spreads the wait if the policy has a `spread`.
+    `random` is a random number in [0, 1) that spreads the wait if the policy has a `spread`.
     """
     match outcome:
         case Succeeded():
@@ -113,7 +113,7 @@ def settle(run: Run, outcome: Outcome, now: datetime, retry: RetryPolicy, luck: 
         case Failed(begun=True) if run.at_most_once:
             return _ended(run, outcome, RunState.FAILED, now, Reason.LOST, failures=run.failures + 1)
         case Failed():
-            return _retried(run, outcome, now, retry, luck)
+            return _retried(run, outcome, now, retry, random)
         case Unstarted():
             return hand_back(run, now)
         case Interrupted() if run.at_most_once:
@@ -126,9 +126,9 @@ def settle(run: Run, outcome: Outcome, now: datetime, retry: RetryPolicy, luck: 
             assert_never(outcome)
 
 
-def _retried(run: Run, outcome: Failed, now: datetime, retry: RetryPolicy, luck: float) -> Settlement:
+def _retried(run: Run, outcome: Failed, now: datetime, retry: RetryPolicy, random: float) -> Settlement:
     failures = run.failures + 1
-    wait = retry.wait_after(failures, luck)
+    wait = retry.wait_after(failures, random)
     if wait is None:
         return _ended(run, outcome, RunState.FAILED, now, Reason.EXHAUSTED, failures=failures)
     if outcome.retry_after is not None:

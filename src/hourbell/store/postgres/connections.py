@@ -1,6 +1,6 @@
-"""Connections to PostgreSQL: one pool, every statement bounded in time, and one error for "out of reach".
+"""Connections to PostgreSQL: one pool, a time limit on every statement, and one error for "unreachable".
 
-A server that refuses writes is left: no new connection to it is trusted, and open ones are replaced.
+When a server begins to refuse writes, open connections to it are replaced and new ones are not used.
 """
 
 import asyncio
@@ -27,17 +27,17 @@ _OUT_OF_REACH = (
     asyncpg.exceptions.OperatorInterventionError,
     asyncpg.exceptions.InsufficientResourcesError,
     asyncpg.exceptions.InternalClientError,
-    asyncpg.exceptions.InvalidCachedStatementError,  # another node migrated; the next call prepares it anew
+    asyncpg.exceptions.InvalidCachedStatementError,  # another node migrated; the next call prepares the statement again
     asyncpg.exceptions.InvalidAuthorizationSpecificationError,
     asyncpg.exceptions.InvalidCatalogNameError,
     asyncpg.exceptions.DeadlockDetectedError,
     asyncpg.exceptions.SerializationError,
 )
-# A bitmap scan never marks dead index entries, so the empty probe for due jobs would stay slow after a burst. At the
+# A bitmap scan never marks dead index entries, so the empty probe for due jobs would stay slow after a burst. With the
 # default cost of a random page, a thousand look-ups by key become a scan of the whole table.
 _SETTINGS = {"application_name": "hourbell", "enable_bitmapscan": "off", "jit": "off", "random_page_cost": "1.1"}
 _BY_KEY = {"enable_seqscan": "off", "plan_cache_mode": "force_generic_plan"}
-_LIFETIMES = {"max_inactive_connection_lifetime": 0, "max_cached_statement_lifetime": 0}  # 0 is for ever
+_LIFETIMES = {"max_inactive_connection_lifetime": 0, "max_cached_statement_lifetime": 0}  # 0 means no limit
 _POOL_SETTINGS = _SETTINGS | {
     "statement_timeout": f"{_STATEMENT_TIMEOUT}s",
     "idle_in_transaction_session_timeout": "60s",
@@ -48,14 +48,14 @@ _POOL_SETTINGS = _SETTINGS | {
 
 
 class Connections:
-    """A pool that is opened when it is first used and never shared between event loops.
+    """A pool that is opened on first use and never shared between event loops.
 
-    `by_key` is for the engine, whose statements are few and always go by an index. A small table is not read from end
-    to end: two statements lock rows in the order of their ids, and never wait for each other, only if both find them
-    by the key. And a statement is planned once: for a claim, a plan for each call costs as much again as the call.
-    Connections and plans are kept however long nothing is due, and `warm_up` is what is done with a new one.
+    `by_key` is for the engine, whose few statements always use an index. Small tables are not scanned: two statements
+    that lock rows in the order of their ids avoid deadlocks only if both find the rows by key. Each statement is
+    planned once, because planning a claim anew costs as much as the claim itself. Connections and plans are kept
+    however long nothing is due. `warm_up` prepares a new connection.
 
-    Without `writes`, a read-only server will do: for whoever looks for what is wrong.
+    With `writes` false, a read-only server is accepted, for callers that only diagnose.
     """
 
     def __init__(
@@ -83,10 +83,10 @@ class Connections:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Any]:
-        """A connection of the pool."""
+        """Lend a connection of the pool."""
         with _reaching():
             pool = self._pool or await self._open()
-            async with asyncio.timeout(self._patience):  # the pool's own limit makes a task of each wait
+            async with asyncio.timeout(self._patience):  # the pool's own time limit creates a task per wait
                 connection = await pool.acquire()
             try:
                 yield connection
@@ -108,7 +108,7 @@ class Connections:
 
     @asynccontextmanager
     async def dedicated(self, *, writes: bool = True) -> AsyncIterator[Any]:
-        """A connection of its own, outside the pool, without limits on time. It ends when the pool leaves a server."""
+        """Open a connection outside the pool, without time limits. It is closed when the pool leaves a server."""
         with _reaching():
             connection = await connect(self._url, timeout=_PATIENCE, writes=writes, server_settings=_SETTINGS)
             self._dedicated.add(connection)
@@ -124,7 +124,7 @@ class Connections:
             await connection.close(timeout=5)
 
     def has(self, pid: int) -> bool:
-        """Whether the server's process is that of a connection of the pool."""
+        """Return True if this server process belongs to a connection of the pool."""
         return pid in self._pids
 
     async def close(self) -> None:
@@ -140,7 +140,7 @@ class Connections:
             if self._pool is None:
                 self._pool = await asyncpg.create_pool(
                     self._url,
-                    min_size=0,  # else it logs every failure to keep one open through an outage
+                    min_size=0,  # else it logs every failure to hold a connection open through an outage
                     max_size=self._size,
                     timeout=self._patience,
                     command_timeout=self._timeout,
@@ -159,7 +159,7 @@ class Connections:
             connection.terminate()
 
     async def _begin(self, connection: Any) -> None:
-        """Know a new connection of the pool, and get it ready."""
+        """Register a new connection of the pool, and warm it up."""
         if self._writes:
             await check_writable(connection)
         pid = connection.get_server_pid()
@@ -171,7 +171,7 @@ class Connections:
 
 @contextmanager
 def _reaching() -> Iterator[None]:
-    """Whatever says that the database is out of reach or read-only becomes StoreUnavailable."""
+    """Convert errors of an unreachable or read-only database to StoreUnavailable."""
     try:
         yield
     except asyncpg.ReadOnlySQLTransactionError as error:
@@ -181,12 +181,12 @@ def _reaching() -> Iterator[None]:
 
 
 def _is_in_transaction(connection: Any) -> bool:
-    """Whether a connection has a transaction open, as far as the last answer told: this asks nobody."""
+    """Return True if the connection has an open transaction, according to the last response; no round trip is made."""
     try:
         return bool(connection.is_in_transaction())
-    except asyncpg.InterfaceError:  # it was closed, and the pool has it back already
+    except asyncpg.InterfaceError:  # it was closed, and the pool already has it back
         return False
 
 
 async def _leave_as_it_is(_: Any) -> None:
-    """Our statements leave nothing behind in a session, so giving a connection back costs no round trip."""
+    """Skip the reset: our statements leave no state in a session, so returning a connection costs no round trip."""

@@ -1,4 +1,4 @@
--- The statements behind what users may change that this database has in a form of its own.
+-- The statements for changes by users that differ on this database.
 
 -- name: insert_jobs
 insert into hourbell.jobs (
@@ -17,14 +17,14 @@ where id = $1
 
 -- name: update_job_under_its_name
 -- As above without the name: an update that lists a key column would wait for every open transaction that refers to the
--- row, such as one that has triggered the job.
+-- row, such as one that triggered the job.
 update hourbell.jobs
 set cursor_at = greatest(cursor_at, $2), next_at = $3, plan_at = $4, updated_at = $5, version = $6, saved_version = $6,
     error = null, paused_note = $7, paused_by = $8, paused_until = $9, {assigned_fields_but_name}
 where id = $1 and name = $10
 
 -- name: lock_jobs_of_bundle
--- Of certain names, and of an owner other than the API: in one statement, so that they are locked in one order.
+-- By name, and by an owner other than the API: in one statement, so that rows are locked in one order.
 select * from hourbell.jobs
 where deleted_at is null
   and (name collate "C" = any(:names::text[]) or (managed_by = :managed_by and managed_by <> 'api' and source = :source))
@@ -39,14 +39,14 @@ where j.managed_by = 'code' and j.managed_by <> 'api' and j.source = :source and
 order by j.name collate "C"
 
 -- name: abandoned_jobs
--- Of these jobs of programs, those that no program of their source defines whose node was heard of since then.
+-- Of these jobs of programs, those that no program of their source defines on a node with a heartbeat since then.
 select j.id
 from hourbell.jobs j
 where j.id = any(:ids::uuid[]) and j.managed_by = 'code'
   and not exists (select 1 from hourbell.nodes n where n.beat_at > :heard_since and n.source = j.source and j.name = any(n.jobs))
 
 -- name: unserved_lanes
--- Few lanes have runs that wait, so lanes are looked at one by one.
+-- Few lanes have waiting runs, so lanes are looked up one by one.
 with recursive lanes as (
     (select lane from hourbell.runs where state in ('pending', 'retrying') order by lane limit 1)
     union all

@@ -1,4 +1,4 @@
-"""What the doctor reads, on PostgreSQL. A batch is one transaction that cannot write and sees one moment."""
+"""The doctor's reads on PostgreSQL. A batch is one read-only transaction that sees one snapshot."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -144,7 +144,7 @@ def _node(row: Any) -> NodeFacts:
 
 
 def _by_job(rows: Iterable[Any]) -> dict[UUID, list[tuple[Any, ...]]]:
-    """What follows the job's id in each row, by job, in the order it came."""
+    """Group rows by the job's id in their first column, without it, in their order."""
     found: dict[UUID, list[tuple[Any, ...]]] = {}
     for job_id, *values in rows:
         found.setdefault(job_id, []).append(tuple(values))

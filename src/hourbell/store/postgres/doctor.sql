@@ -1,4 +1,4 @@
--- What the doctor reads. Every statement is short, and none takes a lock that anybody waits for.
+-- The doctor's statements. Each is short, and none takes a lock that others wait for.
 
 -- name: sample_time
 select clock_timestamp()
@@ -53,7 +53,7 @@ order by j.name, s.field
 limit 10000
 
 -- name: lanes
--- A run could not be taken before it was planned, nor one that must not overlap before the one ahead of it ended.
+-- A run could not be claimed before it was planned, nor, if it must not overlap, before the previous one ended.
 select lane, count(*) as waiting, min(ready_at) as oldest
 from (
     select r.lane,

@@ -20,19 +20,19 @@ from hourbell.sealing import Sealed
 from hourbell.store.base import (
     LIVE_FOR,
     Backlog,
-    Beat,
-    Held,
+    HeartbeatReply,
+    LaneDemand,
     LaneWork,
+    LeaseKey,
     Mark,
     Node,
     Planned,
     Pruned,
     Refreshed,
     Saved,
-    Settled,
+    SettledAttempt,
     Tzdata,
     Wake,
-    Want,
 )
 from hourbell.store.batch import Batch
 from hourbell.store.control import ControlStore, pause_if_unchanged
@@ -58,8 +58,8 @@ from hourbell.store.rows import claimed_runs_of, columns, run_of, secrets_of
 _FORGET = timedelta(days=1)
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _NOBODY = UUID(int=0)
-MAX_NOTIFICATIONS_A_SECOND = 10_000  # that a node listens to: every login of the database may send them
-_SILENCE = 10  # seconds without a notification before the line is tried
+MAX_NOTIFICATIONS_A_SECOND = 10_000  # the channel that nodes listen to; every login of the database may send to it
+_SILENCE = 10  # seconds without a notification before the connection is tested
 
 
 class PostgresEngineStore:
@@ -78,11 +78,11 @@ class PostgresEngineStore:
         node: Node,
         now: datetime,
         lease_until: datetime,
-        held: Sequence[Held],
+        held: Sequence[LeaseKey],
         *,
-        given_up: Collection[Held] = (),
-        orphans: Collection[Held] = (),
-    ) -> Beat:
+        given_up: Collection[LeaseKey] = (),
+        orphans: Collection[LeaseKey] = (),
+    ) -> HeartbeatReply:
         ids = [each.run_id for each in held]
         async with self._connections.transaction() as connection:
             await connection.execute(
@@ -95,10 +95,10 @@ class PostgresEngineStore:
             unheld = await connection.fetch(SQL["unheld"], node.id, *known)
             orphaned = [row for row in unheld if _held(row) in orphans]
             if orphaned:
-                await write_settlements(connection, [Settled(hand_back(run_of(row), now)) for row in orphaned])
+                await write_settlements(connection, [SettledAttempt(hand_back(run_of(row), now)) for row in orphaned])
                 await connection.execute(SQL["wake"], Wake.RUNS)
         kept = {_held(row) for row in renewed}
-        return Beat(
+        return HeartbeatReply(
             tuple(each for each in held if each not in kept),
             tuple(row["run_id"] for row in cancels),
             tuple(_held(row) for row in orphaned),
@@ -111,14 +111,14 @@ class PostgresEngineStore:
 
     async def plan_due(self, now: datetime, limit: int, decide: Callable[[Job, datetime], Plan]) -> Planned:
         async with self._connections.connection() as connection:
-            if self._next_plan_at is None or self._next_plan_at > now:  # else it is known to be due, and nobody asks
+            if self._next_plan_at is None or self._next_plan_at > now:  # else it is known to be due
                 self._next_plan_at = await connection.fetchval(SQL["next_plan_at"])
             if self._next_plan_at is None or self._next_plan_at > now:
                 return Planned(0, 0, {}, (), frozenset(), self._next_plan_at)
             try:
                 async with connection.transaction():
                     planned = await self._plan_due(connection, now, limit, decide, write_together)
-            except REFUSED:  # nothing was written, and the second time the job whose data was refused is set aside
+            except REFUSED:  # nothing was written; the second attempt sets the job aside whose data was refused
                 async with connection.transaction():
                     planned = await self._plan_due(connection, now, limit, decide, write_plans)
             self._next_plan_at = planned.next_plan_at
@@ -156,7 +156,7 @@ class PostgresEngineStore:
         node: UUID,
         now: datetime,
         lease_until: datetime,
-        wants: Sequence[Want],
+        demands: Sequence[LaneDemand],
         *,
         suspects: bool = False,
         suspect_after: int = SUSPECT_AFTER,
@@ -164,10 +164,10 @@ class PostgresEngineStore:
         async with self._connections.connection() as connection:
             try:
                 if suspects:
-                    lanes = [want.lane for want in wants if want.free > 0]
+                    lanes = [demand.lane for demand in demands if demand.free > 0]
                     rows = await connection.fetch(SQL["claim_suspect"], lanes, now, node, lease_until, suspect_after)
                 else:
-                    arrays = columns(((want.lane, want.free, want.oldest) for want in wants), 3)
+                    arrays = columns(((demand.lane, demand.free, demand.oldest) for demand in demands), 3)
                     rows = await connection.fetch(SQL["claim"], *arrays, now, node, lease_until, suspect_after)
             except asyncpg.UniqueViolationError:
                 return []  # another node was first with a run of the same job: a lost race
@@ -190,7 +190,7 @@ class PostgresEngineStore:
     async def pause_gone(self, job_id: UUID, version: int, now: datetime, note: str) -> bool:
         return await pause_if_unchanged(ControlStore(PostgresSessions(self._connections)), job_id, version, now, note)
 
-    async def begin(self, held: Held) -> bool:
+    async def begin(self, held: LeaseKey) -> bool:
         async with self._connections.connection() as connection:
             return await connection.fetchval(SQL["begin"], held.run_id, held.attempt) is not None
 
@@ -198,16 +198,16 @@ class PostgresEngineStore:
         async with self._connections.connection() as connection:
             await connection.execute(SQL["write_notes"], *columns([note_values(each, now) for each in notes], 6))
 
-    async def settle(self, settled: Sequence[Settled]) -> list[Saved]:
+    async def settle(self, settled: Sequence[SettledAttempt]) -> list[Saved]:
         successes, others = _split(settled)
-        if others and successes:  # the statistics of a job are written at once, in the order of its outcomes
+        if others and successes:  # the statistics of a job are written together, in the order of its outcomes
             successes, others = _split(settled, {each.settlement.run.job_id for each in others})
-        unwritten: set[Held] = set()
+        unwritten: set[LeaseKey] = set()
         async with self._connections.connection() as connection:
             try:
-                for node, of_node in successes.items():  # by themselves: each statement takes its locks in order
+                for node, of_node in successes.items():  # separately: each statement takes its locks in order
                     unwritten |= await write_successes(connection, node, of_node)
-            except asyncpg.UniqueViolationError:  # somebody else wrote one of the attempts, which the other way allows
+            except asyncpg.UniqueViolationError:  # somebody else wrote one of the attempts
                 unwritten, others = set(), list(settled)
             if others:
                 async with connection.transaction():
@@ -259,7 +259,7 @@ class PostgresEngineStore:
 
     async def backlog(self, now: datetime, live_for: timedelta = LIVE_FOR) -> Backlog:
         async with self._connections.connection() as connection:
-            await check_writable(connection)  # reading alone would go well on a server that nothing can be done on
+            await check_writable(connection)  # a read alone would succeed on a server that refuses writes
             row = await connection.fetchrow(SQL["backlog"], now)
             lanes = [work["lane"] for work in await connection.fetch(SQL["lanes"])]
             served = [node["served"] for node in await connection.fetch(SQL["served_lanes"], now - live_for)]
@@ -295,7 +295,7 @@ class PostgresEngineStore:
         return self._listens
 
     async def wakes(self) -> AsyncIterator[Wake]:
-        """Listen on a connection of its own; a connection that dies is replaced."""
+        """Listen on a dedicated connection, and replace it when it dies."""
         while True:
             try:
                 async with self._connections.dedicated() as connection, aclosing(self._heard(connection)) as heard:
@@ -305,9 +305,10 @@ class PostgresEngineStore:
                 await asyncio.sleep(1)
 
     async def _heard(self, connection: Any) -> AsyncGenerator[Wake, None]:
-        """All hints at once, then each as it comes. A silence is broken by a question, so a dead line is noticed.
+        """Yield all hints once, then each as it arrives. After a silence the connection is tested, so a dead one is
+        noticed.
 
-        A flood ends the connection: hints are not worth the time that deliveries need.
+        A flood of notifications closes the connection: hints must not take the time that deliveries need.
         """
         heard: asyncio.Queue[Wake | None] = asyncio.Queue(maxsize=100)
         connection.add_termination_listener(lambda _: _offer(heard, None))
@@ -321,10 +322,10 @@ class PostgresEngineStore:
                 began, count = elapsed(), 0
             count += 1
             if count > MAX_NOTIFICATIONS_A_SECOND:
-                connection.terminate()  # what is still to come is not read
+                connection.terminate()  # the rest is not read
                 return
             wake = _wake_of(payload)
-            if wake is not Wake.RUNS or not self._connections.has(pid):  # whoever planned them here knows already
+            if wake is not Wake.RUNS or not self._connections.has(pid):  # their planner in this process knows already
                 _offer(heard, wake)
 
         await connection.add_listener("hourbell", hear)
@@ -350,35 +351,37 @@ class PostgresEngineStore:
         await self._connections.close()
 
 
-def _held(row: asyncpg.Record) -> Held:
-    return Held(row["id"], row["attempt"])
+def _held(row: asyncpg.Record) -> LeaseKey:
+    return LeaseKey(row["id"], row["attempt"])
 
 
 def _wake_of(payload: str) -> Wake:
-    """What a notification says; anybody may send one, and one that is not ours may mean anything."""
+    """Parse a notification; any login may send one, and one that is not Hourbell's could mean anything."""
     return Wake(payload) if payload in Wake.__members__.values() else Wake.JOBS
 
 
 def _offer(heard: asyncio.Queue[Wake | None], wake: Wake | None) -> None:
-    """Hints are dropped when nobody keeps up with them; the end of the connection is not."""
+    """Queue a hint. Hints are dropped when the queue is full; the end of the connection is not."""
     if heard.full():
         heard.get_nowait()
     heard.put_nowait(wake)
 
 
 def _split(
-    settled: Sequence[Settled], together: Collection[UUID] = ()
-) -> tuple[dict[UUID, list[Success]], list[Settled]]:
-    """Successes by node, which have a statement of their own, and all else; with it what is of the jobs `together`."""
+    settled: Sequence[SettledAttempt], together: Collection[UUID] = ()
+) -> tuple[dict[UUID, list[Success]], list[SettledAttempt]]:
+    """Split settlements into plain successes by node, which have a statement of their own, and others; `together` names
+    jobs whose settlements all belong to the others.
+    """
     successes: dict[UUID, list[Success]] = {}
-    others: list[Settled] = []
+    others: list[SettledAttempt] = []
     node: UUID | None = None
     for each in settled:
         success = success_of(each)
         if success is None or each.node is None or (together and each.settlement.run.job_id in together):
             others.append(each)
             continue
-        if each.node is not node:  # nearly all are of one node, which need not be looked up for each
+        if each.node is not node:  # nearly all belong to one node, which need not be looked up for each
             node = each.node
             of_node = successes.setdefault(node, [])
         of_node.append(success)

@@ -1,6 +1,6 @@
--- The engine's statements. Arrays cross the border, rows do not: no statement is repeated for each row of a batch. What
--- rows of a batch have in common crosses once, and each row names its place in it. Runs that wait are asked for in two
--- ways, "pending or retrying" by lane and "neither running nor ended" by job or expiry: each has its own indexes.
+-- The engine's statements. A batch is bound as arrays, so no statement is repeated per row. Values that rows of a batch
+-- share are sent once, and each row has an index into them. Waiting runs are selected in two ways, "pending or
+-- retrying" by lane and "neither running nor ended" by job or expiry: each has its own indexes.
 
 -- name: sample_time
 select clock_timestamp()
@@ -9,8 +9,8 @@ select clock_timestamp()
 select pg_notify('hourbell', $1)
 
 -- name: due_jobs
--- What planning needs of the definition is one text, the same for jobs that are alike; durations and instants in it are
--- microseconds.
+-- The fields of the definition that planning needs are one text, equal for jobs that are alike; durations and times in
+-- it are microseconds.
 select due.*, waiting.runs as waiting, waiting.scheduled + running.scheduled as unfinished
 from (
     select j.id, j.name, j.version, j.cursor_at, j.next_at, j.plan_at,
@@ -43,7 +43,7 @@ order by due.plan_at, due.id
 select * from hourbell.jobs where id = any($1::uuid[])
 
 -- name: oldest_changes
--- Of each job the change that plain SQL made first.
+-- For each job, its oldest change by plain SQL.
 select c.*
 from unnest($1::uuid[]) as j(id)
 cross join lateral (select * from hourbell.job_changes where job_id = j.id order by id limit 1) as c
@@ -72,7 +72,7 @@ from unnest($1::uuid[]) as j(id)
 -- name: insert_skips
 with given as (
     select * from unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::bigint[], $5::text[], $6::timestamptz[])
-        with ordinality as g(job_id, first_at, last_at, count, reason, follows, place)
+        with ordinality as g(job_id, first_at, last_at, count, reason, follows, position)
 ), extended as (
     update hourbell.skips s
     set last_at = g.last_at, count = s.count + g.count
@@ -80,41 +80,41 @@ with given as (
     join hourbell.jobs j on j.id = g.job_id
     where s.job_id = g.job_id and s.job_id = any($1::uuid[]) and s.reason = g.reason and s.last_at = g.follows
       and s.last_at > j.updated_at  -- of this version: another had other instants
-    returning g.place
+    returning g.position
 )
 insert into hourbell.skips (job_id, first_at, last_at, count, reason)
 select job_id, first_at, last_at, count, reason
 from given
-where place not in (select place from extended)
-order by place
+where position not in (select position from extended)
+order by position
 
 -- name: save_plans
--- Runs that do not exist yet, and where their jobs stand now; with the hint that there are runs and, if somebody wants to
--- know, when the next of the other jobs is due, which saves a question each. These are looked up: of an array that is
--- given, each of its ids would be compared. A join for what the jobs have in common would count as few rows, for each of
--- which all ids are compared.
+-- Inserts runs that do not exist yet and updates the cursors of their jobs. It also sends the hint that there are runs
+-- and, if requested, returns when the next of the other jobs is due, which saves a round trip each. Those jobs are
+-- looked up by key: in an array parameter, each of its ids would be compared. For a join over the shared values the
+-- planner would expect few rows, and compare all ids for each.
 with made as (
     insert into hourbell.runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank, lane,
                                exclusive, at_most_once, payload, planned_at)
     select n.id, n.job_id, g.job_version, g.kind, g.scheduled_at, g.local_at, g.ready_at, g.expires_at, g.rank, g.lane,
            g.exclusive, g.at_most_once, g.payload::jsonb, $15
-    from unnest($1::uuid[], $2::uuid[], $3::int[]) as n(id, job_id, place)
+    from unnest($1::uuid[], $2::uuid[], $3::int[]) as n(id, job_id, position)
     join unnest($4::int[], $5::text[], $6::timestamptz[], $7::timestamp[], $8::timestamptz[], $9::timestamptz[],
                 $10::smallint[], $11::text[], $12::bool[], $13::bool[], $14::text[])
         with ordinality as g(job_version, kind, scheduled_at, local_at, ready_at, expires_at, rank, lane, exclusive,
-                             at_most_once, payload, place)
-        on g.place = n.place
+                             at_most_once, payload, position)
+        on g.position = n.position
     on conflict do nothing
     returning lane
 ), saved as (
     update hourbell.jobs j
-    set cursor_at = greatest(j.cursor_at, ($18::timestamptz[])[n.place]),
-        next_at = ($19::timestamptz[])[n.place],
-        plan_at = ($20::timestamptz[])[n.place],
-        error = ($21::text[])[n.place],
-        lane = ($22::text[])[n.place],
+    set cursor_at = greatest(j.cursor_at, ($18::timestamptz[])[n.position]),
+        next_at = ($19::timestamptz[])[n.position],
+        plan_at = ($20::timestamptz[])[n.position],
+        error = ($21::text[])[n.position],
+        lane = ($22::text[])[n.position],
         saved_version = j.version
-    from unnest($16::uuid[], $17::int[]) as n(id, place)
+    from unnest($16::uuid[], $17::int[]) as n(id, position)
     where j.id = n.id and j.id = any($16::uuid[])
 ), counted as (
     select lane, count(*) as runs from made group by lane
@@ -128,7 +128,7 @@ select (select json_object_agg(lane, runs)::text from counted) as lanes,
        ) end as next_plan_at
 
 -- name: save_superseded
--- Where jobs stand by a version that plain SQL replaced; its change goes when nothing of it is left to plan.
+-- The cursors of jobs in a version that plain SQL replaced; its change is deleted when nothing of it is left to plan.
 with given as (
     select * from unnest($1::bigint[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::bool[])
         as g(change_id, job_id, cursor_at, plan_at, is_done)
@@ -164,7 +164,7 @@ from unnest($1::uuid[], $2::int[], $3::text[], $4::timestamptz[]) as g(job_id, v
 on conflict do nothing
 
 -- name: audit_unasked
--- Before each change is the newest version that was written down until then.
+-- `before` of an audit row is the newest version that was stored by then.
 insert into hourbell.audit (at, actor, action, subject, before, after)
 select $6, g.actor,
        case when g.actor = 'engine' then 'job.resume' when b.definition is null then 'job.create' else 'job.edit' end,
@@ -227,21 +227,21 @@ cross join lateral (
 where l.lane is not null and first.ready_at is not null
 
 -- name: claim
--- Rows that are locked stay where they are, and are found again by their place instead of the key. A start that is this
--- claim's own is not told, which says that this is the first attempt. The state is tested again where it is written, as an
--- expression: else an index of waiting runs may look cheaper than the places.
-with wants as (
+-- Locked rows stay in place, and are found again by their ctid instead of the key. A null start means that this is the
+-- first attempt. The state is tested again where it is written, as an expression: otherwise an index of waiting runs
+-- may look cheaper than the ctids.
+with demands as (
     select * from unnest($1::text[], $2::int[], $3::int[]) as w(lane, free, oldest)
 ), taken as materialized (
-    select picked.place
-    from wants w
+    select picked.row_id
+    from demands w
     cross join lateral (
-        select c.place
+        select c.row_id
         from (
             select line.*, row_number() over (order by line.ready_at, line.id) as by_age
             from generate_series(0, 3) as p(rank)
             cross join lateral (
-                select r.ctid as place, r.id, r.rank, r.ready_at
+                select r.ctid as row_id, r.id, r.rank, r.ready_at
                 from hourbell.runs r
                 where r.lane = w.lane and r.rank = p.rank and r.state in ('pending', 'retrying')
                   and r.ready_at <= $4 and r.crashes < $7
@@ -264,7 +264,7 @@ with wants as (
     update hourbell.runs r
     set state = 'running', attempt = r.attempt + 1, lease_owner = $5, lease_until = $6,
         started_at = coalesce(r.started_at, $4)
-    where r.ctid = any(array(select place from taken)) and r.state || '' in ('pending', 'retrying')
+    where r.ctid = any(array(select row_id from taken)) and r.state || '' in ('pending', 'retrying')
     returning r.id, r.job_id, r.job_version, r.kind, r.scheduled_at, r.ready_at, r.expires_at, r.lane, r.attempt,
               r.failures, r.crashes, r.started_at, r.at_most_once, r.payload, r.rank
 )
@@ -296,7 +296,7 @@ returning r.id, r.job_id, r.job_version, r.kind, r.scheduled_at, r.ready_at, r.e
           r.crashes, r.started_at, r.at_most_once, r.payload::text
 
 -- name: definitions
--- The limit keeps each a look-up by key, whatever is known of the table.
+-- The limit makes each a look-up by key, whatever the table statistics say.
 select g.job_id, g.version, v.definition::text
 from unnest($1::uuid[], $2::int[]) as g(job_id, version)
 cross join lateral (
@@ -317,17 +317,18 @@ order by scheduled_at desc
 limit 1
 
 -- name: begin
--- The state is compared as an expression: else all running runs may look cheaper than one key.
+-- The state is compared as an expression: otherwise all running runs may look cheaper than one key.
 update hourbell.runs
 set begun_attempt = attempt
 where id = $1 and attempt = $2 and state || '' = 'running' and begun_attempt is distinct from attempt
 returning id
 
 -- name: settle
--- The state is compared by way of a column: as a constant it would make every partial index on unfinished runs a
--- candidate, and before the table is analysed a whole such index looks cheaper than a thousand keys. A row tells
--- that something was written, and what only if it is not all. A run's start, which the claim set, becomes that of its
--- first attempt; whether there was an earlier one is not asked by `exists`, for which the whole table might be hashed.
+-- The state is compared through a column: as a constant it would make every partial index on unfinished runs a
+-- candidate, and before the table is analysed a whole such index looks cheaper than a thousand keys. A returned row
+-- means that something was written, and says what only if that is not all. A run's start, which the claim set, becomes
+-- that of its first attempt; whether there was an earlier one is not tested by `exists`, for which the whole table
+-- might be hashed.
 with given as materialized (
     select g.*, 'running' as held
     from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::timestamptz[], $6::int[], $7::int[],
@@ -405,8 +406,8 @@ from changed
 having count(*) > 0
 
 -- name: settle_succeeded
--- The same for runs that succeeded, as nearly all do: what they have in common crosses once, and an attempt that is
--- there already, which only somebody else can have written, is an error: not to look for one is cheaper.
+-- The same for successful runs, which nearly all are: shared values are sent once, and an attempt that already exists,
+-- which only another writer can have written, is an error: not checking for it is cheaper.
 with given as materialized (
     select g.*, 'running' as held
     from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::text[], $6::int[], $7::text[],
@@ -472,7 +473,7 @@ limit $2
 for no key update skip locked
 
 -- name: deaths
--- Earlier attempts that were lost with their nodes: nothing came late, and the node has not been heard since.
+-- Earlier attempts whose nodes died: without a late outcome, and without a heartbeat of the node since.
 select a.run_id, count(*) as deaths
 from hourbell.attempts a
 left join hourbell.nodes n on n.id = a.node
@@ -521,8 +522,8 @@ values ($1, $2, $3, $4, $5, $6)
 on conflict (id) do update set beat_at = excluded.beat_at, lanes = excluded.lanes
 
 -- name: renew
--- "is true" keeps the pairs a table that is looked up. As a join they would be compared each with each, because a plan
--- that is made for any number of them expects ten.
+-- "is true" makes the planner look up each pair. As a join, pairs would be compared with each other, because a generic
+-- plan expects ten of them.
 with mine as (
     select r.id
     from hourbell.runs r
@@ -580,7 +581,7 @@ set fraction = excluded.fraction, message = excluded.message, log = excluded.log
 where known.updated_at <= excluded.updated_at
 
 -- name: mark_pruned
--- By job, as settlements count: two writers in the same order never wait for each other.
+-- By job, in the same order as settlements update statistics, so that two writers cannot deadlock.
 insert into hourbell.job_stats as s (job_id, pruned_until)
 select g.job_id, g.newest
 from (select job_id, max(scheduled_at) as newest

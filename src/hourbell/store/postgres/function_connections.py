@@ -1,9 +1,9 @@
-"""Connections on which people's functions are called: a pool of its own, whose sessions are as new for every call.
+"""Connections for users' functions: a separate pool, whose sessions are reset after every call.
 
 A function may leave anything in its session: settings, another role, temporary objects, prepared statements, cursors,
-locks. So nothing of ours is prepared under a name, which a function could drop or replace; a session is cleaned by
-DISCARD ALL after every call; one that does not roll back when told to is ended on the server; and one that sends an
-error or a notice of more than 1 MiB is closed.
+locks. So no statement of ours is prepared under a name, which a function could drop or replace; a session is reset by
+DISCARD ALL after every call; a session that does not roll back is terminated on the server; and one that sends an error
+or a notice of more than 1 MiB is closed.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _LOST = (
     asyncpg.exceptions.IdleSessionTimeoutError,
     asyncpg.exceptions.IdleInTransactionSessionTimeoutError,
 )
-# Without the last one, a server that is busy with a function does not notice that whoever called it is gone.
+# Without the last one, a server that is busy with a function does not notice that its client is gone.
 _SETTINGS = {
     "application_name": "hourbell functions",
     "statement_timeout": f"{_HOUSEKEEPING}s",
@@ -46,17 +46,17 @@ _SETTINGS = {
 
 
 class ConnectionLost(StoreUnavailable, ConnectionError):
-    """The database cannot be reached, or closed the connection; whether a commit took place is then unknown.
+    """The database cannot be reached, or closed the connection; it is then unknown whether a commit took place.
 
-    A `ConnectionError`, too: whoever calls functions knows nothing of stores.
+    Also a `ConnectionError`, because callers of functions do not depend on stores.
     """
 
 
 class FunctionConnections:
-    """A pool that is opened when it is first used and never shared between event loops.
+    """A pool that is opened on first use and never shared between event loops.
 
-    A standby is left, and of several hosts every one that refuses writes. Alone, a server or role that is read-only by
-    default will do: functions are called in a transaction that says it may write.
+    A standby is not used, and of several hosts none that refuses writes. A single server or role that is read-only by
+    default is accepted: functions run in a transaction that is declared writable.
     """
 
     def __init__(self, url: str, *, size: int = 10) -> None:
@@ -68,9 +68,9 @@ class FunctionConnections:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Any]:
-        """A connection in a transaction that commits at the end of the block; an exception rolls it back.
+        """Open a transaction that commits at the end of the block; an exception rolls it back.
 
-        Raises `ConnectionLost`; what the server has against the commit is raised as the server says it.
+        Raises `ConnectionLost`; errors of the server at commit are raised unchanged.
         """
         with _reaching():
             pool, connection = await self._acquire()
@@ -116,7 +116,7 @@ class FunctionConnections:
             return self._pool
 
     async def _begin(self, pool: Any, connection: Any) -> None:
-        """Begin a transaction; a session that cannot, or whose server has become read-only, is of no use any more."""
+        """Begin a transaction; close a session that cannot, or whose server has become read-only."""
         try:
             await connection.execute("begin isolation level read committed read write")
         except asyncpg.PostgresError as error:  # a standby refuses
@@ -129,7 +129,7 @@ class FunctionConnections:
         raise ConnectionLost(why)
 
     async def _roll_back(self, connection: Any) -> None:
-        """Undo the transaction. A statement still at work has been asked to stop; if it does not, its session ends."""
+        """Roll back. A running statement was asked to stop; if it does not, its session is terminated."""
         try:
             async with asyncio.timeout(_TO_ROLL_BACK):
                 await connection.execute("rollback")
@@ -141,7 +141,7 @@ class FunctionConnections:
             raise
 
     async def _end(self, connection: Any) -> None:
-        """End a session on the server: a function may refuse to be cancelled, and would work on for nobody."""
+        """Terminate a session on the server: a function may ignore a cancellation and would keep running."""
         try:
             with suppress(*_LOST, asyncpg.PostgresError):
                 async with asyncio.timeout(_PATIENCE):
@@ -166,7 +166,7 @@ async def _commit(connection: Any) -> None:
 
 
 async def _give_back(pool: Any, connection: Any) -> None:
-    """Clean the session, or close it. What was committed stays so, whatever happens here."""
+    """Reset the session, or close it. A commit before it stands, whatever happens here."""
     try:
         await connection.execute("discard all", timeout=_TO_ROLL_BACK)
     except (*_LOST, asyncpg.PostgresError):
@@ -179,7 +179,7 @@ async def _give_back(pool: Any, connection: Any) -> None:
 
 
 def _is_closed(connection: Any) -> bool:
-    """A connection that was closed from the other side is the pool's already, and answers no question."""
+    """Return True if the server closed the connection: it is back in the pool, and its proxy raises."""
     try:
         return bool(connection.is_closed())
     except asyncpg.InterfaceError:
@@ -193,7 +193,7 @@ def _close(connection: Any) -> None:
 
 @contextmanager
 def _reaching() -> Iterator[None]:
-    """Whatever says that the connection is lost becomes ConnectionLost."""
+    """Convert errors of a lost connection to ConnectionLost."""
     try:
         yield
     except ConnectionLost:
@@ -204,4 +204,4 @@ def _reaching() -> Iterator[None]:
 
 
 async def _leave_as_it_is(_: Any) -> None:
-    """The session was cleaned before it was given back."""
+    """Skip the pool's reset: the session was reset before it was returned."""

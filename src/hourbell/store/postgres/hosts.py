@@ -1,8 +1,8 @@
-"""Which server to connect to, and whether a session there can write.
+"""Choose the server to connect to, and check whether a session there can write.
 
-A server refuses writes as a standby, or by `default_transaction_read_only`, which is set for the server, the database
-or the role. Reads go on there, so what only reads would never notice. That is why a new connection is asked before it
-is trusted, and an open one is left as soon as the server reports the change or refuses a write.
+A server refuses writes as a standby, or because of `default_transaction_read_only`, which is set for the server, the
+database or the role. Reads still work there, so read-only callers would never notice. A new connection is therefore
+tested before use, and an open one is closed as soon as the server reports the change or refuses a write.
 """
 
 import os
@@ -27,7 +27,7 @@ _ADVICE = {
 
 
 def hosts_of(url: str) -> list[tuple[str, int | None]]:
-    """The hosts that a URL names, in its order; none if it leaves the choice to the environment."""
+    """Return the hosts in a URL, in order; empty if the environment decides."""
     parts = urlsplit(url)
     query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     named = parts.netloc.rpartition("@")[2]
@@ -45,8 +45,8 @@ def hosts_of(url: str) -> list[tuple[str, int | None]]:
 async def connect(url: str, *, timeout: float, writes: bool = True, **options: Any) -> asyncpg.Connection:
     """Connect to the first host that accepts writes, with a share of the time for each.
 
-    `target_session_attrs` in the URL or the environment decides instead if it is given. Without `writes`, a read-only
-    host will do if there is no other.
+    If `target_session_attrs` is set in the URL or the environment, it decides instead. With `writes` false, a read-only
+    host is accepted if there is no other.
     """
     hosts = hosts_of(url)
     if len(hosts) < 2:
@@ -102,8 +102,9 @@ async def check_writable(connection: Any) -> None:
 
 
 def reports_read_only(connection: Any) -> bool:
-    """Whether the server said with its last answer that it refuses writes. It is not asked: before release 14 it says
-    nothing of the kind."""
+    """Return True if the server's last response reported that it refuses writes. No round trip is made; before release
+    14 a server does not report this.
+    """
     try:
         settings = connection.get_settings()
     except asyncpg.InterfaceError:  # the connection is closed

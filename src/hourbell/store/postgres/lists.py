@@ -1,15 +1,24 @@
-"""What people may look at, on PostgreSQL."""
+"""Lists and single objects for users, on PostgreSQL."""
 
 from collections.abc import Sequence
 
 from hourbell.store.list_pages import numbered, with_columns
-from hourbell.store.list_reader import ListStore, Wanted
+from hourbell.store.list_reader import ListStore
+from hourbell.store.list_statements import Wanted
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.queries import load_queries
 from hourbell.store.rows import Row
 from hourbell.store.statements import load_shared
 
-SQL = with_columns(load_shared("lists.sql", for_sqlite=False) | load_queries("hourbell.store.postgres", "lists.sql"))
+_FILES = ("lists.sql", "timeline.sql")
+SQL = with_columns(
+    {
+        name: text
+        for file in _FILES
+        for each in (load_shared(file, for_sqlite=False), load_queries("hourbell.store.postgres", file))
+        for name, text in each.items()
+    }
+)
 
 
 class PostgresListStore(ListStore):
@@ -20,7 +29,7 @@ class PostgresListStore(ListStore):
     async def _read(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
         prepared = [(*numbered(statement, "$"), values) for statement, values in wanted]
         async with self._connections.connection() as connection:
-            if len(prepared) == 1:  # one statement sees one moment anyway
+            if len(prepared) == 1:  # one statement sees one snapshot anyway
                 [(text, names, values)] = prepared
                 return [await connection.fetch(text, *(values[name] for name in names))]
             async with connection.transaction(isolation="repeatable_read", readonly=True):

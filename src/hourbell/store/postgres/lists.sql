@@ -1,12 +1,12 @@
--- The fragments of lists that PostgreSQL reads in a way of its own. A subquery with `offset 0` stays one: rows of the
--- page lead to others by key, and whole tables are never joined. The planner guesses
--- that hardly any value is null; `job_is_not_deleted` and `job_is_active` are written so that it expects most. And it takes
--- every result for a common one; `job_result` is a range so that only the index by result has its order. Runs that wait
--- are those "neither running nor ended": only what is asked by expiry compares that, so that no other index will do.
+-- The fragments of lists that differ on PostgreSQL. A subquery with `offset 0` is not flattened: rows of the page lead
+-- to others by key, and whole tables are never joined. The planner underestimates null values; `job_is_not_deleted` and
+-- `job_is_active` are written so that it expects most rows. It also expects every result to be common; `job_result` is
+-- a range so that only the index by result has its order. Waiting runs are those "neither running nor ended": only the
+-- list by expiry compares that, so that no other index is chosen.
 
 -- name: job_columns
--- What lists read of a job: of a long target only its short members, and no long payload. What is longer than
--- `certain_bytes` as it is stored is long as text too, and is not even fetched from its TOAST table.
+-- The columns of jobs in lists: only the short fields of a long target, and no long payload. A value whose stored size
+-- exceeds `certain_bytes` is long as text too, and is not even fetched from its TOAST table.
 j.id, j.deleted_name, j.paused_note, j.paused_by, j.paused_until, j.version, j.has_changes, j.cursor_at, j.next_at,
 j.plan_at, j.error, j.created_at, j.updated_at, j.deleted_at, {listed_fields},
 case when pg_column_size(j.target) <= {certain_bytes} and octet_length(j.target::text) <= {max_bytes} then j.target end as target,
@@ -16,7 +16,7 @@ case when pg_column_size(j.payload) <= {certain_bytes} and octet_length(j.payloa
 j.payload is not null as has_payload
 
 -- name: run_columns
--- What lists read of a run: no long payload and no long result.
+-- The columns of runs in lists: no long payload and no long result.
 r.id, r.job_id, r.job_version, r.kind, r.scheduled_at, r.local_at, r.ready_at, r.expires_at, r.state, r.reason, r.lane,
 r.exclusive, r.attempt, r.failures, r.crashes, r.lease_owner, r.lease_until, r.replay_of, r.planned_at, r.started_at,
 r.finished_at, r.cleared_at,
@@ -33,7 +33,7 @@ r.result is not null as has_result
        offset 0) v) as definition
 
 -- name: definition_columns
--- What lists read of a version's definition: of a long target only its short members, and no long payload.
+-- The definition of a version in lists: only the short fields of a long target, and no long payload.
 case when pg_column_size(v.definition) <= {certain_bytes} and octet_length(v.definition::text) <= {max_bytes} then v.definition
      else v.definition
           - case when octet_length((v.definition -> 'payload')::text) > {max_bytes} then array['payload'] else '{}'::text[] end
@@ -51,7 +51,7 @@ from unnest(:job_ids::uuid[], :versions::integer[]) as wanted (job_id, version)
 join hourbell.job_versions v on v.job_id = wanted.job_id and v.version = wanted.version
 
 -- name: job_joins
--- What a job's totals stand on: its statistics, its last run, and the one that is running.
+-- The sources of a job's totals: its statistics, its last run, and its running run.
 left join lateral (select * from hourbell.job_stats s where s.job_id = j.id offset 0) s on true
 left join lateral (select r.started_at, r.state from hourbell.runs r where r.id = s.last_run_id offset 0) l on true
 left join lateral (
@@ -112,8 +112,8 @@ with recursive found as (
 select source from found where source is not null limit :limit
 
 -- name: runs_of_subject
--- Only jobs whose newest run is among the newest can have runs on the page: each job is asked for one run, and these for
--- as many as the page holds.
+-- Only jobs whose newest run is among the newest can have runs on the page: each job is asked for one run, and those
+-- for as many as the page holds.
 (select j.id from hourbell.jobs j
  cross join lateral (select r.scheduled_at, r.id from hourbell.runs r where r.job_id = j.id and {where}
                      order by r.scheduled_at desc, r.id desc limit 1) newest
@@ -181,8 +181,8 @@ left join hourbell.run_notes n on r.state = 'running' and n.run_id = r.id and n.
 where r.id = :run_id
 
 -- name: late_runs
--- Backfills and replays repeat the past on purpose and are never late. The index holds what began more than ten seconds
--- late; a job may ask for less, which is looked for among the newest.
+-- Backfills and replays repeat the past on purpose and are never late. The index holds runs that started more than ten
+-- seconds late; a job with a lower limit is searched among the newest.
 with worst as materialized (
     select r.id, r.job_id, r.job_version, r.started_at - r.scheduled_at as lateness
     from hourbell.runs r
@@ -197,7 +197,7 @@ with worst as materialized (
     order by r.finished_at desc, r.id desc
     limit :window
 ), limits as materialized (
-    -- Of each version once: its definition may be long.
+    -- Each version once: its definition may be long.
     select c.job_id, c.job_version,
            case when jsonb_typeof(v.definition -> 'late_after') = 'number'
                 then (v.definition ->> 'late_after')::float8 * interval '1 second' end as allowed
@@ -272,7 +272,7 @@ join hourbell.jobs j on j.name collate "C" = g.name and j.deleted_at is null
 order by g.jobs desc, g.name
 
 -- name: job_conflicts
--- Jobs that the program of a live node defines and somebody else owns.
+-- Jobs that the program of a live node defines but that have another owner.
 select distinct j.name, j.managed_by, j.source, n.source as program
 from hourbell.nodes n
 cross join lateral unnest(n.jobs) as defined(name)
@@ -289,3 +289,27 @@ case when pg_column_size(before) <= {certain_bytes} and octet_length(before::tex
 before is not null as has_before,
 case when pg_column_size(after) <= {certain_bytes} and octet_length(after::text) <= {max_bytes} then after end as after,
 after is not null as has_after
+
+-- name: late_limits
+select v.job_id, v.version,
+       case when jsonb_typeof(v.definition -> 'late_after') = 'number'
+            then (v.definition ->> 'late_after')::float8 end as late_after_seconds
+from unnest(:job_ids::uuid[], :versions::integer[]) as wanted (job_id, version)
+join hourbell.job_versions v on v.job_id = wanted.job_id and v.version = wanted.version
+
+-- name: recent_runs
+select r.*
+from unnest(:job_ids::uuid[]) as wanted (job_id)
+cross join lateral (
+    select r.id, r.job_id, r.job_version, r.kind, r.state, r.attempt, r.scheduled_at, r.ready_at, r.started_at,
+           r.finished_at
+    from hourbell.runs r where r.job_id = wanted.job_id
+    order by r.scheduled_at desc, r.id desc limit :limit) r
+
+-- name: recent_skips
+select s.*
+from unnest(:job_ids::uuid[]) as wanted (job_id)
+cross join lateral (
+    select s.id, s.job_id, s.first_at, s.last_at, s.count, s.reason
+    from hourbell.skips s where s.job_id = wanted.job_id
+    order by s.last_at desc, s.id desc limit :limit) s

@@ -1,19 +1,19 @@
-"""Limits the size of what a server may send on a connection, rows apart.
+"""Limits the size of messages that a server sends on a connection, except rows.
 
-A function chooses the text of its errors and notices, up to 1 GB each. The driver keeps such a message whole and takes
-it apart in quadratic time, on the event loop: 100 MB stop everything else in the process for 17 seconds.
+A function chooses the text of its errors and notices, up to 1 GB each. The driver buffers such a message and parses it
+in quadratic time, on the event loop: 100 MB block the process for 17 seconds.
 """
 
 import asyncio
 from typing import Any
 
 MAX_MESSAGE_BYTES = 1_048_576
-_HEADER_BYTES = 5  # the type, and the length in four bytes, which counts itself but not the type
-_ROWS = b"Dd"  # DataRow and CopyData: whoever asks for rows decides how large they are
+_HEADER_BYTES = 5  # the type, and the length in four bytes, which includes itself but not the type
+_ROWS = b"Dd"  # DataRow and CopyData: the query decides how large they are
 
 
 class MessageTooLarge(ConnectionAbortedError):
-    """Why the connection was closed; the driver raises an error of its own, with this one as its cause."""
+    """The reason a connection was closed; it is the cause of the error that the driver raises."""
 
     def __init__(self) -> None:
         super().__init__(f"the server sent an error or a notice of more than {MAX_MESSAGE_BYTES} bytes")
@@ -26,13 +26,13 @@ def limit_messages(connection: Any) -> None:
 
 
 class _MessageLimit(asyncio.Protocol):
-    """Stands between the transport and the driver's protocol, and follows where messages begin."""
+    """Sits between the transport and the driver's protocol, and tracks message boundaries."""
 
     def __init__(self, transport: Any, driver: Any) -> None:
         self._transport = transport
         self._driver = driver
-        self._header = b""  # as far as it has arrived
-        self._left = 0  # bytes of the message under way
+        self._header = b""  # as received so far
+        self._left = 0  # bytes left of the current message
         self._error: MessageTooLarge | None = None
 
     def data_received(self, data: bytes) -> None:

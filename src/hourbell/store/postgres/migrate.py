@@ -16,7 +16,9 @@ create table hourbell.migrations (
 
 
 async def migrate(connections: Connections) -> list[Migration]:
-    """Bring the schema up to date; what was run. Each migration is a transaction: one killed midway starts anew."""
+    """Migrate the schema; return the migrations that were run. Each is a transaction, so an interrupted one starts
+    again.
+    """
     async with connections.dedicated() as connection:
         await connection.execute("select pg_advisory_lock($1)", _LOCK)
         applied = await _applied(connection)
@@ -36,14 +38,14 @@ async def migrate(connections: Connections) -> list[Migration]:
 
 
 async def status(connections: Connections) -> list[tuple[Migration, bool]]:
-    """Every migration, and whether it was run."""
+    """Return every migration, and whether it was run."""
     async with connections.dedicated(writes=False) as connection:
         missing = pending(load_migrations(PACKAGE), await _applied(connection) or {})
     return [(migration, migration not in missing) for migration in load_migrations(PACKAGE)]
 
 
 async def _applied(connection: Any) -> dict[int, str] | None:
-    """The checksums of what was run, or None in a database that has not seen Hourbell."""
+    """Return the checksums of the migrations that were run; None in a database without Hourbell's tables."""
     if await connection.fetchval("select to_regclass('hourbell.migrations')") is None:
         return None
     rows = await connection.fetch("select number, checksum from hourbell.migrations")

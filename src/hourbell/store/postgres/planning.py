@@ -19,7 +19,7 @@ from hourbell.store.records import cursor_values, run_values, shared, skip_value
 from hourbell.store.rows import Progress, Row, columns, progress_by_job, without_cursor
 
 SQL = load_queries("hourbell.store.postgres", "engine.sql")
-# What a statement says about the data it was given, as opposed to the state of the database.
+# Errors about the data of a statement, as opposed to the state of the database.
 REFUSED = (
     asyncpg.DataError,
     asyncpg.IntegrityConstraintViolationError,
@@ -30,12 +30,12 @@ REFUSED = (
 
 @dataclass(slots=True)
 class Written:
-    """What was written, the new runs of each lane, and the jobs that were refused."""
+    """The result of a write: the new runs of each lane, and the jobs that were refused."""
 
     plans: list[Plan] = field(default_factory=list)
     lanes: Counter[str] = field(default_factory=Counter)
     broken: list[Broken] = field(default_factory=list)
-    next_plan_at: datetime | None = None  # of any job, if it was asked for and nothing was refused
+    next_plan_at: datetime | None = None  # of any job, if requested and nothing was refused
 
     def add(self, other: "Written") -> None:
         self.plans += other.plans
@@ -47,7 +47,7 @@ Write = Callable[[Any, list[Plan], Mapping[UUID, datetime], datetime, bool], Cor
 
 
 async def progress_of(connection: Any, rows: Sequence[Row]) -> dict[UUID, Progress]:
-    """What the runs and skips of these jobs say about them."""
+    """Read the progress of these jobs from their runs and skips."""
     if not rows:
         return {}
     unfinished = await connection.fetch(SQL["unfinished_of_jobs"], [row["id"] for row in rows])
@@ -56,7 +56,7 @@ async def progress_of(connection: Any, rows: Sequence[Row]) -> dict[UUID, Progre
 
 
 async def _progress_of_due(connection: Any, rows: Sequence[Row]) -> dict[UUID, Progress]:
-    """The same for due jobs, which come with their unfinished runs."""
+    """Read the progress of due jobs, whose rows include their unfinished runs."""
     unadopted = without_cursor(rows)
     newest = await connection.fetch(SQL["newest_of_jobs"], unadopted) if unadopted else []
     return progress_by_job([row for row in rows if row["waiting"] or row["unfinished"]], newest)
@@ -71,7 +71,7 @@ async def plan_jobs(
     *,
     asks_next: bool,
 ) -> Written:
-    """Decide and write what becomes of due jobs; ask, if so, when the next one is due."""
+    """Plan due jobs and write their plans; if requested, look up when the next job is due."""
     whole = await _whole_of(connection, rows)
     changes = await _changes_of(connection, whole)
     due = Due.of(rows, whole, changes, await _progress_of_due(connection, rows))
@@ -82,13 +82,13 @@ async def plan_jobs(
 
 
 async def _whole_of(connection: Any, rows: Sequence[Row]) -> dict[UUID, Row]:
-    """The whole rows of the jobs that are needed whole."""
+    """Read the whole rows of jobs that need them."""
     ids = [row["id"] for row in rows if row["is_needed_whole"]]
     return {row["id"]: row for row in await connection.fetch(SQL["whole_jobs"], ids)} if ids else {}
 
 
 async def _changes_of(connection: Any, whole: Mapping[UUID, Row]) -> dict[UUID, Row]:
-    """The oldest change of each job that plain SQL changed since it was planned."""
+    """Read the oldest change of each job that plain SQL changed since it was planned."""
     ids = [job_id for job_id, row in whole.items() if row["has_changes"]]
     return {row["job_id"]: row for row in await connection.fetch(SQL["oldest_changes"], ids)} if ids else {}
 
@@ -96,10 +96,10 @@ async def _changes_of(connection: Any, whole: Mapping[UUID, Row]) -> dict[UUID, 
 async def write_together(
     connection: Any, plans: list[Plan], unsaved: Mapping[UUID, datetime], now: datetime, asks_next: bool
 ) -> Written:
-    """Write plans without a savepoint; if a statement is refused, so is all of the transaction.
+    """Write plans without a savepoint; a refused statement aborts the whole transaction.
 
-    A row that is locked outside a savepoint and changed inside is noted as held by both (a multixact). PostgreSQL does
-    not mark the index entries of such a row as dead, so the probe for due jobs would meet them all until a vacuum.
+    A row that is locked outside a savepoint and changed inside is marked as held by both (a multixact). PostgreSQL does
+    not mark the index entries of such a row as dead, so the probe for due jobs would visit them all until a vacuum.
     """
     if not plans:
         return Written()
@@ -112,7 +112,7 @@ async def write_together(
 async def write_plans(
     connection: Any, plans: list[Plan], unsaved: Mapping[UUID, datetime], now: datetime, asks_next: bool = False
 ) -> Written:
-    """Write plans together; if a statement fails, in halves, until the job whose data it refuses stands alone."""
+    """Write plans together; if a statement fails, in halves, down to the single job whose data is refused."""
     if not plans:
         return Written()
     try:
@@ -130,9 +130,9 @@ async def write_plans(
 async def write_batch(
     connection: Any, batch: Batch, unsaved: Mapping[UUID, datetime], now: datetime, *, by: str, asks_next: bool = False
 ) -> tuple[Counter[str], datetime | None]:
-    """Write versions, runs, skips and cursors, and give the hint that there are runs.
+    """Write versions, runs, skips and cursors, and send the hint that there are runs.
 
-    How many are new in each lane, and, if it is asked for, when the next of the other jobs is due.
+    Return the number of new runs per lane and, if requested, when the next of the other jobs is due.
     """
     versions, runs, skips = batch.versions(unsaved, now), batch.runs, batch.skips
     if versions:
@@ -154,7 +154,7 @@ async def write_batch(
 
 
 async def insert_runs(connection: Any, rows: Sequence[RunRow], now: datetime) -> Counter[str]:
-    """Insert runs that do not exist yet, and give the hint that there are some; how many of each lane."""
+    """Insert runs that do not exist yet, and send the hint that there are some; return the number per lane."""
     lanes, _ = await _save(connection, rows, (), now)
     return lanes
 
@@ -162,10 +162,10 @@ async def insert_runs(connection: Any, rows: Sequence[RunRow], now: datetime) ->
 async def _save(
     connection: Any, rows: Sequence[RunRow], plans: Sequence[Plan], now: datetime, *, asks_next: bool = False
 ) -> tuple[Counter[str], datetime | None]:
-    """Write runs and cursors: of each its id, and the place of all else among what they have in common."""
-    places, alike = shared(map(run_values, rows))
-    runs = [row.run.id for row in rows], [row.job_id for row in rows], places, *columns(alike, 11)
-    places, alike = shared(map(cursor_values, plans))
-    cursors = [plan.job.id for plan in plans], places, *columns(alike, 5)
+    """Write runs and cursors: each id with the index of its shared values."""
+    positions, alike = shared(map(run_values, rows))
+    runs = [row.run.id for row in rows], [row.job_id for row in rows], positions, *columns(alike, 11)
+    positions, alike = shared(map(cursor_values, plans))
+    cursors = [plan.job.id for plan in plans], positions, *columns(alike, 5)
     [saved] = await connection.fetch(SQL["save_plans"], *runs, now, *cursors, asks_next)
     return Counter(json.loads(saved["lanes"] or "{}")), saved["next_plan_at"]

@@ -30,7 +30,7 @@ _RUNS_AT_ONCE = 1_000  # in one statement
 
 
 class PostgresSession:
-    """A session on the transaction of a connection."""
+    """A session in the transaction of a connection."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -58,7 +58,7 @@ class PostgresSession:
         await self._connection.execute(ENGINE["wake"], wake)
 
     async def refuse_taken_name(self, name: str, job_id: UUID) -> None:
-        """The index over names refuses it, also one that another transaction is about to commit."""
+        """Do nothing: the index over names refuses the insert, even if another transaction is about to commit it."""
 
     async def lock_jobs_of_bundle(self, bundle: Bundle) -> list[Row]:
         if not bundle.prune:
@@ -70,7 +70,7 @@ class PostgresSession:
         return await progress_of(self._connection, rows)
 
     async def insert_jobs(self, jobs: Sequence[NewJob], now: datetime) -> frozenset[UUID]:
-        # In one order, so that transactions which insert the same names wait for each other in a line.
+        # In one order, so that transactions that insert the same names cannot deadlock.
         in_order = sorted(jobs, key=lambda job: job.change.definition.name)
         values = columns((job.values() for job in in_order), WIDTH)
         values[TAGS] = [_array_text(tags) for tags in values[TAGS]]
@@ -143,6 +143,6 @@ class PostgresSessions:
 
 
 def _array_text(tags: Sequence[str]) -> str:
-    """Tags as PostgreSQL writes an array: a batch of rows cannot carry one array for each."""
+    """Format tags as a PostgreSQL array: a batch of rows cannot bind one array per row."""
     quoted = (tag.replace("\\", "\\\\").replace('"', '\\"') for tag in tags)
     return "{" + ",".join(f'"{tag}"' for tag in quoted) + "}"

@@ -1,9 +1,9 @@
-"""Transactions of the engine's own database, lent to functions: their work and the settlement, both or neither.
+"""Transactions on the engine's own database, lent to functions: their work and the settlement, both or neither.
 
-With a login of their own, functions have no right to any table of ours. The settlement then goes through
-`hourbell.settle_run`, which acts with its owner's rights and demands a nonce. The node writes the nonce's digest with
-its own login before the function begins, and says the nonce only when the function has returned. What the operator
-grants to that login stands in the migration `0002_delivery.sql`.
+A separate login for functions has no rights on Hourbell's tables. The settlement then goes through
+`hourbell.settle_run`, which runs with its owner's rights and requires a nonce. The node writes the nonce's digest with
+its own login before the function begins, and uses the nonce only after the function has returned. The grants that the
+operator gives to that login are described in the migration `0015_baseline.sql`.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from hourbell.store.base import Held, OpenTransaction, Settled
+from hourbell.store.base import LeaseKey, OpenTransaction, SettledAttempt
 from hourbell.store.errors import FunctionLoginRefused, FunctionsOutOfReach, StoreUnavailable
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.function_connections import ConnectionLost, FunctionConnections
@@ -25,8 +25,7 @@ _SQL = load_queries("hourbell.store.postgres", "transactions.sql")
 
 @dataclass(frozen=True, slots=True)
 class SeparateLogin:
-    """What is needed when functions run under another login than the engine's: the engine's connections, and nonces
-    that nobody can guess."""
+    """The dependencies of a separate login for functions: the engine's connections, and unguessable nonces."""
 
     engine: Connections
     nonce: Callable[[], bytes]
@@ -38,7 +37,7 @@ class PostgresTransactionStore:
         self._separate = separate
 
     @asynccontextmanager
-    async def transaction(self, held: Held) -> AsyncIterator[OpenTransaction]:
+    async def transaction(self, held: LeaseKey) -> AsyncIterator[OpenTransaction]:
         if self._separate is None:
             async with self._functions.transaction() as connection:
                 yield _OwnLogin(connection)
@@ -73,7 +72,7 @@ class PostgresTransactionStore:
 class _OwnLogin:
     connection: Any
 
-    async def settle(self, settled: Settled) -> bool:
+    async def settle(self, settled: SettledAttempt) -> bool:
         _check_open(self.connection)
         await self.connection.execute(_SQL["step_back"])
         return not await write_settlements(self.connection, [settled])
@@ -90,7 +89,7 @@ class _OtherLogin:
     connection: Any
     nonce: _Nonce
 
-    async def settle(self, settled: Settled) -> bool:
+    async def settle(self, settled: SettledAttempt) -> bool:
         _check_open(self.connection)
         await self.connection.execute(_SQL["step_back"])
         self.nonce.is_said = True
@@ -98,15 +97,18 @@ class _OtherLogin:
 
 
 def _check_open(connection: Any) -> None:
-    """A task has the connection itself, and may have ended the transaction; alone, a settlement would be a lie."""
+    """Raise if the task ended the transaction, which it can because it has the connection: a settlement alone would be
+    false.
+    """
     if not connection.is_in_transaction():
         raise StoreUnavailable("the transaction was ended inside its block; leave out begin, commit and rollback")
 
 
 @asynccontextmanager
-async def _nonce_for(held: Held, separate: SeparateLogin) -> AsyncIterator[_Nonce]:
-    """A nonce for one attempt. One that is never said is taken back; if that fails, or the node dies, it goes with
-    the run's next attempt or with the run."""
+async def _nonce_for(held: LeaseKey, separate: SeparateLogin) -> AsyncIterator[_Nonce]:
+    """Create a nonce for one attempt. An unused nonce is deleted; if that fails, or the node dies, it is deleted with
+    the run's next attempt or with the run.
+    """
     nonce = _Nonce(separate.nonce())
     fence = (held.run_id, held.attempt)
     try:

@@ -10,7 +10,7 @@ from hourbell.core.run.policies import Rank
 from hourbell.core.run.run import Run
 from hourbell.core.run.states import RunState
 from hourbell.core.values.ids import uuid_of
-from hourbell.store.base import Want
+from hourbell.store.base import LaneDemand
 from hourbell.store.rows import KINDS, payload_of
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.settling import SQL
@@ -35,7 +35,7 @@ class Waiting(NamedTuple):
     at_most_once: int
     payload: str | None
     rank: int
-    place: int
+    row_id: int
 
     def claimed(self) -> Run:
         return Run(
@@ -60,16 +60,16 @@ class Waiting(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ReadyRuns:
     """Waiting runs and their rowids, as the JSON arrays that the statements return and take."""
 
     count: int
     text: str
-    places: str
+    row_ids: str
 
     @classmethod
-    def of(cls, runs: Sequence[Waiting]) -> "Line":
-        return cls(len(runs), json.dumps(runs, ensure_ascii=False), json.dumps([run.place for run in runs]))
+    def of(cls, runs: Sequence[Waiting]) -> "ReadyRuns":
+        return cls(len(runs), json.dumps(runs, ensure_ascii=False), json.dumps([run.row_id for run in runs]))
 
     @property
     def runs(self) -> list[Waiting]:
@@ -77,11 +77,11 @@ class Line:
         return sorted(map(Waiting._make, json.loads(self.text)), key=_by_rank)
 
 
-def joined(lines: Iterable[Line]) -> Line:
+def joined(lines: Iterable[ReadyRuns]) -> ReadyRuns:
     """Combine several into one."""
     some = [line for line in lines if line.count]
-    return Line(
-        sum(line.count for line in some), _joined(line.text for line in some), _joined(line.places for line in some)
+    return ReadyRuns(
+        sum(line.count for line in some), _joined(line.text for line in some), _joined(line.row_ids for line in some)
     )
 
 
@@ -89,37 +89,37 @@ def _joined(arrays: Iterable[str]) -> str:
     return f"[{','.join(each[1:-1] for each in arrays)}]"
 
 
-def suspect_of(session: Session, lanes: Sequence[str], now: datetime, suspect_after: int) -> Line:
+def suspect_of(session: Session, lanes: Sequence[str], now: datetime, suspect_after: int) -> ReadyRuns:
     return _line(session, SQL["suspect"], lanes, now, suspect_after)
 
 
-def ready_of(session: Session, want: Want, now: datetime, suspect_after: int) -> Line:
+def ready_of(session: Session, demand: LaneDemand, now: datetime, suspect_after: int) -> ReadyRuns:
     """Return the ready runs to claim in a lane: `oldest` of them by age, the others by rank and then by age.
 
     The JSON is parsed only if more runs are found than wanted: the writer thread competes for the interpreter lock.
     """
-    lines: list[Line] = []
+    lines: list[ReadyRuns] = []
     found = 0
     for rank in Rank:
-        enough = min(want.free, max(0, want.free - found) + want.oldest)
+        enough = min(demand.free, max(0, demand.free - found) + demand.oldest)
         if enough > 0:
-            lines.append(_line(session, SQL["line"], want.lane, rank, now, enough, suspect_after))
+            lines.append(_line(session, SQL["line"], demand.lane, rank, now, enough, suspect_after))
             found += lines[-1].count
     whole = joined(lines)
-    return whole if found <= want.free else Line.of(_first(whole.runs, want))
+    return whole if found <= demand.free else ReadyRuns.of(_first(whole.runs, demand))
 
 
-def _first(line: list[Waiting], want: Want) -> list[Waiting]:
+def _first(line: list[Waiting], demand: LaneDemand) -> list[Waiting]:
     by_age = sorted(line, key=lambda run: run.ready_at)
-    first = by_age[: min(want.oldest, want.free)]
+    first = by_age[: min(demand.oldest, demand.free)]
     taken = {run.id for run in first}
-    return first + [run for run in line if run.id not in taken][: want.free - len(first)]
+    return first + [run for run in line if run.id not in taken][: demand.free - len(first)]
 
 
-def _line(session: Session, sql: str, *values: Any) -> Line:
+def _line(session: Session, sql: str, *values: Any) -> ReadyRuns:
     row = session.fetch_one(sql, *values)
     assert row is not None
-    return Line(row["count"], row["runs"], row["places"])
+    return ReadyRuns(row["count"], row["runs"], row["row_ids"])
 
 
 def _by_rank(run: Waiting) -> tuple[int, int]:

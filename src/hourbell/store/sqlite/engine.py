@@ -16,28 +16,27 @@ from hourbell.sealing import Sealed
 from hourbell.store.base import (
     LIVE_FOR,
     Backlog,
-    Beat,
-    Held,
+    HeartbeatReply,
+    LaneDemand,
     LaneWork,
+    LeaseKey,
     Mark,
     Node,
     Planned,
     Pruned,
     Refreshed,
     Saved,
-    Settled,
+    SettledAttempt,
     Tzdata,
     Wake,
-    Want,
 )
 from hourbell.store.control import ControlStore, pause_if_unchanged
 from hourbell.store.errors import StoreUnavailable
 from hourbell.store.records import held as held_by
 from hourbell.store.records import note_values, serves, settled_lost, standing
 from hourbell.store.rows import run_of, secrets_of
-from hourbell.store.sqlite.claiming import Line, joined, ready_of, suspect_of
+from hourbell.store.sqlite.claiming import ReadyRuns, joined, ready_of, suspect_of
 from hourbell.store.sqlite.connection import Session
-from hourbell.store.sqlite.plan_words import SQL
 from hourbell.store.sqlite.planning import next_plan_at, plan_due, refresh
 from hourbell.store.sqlite.planning_ahead import PlanningAhead
 from hourbell.store.sqlite.session import SqliteSessions
@@ -49,7 +48,8 @@ from hourbell.store.sqlite.settling import (
     write_successes,
 )
 from hourbell.store.sqlite.values import EPOCH, array
-from hourbell.store.sqlite.writer import Runner
+from hourbell.store.sqlite.write_params import SQL
+from hourbell.store.sqlite.writer import Executor
 
 _FORGET = timedelta(days=1)
 _NOBODY = UUID(int=0)
@@ -57,7 +57,7 @@ _MANY = 500  # jobs per pass, from which planning ahead pays; few jobs start soo
 
 
 class SqliteEngineStore:
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Executor) -> None:
         self._runner = runner
         self._planning_ahead = PlanningAhead(runner)
         self._hears = False
@@ -71,29 +71,30 @@ class SqliteEngineStore:
         node: Node,
         now: datetime,
         lease_until: datetime,
-        held: Sequence[Held],
+        held: Sequence[LeaseKey],
         *,
-        given_up: Collection[Held] = (),
-        orphans: Collection[Held] = (),
-    ) -> Beat:
-        def beat(session: Session) -> Beat:
+        given_up: Collection[LeaseKey] = (),
+        orphans: Collection[LeaseKey] = (),
+    ) -> HeartbeatReply:
+        def renew(session: Session) -> HeartbeatReply:
             session.execute(SQL["beat"], node.id, node.host, node.started_at, now, node.lanes, node.tzdata)
             rows = session.fetch(SQL["unheld"], node.id, array([*held, *given_up]))
-            leases = [(run_of(row), Held(row["id"], row["attempt"])) for row in rows]
+            leases = [(run_of(row), LeaseKey(row["id"], row["attempt"])) for row in rows]
             unheld = tuple(lease for _, lease in leases if lease not in orphans)
             handed_back = tuple(lease for _, lease in leases if lease in orphans)
             if handed_back:
-                write_settlements(session, [Settled(hand_back(run, now)) for run, lease in leases if lease in orphans])
+                returned = [hand_back(run, now) for run, lease in leases if lease in orphans]
+                write_settlements(session, list(map(SettledAttempt, returned)))
                 session.wakes.add(Wake.RUNS)
             if not held:
-                return Beat((), (), handed_back, unheld)
+                return HeartbeatReply((), (), handed_back, unheld)
             rows = session.fetch(SQL["renew"], [(each.run_id, each.attempt) for each in held], lease_until, node.id)
-            kept = {Held(row["id"], row["attempt"]) for row in rows}
+            kept = {LeaseKey(row["id"], row["attempt"]) for row in rows}
             cancels = session.fetch(SQL["cancels_of"], [each.run_id for each in held])
             lost = tuple(each for each in held if each not in kept)
-            return Beat(lost, tuple(row["run_id"] for row in cancels), handed_back, unheld)
+            return HeartbeatReply(lost, tuple(row["run_id"] for row in cancels), handed_back, unheld)
 
-        return await self._runner.write(beat)
+        return await self._runner.write(renew)
 
     async def retire(self, node: UUID) -> None:
         await self._runner.write(lambda session: session.execute(SQL["retire"], node))
@@ -115,17 +116,17 @@ class SqliteEngineStore:
         node: UUID,
         now: datetime,
         lease_until: datetime,
-        wants: Sequence[Want],
+        demands: Sequence[LaneDemand],
         *,
         suspects: bool = False,
         suspect_after: int = SUSPECT_AFTER,
     ) -> list[Run]:
-        def claim(session: Session) -> Line:
+        def claim(session: Session) -> ReadyRuns:
             if suspects:
-                line = suspect_of(session, [want.lane for want in wants if want.free > 0], now, suspect_after)
+                line = suspect_of(session, [demand.lane for demand in demands if demand.free > 0], now, suspect_after)
             else:
-                line = joined(ready_of(session, want, now, suspect_after) for want in wants)
-            if line.count and session.execute(SQL["claim"], line.places, node, lease_until, now) != line.count:
+                line = joined(ready_of(session, demand, now, suspect_after) for demand in demands)
+            if line.count and session.execute(SQL["claim"], line.row_ids, node, lease_until, now) != line.count:
                 raise RuntimeError("a run that was found waiting does not wait any more")  # rolls the claim back
             return line
 
@@ -146,17 +147,17 @@ class SqliteEngineStore:
     async def pause_gone(self, job_id: UUID, version: int, now: datetime, note: str) -> bool:
         return await pause_if_unchanged(ControlStore(SqliteSessions(self._runner)), job_id, version, now, note)
 
-    async def begin(self, held: Held) -> bool:
+    async def begin(self, held: LeaseKey) -> bool:
         return bool(await self._runner.write(lambda session: session.fetch(SQL["begin"], held.run_id, held.attempt)))
 
     async def write_notes(self, notes: Sequence[Notes], now: datetime) -> None:
         rows = array(note_values(each, now) for each in notes)
         await self._runner.write(lambda session: session.execute(SQL["write_notes"], rows))
 
-    async def settle(self, settled: Sequence[Settled]) -> list[Saved]:
+    async def settle(self, settled: Sequence[SettledAttempt]) -> list[Saved]:
         successes = successes_of(settled)  # serialized here, because the writer thread is the bottleneck
 
-        def settle(session: Session) -> dict[Held, Saved]:
+        def settle(session: Session) -> dict[LeaseKey, Saved]:
             if successes is not None and write_successes(session, successes):
                 return {}
             unwritten = write_settlements(session, settled)
@@ -171,7 +172,7 @@ class SqliteEngineStore:
     async def reap(
         self, now: datetime, limit: int, decide: Callable[[Run, datetime, int], Settlement]
     ) -> list[Settlement]:
-        def reap(session: Session) -> list[Settled]:
+        def reap(session: Session) -> list[SettledAttempt]:
             rows = session.fetch(SQL["expired_leases"], now, limit)
             found = session.fetch(SQL["deaths"], [row["id"] for row in rows if row["crashes"]])
             deaths = {row["run_id"]: row["deaths"] for row in found}

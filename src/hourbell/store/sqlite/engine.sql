@@ -174,14 +174,14 @@ where found.lane is not null
 group by found.lane
 
 -- name: line
--- All rows in one value, because each fetched row takes the interpreter lock, which other threads need. `place` is the
+-- All rows in one value, because each fetched row takes the interpreter lock, which other threads need. `row_id` is the
 -- rowid, by which a claim finds the run again.
 select count(*) as count, json_group_array(json_array(
     hex(id), hex(job_id), job_version, kind, scheduled_at, ready_at, expires_at, lane, attempt + 1, failures, crashes,
-    started_at, at_most_once, payload, rank, place)) as runs,
-    json_group_array(place) as places
+    started_at, at_most_once, payload, rank, row_id)) as runs,
+    json_group_array(row_id) as row_ids
 from (
-select r.*, rowid as place from hourbell_runs as r
+select r.*, rowid as row_id from hourbell_runs as r
 where lane = ?1 and rank = ?2 and state in ('pending', 'retrying') and ready_at <= ?3 and crashes < ?5
   and (not exclusive
        or not exists (select 1 from hourbell_runs o where o.job_id = r.job_id and o.state = 'running')
@@ -195,10 +195,10 @@ limit ?4)
 -- name: suspect
 select count(*) as count, json_group_array(json_array(
     hex(id), hex(job_id), job_version, kind, scheduled_at, ready_at, expires_at, lane, attempt + 1, failures, crashes,
-    started_at, at_most_once, payload, rank, place)) as runs,
-    json_group_array(place) as places
+    started_at, at_most_once, payload, rank, row_id)) as runs,
+    json_group_array(row_id) as row_ids
 from (
-select r.*, rowid as place from hourbell_runs as r
+select r.*, rowid as row_id from hourbell_runs as r
 where lane in (select value from json_each(?1)) and state in ('pending', 'retrying') and crashes >= 2
   and crashes >= ?3 and ready_at <= ?2
   and (not exclusive

@@ -3,18 +3,27 @@
 from collections.abc import Sequence
 
 from hourbell.store.list_pages import numbered, with_columns
-from hourbell.store.list_reader import ListStore, Wanted
+from hourbell.store.list_reader import ListStore
+from hourbell.store.list_statements import Wanted
 from hourbell.store.queries import load_queries
 from hourbell.store.rows import Row
 from hourbell.store.sqlite.connection import Session
-from hourbell.store.sqlite.writer import Runner
+from hourbell.store.sqlite.writer import Executor
 from hourbell.store.statements import load_shared
 
-SQL = with_columns(load_shared("lists.sql", for_sqlite=True) | load_queries("hourbell.store.sqlite", "lists.sql"))
+_FILES = ("lists.sql", "timeline.sql")
+SQL = with_columns(
+    {
+        name: text
+        for file in _FILES
+        for each in (load_shared(file, for_sqlite=True), load_queries("hourbell.store.sqlite", file))
+        for name, text in each.items()
+    }
+)
 
 
 class SqliteListStore(ListStore):
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Executor) -> None:
         super().__init__(SQL)
         self._runner = runner
 

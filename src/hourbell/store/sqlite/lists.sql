@@ -109,7 +109,7 @@ cross join hourbell_runs r on r.rowid in (select r.rowid from hourbell_runs r wh
 
 -- name: runs_page
 with page as materialized (
-    select {run_columns}, r.rowid as place from {from} where {where} order by {order} limit :limit
+    select {run_columns}, r.rowid as row_id from {from} where {where} order by {order} limit :limit
 )
 select r.*,
        (select coalesce(j.deleted_name, j.name) from hourbell_jobs j where j.id = r.job_id) as job_name,
@@ -127,7 +127,7 @@ left join hourbell_run_notes n on r.state = 'running' and n.run_id = r.id and n.
 order by {sort}
 
 -- name: runs_by_expiry_order
-r.expires_at, place
+r.expires_at, row_id
 
 -- name: runs_by_expiry_after
 -- SQLite seeks by both columns only if both comparisons have a collation. If the run of the page cursor was pruned
@@ -208,12 +208,12 @@ order by l.lateness desc, l.id desc
 
 -- name: stuck_runs
 with page as materialized (
-    select {run_columns}, r.rowid as place from hourbell_runs r
+    select {run_columns}, r.rowid as row_id from hourbell_runs r
     where r.state in ('pending', 'retrying') and r.ready_at < :ready_before and r.planned_at < :ready_before
       and (r.attempt = 0 or not :untried)
       and (r.expires_at, r.rowid)
           > (:after_key, coalesce((select last.rowid from hourbell_runs last where last.id = :after_id), 0) collate binary)
-    order by r.expires_at, place
+    order by r.expires_at, row_id
     limit :limit
 )
 select r.*,
@@ -227,7 +227,7 @@ select r.*,
             order by o.scheduled_at, o.id limit 1)) end as blocked_by,
        exists (select 1 from hourbell_cancels c where c.run_id = r.id) as is_cancel_requested
 from page r
-order by r.expires_at, r.place
+order by r.expires_at, r.row_id
 
 -- name: with_run
 select r.scheduled_at as at
@@ -270,3 +270,24 @@ id, at, actor, action, subject, token_id, ip, request_id,
 (select c.hash from hourbell_audit_chain c where c.audit_id = a.id) as chain_hash,
 case when octet_length(before) <= {max_bytes} then before end as before, before is not null as has_before,
 case when octet_length(after) <= {max_bytes} then after end as after, after is not null as has_after
+
+-- name: late_limits
+select v.job_id, v.version,
+       case when json_type(v.definition, '$.late_after') in ('integer', 'real')
+            then json_extract(v.definition, '$.late_after') end as late_after_seconds
+from json_each(:job_ids) as wanted
+join hourbell_job_versions v on v.job_id = unhex(wanted.value) and v.version = :versions ->> wanted.key
+
+-- name: recent_runs
+select r.id, r.job_id, r.job_version, r.kind, r.state, r.attempt, r.scheduled_at, r.ready_at, r.started_at, r.finished_at
+from json_each(:job_ids) as wanted
+cross join hourbell_runs r on r.rowid in (
+    select n.rowid from hourbell_runs n where n.job_id = unhex(wanted.value)
+    order by n.scheduled_at desc, n.id desc limit :limit)
+
+-- name: recent_skips
+select s.id, s.job_id, s.first_at, s.last_at, s.count, s.reason
+from json_each(:job_ids) as wanted
+cross join hourbell_skips s on s.id in (
+    select n.id from hourbell_skips n where n.job_id = unhex(wanted.value)
+    order by n.last_at desc, n.id desc limit :limit)

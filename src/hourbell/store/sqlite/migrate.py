@@ -2,7 +2,7 @@
 
 from hourbell.store.migrations import Migration, load_migrations, pending
 from hourbell.store.sqlite.connection import Session
-from hourbell.store.sqlite.writer import Runner
+from hourbell.store.sqlite.writer import Executor
 
 PACKAGE = "hourbell.store.sqlite"
 _TABLE = """
@@ -13,7 +13,7 @@ create table if not exists hourbell_migrations (
 """
 
 
-async def migrate(runner: Runner) -> list[Migration]:
+async def migrate(runner: Executor) -> list[Migration]:
     """Bring the schema up to date; return the migrations that were run."""
     done = []
     while (migration := await runner.write(_run_next)) is not None:
@@ -21,7 +21,7 @@ async def migrate(runner: Runner) -> list[Migration]:
     return done
 
 
-async def status(runner: Runner) -> list[tuple[Migration, bool]]:
+async def status(runner: Executor) -> list[tuple[Migration, bool]]:
     """Return every migration, with True if it was run."""
 
     def look(session: Session) -> list[tuple[Migration, bool]]:

@@ -21,8 +21,8 @@ from hourbell.store.due import Broken, Due, change_errors, job_errors
 from hourbell.store.records import refreshed
 from hourbell.store.rows import Progress, Row, progress_by_job, without_cursor
 from hourbell.store.sqlite.connection import Session
-from hourbell.store.sqlite.plan_words import SQL, write_batch
 from hourbell.store.sqlite.values import instant_of
+from hourbell.store.sqlite.write_params import SQL, write_batch
 
 _NONE = "[]"
 _OWN_FUNCTIONS = f"sql:{OWN_DATABASE}"  # a lane
@@ -58,22 +58,22 @@ def progress_of(session: Session, rows: Sequence[Row]) -> dict[UUID, Progress]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DueCursor:
     """A position in the order of due jobs."""
 
     plan_at: int  # microseconds
     job_id: bytes
 
     @classmethod
-    def of(cls, row: Sequence[Any]) -> "Place":
+    def of(cls, row: Sequence[Any]) -> "DueCursor":
         return cls(row[5], bytes.fromhex(row[0]))
 
 
-FIRST = Place(-(2**63), b"")
+FIRST = DueCursor(-(2**63), b"")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DueRows:
     """Due jobs as the statements return them."""
 
     count: int
@@ -97,15 +97,15 @@ class Found:
         )
 
 
-def find_due(session: Session, now: datetime, limit: int, after: Place = FIRST) -> Found:
+def find_due(session: Session, now: datetime, limit: int, after: DueCursor = FIRST) -> DueRows:
     """Return the due jobs after a position, with the rows that planning needs."""
     row = session.fetch_one(SQL["due_jobs"], now, limit, after.plan_at, after.job_id)
     assert row is not None
     if not row["count"]:
-        return Found(0, _NONE, [], [], [], [])
+        return DueRows(0, _NONE, [], [], [], [])
     whole = session.fetch(SQL["whole_jobs"], row["whole"]) if row["whole"] != _NONE else []
     changed = [each["id"] for each in whole if each["has_changes"]]
-    return Found(
+    return DueRows(
         row["count"],
         row["jobs"],
         whole,

@@ -16,25 +16,25 @@ from hourbell.store.base import Planned
 from hourbell.store.batch import Batch
 from hourbell.store.due import Due
 from hourbell.store.sqlite.connection import Session
-from hourbell.store.sqlite.plan_words import Changed, Words
 from hourbell.store.sqlite.planning import (
     FIRST,
     REFUSED,
-    Found,
-    Place,
+    DueCursor,
+    DueRows,
     decided,
     find_due,
     next_plan_at,
     plan_due,
     planned,
 )
-from hourbell.store.sqlite.writer import Runner
+from hourbell.store.sqlite.write_params import Changed, StatementParams
+from hourbell.store.sqlite.writer import Executor
 
 
 class PlanningAhead:
     """Plans batches concurrently. They have no job in common: each begins after the last job of the previous one."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Executor) -> None:
         self._runner = runner
         self._reading = asyncio.Lock()
         self._under_way = 0
@@ -48,7 +48,7 @@ class PlanningAhead:
                 return Planned(0, 0, {}, (), frozenset(), next_at)
             rows = found.rows()
             self._under_way += 1
-            self._taken = Place.of(rows[-1])
+            self._taken = DueCursor.of(rows[-1])
         try:
             await asyncio.sleep(0)  # so that the next batch is read meanwhile
             return await self._decide_and_write(found.due(rows), now, limit, decide)
@@ -67,7 +67,7 @@ class PlanningAhead:
         return await self._runner.write(lambda session: plan_due(session, now, limit, decide))
 
     async def _write(self, batch: Batch, due: Due, now: datetime, *, is_full: bool) -> Planned:
-        words = Words.of(batch, due.unsaved, now)
+        words = StatementParams.of(batch, due.unsaved, now)
 
         def write(session: Session) -> Planned:
             lanes = words.write(session, by="engine", if_unchanged=True)
@@ -76,7 +76,7 @@ class PlanningAhead:
         return await self._runner.write(write)
 
 
-def _found(session: Session, now: datetime, limit: int, after: Place) -> tuple[Found, datetime | None]:
+def _found(session: Session, now: datetime, limit: int, after: DueCursor) -> tuple[DueRows, datetime | None]:
     """Return due jobs; if there are none, also the time at which the next one is due."""
     found = find_due(session, now, limit, after)
     return found, None if found.count else next_plan_at(session)

@@ -20,11 +20,11 @@ from hourbell.store.rows import Progress, Row
 from hourbell.store.session import T, Verb
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.lists import SQL as LISTS
-from hourbell.store.sqlite.plan_words import SQL as ENGINE
-from hourbell.store.sqlite.plan_words import cancel_waiting, insert_runs, write_batch
 from hourbell.store.sqlite.planning import progress_of, refuse_functions
 from hourbell.store.sqlite.settling import count_cancelled
-from hourbell.store.sqlite.writer import Runner
+from hourbell.store.sqlite.write_params import SQL as ENGINE
+from hourbell.store.sqlite.write_params import cancel_waiting, insert_runs, write_batch
+from hourbell.store.sqlite.writer import Executor
 from hourbell.store.statements import load_statements
 
 _OWN = load_queries("hourbell.store.sqlite", "control.sql") | {"job_view": LISTS["job_by_id"]}
@@ -116,7 +116,7 @@ class SqliteSession:
 
 
 class SqliteSessions:
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Executor) -> None:
         self._runner = runner
 
     def check_target(self, definition: Definition) -> Definition:

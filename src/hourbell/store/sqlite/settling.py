@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from hourbell.core.run.states import ENDS, RunState
-from hourbell.store.base import Held, Settled
+from hourbell.store.base import LeaseKey, SettledAttempt
 from hourbell.store.queries import load_queries
 from hourbell.store.records import (
     Success,
@@ -54,12 +54,12 @@ class _Tally:
         return len(since), min(since, default=None), max(self.failures)[1]
 
 
-def write_settlements(session: Session, settled: Sequence[Settled]) -> set[Held]:
+def write_settlements(session: Session, settled: Sequence[SettledAttempt]) -> set[LeaseKey]:
     """Write settlements with their attempts; return those that were not written."""
     if waiting := going_to_wait(settled):
         settled = with_cancels(settled, {row["run_id"] for row in session.fetch(SQL["cancels_of"], waiting)})
     rows = array(map(settlement_values, settled))
-    saved = {Held(row["id"], row["attempt"]) for row in session.fetch(SQL["settle"], rows)}
+    saved = {LeaseKey(row["id"], row["attempt"]) for row in session.fetch(SQL["settle"], rows)}
     unwritten = {held(each) for each in settled} - saved
     ended = [each for each in settled if held(each) in saved]
     if ended:
@@ -80,7 +80,7 @@ class Successes:
     tallies: str
 
 
-def successes_of(settled: Sequence[Settled]) -> Successes | None:
+def successes_of(settled: Sequence[SettledAttempt]) -> Successes | None:
     """Serialize settlements; return None unless all are successes of one node."""
     successes = [success for each in settled if (success := success_of(each)) is not None]
     nodes = {id(each.node): each.node for each in settled}
@@ -119,11 +119,11 @@ def _plain(success: Success) -> list[Any]:
     return row if words == _SILENT else row + words
 
 
-def note_late(session: Session, left: Sequence[Settled]) -> set[Held]:
+def note_late(session: Session, left: Sequence[SettledAttempt]) -> set[LeaseKey]:
     """Store late outcomes; return those that were written before, by a commit whose response was lost."""
     rows = array(map(late_values, left))
     session.execute(SQL["note_late_outcomes"], rows)
-    return {Held(row["run_id"], row["attempt"]) for row in session.fetch(SQL["late_outcomes"], rows)}
+    return {LeaseKey(row["run_id"], row["attempt"]) for row in session.fetch(SQL["late_outcomes"], rows)}
 
 
 def count_cancelled(session: Session, jobs: Iterable[UUID]) -> None:
@@ -142,7 +142,7 @@ def count_expired(session: Session, runs: Iterable[tuple[UUID, UUID]], now: date
     session.execute(SQL["count_ended"], [tallies[job].values(job) for job in sorted(tallies)])
 
 
-def _tallies(settled: Iterable[Settled]) -> list[tuple[Any, ...]]:
+def _tallies(settled: Iterable[SettledAttempt]) -> list[tuple[Any, ...]]:
     """Return the changes to the statistics of each job."""
     tallies: dict[UUID, _Tally] = {}
     for each in settled:

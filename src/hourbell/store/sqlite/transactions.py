@@ -17,12 +17,12 @@ from typing import Any, Generic
 
 import apsw
 
-from hourbell.store.base import Held, OpenTransaction, Settled
+from hourbell.store.base import LeaseKey, OpenTransaction, SettledAttempt
 from hourbell.store.errors import StoreUnavailable
 from hourbell.store.sqlite.connection import Operation, Session, T
 from hourbell.store.sqlite.settling import write_settlements
 from hourbell.store.sqlite.task_connection import TaskConnection
-from hourbell.store.sqlite.writer import Runner
+from hourbell.store.sqlite.writer import Executor
 
 LONGEST = 5.0  # seconds with the write lock
 _BREATH = 0.005  # seconds between two transactions, in which other writers can take the lock
@@ -43,13 +43,13 @@ class _RolledBack(Exception):
 class SqliteTransactionStore:
     """Lends transactions on a `runner` of its own. `elapsed` is monotonic and may be called from any thread."""
 
-    def __init__(self, runner: Runner, *, elapsed: Callable[[], float]) -> None:
+    def __init__(self, runner: Executor, *, elapsed: Callable[[], float]) -> None:
         self._runner = runner
         self._elapsed = elapsed
         self._turn = asyncio.Lock()
 
     @asynccontextmanager
-    async def transaction(self, held: Held) -> AsyncIterator[OpenTransaction]:  # noqa: ARG002 - settlements name it
+    async def transaction(self, held: LeaseKey) -> AsyncIterator[OpenTransaction]:  # noqa: ARG002 - settlements name it
         conversation = _Conversation(self._runner, self._elapsed, self._turn)
         try:
             yield _Opened(TaskConnection(conversation.ask), conversation)
@@ -71,7 +71,7 @@ class _Opened:
     connection: TaskConnection
     conversation: "_Conversation"
 
-    async def settle(self, settled: Settled) -> bool:
+    async def settle(self, settled: SettledAttempt) -> bool:
         unwritten = await self.conversation.ask(lambda session: write_settlements(session, [settled]))
         return not unwritten
 
@@ -105,7 +105,7 @@ class _Step(Generic[T]):
 class _Conversation:
     """One transaction: the block sends steps from the event loop, and the thread returns their results."""
 
-    def __init__(self, runner: Runner, elapsed: Callable[[], float], turn: asyncio.Lock) -> None:
+    def __init__(self, runner: Executor, elapsed: Callable[[], float], turn: asyncio.Lock) -> None:
         self._runner = runner
         self._elapsed = elapsed
         self._turn = turn

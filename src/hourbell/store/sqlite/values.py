@@ -78,14 +78,14 @@ def array(values: Iterable[Any]) -> str:
 
 def rows_of(names: Sequence[str], found: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
     """Return rows as mappings from column names, with the types that the rest of Hourbell uses."""
-    readers = [(place, read) for place, name in enumerate(names) if (read := _reader(name)) is not None]
+    readers = [(position, read) for position, name in enumerate(names) if (read := _reader(name)) is not None]
     rows = []
     for values in found:
         row = list(values)
-        for place, read in readers:
-            value = row[place]
+        for position, read in readers:
+            value = row[position]
             if value is not None:
-                row[place] = read(value)
+                row[position] = read(value)
         rows.append(dict(zip(names, row, strict=True)))
     return rows
 

@@ -6,14 +6,14 @@ from contextlib import suppress
 from hourbell.store.errors import StoreUnavailable
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.database_file import DatabaseFile
-from hourbell.store.sqlite.writer import Runner
+from hourbell.store.sqlite.writer import Executor
 
 FRESH_SECONDS = 5.0  # for which a successful write counts as proof
 _PATIENCE = 1.0  # seconds to wait for a write; the lock may be taken, which says nothing about the database
 
 
 class WriteCheck:
-    def __init__(self, file: DatabaseFile, runner: Runner) -> None:
+    def __init__(self, file: DatabaseFile, runner: Executor) -> None:
         self._file = file
         self._runner = runner
         self._writing: asyncio.Task[None] | None = None

@@ -1,6 +1,6 @@
 """The runners of operations: the writer thread of a process, or the caller's thread for simulation.
 
-A whole operation, one transaction, is one task of the queue. `Threaded` works as follows:
+A whole operation, one transaction, is one task of the queue. `WriterThread` works as follows:
 
 1. An operation waits in the queue with a future of the caller's event loop, the engine's before the users'.
 2. The thread opens the connection if there is none, runs the operation, checks that the file is still there
@@ -40,7 +40,7 @@ POLL_SECONDS = 0.25
 ENGINE_IN_A_ROW = 8  # the engine's operations that go before one of the users', so that users do not starve
 
 
-class Runner(Protocol):
+class Executor(Protocol):
     """Runs operations, each as one transaction."""
 
     @property
@@ -61,7 +61,7 @@ class Runner(Protocol):
         """Close the connection; a later operation opens another."""
 
 
-class Inline:
+class InlineExecutor:
     """Runs operations at once on the caller's thread, by default in memory: the same code, in a fixed order.
 
     Each node of a simulation has `another`; they share hints. A database in memory ends with its last connection.
@@ -71,15 +71,15 @@ class Inline:
     _names = count()
 
     def __init__(self, path: str | None = None, *, hints: Hints | None = None) -> None:
-        self.path = path or f"file:/hourbell-{next(Inline._names)}?vfs=memdb"
+        self.path = path or f"file:/hourbell-{next(InlineExecutor._names)}?vfs=memdb"
         self._patience = Patience(Random(0))
         self._connection = open_connection(self.path, self._patience)
         self._is_open = True
         self.hints = hints or Hints()
 
-    def another(self) -> "Inline":
+    def another(self) -> "InlineExecutor":
         """Open a separate connection to the same database, for another node of this process."""
-        return Inline(self.path, hints=self.hints)
+        return InlineExecutor(self.path, hints=self.hints)
 
     async def read(self, operation: Operation[T]) -> T:
         return self._run(operation, writes=False)
@@ -100,11 +100,11 @@ class Inline:
         self._connection.close()
 
 
-class Apart:
+class ReadWriteSplit:
     """The users' runner. It reads in a separate thread, so that reads do not wait for writes, and its writes queue
     behind the engine's, so that an import of many jobs does not delay runs."""
 
-    def __init__(self, reader: Runner, writer: "Threaded") -> None:
+    def __init__(self, reader: Executor, writer: "WriterThread") -> None:
         self._reader = reader
         self._writer = writer
 
@@ -175,7 +175,7 @@ class _Queue:
         return self._arrivals.qsize()
 
 
-class Threaded:
+class WriterThread:
     """Runs operations in its own thread, on a file that several processes of this host may share."""
 
     poll_seconds = POLL_SECONDS
@@ -196,7 +196,7 @@ class Threaded:
         self._checked_at = 0.0
         self._seen_version = 0
         self._starting = Lock()
-        self._gate = Lock()  # held while the connection is used
+        self._connection_lock = Lock()  # held while the connection is used
         self._checkpoints = Checkpoints(self._file, self._random)
 
     async def read(self, operation: Operation[T]) -> T:
@@ -245,7 +245,7 @@ class Threaded:
                     return
 
     def _run(self, task: _Task, operation: Operation[Any]) -> None:
-        with self._gate:
+        with self._connection_lock:
             try:
                 with reachable(self._file.path):
                     answer, wakes = transact(self._connected(), operation, writes=task.writes)
@@ -300,7 +300,7 @@ class Threaded:
         return set() if seen == version else set(Wake)
 
     def _disconnect(self) -> None:
-        with self._gate:
+        with self._connection_lock:
             self._drop_connection()
 
     def _drop_connection(self) -> None:
@@ -312,21 +312,21 @@ class Threaded:
     def before_fork(self) -> None:
         """Wait for the current operation, close the connection and block new ones."""
         self._starting.acquire()
-        self._gate.acquire()
+        self._connection_lock.acquire()
         self._checkpoints.running.acquire()
         self._drop_connection()
 
     def after_fork_in_parent(self) -> None:
         self._checkpoints.running.release()
-        self._gate.release()
+        self._connection_lock.release()
         self._starting.release()
 
     def after_fork_in_child(self) -> None:
         self._start_anew()
 
 
-_LIVE: WeakSet[Threaded] = WeakSet()
-_FORKING: list[Threaded] = []
+_LIVE: WeakSet[WriterThread] = WeakSet()
+_FORKING: list[WriterThread] = []
 _INHERITED: list[object] = []
 
 

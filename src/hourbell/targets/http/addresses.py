@@ -1,6 +1,6 @@
-"""The egress policy (address guard): which addresses a webhook may connect to. It protects against SSRF.
+"""The egress policy (address rules): which addresses a webhook may connect to. It protects against SSRF.
 
-The guard checks the address itself and never a host name, so no DNS answer can bypass it. By default it allows only
+The rules check the address itself and never a host name, so no DNS answer can bypass it. By default it allows only
 addresses of the public internet; only the operator's settings allow more.
 """
 
@@ -59,7 +59,7 @@ class Prohibition(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guard:
+class AddressRules:
     """The address rules of one process. Fields that are functions are called for each check, because they change."""
 
     allow_networks: tuple[Network, ...] = ()

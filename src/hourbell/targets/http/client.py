@@ -1,4 +1,5 @@
-"""The HTTP client of webhooks: it sends one request, once, over a connection the gate allows, within one deadline.
+"""The HTTP client of webhooks: it sends one request, once, over a connection that the egress policy allows, within one
+deadline.
 
 General HTTP clients also resolve names, follow redirects, resend on a new connection, store cookies and use proxies
 from the environment. All of that is forbidden here, so there is no code for it and no option to disable.
@@ -12,11 +13,11 @@ from weakref import WeakSet
 from hourbell.core.values.url import Url
 from hourbell.targets.http import failures
 from hourbell.targets.http.addresses import Address
-from hourbell.targets.http.dial import Dialler, Gate
-from hourbell.targets.http.idle import IdleWires
+from hourbell.targets.http.dial import Dialler, EgressPolicy
+from hourbell.targets.http.http_connection import HttpConnection, ResponseState
+from hourbell.targets.http.idle import IdleConnections
 from hourbell.targets.http.phases import Stopwatch
 from hourbell.targets.http.transport import MAX_BODY_SECONDS, MOST_READ, NotBegun, Request, Response, TransportError
-from hourbell.targets.http.wire import Exchange, Wire
 from hourbell.targets.time_limits import TimeLimit, TimeLimits
 
 Begin = Callable[[], Awaitable[bool]]
@@ -25,135 +26,135 @@ _IDENTITY = "Accept-Encoding: identity"
 _OWN_HEADERS = frozenset({"host", "accept-encoding", "content-length"})
 
 
-class WireTransport:
-    """A transport on `Wire` connections with a connection pool.
+class HttpTransport:
+    """A transport on `HttpConnection` connections with a connection pool.
 
     It needs no event loop until the first `send`, and sends nothing after `close`.
     """
 
     def __init__(
         self,
-        gate: Gate,
+        policy: EgressPolicy,
         tls: ssl.SSLContext,
         *,
         elapsed: Callable[[], float],
         most_idle: int = 100,
         most_idle_per_host: int = 10,
     ) -> None:
-        self._gate = gate
-        self._dialler = Dialler(gate, tls)
+        self._policy = policy
+        self._dialler = Dialler(policy, tls)
         self._elapsed = elapsed
-        self._idle = IdleWires(most_idle, most_idle_per_host)
+        self._idle = IdleConnections(most_idle, most_idle_per_host)
         self._limits = TimeLimits()
-        self._wires: WeakSet[Wire] = WeakSet()  # all open connections
+        self._connections: WeakSet[HttpConnection] = WeakSet()  # all open connections
         self._is_closed = False
 
     async def send(self, request: Request, begin: Begin) -> Response:
         watch = Stopwatch(self._elapsed)
         limit = TimeLimit(self._limits, request.timeout)
-        wire: Wire | None = None
-        exchange: Exchange | None = None
+        connection: HttpConnection | None = None
+        state: ResponseState | None = None
         try:
             with limit:
-                wire = await self._reach(request, begin, watch)
+                connection = await self._reach(request, begin, watch)
                 watch.start("wait")
-                exchange = _asked(request, wire)
-                await wire.wait_for_headers(exchange)
-                if not exchange.has_headers:
-                    raise TransportError(exchange.failure, begun=True)
+                state = _asked(request, connection)
+                await connection.wait_for_headers(state)
+                if not state.has_headers:
+                    raise TransportError(state.failure, begun=True)
                 watch.start("read")
-                await self._read_body(wire, exchange)
+                await self._read_body(connection, state)
         except TransportError as error:
             error.phases = watch.phases()
             raise
         except TimeoutError as error:
             if not limit.is_over:
                 raise
-            if exchange is None or not exchange.has_headers:
+            if state is None or not state.has_headers:
                 message = failures.of_deadline(watch.phase, request.timeout)
-                raise TransportError(message, begun=exchange is not None, phases=watch.phases()) from error
+                raise TransportError(message, begun=state is not None, phases=watch.phases()) from error
         finally:
-            if wire is not None:
-                self._end(wire, may_keep=exchange is not None and exchange.is_whole)
-        headers = tuple((_text(name), _text(value)) for name, value in exchange.headers)
-        body = b"".join(exchange.body)[:MOST_READ]
-        return Response(exchange.status, headers, body, exchange.is_whole, watch.phases())
+            if connection is not None:
+                self._end(connection, may_keep=state is not None and state.is_whole)
+        headers = tuple((_text(name), _text(value)) for name, value in state.headers)
+        body = b"".join(state.body)[:MOST_READ]
+        return Response(state.status, headers, body, state.is_whole, watch.phases())
 
     async def close(self) -> None:
         self._is_closed = True
         self._idle.close()
-        for wire in list(self._wires):
-            wire.abort()
+        for connection in list(self._connections):
+            connection.abort()
         await asyncio.sleep(0)  # the event loop closes their sockets in its next iteration
 
-    async def _reach(self, request: Request, begin: Begin, watch: Stopwatch) -> Wire:
+    async def _reach(self, request: Request, begin: Begin, watch: Stopwatch) -> HttpConnection:
         """Return an idle or new connection for the request, after `begin` has allowed to send it."""
         watch.start("dns")
-        addresses = await self._gate.addresses_of(request.url)
+        addresses = await self._policy.addresses_of(request.url)
         kept = self._kept(request.url, addresses)
-        wire = kept if kept is not None else await self._opened(request, addresses, watch)
+        connection = kept if kept is not None else await self._opened(request, addresses, watch)
         watch.start(None)
         try:
             if not await begin():
                 raise NotBegun
-            while wire is kept and not wire.is_quiet():
+            while connection is kept and not connection.is_quiet():
                 # The receiver has closed the connection. Nothing has been sent, so another connection is safe.
-                self._end(wire, may_keep=False)
+                self._end(connection, may_keep=False)
                 kept = self._kept(request.url, addresses)
-                wire = kept if kept is not None else await self._opened(request, addresses, watch)
+                connection = kept if kept is not None else await self._opened(request, addresses, watch)
         except BaseException:
-            self._end(wire, may_keep=False)
+            self._end(connection, may_keep=False)
             raise
-        return wire
+        return connection
 
-    async def _read_body(self, wire: Wire, exchange: Exchange) -> None:
+    async def _read_body(self, connection: HttpConnection, state: ResponseState) -> None:
         """Wait for the end of the body, with a timeout: a receiver that sends it slowly must not hold the slot."""
-        if exchange.is_over:
+        if state.is_over:
             return
         limit = TimeLimit(self._limits, MAX_BODY_SECONDS)
         try:
             with limit:
-                await wire.wait_for_end(exchange)
+                await connection.wait_for_end(state)
         except TimeoutError:
             if not limit.is_over:
                 raise
 
-    def _kept(self, url: Url, addresses: Sequence[Address]) -> Wire | None:
-        while (wire := self._idle.take(url.origin, addresses)) is not None:
-            if self._gate.forbids(wire.address, url.port) is None:
-                return wire
-            wire.abort()
+    def _kept(self, url: Url, addresses: Sequence[Address]) -> HttpConnection | None:
+        while (connection := self._idle.take(url.origin, addresses)) is not None:
+            if self._policy.forbids(connection.address, url.port) is None:
+                return connection
+            connection.abort()
         return None
 
-    async def _opened(self, request: Request, addresses: Sequence[Address], watch: Stopwatch) -> Wire:
+    async def _opened(self, request: Request, addresses: Sequence[Address], watch: Stopwatch) -> HttpConnection:
         self._must_be_open()
-        wire = await self._dialler.open(request.url, addresses, watch, seconds=request.timeout)
-        self._wires.add(wire)
+        connection = await self._dialler.open(request.url, addresses, watch, seconds=request.timeout)
+        self._connections.add(connection)
         try:
             self._must_be_open()
         except TransportError:
-            wire.abort()
+            connection.abort()
             raise
-        return wire
+        return connection
 
     def _must_be_open(self) -> None:
         if self._is_closed:
             raise TransportError(failures.STOPPED, begun=False)
 
-    def _end(self, wire: Wire, *, may_keep: bool) -> None:
-        wire.forget()
-        if may_keep and not self._is_closed and wire.may_be_kept():
-            self._idle.keep(wire)
+    def _end(self, connection: HttpConnection, *, may_keep: bool) -> None:
+        connection.forget()
+        if may_keep and not self._is_closed and connection.may_be_kept():
+            self._idle.keep(connection)
         else:
-            wire.abort()
+            connection.abort()
 
 
-def _asked(request: Request, wire: Wire) -> Exchange:
+def _asked(request: Request, connection: HttpConnection) -> ResponseState:
     """Send the request; raise a TransportError if the connection is closed."""
-    exchange = wire.send(_head(request) + request.body)
-    if exchange is None:
-        raise TransportError(wire.why_gone, begun=False)
-    return exchange
+    state = connection.send(_head(request) + request.body)
+    if state is None:
+        raise TransportError(connection.closed_reason, begun=False)
+    return state
 
 
 def _head(request: Request) -> bytes:

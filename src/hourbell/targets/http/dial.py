@@ -1,7 +1,8 @@
-"""Opening of webhook connections, only to addresses the gate allows. No other module creates webhook sockets.
+"""Opening of webhook connections, only to addresses that the egress policy allows. No other module creates webhook
+sockets.
 
-Whichever resolver found an address, the gate checks it again right before its socket is created, and the connection
-is used only if its peer address is the one that was checked.
+Whichever resolver found an address, the egress policy checks it again right before its socket is created, and the
+connection is used only if its peer address is the one that was checked.
 """
 
 import asyncio
@@ -16,15 +17,15 @@ from typing import Protocol
 from hourbell.core.values.url import Url
 from hourbell.targets.http import failures
 from hourbell.targets.http.addresses import Address
+from hourbell.targets.http.http_connection import HttpConnection
 from hourbell.targets.http.phases import Stopwatch
 from hourbell.targets.http.transport import Refused, TransportError
-from hourbell.targets.http.wire import Wire
 
 HANDSHAKE_SECONDS = 10.0
 ADDRESS_SECONDS = 3.0  # at most, for each address but the last: a dead one must not use up the attempt's timeout
 
 
-class Gate(Protocol):
+class EgressPolicy(Protocol):
     async def addresses_of(self, url: Url) -> tuple[Address, ...]:
         """Return the addresses of a URL's host, all of them allowed; else raise Refused or another TransportError."""
 
@@ -46,11 +47,11 @@ def tls_context(ca_file: Path | None = None) -> ssl.SSLContext:
 
 
 class Dialler:
-    def __init__(self, gate: Gate, tls: ssl.SSLContext) -> None:
-        self._gate = gate
+    def __init__(self, policy: EgressPolicy, tls: ssl.SSLContext) -> None:
+        self._policy = policy
         self._tls = tls
 
-    async def open(self, url: Url, addresses: Sequence[Address], watch: Stopwatch, *, seconds: float) -> Wire:
+    async def open(self, url: Url, addresses: Sequence[Address], watch: Stopwatch, *, seconds: float) -> HttpConnection:
         """Connect to the first of these addresses that accepts; raise a TransportError if none does.
 
         `seconds` is the attempt's timeout, which the caller enforces; here it is only divided among the addresses.
@@ -62,8 +63,8 @@ class Dialler:
             watch.start("tls")
         loop = asyncio.get_running_loop()
         try:
-            _, wire = await loop.create_connection(
-                partial(Wire, loop, url.origin, address),
+            _, connection = await loop.create_connection(
+                partial(HttpConnection, loop, url.origin, address),
                 sock=plain,
                 ssl=self._tls if is_tls else None,
                 server_hostname=url.host if is_tls else None,
@@ -73,13 +74,13 @@ class Dialler:
             if is_tls:
                 raise TransportError(failures.of_handshake(error, HANDSHAKE_SECONDS), begun=False) from error
             raise TransportError(failures.of_connecting(error, address, url.port), begun=False) from error
-        return wire
+        return connection
 
     async def _connect(self, addresses: Sequence[Address], port: int, seconds: float) -> tuple[socket.socket, Address]:
         share = min(ADDRESS_SECONDS, seconds / max(len(addresses), 1))
         problems: list[str] = []
         for position, address in enumerate(addresses, start=1):
-            if (why := self._gate.forbids(address, port)) is not None:
+            if (why := self._policy.forbids(address, port)) is not None:
                 raise Refused(why)
             try:
                 async with asyncio.timeout(share if position < len(addresses) else None):

@@ -1,6 +1,6 @@
 """Warning for a job definition whose host name resolves to an address that webhooks may not reach.
 
-The check only warns and refuses nothing: the name may resolve differently tomorrow, and the gate checks every
+The check only warns and refuses nothing: the name may resolve differently tomorrow, and the egress policy checks every
 connection again. Whoever defines jobs reads the warning, so it names the kind of address and never the address.
 """
 

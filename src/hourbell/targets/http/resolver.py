@@ -1,6 +1,7 @@
-"""Resolution of a URL to the addresses its connection may use: the DNS lookup, and the gate with the address guard.
+"""Resolution of a URL to the addresses its connection may use: the DNS lookup, and the egress policy with its address
+rules.
 
-One forbidden address among a name's answers forbids the whole name. The gate's answer is valid for one attempt only:
+One forbidden address among a name's answers forbids the whole name. The policy's answer is valid for one attempt only:
 the next attempt looks the name up and checks its addresses again, so that DNS rebinding cannot bypass the check.
 """
 
@@ -15,7 +16,7 @@ from threading import Thread
 from typing import Any, Protocol
 
 from hourbell.core.values.url import Url
-from hourbell.targets.http.addresses import Address, Guard, Prohibition, Server, plain
+from hourbell.targets.http.addresses import Address, AddressRules, Prohibition, Server, plain
 from hourbell.targets.http.transport import Refused, TransportError
 
 PATIENCE_SECONDS = 0.5  # to wait for a new answer when there is a cached one
@@ -158,12 +159,12 @@ class OwnServers:
             self._found[host] = tuple(dict.fromkeys(self._found[host] + addresses))
 
 
-class Gate:
-    """The check between a webhook's URL and its socket: it resolves the host and applies the address guard."""
+class EgressPolicy:
+    """The check between a webhook's URL and its socket: it resolves the host and applies the address rules."""
 
-    def __init__(self, resolver: Resolver, guard: Guard, own_servers: OwnServers) -> None:
+    def __init__(self, resolver: Resolver, rules: AddressRules, own_servers: OwnServers) -> None:
         self._resolver = resolver
-        self._guard = guard
+        self._rules = rules
         self._own_servers = own_servers
 
     async def addresses_of(self, url: Url) -> tuple[Address, ...]:
@@ -175,7 +176,7 @@ class Gate:
         addresses = await _addresses(url.host, url.port, self._resolver)
         self._own_servers.learn(url.host, addresses)
         for address in addresses:
-            if (reason := self._guard.forbids(address, url.port)) is not None:
+            if (reason := self._rules.forbids(address, url.port)) is not None:
                 raise Refused(reason if _literal(url.host) else f"{url.host} is refused: {reason}")
         if not addresses:
             raise TransportError(f"{url.host} has no address; check the host in the URL", begun=False)
@@ -183,11 +184,11 @@ class Gate:
 
     def forbids(self, address: Address, port: int) -> str | None:
         """Return the reason why a connection to this address is forbidden; None if it is allowed."""
-        return self._guard.forbids(address, port)
+        return self._rules.forbids(address, port)
 
     def prohibits(self, address: Address, port: int) -> Prohibition | None:
         """Return the same as a `Prohibition`, for messages that must not name the address."""
-        return self._guard.prohibits(address, port)
+        return self._rules.prohibits(address, port)
 
 
 async def _addresses(host: str, port: int, resolver: Resolver) -> tuple[Address, ...]:

@@ -2,7 +2,7 @@
 
 1. Build the request: the same body and the same id on every attempt, signed with each valid secret. The parsed job
    version and the opened secrets are cached, the secrets as long as they do not change.
-2. Send it through the transport, once, and only to an address that the address guard allows.
+2. Send it through the transport, once, and only to an address that the address rules allow.
 3. Turn the response, or its absence, into the outcome, and report it to the circuit breaker.
 """
 

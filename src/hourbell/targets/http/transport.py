@@ -2,7 +2,7 @@
 
 `tests/targets/http/test_transport*.py` test every client against this contract. A transport never follows a redirect,
 never sends a request a second time, never uses a proxy from the environment, never decompresses, and connects only to
-addresses that the address guard allows.
+addresses that the address rules allow.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -49,7 +49,7 @@ class TransportError(Exception):
 
 
 class Refused(TransportError):
-    """Raised when the address guard forbids the connection. For a literal address a retry cannot help."""
+    """Raised when the address rules forbid the connection. For a literal address a retry cannot help."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, begun=False)

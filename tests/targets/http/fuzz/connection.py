@@ -8,10 +8,10 @@ from typing import Any, Literal, cast
 
 from hourbell.core.values.url import Url
 from hourbell.targets.http.addresses import Address
-from hourbell.targets.http.client import WireTransport
+from hourbell.targets.http.client import HttpTransport
+from hourbell.targets.http.http_connection import HttpConnection
 from hourbell.targets.http.phases import Stopwatch
-from hourbell.targets.http.wire import Wire
-from tests.targets.http.transports import FakeGate
+from tests.targets.http.transports import FakeEgressPolicy
 
 End = Literal["stay", "close", "reset"]
 
@@ -27,12 +27,12 @@ class Script:
 class Connection(asyncio.Transport):
     """One connection of a `Network`. It plays its next script for each request."""
 
-    def __init__(self, network: "Network", wire: Wire, sock: socket.socket) -> None:
+    def __init__(self, network: "Network", http_connection: HttpConnection, sock: socket.socket) -> None:
         super().__init__({"socket": sock})
         self._network = network
-        self._wire = wire
+        self._http_connection = http_connection
         self._is_closing = False
-        self.delivered = 0  # bytes that the wire has taken
+        self.delivered = 0  # bytes that the connection has taken
         self.requests = 0
 
     def write(self, data: Any) -> None:
@@ -52,12 +52,12 @@ class Connection(asyncio.Transport):
     def lose(self, error: Exception | None) -> None:
         if not self._is_closing:
             self._is_closing = True
-            asyncio.get_running_loop().call_soon(self._wire.connection_lost, error)
+            asyncio.get_running_loop().call_soon(self._http_connection.connection_lost, error)
 
     def deliver(self, data: bytes) -> None:
         if not self._is_closing and data:
             self.delivered += len(data)
-            self._wire.data_received(data)
+            self._http_connection.data_received(data)
 
 
 class Network:
@@ -65,26 +65,26 @@ class Network:
 
     def __init__(self, *scripts: Script) -> None:
         self._scripts = list(scripts)
-        self._sockets = socket.socketpair()  # a wire asks the system whether anything has come: nothing ever has
+        self._sockets = socket.socketpair()  # a connection asks the system whether anything has come: nothing ever has
         self._playing = 0
         self.connections: list[Connection] = []
         self.errors: list[BaseException] = []
         self.is_silent = asyncio.Event()
 
-    def transport(self) -> WireTransport:
-        made = WireTransport(FakeGate(), cast("Any", None), elapsed=asyncio.get_running_loop().time)
+    def transport(self) -> HttpTransport:
+        made = HttpTransport(FakeEgressPolicy(), cast("Any", None), elapsed=asyncio.get_running_loop().time)
         made._dialler = cast("Any", self)
         return made
 
-    async def open(self, url: Url, addresses: Sequence[Address], watch: Stopwatch, *, seconds: float) -> Wire:
+    async def open(self, url: Url, addresses: Sequence[Address], watch: Stopwatch, *, seconds: float) -> HttpConnection:
         """Stand in for the dialler."""
         del seconds
         watch.start("connect")
-        wire = Wire(asyncio.get_running_loop(), url.origin, addresses[0])
-        connection = Connection(self, wire, self._sockets[0])
-        wire.connection_made(connection)
+        http_connection = HttpConnection(asyncio.get_running_loop(), url.origin, addresses[0])
+        connection = Connection(self, http_connection, self._sockets[0])
+        http_connection.connection_made(connection)
         self.connections.append(connection)
-        return wire
+        return http_connection
 
     def play(self, connection: Connection) -> None:
         self.is_silent.clear()

@@ -9,13 +9,13 @@ from random import Random
 from types import FrameType
 from typing import Any
 
-from hourbell.targets.http import client, wire
+from hourbell.targets.http import client, http_connection
 from tests.engine.virtual import VirtualTime, run_virtually
 from tests.targets.http.fuzz.answers import make_answer, mutate
 from tests.targets.http.fuzz.promises import BrokenPromise, Seen, hold_promises
 
 CORPUS = Path(__file__).parent / "corpus"
-_TRACED = frozenset({client.__file__, wire.__file__})
+_TRACED = frozenset({client.__file__, http_connection.__file__})
 _MAX_KEPT_BYTES = 2_000  # of an answer that is kept because it reaches something new
 _WAYS = 12  # in which an answer of the corpus is given
 _NEW = 0.3  # of the answers are made, the others are mutations

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
 
+from hourbell.targets.http.http_connection import MOST_TAKEN
 from hourbell.targets.http.transport import (
     MAX_BODY_SECONDS,
     MOST_HEADERS,
@@ -21,7 +22,6 @@ from hourbell.targets.http.transport import (
     Response,
     TransportError,
 )
-from hourbell.targets.http.wire import MOST_TAKEN
 from tests.targets.http.fuzz.connection import End, Network, Script
 from tests.targets.http.fuzz.oracle import read_exact
 from tests.targets.http.transports import a_request, yes

@@ -1,13 +1,13 @@
 """One HTTP connection to a checked address, with limits on the response.
 
-A wire carries one exchange at a time: a request and its response. Interim responses are dropped; data after the
-response, or unsolicited data, makes the wire unfit for reuse. It accepts at most MOST_HEADERS bytes until the response
-headers are complete, MOST_TAKEN in all and little more than MOST_READ of the body, so that no receiver can exhaust the
-memory; and at most MAX_HEADERS headers and few small chunks, because each chunk costs as much CPU time as a large one.
-A response with complete headers remains valid whatever is wrong with its body.
+A connection carries one exchange at a time: a request and its response. Interim responses are dropped; data after the
+response, or unsolicited data, makes the connection unfit for reuse. It accepts at most MOST_HEADERS bytes until the
+response headers are complete, MOST_TAKEN in all and little more than MOST_READ of the body, so that no receiver can
+exhaust the memory; and at most MAX_HEADERS headers and few small chunks, because each chunk costs as much CPU time as a
+large one. A response with complete headers remains valid whatever is wrong with its body.
 
-The parser is lenient, which is safe for a single response. A wire is reused only if a strict parser would find the end
-of the response at the same offset.
+The parser is lenient, which is safe for a single response. A connection is reused only if a strict parser would find
+the end of the response at the same offset.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _LENIENCIES = {"lenient_headers": True, "lenient_optional_cr_before_lf": True, "
 
 
 @dataclass(slots=True)
-class Exchange:
+class ResponseState:
     """The state of the response to one request."""
 
     status: int = 0
@@ -44,8 +44,8 @@ class Exchange:
     has_headers: bool = False  # all headers have arrived, so that there is a response
     is_over: bool = False  # no more of it is accepted
     is_whole: bool = False
-    is_odd: bool = False  # another parser might read it differently, so that the connection must not be reused
-    failure: str = ""  # the reason, if the exchange is over without a response
+    is_ambiguous: bool = False  # another parser might read it differently, so that the connection must not be reused
+    failure: str = ""  # the reason, if the response is over without a response
     tail: bytes = b""  # the last bytes received before the headers were complete
     taken: int = 0  # bytes received; the sizes below are in bytes, too
     header_size: int = 0
@@ -67,23 +67,23 @@ class Exchange:
         return next((value.lower() for name, value in reversed(self.headers) if name.lower() == header), None)
 
 
-_NONE = Exchange(is_over=True)
+_NONE = ResponseState(is_over=True)
 
 
-class Wire(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """An HTTP/1.1 client connection. The `on_` methods are the parser's callbacks."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, origin: str, address: Address) -> None:
         self.origin = origin
         self.address = address
-        self.why_gone = failures.CLOSED  # valid once the connection is closed
+        self.closed_reason = failures.CLOSED  # valid once the connection is closed
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._poll = select.poll()
-        self._exchange = _NONE
+        self._state = _NONE
         self._parser: HttpResponseParser | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._is_spoilt = False
+        self._is_reusable = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -95,7 +95,9 @@ class Wire(asyncio.Protocol):
         It must be open, with an empty write buffer, and must have received no unsolicited data.
         """
         transport = self._transport
-        return not (transport is None or transport.is_closing() or self._is_spoilt or transport.get_write_buffer_size())
+        return not (
+            transport is None or transport.is_closing() or not self._is_reusable or transport.get_write_buffer_size()
+        )
 
     def is_quiet(self) -> bool:
         """Return True if the next request may be sent now: no data or EOF has arrived, and nothing is left to send.
@@ -105,152 +107,152 @@ class Wire(asyncio.Protocol):
         """
         return self.may_be_kept() and [event for _, event in self._poll.poll(0)] == [select.POLLOUT]
 
-    def send(self, request: bytes) -> Exchange | None:
-        """Send a request and return its exchange; return None, without sending, if the connection is closed."""
+    def send(self, request: bytes) -> ResponseState | None:
+        """Send a request and return its response; return None, without sending, if the connection is closed."""
         if self._transport is None or self._transport.is_closing():
             return None
-        self._exchange = exchange = Exchange()
+        self._state = state = ResponseState()
         self._parser = parser = HttpResponseParser(self)
         parser.set_dangerous_leniencies(**_LENIENCIES)
         self._transport.write(request)
-        return exchange
+        return state
 
-    async def wait_for_headers(self, exchange: Exchange) -> None:
-        """Wait until the response headers are complete, or the exchange is over."""
-        while not (exchange.has_headers or exchange.is_over):
+    async def wait_for_headers(self, state: ResponseState) -> None:
+        """Wait until the response headers are complete, or the response is over."""
+        while not (state.has_headers or state.is_over):
             await self._more()
 
-    async def wait_for_end(self, exchange: Exchange) -> None:
-        """Wait until the exchange is over."""
-        while not exchange.is_over:
+    async def wait_for_end(self, state: ResponseState) -> None:
+        """Wait until the response is over."""
+        while not state.is_over:
             await self._more()
 
     def forget(self) -> None:
-        """Drop the exchange and the parser, to free a large response and to break the parser's reference cycle."""
-        self._exchange = _NONE
+        """Drop the response and the parser, to free a large response and to break the parser's reference cycle."""
+        self._state = _NONE
         self._parser = None
 
     def abort(self) -> None:
         """Close the connection at once; a graceful close would wait for the receiver."""
-        self._break_off(self._exchange, failures.CLOSED)
+        self._break_off(self._state, failures.CLOSED)
         if self._transport is not None:
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        exchange = self._exchange
-        if exchange.is_over:
-            self._is_spoilt = True
-            self.why_gone = failures.UNASKED
+        state = self._state
+        if state.is_over:
+            self._is_reusable = False
+            self.closed_reason = failures.UNASKED
         else:
-            if not exchange.has_headers:
-                head = exchange.tail + data if exchange.tail else data
-                exchange.is_odd |= _has_folded_line(head)
-                exchange.tail = head[1 - _MAX_LINE_END_BYTES :]
-            exchange.taken += len(data)
-            self._parse(data, exchange)
-            if exchange.taken > (MOST_TAKEN if exchange.has_headers else MOST_HEADERS):
-                self._break_off(exchange, failures.TOO_LONG)
-        if self._is_spoilt:
+            if not state.has_headers:
+                head = state.tail + data if state.tail else data
+                state.is_ambiguous |= _has_folded_line(head)
+                state.tail = head[1 - _MAX_LINE_END_BYTES :]
+            state.taken += len(data)
+            self._parse(data, state)
+            if state.taken > (MOST_TAKEN if state.has_headers else MOST_HEADERS):
+                self._break_off(state, failures.TOO_LONG)
+        if not self._is_reusable:
             self.abort()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._transport = None
-        exchange = self._exchange
-        if not exchange.is_over:
-            exchange.is_whole = exc is None and exchange.has_headers and exchange.ends_with_connection
+        state = self._state
+        if not state.is_over:
+            state.is_whole = exc is None and state.has_headers and state.ends_with_connection
             is_reset = getattr(exc, "errno", None) == errno.ECONNRESET
-            self._break_off(exchange, failures.RESET if is_reset else failures.CLOSED)
+            self._break_off(state, failures.RESET if is_reset else failures.CLOSED)
 
     def on_message_begin(self) -> None:
-        exchange = self._exchange
-        if exchange.is_over:
-            self._is_spoilt = True  # by a second response
+        state = self._state
+        if state.is_over:
+            self._is_reusable = False  # a second response arrived
         else:
-            exchange.is_odd |= exchange.status > 0  # an interim response came before it
-            exchange.headers.clear()  # headers and trailers of an interim response
-            exchange.header_size = 0
+            state.is_ambiguous |= state.status > 0  # an interim response came before it
+            state.headers.clear()  # headers and trailers of an interim response
+            state.header_size = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        exchange = self._exchange
-        exchange.header_count += 1
-        if exchange.header_count > MAX_HEADERS:
-            self._break_off(exchange, failures.TOO_MANY)
-        elif not exchange.has_headers:  # else it is a trailer
-            exchange.is_odd |= name[-1:] in _BLANKS  # a blank before the colon, or an empty name
-            exchange.headers.append((name, value.strip(b" \t")))
-            exchange.header_size += len(name) + len(value) + len(b": \r\n")
+        state = self._state
+        state.header_count += 1
+        if state.header_count > MAX_HEADERS:
+            self._break_off(state, failures.TOO_MANY)
+        elif not state.has_headers:  # else it is a trailer
+            state.is_ambiguous |= name[-1:] in _BLANKS  # a blank before the colon, or an empty name
+            state.headers.append((name, value.strip(b" \t")))
+            state.header_size += len(name) + len(value) + len(b": \r\n")
 
     def on_headers_complete(self) -> None:
-        exchange, parser = self._exchange, self._parser
-        if exchange.is_over or parser is None:
+        state, parser = self._state, self._parser
+        if state.is_over or parser is None:
             return
-        exchange.status = parser.get_status_code()
-        if exchange.header_size > MOST_HEADERS:
-            self._break_off(exchange, failures.TOO_LONG)
-        elif exchange.status == _SWITCHING:
-            self._break_off(exchange, failures.SWITCHED)
-        elif exchange.status < 100:
-            self._break_off(exchange, failures.NOT_HTTP)
-        elif exchange.status >= 200:
-            exchange.has_headers = True
+        state.status = parser.get_status_code()
+        if state.header_size > MOST_HEADERS:
+            self._break_off(state, failures.TOO_LONG)
+        elif state.status == _SWITCHING:
+            self._break_off(state, failures.SWITCHED)
+        elif state.status < 100:
+            self._break_off(state, failures.NOT_HTTP)
+        elif state.status >= 200:
+            state.has_headers = True
             self._wake()
 
     def on_chunk_header(self) -> None:
-        exchange = self._exchange
-        exchange.chunk_count += 1
-        if exchange.chunk_count > _FREE_CHUNKS + exchange.body_size // _MIN_CHUNK_BYTES:
-            self._break_off(exchange, failures.TOO_LONG)
+        state = self._state
+        state.chunk_count += 1
+        if state.chunk_count > _FREE_CHUNKS + state.body_size // _MIN_CHUNK_BYTES:
+            self._break_off(state, failures.TOO_LONG)
 
     def on_body(self, data: bytes) -> None:
-        exchange = self._exchange
-        if exchange.is_over:
-            self._is_spoilt = True
+        state = self._state
+        if state.is_over:
+            self._is_reusable = False
             return
-        if not exchange.has_headers:
+        if not state.has_headers:
             return  # the body of an interim response
-        exchange.body.append(data)
-        exchange.body_size += len(data)
-        if exchange.body_size > MOST_READ:
-            self._break_off(exchange)
+        state.body.append(data)
+        state.body_size += len(data)
+        if state.body_size > MOST_READ:
+            self._break_off(state)
 
     def on_message_complete(self) -> None:
-        exchange, parser = self._exchange, self._parser
-        if exchange.has_headers and not exchange.is_over and parser is not None:
-            self._complete(exchange, parser)
+        state, parser = self._state, self._parser
+        if state.has_headers and not state.is_over and parser is not None:
+            self._complete(state, parser)
 
-    def _parse(self, data: bytes, exchange: Exchange) -> None:
-        assert self._parser is not None  # it exists until the exchange is over
+    def _parse(self, data: bytes, state: ResponseState) -> None:
+        assert self._parser is not None  # it exists until the response is over
         end = _end_of_text(data)
         try:
             for start in range(0, end, _PIECE_BYTES):
-                if exchange.is_over:
-                    self._is_spoilt = True
+                if state.is_over:
+                    self._is_reusable = False
                     return
                 self._parser.feed_data(data[start : min(end, start + _PIECE_BYTES)])
             for byte in data[end:]:  # one by one: the parser would silently skip line ends after a response
-                if exchange.is_over:
-                    self._is_spoilt = True
+                if state.is_over:
+                    self._is_reusable = False
                     return
                 self._parser.feed_data(bytes((byte,)))
         except HttpParserUpgrade:
-            self._is_spoilt = True
+            self._is_reusable = False
         except HttpParserCallbackError:
             raise  # a bug in a callback and not in the receiver's response
         except HttpParserError:
-            self._is_spoilt = True
-            self._break_off(exchange, failures.NOT_HTTP)
+            self._is_reusable = False
+            self._break_off(state, failures.NOT_HTTP)
 
-    def _complete(self, exchange: Exchange, parser: HttpResponseParser) -> None:
-        exchange.is_over = exchange.is_whole = True
-        self._is_spoilt = exchange.is_odd or not parser.should_keep_alive()
+    def _complete(self, state: ResponseState, parser: HttpResponseParser) -> None:
+        state.is_over = state.is_whole = True
+        self._is_reusable = parser.should_keep_alive() and not state.is_ambiguous
         self._wake()
 
-    def _break_off(self, exchange: Exchange, failure: str = "") -> None:
+    def _break_off(self, state: ResponseState, failure: str = "") -> None:
         """Accept no more of a response. It stays valid, without a failure, if its headers are complete."""
-        if not exchange.is_over:
-            exchange.is_over = True
-            exchange.failure = "" if exchange.has_headers else failure
-            self._is_spoilt = True
+        if not state.is_over:
+            state.is_over = True
+            state.failure = "" if state.has_headers else failure
+            self._is_reusable = False
             self._wake()
 
     async def _more(self) -> None:

@@ -24,7 +24,7 @@ def write_batch(
     session: Session, batch: Batch, unsaved: Mapping[UUID, datetime], now: datetime, *, by: str
 ) -> Counter[str]:
     """Write versions, runs, skips and cursors; return the number of new runs by lane."""
-    return Words.of(batch, unsaved, now).write(session, by=by)
+    return StatementParams.of(batch, unsaved, now).write(session, by=by)
 
 
 class Changed(Exception):
@@ -32,7 +32,7 @@ class Changed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class StatementParams:
     """The statement parameters of a batch, serialized as far as possible."""
 
     batch: Batch
@@ -43,7 +43,7 @@ class Words:
     cursors: "list[_Advanced]"
 
     @classmethod
-    def of(cls, batch: Batch, unsaved: Mapping[UUID, datetime], now: datetime) -> "Words":
+    def of(cls, batch: Batch, unsaved: Mapping[UUID, datetime], now: datetime) -> "StatementParams":
         versions = batch.versions(unsaved, now)
         unasked = batch.unasked(unsaved) if versions else []
         return cls(batch, now, versions, unasked, _inserted(batch.runs, now), _advanced(batch.current))

@@ -38,7 +38,7 @@ class TransactionLimit:
         self._free.release()
 
 
-class NodeDesk:
+class NodeAttemptContext:
     """The node's side of one attempt. The function is called within the time limit.
 
     `transactions` limits how many transactions are open at once; None if the function may not open one.

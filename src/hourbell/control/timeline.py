@@ -1,0 +1,262 @@
+"""The time line: jobs with their runs, their skips and their planned times in a window, and who needs attention."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from uuid import UUID
+
+from hourbell.control.calculations import calculate_much
+from hourbell.control.pages import BadCursor, Page, cursor_of, number_of, page_of, parts_of, position_of
+from hourbell.control.waiting import is_served
+from hourbell.core.run.attention import GROUPS, Attention, first_reason
+from hourbell.core.run.attention_notes import failing_note, late_note, losing_note, paused_note
+from hourbell.core.run.timeline import (
+    Bucket,
+    SkippedRange,
+    Window,
+    count_planned,
+    count_planned_by_bucket,
+    fill_buckets,
+    is_late,
+    median_duration,
+    planned_from,
+    planned_times,
+)
+from hourbell.core.schedule import ScheduleError
+from hourbell.store.base import LIVE_FOR
+from hourbell.store.list_reader import ListStore
+from hourbell.store.lists import JobQuery, JobView, ListPosition
+from hourbell.store.timeline import (
+    AttentionCounts,
+    AttentionSets,
+    BucketedRuns,
+    JobFacts,
+    TimelineRun,
+    TimelineSkip,
+)
+
+MAX_SPAN = timedelta(days=62)
+MAX_MARKS = 10_000  # of all jobs of a page
+_ZERO = timedelta(0)
+_NO_FACTS = JobFacts()
+
+
+class TimelineSort(StrEnum):
+    ATTENTION = "attention"  # failing, losing, late and paused jobs, then the others; each by name
+    NAME = "name"
+    NEXT = "next"  # only jobs that will fire
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineItem:
+    """A job in a window. With `buckets`, its runs and planned times are too many to be listed."""
+
+    view: JobView
+    facts: JobFacts
+    attention: Attention | None
+    attention_note: str | None
+    streak: int
+    runs: Sequence[TimelineRun]
+    skips: Sequence[TimelineSkip]
+    planned: Sequence[datetime]
+    buckets: Sequence[Bucket] | None
+    is_sampled: bool
+    now: datetime
+
+    @property
+    def median_duration(self) -> timedelta | None:
+        return median_duration(self.facts.durations)
+
+    def is_late(self, run: TimelineRun) -> bool:
+        late_after = self.view.job.definition.late_after
+        return is_late(run.kind, run.state, run.scheduled_at, run.started_at, late_after, self.now)
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    now: datetime
+    window: Window
+    page: Page[TimelineItem]
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """How the scheduler keeps up: who needs attention, how far it is behind, and how many nodes are live."""
+
+    now: datetime
+    counts: AttentionCounts
+    lag: timedelta
+    nodes: int
+
+
+class Timelines:
+    def __init__(self, lists: ListStore, *, now: Callable[[], datetime], live_for: timedelta = LIVE_FOR) -> None:
+        self._lists = lists
+        self._now = now
+        self._live_for = live_for
+
+    async def page(
+        self,
+        query: JobQuery,
+        sort: TimelineSort,
+        window: Window,
+        *,
+        limit: int,
+        max_marks: int,
+        cursor: str | None = None,
+    ) -> Timeline:
+        """Return a page of jobs, in their order, with what happened and what is planned in a window."""
+        now = self._now()
+        reasons = (*GROUPS, query.attention) if sort is TimelineSort.ATTENTION else (Attention.LATE, query.attention)
+        sets = await self._lists.attention_sets(now, reasons, query.last_result)
+        if sort is TimelineSort.ATTENTION:
+            found = await self._by_attention(query, sets, limit, cursor)
+        else:
+            found = await self._in_one_order(query, sort, sets, limit, cursor)
+        items = await self._items(found.items, sets, window, max_marks, now)
+        page = Page(items, has_more=found.has_more, cursor_after=found.cursor_after)
+        return Timeline(now, window, page)
+
+    async def pulse(self) -> Pulse:
+        """Count who needs attention, and measure how far the oldest due work is behind."""
+        now = self._now()
+        counts = await self._lists.attention_counts(now)
+        nodes = await self._lists.nodes(now - self._live_for)
+        heads = await self._lists.ready_heads(now)
+        due = [await self._lists.oldest_due_at()]
+        due += [head.ready_at for head in heads if is_served(head.lane, nodes)]
+        lag = max((now - at for at in due if at is not None), default=_ZERO)
+        return Pulse(now, counts, max(lag, _ZERO), len(nodes))
+
+    async def _in_one_order(
+        self, query: JobQuery, sort: TimelineSort, sets: AttentionSets, limit: int, cursor: str | None
+    ) -> Page[JobView]:
+        kind = f"timeline:{sort}"
+        is_by_time = sort is TimelineSort.NEXT
+        after = None if cursor is None else position_of(*parts_of(kind, cursor, 2), is_time=is_by_time)
+        found = await self._lists.chosen_jobs(query, sets, limit + 1, after)
+
+        def cursor_after(last: JobView) -> str:
+            key = last.job.plan_at if is_by_time else last.job.definition.name
+            return cursor_of(kind, key, last.job.id)
+
+        return page_of(found, limit, cursor_after)
+
+    async def _by_attention(
+        self, query: JobQuery, sets: AttentionSets, limit: int, cursor: str | None
+    ) -> Page[JobView]:
+        """Return the jobs of the first groups, as many as fit into a page, each group by name."""
+        kind = f"timeline:{TimelineSort.ATTENTION}"
+        first, after = 0, None
+        if cursor is not None:
+            group, name, job_id = parts_of(kind, cursor, 3)
+            first, after = number_of(group), position_of(name, job_id, is_time=False)
+            if first >= len(GROUPS):
+                raise BadCursor
+        found: list[tuple[int, JobView]] = []
+        for index in range(first, len(GROUPS)):
+            if len(found) > limit:
+                break
+            position: ListPosition | None = after if index == first else None
+            rest = limit + 1 - len(found)
+            jobs = await self._lists.chosen_jobs(query, sets, rest, position, groups=[GROUPS[index]])
+            found += [(index, view) for view in jobs]
+
+        def cursor_after(at: int) -> str:
+            group, last = found[at]
+            return cursor_of(kind, group, last.job.definition.name, last.job.id)
+
+        return Page([view for _, view in found[:limit]], has_more=len(found) > limit, cursor_after=cursor_after)
+
+    async def _items(
+        self, views: Sequence[JobView], sets: AttentionSets, window: Window, max_marks: int, now: datetime
+    ) -> list[TimelineItem]:
+        if not views:
+            return []
+        most = min(max_marks, MAX_MARKS // len(views))
+        job_ids = [view.job.id for view in views]
+        facts = await self._lists.job_facts([view.job for view in views], now)
+        rows = await self._lists.timeline_rows(job_ids, window, most + 1)
+        room = {job_id: most - len(rows.runs.get(job_id, ())) for job_id in job_ids}
+        planned = await calculate_much(_plan_all, views, window, room, now)
+        crowded = {
+            view.job.id: view.job.definition.late_after
+            for view in views
+            if room[view.job.id] < 0 or isinstance(planned[view.job.id], dict)
+        }
+        counts = await self._lists.timeline_buckets(crowded, window)
+        failing = [job_id for job_id in job_ids if facts.get(job_id, _NO_FACTS).last_state == "failed"]
+        streaks = await self._lists.failure_streaks(failing)
+        items = []
+        for view in views:
+            job_id = view.job.id
+            runs, skips = rows.runs.get(job_id, ()), rows.skips.get(job_id, ())
+            own = facts.get(job_id, _NO_FACTS)
+            streak = max(1, streaks.get(job_id, 1)) if own.last_state == "failed" else 0
+            attention, note = _attention(view, own, sets.late.get(job_id), streak, now)
+            times = planned[job_id]
+            buckets, is_sampled = None, len(skips) > most
+            if isinstance(times, dict):
+                counted = counts.get(job_id, BucketedRuns((), is_sampled=False))
+                ranges = [SkippedRange(skip.first_at, skip.last_at, skip.count) for skip in skips]
+                buckets = fill_buckets(window, counted.counts, ranges, times)
+                runs, is_sampled = (), is_sampled or counted.is_sampled
+            items.append(
+                TimelineItem(
+                    view=view,
+                    facts=own,
+                    attention=attention,
+                    attention_note=note,
+                    streak=streak,
+                    runs=runs,
+                    skips=skips[:most],
+                    planned=times if isinstance(times, list) else (),
+                    buckets=buckets,
+                    is_sampled=is_sampled,
+                    now=now,
+                )
+            )
+        return items
+
+
+def _attention(
+    view: JobView, facts: JobFacts, late_since: datetime | None, streak: int, now: datetime
+) -> tuple[Attention | None, str | None]:
+    reason = first_reason(
+        is_failing=facts.last_state == "failed",
+        is_losing=bool(facts.lost),
+        is_late=late_since is not None,
+        is_paused=not view.job.definition.enabled,
+    )
+    match reason:
+        case Attention.FAILING:
+            return reason, failing_note(streak, facts.last_error)
+        case Attention.LOSING:
+            return reason, losing_note(facts.lost)
+        case Attention.LATE:
+            assert late_since is not None
+            return reason, late_note(late_since, now)
+        case Attention.PAUSED:
+            return reason, paused_note(view.paused_by, view.job.paused_until, view.paused_note)
+    return None, None
+
+
+def _plan_all(
+    views: Sequence[JobView], window: Window, room: Mapping[UUID, int], now: datetime
+) -> dict[UUID, list[datetime] | dict[datetime, int]]:
+    """Return the planned times of each job, or their counts by bucket if they do not fit beside its runs."""
+    return {view.job.id: _plan(view, window, room[view.job.id], now) for view in views}
+
+
+def _plan(view: JobView, window: Window, room: int, now: datetime) -> list[datetime] | dict[datetime, int]:
+    job = view.job
+    after = planned_from(job.definition, now, job.cursor_at, job.paused_until)
+    if job.error is not None or after is None:
+        return [] if room >= 0 else {}
+    try:
+        if room >= 0 and count_planned(job.definition, after, window) <= room:
+            return planned_times(job.definition, after, window)
+        return count_planned_by_bucket(job.definition, after, window)
+    except ScheduleError:
+        return [] if room >= 0 else {}

@@ -1,0 +1,40 @@
+"""Why a job needs attention, in one line."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from hourbell.core.run.attention import LOSING_WITHIN
+from hourbell.core.run.states import SkipReason
+from hourbell.core.schedule.preview import rfc3339
+
+
+def failing_note(streak: int, error: str | None) -> str:
+    """Describe the failures of a job, such as `failed 9 times in a row: HTTP 503`."""
+    what = "failed" if streak <= 1 else f"failed {streak:,} times in a row"
+    return what if not error else f"{what}: {error}"
+
+
+def losing_note(lost: Mapping[SkipReason, int]) -> str:
+    """Describe the scheduled times that a job lost, such as `skipped 3 times in 24 h: overlap 2, missed 1`."""
+    total = sum(lost.values())
+    reasons = sorted(lost.items(), key=lambda item: (-item[1], item[0]))
+    parts = ", ".join(reason.value if len(lost) == 1 else f"{reason.value} {count:,}" for reason, count in reasons)
+    return f"skipped {_times(total)} in {LOSING_WITHIN // timedelta(hours=1)} h: {parts}"
+
+
+def late_note(due_at: datetime, now: datetime) -> str:
+    """Describe the run that waits the longest, such as `a run has waited 12 min, since 2026-11-19T08:00:00Z`."""
+    minutes = max(0, (now - due_at) // timedelta(minutes=1))
+    waited = f"{minutes:,} min" if minutes else f"{max(0, (now - due_at) // timedelta(seconds=1))} s"
+    return f"a run has waited {waited}, since {rfc3339(due_at)}"
+
+
+def paused_note(by: str | None, until: datetime | None, note: str | None) -> str:
+    """Describe a pause, such as `paused by ops until 2026-11-19T08:00:00Z: migration`."""
+    who = f" by {by}" if by else ""
+    end = f" until {rfc3339(until)}" if until is not None else ""
+    return f"paused{who}{end}" + (f": {note}" if note else "")
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"

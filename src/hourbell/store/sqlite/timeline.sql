@@ -1,0 +1,180 @@
+-- The statements of the time line and of attention, on SQLite. A list of ids is JSON; `cross join` keeps it first.
+
+-- name: lost_day
+k.last_at - k.last_at % 86400000000
+
+-- name: jobs_by_ids
+json_each(:ids) as given cross join hourbell_jobs j on j.id = unhex(given.value)
+
+-- name: jobs_by_ids_and_next
+json_each(:ids) as given cross join hourbell_jobs j on j.id = unhex(given.value)
+
+-- name: job_is_failing
+exists (select 1 from hourbell_job_stats l where l.job_id = j.id and l.last_state = 'failed')
+
+-- name: job_is_losing
+exists (select 1 from hourbell_skips k where k.job_id = j.id and k.last_at >= :lost_since and {is_lost})
+
+-- name: jobs_of_result
+select l.job_id
+from hourbell_job_stats l
+cross join hourbell_jobs j on j.id = l.job_id
+where l.last_state = :result and j.deleted_at is null
+order by l.job_id
+limit :limit
+
+-- name: losing_jobs
+-- The jobs that lost times on a day, since a time of it: from each job of the index straight to the next.
+with recursive found as (
+    select min(k.job_id) as job_id from hourbell_skips k indexed by hourbell_skips_lost
+    where {is_lost} and {lost_day} = :day
+    union all
+    select (select min(k.job_id) from hourbell_skips k indexed by hourbell_skips_lost
+            where {is_lost} and {lost_day} = :day and k.job_id > f.job_id)
+    from found f where f.job_id is not null
+)
+select f.job_id
+from found f
+cross join hourbell_jobs j on j.id = f.job_id
+where j.deleted_at is null
+  and exists (select 1 from hourbell_skips k where k.job_id = f.job_id and k.last_at >= :since and {is_lost})
+limit :limit
+
+-- name: due_jobs
+select j.id as job_id
+from hourbell_jobs j
+where j.deleted_at is null and j.plan_at is not null and j.enabled and j.error is null
+  and j.next_at is not null and j.next_at < :next_before and j.plan_at <= :plan_before
+order by j.plan_at, j.id
+limit :limit
+
+-- name: late_jobs
+-- Of each lane and rank the oldest runs that wait; of these the jobs with one that waits past their late_after.
+with lanes as (
+    select min(lane) as lane from hourbell_runs where state in ('pending', 'retrying')
+    union all
+    select (select min(r.lane) from hourbell_runs r where r.state in ('pending', 'retrying') and r.lane > lanes.lane)
+    from lanes where lanes.lane is not null
+), ranks (rank) as (
+    values (0), (1), (2), (3)
+), waiting as materialized (
+    select r.job_id, r.scheduled_at
+    from (select lane from lanes where lane is not null limit :lanes) l
+    cross join ranks p
+    cross join hourbell_runs r on r.rowid in (
+        select w.rowid from hourbell_runs w
+        where w.state in ('pending', 'retrying') and w.lane = l.lane and w.rank = p.rank and w.ready_at <= :now
+        order by w.ready_at limit :window)
+    where r.state = 'pending' and r.kind in ('scheduled', 'manual')
+    limit :total
+), oldest as materialized (
+    select job_id, min(scheduled_at) as due_at from waiting group by job_id
+)
+select o.job_id, o.due_at
+from oldest o
+cross join hourbell_jobs j on j.id = o.job_id
+where j.deleted_at is null and :now - o.due_at > j.late_after
+order by o.job_id
+limit :limit
+
+-- name: ready_heads
+-- Of each lane and rank the oldest run that may begin.
+with lanes as (
+    select min(lane) as lane from hourbell_runs where state in ('pending', 'retrying')
+    union all
+    select (select min(r.lane) from hourbell_runs r where r.state in ('pending', 'retrying') and r.lane > lanes.lane)
+    from lanes where lanes.lane is not null
+), ranks (rank) as (
+    values (0), (1), (2), (3)
+)
+select l.lane, min((
+    select r.ready_at
+    from (select r.ready_at, r.exclusive, r.job_id, r.scheduled_at, r.id from hourbell_runs r
+          where r.state in ('pending', 'retrying') and r.lane = l.lane and r.rank = p.rank and r.ready_at <= :now
+          order by r.ready_at limit :window) r
+    where not r.exclusive
+        or not exists (select 1 from hourbell_runs o where o.job_id = r.job_id and o.state = 'running')
+           and not exists (
+               select 1 from hourbell_runs o
+               where o.job_id = r.job_id and o.state in ('pending', 'retrying')
+                 and (o.scheduled_at, o.id) < (r.scheduled_at, r.id))
+    limit 1)) as ready_at
+from (select lane from lanes where lane is not null limit :lanes) l
+cross join ranks p
+group by l.lane
+
+-- name: job_facts
+select w.id as job_id, s.last_state, s.last_error,
+       (select v.changed_at from hourbell_job_versions v
+        where v.job_id = w.id and not w.is_enabled and v.version > coalesce(
+            (select e.version from hourbell_job_versions e
+             where e.job_id = w.id and e.definition ->> 'enabled'
+             order by e.version desc limit 1), 0)
+        order by v.version limit 1) as paused_at
+from (select unhex(given.value) as id, :enabled ->> given.key as is_enabled from json_each(:job_ids) as given) w
+left join hourbell_job_stats s on s.job_id = w.id
+
+-- name: lost_times
+select w.id as job_id, k.reason, sum(k.count) as count
+from (select unhex(value) as id from json_each(:job_ids)) w
+cross join hourbell_skips k on k.id in (
+    select n.id from hourbell_skips n
+    where n.job_id = w.id and n.last_at >= :lost_since and n.reason in ('missed', 'overlap', 'window', 'tzdata')
+    order by n.last_at desc limit :limit)
+group by w.id, k.reason
+
+-- name: succeeded_durations
+-- Of the newest runs of each job those that succeeded, a few.
+select r.job_id, r.started_at, r.finished_at
+from (select unhex(value) as id from json_each(:job_ids)) w
+cross join hourbell_runs r on r.rowid in (
+    select n.place
+    from (select m.rowid as place, m.state, m.started_at from hourbell_runs m
+          where m.job_id = w.id order by m.scheduled_at desc limit :window) n
+    where n.state = 'succeeded' and n.started_at is not null
+    limit :limit)
+
+-- name: failure_streaks
+-- How many runs of each job failed since its last success, as far as its newest runs go.
+select w.id as job_id,
+       (select count(*) from (
+            select 1 from hourbell_runs r
+            where r.job_id = w.id and r.state in ('failed', 'cancelled') and r.state = 'failed'
+              and r.scheduled_at > coalesce(
+                  (select n.scheduled_at
+                   from (select m.scheduled_at, m.state from hourbell_runs m
+                         where m.job_id = w.id order by m.scheduled_at desc limit :window) n
+                   where n.state = 'succeeded' limit 1), -9223372036854775808)
+            order by r.scheduled_at desc limit :window)) as streak
+from (select unhex(value) as id from json_each(:job_ids)) w
+
+-- name: timeline_runs
+select r.id, r.job_id, r.kind, r.state, r.reason, r.scheduled_at, r.ready_at, r.started_at, r.finished_at, r.attempt,
+       case when r.state in ('failed', 'retrying') then
+           (select substr(a.error, 1, {error_length}) from hourbell_attempts a
+            where a.run_id = r.id and a.number = r.attempt) end as error
+from (select unhex(value) as id from json_each(:job_ids)) w
+cross join hourbell_runs r on r.rowid in (
+    select n.rowid from hourbell_runs n
+    where n.job_id = w.id and n.scheduled_at >= :since and n.scheduled_at < :until
+    order by n.scheduled_at limit :limit)
+
+-- name: timeline_skips
+select k.job_id, k.first_at, k.last_at, k.count, k.reason
+from (select unhex(value) as id from json_each(:job_ids)) w
+cross join hourbell_skips k on k.id in (
+    select n.id from hourbell_skips n
+    where n.job_id = w.id and n.last_at >= :since and n.first_at < :until
+    order by n.last_at limit :limit)
+
+-- name: timeline_buckets
+-- The runs of each job by bucket, at most `limit` of each.
+select r.job_id, b.at as bucket_at, r.state,
+       r.kind in ('scheduled', 'manual') and r.started_at - r.scheduled_at > w.late_after as is_late, count(*) as count
+from (select unhex(given.value) as id, :late_after ->> given.key as late_after from json_each(:job_ids) as given) w
+cross join (select given.value as at, :ends ->> given.key as ends_at from json_each(:starts) as given) b
+cross join hourbell_runs r on r.rowid in (
+    select n.rowid from hourbell_runs n
+    where n.job_id = w.id and n.scheduled_at >= max(b.at, :since) and n.scheduled_at < b.ends_at
+    order by n.scheduled_at limit :limit)
+group by r.job_id, b.at, r.state, is_late

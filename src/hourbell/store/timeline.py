@@ -1,0 +1,91 @@
+"""What the store knows for the time line and for attention."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from hourbell.core.run.states import Kind, RunState, SkipReason
+from hourbell.core.run.timeline import RunCount
+
+MAX_CHOSEN = 1_000  # up to so many jobs are looked up one by one; more are found by walking through all names
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionSets:
+    """The jobs that need attention at a time. None: more than MAX_CHOSEN jobs, or not asked for."""
+
+    now: datetime | None = None
+    failing: Sequence[UUID] | None = None
+    losing: Sequence[UUID] | None = None
+    late: Mapping[UUID, datetime] = field(default_factory=dict)  # since when the oldest of its late runs is due
+    due: Sequence[UUID] | None = None
+    of_result: Sequence[UUID] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionCounts:
+    """How many jobs need attention. Those in `at_least` were counted up to a limit, and there are more."""
+
+    failing: int
+    losing: int
+    late: int
+    due_within_hour: int
+    at_least: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyHead:
+    """A lane, and since when the oldest of its runs that may begin is ready."""
+
+    lane: str
+    ready_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """What the time line shows of a job besides its definition."""
+
+    last_state: str | None = None  # of the last run to end
+    last_error: str | None = None
+    paused_at: datetime | None = None
+    lost: Mapping[SkipReason, int] = field(default_factory=dict)  # scheduled times lost lately, by reason
+    durations: Sequence[timedelta] = ()  # of the newest runs that succeeded
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineRun:
+    id: UUID
+    kind: Kind
+    state: RunState
+    reason: str | None
+    scheduled_at: datetime
+    ready_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    attempt: int
+    error: str | None  # of its last attempt, if that failed
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineSkip:
+    first_at: datetime
+    last_at: datetime
+    count: int
+    reason: SkipReason
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineRows:
+    """The runs and skips of jobs in a window, oldest first, up to a limit for each job."""
+
+    runs: Mapping[UUID, Sequence[TimelineRun]]
+    skips: Mapping[UUID, Sequence[TimelineSkip]]
+
+
+@dataclass(frozen=True, slots=True)
+class BucketedRuns:
+    """The runs of a job by bucket. `is_sampled` if a bucket has more runs than were counted."""
+
+    counts: Sequence[RunCount]
+    is_sampled: bool

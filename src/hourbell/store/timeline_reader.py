@@ -1,0 +1,297 @@
+"""Reads for the time line and for attention: which jobs need it, and what happened to the jobs of a page.
+
+Every statement is bounded. A filter by attention looks up its jobs by key, or walks through all names if they are more
+than MAX_CHOSEN, which are then dense. Which jobs are late is looked for among the oldest waiting runs of each lane.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from hourbell.core.job.definition import Job
+from hourbell.core.run.attention import DUE_WITHIN, GROUPS, LOSING_WITHIN, Attention
+from hourbell.core.run.plan import LOOK_AGAIN
+from hourbell.core.run.states import Kind, RunState, SkipReason
+from hourbell.core.run.timeline import RunCount, Window
+from hourbell.store.list_pages import Choice, job_page
+from hourbell.store.list_statements import Wanted
+from hourbell.store.lists import JobQuery, JobView, ListPosition
+from hourbell.store.rows import Row
+from hourbell.store.time_lists import TimeLists
+from hourbell.store.timeline import (
+    MAX_CHOSEN,
+    AttentionCounts,
+    AttentionSets,
+    BucketedRuns,
+    JobFacts,
+    ReadyHead,
+    TimelineRows,
+    TimelineRun,
+    TimelineSkip,
+)
+from hourbell.store.views import job_view
+
+COUNTED_JOBS = 10_000  # of each reason for attention
+_MAX_LANES = 1_000
+_OLDEST_OF_LANE = 1_000  # waiting runs, of each rank
+_OLDEST_RUNS = 20_000  # of all lanes
+_HEADS = 20  # waiting runs of each lane and rank, of which the first that may begin is found
+_DURATIONS, _DURATIONS_AMONG = 20, 100  # succeeded runs, of so many of the newest
+_STREAK = 1_000  # failed runs in a row
+_LOST = 1_000  # skips of a job
+_COUNTED_RUNS = 200_000  # of a page of jobs, in buckets
+_LEAST_PER_BUCKET = 10
+
+
+class TimelineReader(TimeLists):
+    """Reads for the time line and for attention."""
+
+    async def attention_sets(
+        self, now: datetime, reasons: Iterable[Attention | None], last_result: str | None = None
+    ) -> AttentionSets:
+        """The jobs that need attention for these reasons, and those with this last result."""
+        asked = set(reasons)
+        wanted: dict[str, list[Wanted]] = {}
+        if Attention.FAILING in asked:
+            wanted["failing"] = [self._jobs_of_result("failed", MAX_CHOSEN + 1)]
+        if Attention.LOSING in asked:
+            wanted["losing"] = self._losing_jobs(now, MAX_CHOSEN + 1)
+        if Attention.LATE in asked:
+            wanted["late"] = [self._late_jobs(now, COUNTED_JOBS)]
+        if Attention.DUE in asked:
+            wanted["due"] = [self._due_jobs(now, MAX_CHOSEN + 1)]
+        if last_result is not None:
+            wanted["of_result"] = [self._jobs_of_result(last_result, MAX_CHOSEN + 1)]
+        found = await self._found(wanted)
+        sets: dict[str, Any] = {name: _ids_within(rows, MAX_CHOSEN) for name, rows in found.items() if name != "late"}
+        late = {row["job_id"]: row["due_at"] for row in found.get("late", ())}
+        return AttentionSets(now=now, late=late, **sets)
+
+    async def attention_counts(self, now: datetime) -> AttentionCounts:
+        """Count the jobs that need attention, at most COUNTED_JOBS for each reason."""
+        limit = COUNTED_JOBS + 1
+        found = await self._found(
+            {
+                "failing": [self._jobs_of_result("failed", limit)],
+                "losing": self._losing_jobs(now, limit),
+                "late": [self._late_jobs(now, limit)],
+                "due_within_hour": [self._due_jobs(now, limit)],
+            }
+        )
+        counts = {name: len({row["job_id"] for row in rows}) for name, rows in found.items()}
+        at_least = [name for name, count in counts.items() if count > COUNTED_JOBS]
+        return AttentionCounts(**{name: min(count, COUNTED_JOBS) for name, count in counts.items()}, at_least=at_least)
+
+    async def oldest_due_at(self) -> datetime | None:
+        """When the planner should have looked, or looks, at a job."""
+        rows = await self._rows("oldest_due_job")
+        return next((row["plan_at"] for row in rows), None)
+
+    async def ready_heads(self, now: datetime) -> list[ReadyHead]:
+        """The lanes with a run that may begin, and since when the oldest such run is ready."""
+        rows = await self._rows("ready_heads", now=now, lanes=_MAX_LANES, window=_HEADS)
+        return [ReadyHead(row["lane"], row["ready_at"]) for row in rows if row["ready_at"] is not None]
+
+    async def chosen_jobs(
+        self,
+        query: JobQuery,
+        sets: AttentionSets,
+        limit: int,
+        after: ListPosition | None = None,
+        *,
+        groups: Sequence[Attention | None] = (),
+    ) -> list[JobView]:
+        """A page of jobs that need attention for the reason of the query, and whose first reason is that of a group.
+
+        A group of None holds the jobs that need none. Without groups, jobs of all groups are listed together.
+        """
+        choice = _choice(query, sets, groups)
+        if choice.ids is not None and not choice.ids:
+            return []
+        page = job_page(query, limit, after, choice)
+        [rows] = await self._answers([(page.statement(self._sql, "jobs_page"), page.values)])
+        return [job_view(row) for row in rows]
+
+    async def job_facts(self, jobs: Sequence[Job], now: datetime) -> dict[UUID, JobFacts]:
+        """What the time line shows of jobs."""
+        job_ids = [job.id for job in jobs]
+        enabled = [job.definition.enabled for job in jobs]
+        lost_since = now - LOSING_WITHIN
+        facts, lost, ended = await self._read(
+            [
+                (self._sql["job_facts"], {"job_ids": job_ids, "enabled": enabled}),
+                (self._sql["lost_times"], {"job_ids": job_ids, "lost_since": lost_since, "limit": _LOST}),
+                (
+                    self._sql["succeeded_durations"],
+                    {"job_ids": job_ids, "window": _DURATIONS_AMONG, "limit": _DURATIONS},
+                ),
+            ]
+        )
+        lost_of: dict[UUID, dict[SkipReason, int]] = defaultdict(dict)
+        for row in lost:
+            lost_of[row["job_id"]][SkipReason(row["reason"])] = row["count"]
+        durations: dict[UUID, list[timedelta]] = defaultdict(list)
+        for row in ended:
+            durations[row["job_id"]].append(row["finished_at"] - row["started_at"])
+        return {
+            row["job_id"]: JobFacts(
+                row["last_state"],
+                row["last_error"],
+                row["paused_at"],
+                lost_of.get(row["job_id"], {}),
+                durations.get(row["job_id"], ()),
+            )
+            for row in facts
+        }
+
+    async def failure_streaks(self, job_ids: Sequence[UUID]) -> dict[UUID, int]:
+        """How many runs of each job failed since one succeeded, at most 1,000."""
+        if not job_ids:
+            return {}
+        rows = await self._rows("failure_streaks", job_ids=list(job_ids), window=_STREAK)
+        return {row["job_id"]: row["streak"] for row in rows}
+
+    async def timeline_rows(self, job_ids: Sequence[UUID], window: Window, limit: int) -> TimelineRows:
+        """The runs and skips of jobs by scheduled time, oldest first, at most `limit` of each for a job."""
+        values = {"job_ids": list(job_ids), "since": window.start, "until": window.end, "limit": limit}
+        names = ("timeline_runs", "timeline_skips")
+        found, skipped = await self._read([(self._sql[name], values) for name in names])
+        runs: dict[UUID, list[TimelineRun]] = defaultdict(list)
+        for row in sorted(found, key=_scheduled_at):
+            runs[row["job_id"]].append(_timeline_run(row))
+        skips: dict[UUID, list[TimelineSkip]] = defaultdict(list)
+        for row in sorted(skipped, key=_last_at):
+            skip = TimelineSkip(row["first_at"], row["last_at"], row["count"], SkipReason(row["reason"]))
+            skips[row["job_id"]].append(skip)
+        return TimelineRows(runs, skips)
+
+    async def timeline_buckets(self, jobs: Mapping[UUID, timedelta], window: Window) -> dict[UUID, BucketedRuns]:
+        """Count the runs of jobs by bucket; of each job is given what is late."""
+        if not jobs:
+            return {}
+        starts = [window.first_bucket + index * window.bucket for index in range(window.buckets)]
+        ends = [min(start + window.bucket, window.end) for start in starts]
+        limit = max(_LEAST_PER_BUCKET, _COUNTED_RUNS // len(jobs) // len(starts))
+        rows = await self._rows(
+            "timeline_buckets",
+            job_ids=list(jobs),
+            late_after=list(jobs.values()),
+            starts=starts,
+            ends=ends,
+            since=window.start,
+            limit=limit + 1,
+        )
+        counts: dict[UUID, list[RunCount]] = defaultdict(list)
+        totals: dict[tuple[UUID, datetime], int] = defaultdict(int)
+        for row in rows:
+            job_id, at = row["job_id"], row["bucket_at"]
+            counts[job_id].append(RunCount(at, RunState(row["state"]), bool(row["is_late"]), row["count"]))
+            totals[job_id, at] += row["count"]
+        sampled = {job_id for (job_id, _), total in totals.items() if total > limit}
+        return {job_id: BucketedRuns(counts.get(job_id, ()), job_id in sampled) for job_id in jobs}
+
+    def _jobs_of_result(self, result: str, limit: int) -> Wanted:
+        return self._sql["jobs_of_result"], {"result": result, "limit": limit}
+
+    def _losing_jobs(self, now: datetime, limit: int) -> list[Wanted]:
+        """A statement for each day (UTC) since when times were lost."""
+        since = now - LOSING_WITHIN
+        days = sorted({at.astimezone(UTC).date() for at in (since, now)})
+        return [
+            (
+                self._sql["losing_jobs"],
+                {"day": datetime(day.year, day.month, day.day), "since": since, "limit": limit},  # noqa: DTZ001
+            )
+            for day in days
+        ]
+
+    def _late_jobs(self, now: datetime, limit: int) -> Wanted:
+        values = {"now": now, "lanes": _MAX_LANES, "window": _OLDEST_OF_LANE, "total": _OLDEST_RUNS, "limit": limit}
+        return self._sql["late_jobs"], values
+
+    def _due_jobs(self, now: datetime, limit: int) -> Wanted:
+        before = now + DUE_WITHIN
+        return self._sql["due_jobs"], {"next_before": before, "plan_before": before + LOOK_AGAIN, "limit": limit}
+
+    async def _found(self, wanted: Mapping[str, Sequence[Wanted]]) -> dict[str, list[Row]]:
+        """The rows of the statements under each name, all as of one moment."""
+        if not wanted:
+            return {}
+        found = iter(await self._answers([each for statements in wanted.values() for each in statements]))
+        return {name: [row for _ in statements for row in next(found)] for name, statements in wanted.items()}
+
+
+def _ids_within(rows: Sequence[Row], most: int) -> list[UUID] | None:
+    """The jobs of the rows, each once; None if they are too many."""
+    ids = list({row["job_id"]: None for row in rows})
+    return ids if len(ids) <= most else None
+
+
+def _choice(query: JobQuery, sets: AttentionSets, groups: Sequence[Attention | None]) -> Choice:
+    conditions: list[str] = []
+    candidates: list[Sequence[UUID] | None] = [sets.of_result if query.last_result is not None else None]
+    values: dict[str, Any] = {}
+    for reason in (query.attention, *groups):
+        match reason:
+            case Attention.FAILING:
+                conditions.append("job_is_failing")
+                candidates.append(sets.failing)
+            case Attention.LOSING:
+                conditions.append("job_is_losing")
+                candidates.append(sets.losing)
+            case Attention.LATE:
+                conditions.append("job_is_late")
+                candidates.append(list(sets.late))
+            case Attention.PAUSED:
+                conditions.append("job_is_paused")
+            case Attention.DUE:
+                conditions += ["job_will_fire", "job_next_before"]
+                candidates.append(sets.due)
+    if groups:
+        [group] = groups
+        earlier = GROUPS[: GROUPS.index(group)]
+        no_more = {
+            Attention.FAILING: "job_is_not_failing",
+            Attention.LOSING: "job_is_not_losing",
+            Attention.LATE: "job_is_not_late",
+            Attention.PAUSED: "job_is_enabled",
+        }
+        conditions += [no_more[each] for each in earlier if each is not None]
+    assert sets.now is not None or not conditions
+    if sets.now is not None:
+        before = sets.now + DUE_WITHIN
+        values = {
+            "lost_since": sets.now - LOSING_WITHIN,
+            "late_ids": list(sets.late),
+            "next_before": before,
+            "plan_before": before + LOOK_AGAIN,
+        }
+    known = [ids for ids in candidates if ids is not None]
+    return Choice(tuple(dict.fromkeys(conditions)), values, min(known, key=len) if known else None)
+
+
+def _timeline_run(row: Row) -> TimelineRun:
+    return TimelineRun(
+        row["id"],
+        Kind(row["kind"]),
+        RunState(row["state"]),
+        row["reason"],
+        row["scheduled_at"],
+        row["ready_at"],
+        row["started_at"],
+        row["finished_at"],
+        row["attempt"],
+        row["error"],
+    )
+
+
+def _scheduled_at(row: Row) -> datetime:
+    at: datetime = row["scheduled_at"]
+    return at
+
+
+def _last_at(row: Row) -> datetime:
+    at: datetime = row["last_at"]
+    return at

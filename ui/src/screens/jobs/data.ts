@@ -1,0 +1,62 @@
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { getJson, sendJson } from '../../api/client'
+import { keys } from '../../api/queries'
+import type { Job, JobBulkAnswer, JobBulkBody, List } from '../../api/types'
+import type { Chosen, Filter } from './filter'
+
+export const PAGE = 100
+const RECENT = 20
+const MAX_JOBS_PER_CALL = 1000
+
+interface Page extends List<Job> {
+  /** The request that this answers, so that rows of another one are told apart. */
+  of: string
+}
+
+export function useJobs(filter: Filter, sort: string | undefined, cursor: string | null) {
+  const query = { ...filter, sort, cursor, limit: PAGE, recent: RECENT }
+  return useQuery({
+    queryKey: keys.jobs(query),
+    queryFn: async ({ signal }): Promise<Page> => ({ ...(await getJson<List<Job>>('/jobs', query, signal)), of: JSON.stringify(query) }),
+    placeholderData: keepPreviousData,
+  })
+}
+
+/** How many jobs match, exactly; more than a call may change are counted page by page. */
+export async function countMatching(body: JobBulkBody): Promise<number> {
+  const counted = await sendJson<JobBulkAnswer>('POST', '/jobs/bulk', body, { dry_run: true })
+  return counted.has_more ? (await namesMatching(body.filter ?? {})).length : counted.matched
+}
+
+async function namesMatching(filter: JobBulkBody['filter']): Promise<string[]> {
+  const names: string[] = []
+  let cursor: string | null = null
+  do {
+    const page: List<Job> = await getJson<List<Job>>('/jobs', { ...filter, limit: 500, cursor })
+    names.push(...page.items.map((job) => job.name))
+    cursor = page.next_cursor
+  } while (cursor)
+  return names
+}
+
+/**
+ * Do something to the chosen jobs. `expect` is the number that the user confirmed: if another number matches by then,
+ * nothing is done.
+ */
+export async function actOn(chosen: Chosen, filter: Filter, expect: number, action: Omit<JobBulkBody, 'jobs' | 'filter' | 'expect'>): Promise<JobBulkAnswer> {
+  const isOneCall = expect <= MAX_JOBS_PER_CALL
+  if (chosen === 'all' && isOneCall) {
+    return sendJson<JobBulkAnswer>('POST', '/jobs/bulk', { ...action, filter, expect })
+  }
+  const names = chosen === 'all' ? await namesMatching(filter) : [...chosen]
+  if (names.length !== expect) throw new Error(`${names.length} jobs match now, not ${expect}; nothing was done. Look again and repeat.`)
+  const total: JobBulkAnswer = { dry_run: false, matched: 0, done: [], refused: [], has_more: false }
+  for (let from = 0; from < names.length; from += MAX_JOBS_PER_CALL) {
+    const jobs = names.slice(from, from + MAX_JOBS_PER_CALL)
+    const answer = await sendJson<JobBulkAnswer>('POST', '/jobs/bulk', { ...action, jobs })
+    total.matched += answer.matched
+    total.done.push(...answer.done)
+    total.refused.push(...answer.refused)
+  }
+  return total
+}
