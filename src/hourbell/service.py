@@ -160,7 +160,7 @@ class Service:
             await stores.transactions.check()
         metrics = Metrics(with_job_names=settings.metrics_job_names)
         policy = build_egress_policy(settings, port=port, is_open=lambda: known_access.is_open)
-        targets = build_targets(settings, self._program.tasks, keys, policy)
+        targets = build_targets(settings, stores, self._program.tasks, keys, policy)
         _log_networks(settings, known_access)
         engine = build_engine(settings, stores, targets, metrics)
         access = build_access(stores, engine.clock.now)
