@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from hourbell import __version__, clock
 from hourbell.control.access import Access
+from hourbell.control.alerts import Alerts
 from hourbell.control.applying import Applying
 from hourbell.control.backfill import Backfills
 from hourbell.control.changes import Watch
@@ -337,7 +338,18 @@ def build_control(
     secrets = Secrets(stores.secrets, stores.control, keys, new_id=new_id, random_bytes=os.urandom)
     jobs = Jobs(stores.control, stores.lists, rules=rules, secrets=secrets, now=now, new_id=new_id)
     live_for = max(LIVE_FOR, settings.lease)
+    alerts = Alerts(
+        stores.alert_control,
+        jobs,
+        build_channels(settings),
+        secrets=secrets,
+        forbids=policy.forbids,
+        now=now,
+        new_id=new_id,
+        random_bytes=os.urandom,
+    )
     return Control(
+        alerts=alerts,
         jobs=jobs,
         runs=Runs(stores.control, stores.lists, now=now, new_id=new_id, live_for=live_for),
         history=History(jobs, stores.lists, now=now, live_for=live_for, check_hosts=_build_host_check(policy)),

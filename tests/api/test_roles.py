@@ -24,19 +24,24 @@ LEAST = {
             "list_jobs", "get_job", "list_upcoming", "list_runs_of_job", "list_times", "get_stats", "list_skips",
             "list_versions", "get_version", "list_runs", "list_late", "list_stuck", "list_orphans", "get_run",
             "preview_schedule", "explain_instant", "get_forecast", "get_overview", "get_timeline", "list_nodes",
-            "listen", "get_session", "delete_session",
+            "listen", "get_session", "delete_session", "list_channels", "get_channel", "list_alert_policies",
+            "get_alert_policy", "list_incidents", "get_incident",
         ],
         Role.VIEWER,
     ),
     **dict.fromkeys(
         [
             "pause_job", "resume_job", "trigger_job", "backfill_job", "replay_runs", "cancel_runs", "discard_runs",
-            "replay_run", "cancel_run", "discard_run",
+            "replay_run", "cancel_run", "discard_run", "test_channel", "acknowledge_incident", "mute_incident",
+            "resolve_incident",
         ],
         Role.OPERATOR,
     ),
     **dict.fromkeys(
-        ["create_job", "replace_job", "patch_job", "delete_job", "rotate_secret", "import_jobs", "apply_jobs"],
+        [
+            "create_job", "replace_job", "patch_job", "delete_job", "rotate_secret", "import_jobs", "apply_jobs",
+            "put_channel", "delete_channel", "put_alert_policy", "delete_alert_policy",
+        ],
         Role.EDITOR,
     ),
     **dict.fromkeys(["list_audit", "get_audit_entry", "list_tokens", "create_token", "revoke_token"], Role.ADMIN),
@@ -70,7 +75,7 @@ async def statuses(api: Whole, wanted: list[Operation], headers: dict[str, str],
     """What each operation is answered. They are about what is not there, so that none spoils the next."""
     found = {}
     for each in wanted:
-        path = each.at(job=NOBODY, run=NOBODY, token=NOBODY)
+        path = each.at(job=NOBODY, run=NOBODY, token=NOBODY, incident=NOBODY, name="nobody")
         found[each.name] = (await api.client.request(each.method, path, headers=headers, **more)).status_code
     return found
 

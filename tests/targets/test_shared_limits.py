@@ -63,7 +63,7 @@ def test_plain_tasks_share_the_threads_and_nothing_else_does(targets: list[Targe
 
 @pytest.mark.anyio
 async def test_sql_functions_leave_the_connections_alone_that_tasks_hold(targets: list[Target]) -> None:
-    tasks, _, functions = targets
+    tasks, _, functions, _ = targets
     may_end = asyncio.Event()
     opened = Opened(connection=may_end)
 

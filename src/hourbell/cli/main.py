@@ -24,8 +24,10 @@ class Entry(NamedTuple):
 
 COMMANDS = {
     "access": Entry("hourbell.cli.local.access", "Let callers in without a token again, after the last one ended."),
+    "alert-policy": Entry("hourbell.cli.alerts.policy", "Alert policies: when to alert, and whom."),
     "apply": Entry("hourbell.cli.files.apply", "Make jobs be as a file says, all at once or not at all."),
     "audit": Entry("hourbell.cli.server.audit", "Who changed what, and from where; verify that record."),
+    "channel": Entry("hourbell.cli.alerts.channel", "Channels: where alerts go; create, test, list and delete them."),
     "completion": Entry("hourbell.cli.local.completion", "Print the completion script for bash, zsh or fish."),
     "config": Entry("hourbell.cli.local.config", "The settings, with where each came from. Needs no server."),
     "cron": Entry("hourbell.cli.local.cron", "What a schedule means and when it fires. Needs no server."),
@@ -39,6 +41,7 @@ COMMANDS = {
     "export": Entry("hourbell.cli.files.export", "Jobs as a jobs file."),
     "forecast": Entry("hourbell.cli.server.forecast", "How many runs will be planned, by spans of time."),
     "import": Entry("hourbell.cli.files.import_", "Many jobs at once; or what other schedulers have, as a jobs file."),
+    "incident": Entry("hourbell.cli.alerts.incident", "Incidents: list, acknowledge, mute and resolve them."),
     "job": Entry("hourbell.cli.job.command", "Jobs: make, look at, change, pause, run and delete them."),
     "nodes": Entry("hourbell.cli.server.nodes", "The nodes that run."),
     "run": Entry("hourbell.cli.run.command", "Runs: list, look at, watch, replay, cancel and discard them."),

@@ -110,6 +110,8 @@ def job_page(query: JobQuery, limit: int, after: ListPosition | None, choice: Ch
         values["ids"] = list(choice.ids)
     conditions = ["job_is_there" if _has_index_of_its_own(query, walk) else "job_is_not_deleted"]
     conditions += choice.conditions
+    if query.managed_by is None:
+        conditions.append("job_is_no_system_job")
     if query.names is not None:
         conditions.append("job_names")
         values["names"] = list(query.names)
@@ -171,6 +173,8 @@ def run_page(query: RunQuery, limit: int, after: ListPosition | None) -> Page:
     """Return the page for a query of runs."""
     walk, selection = _run_walk(query)
     conditions = [selection]
+    if query.runs is not RunList.OF_JOB:
+        conditions.append("run_is_no_notification")
     values: dict[str, Any] = {"limit": limit}
     if query.runs is RunList.OF_JOB:
         conditions.append("run_job")
