@@ -1,12 +1,13 @@
 """`hourbell channel`: create, test, list and delete the channels that alerts go to."""
 
 import sys
-import time
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from hourbell import clock
 from hourbell.cli.shared.command import ExampleCommand, ExampleGroup
 from hourbell.cli.shared.output import Output, View, json_line, note, output_options, pairs
 from hourbell.cli.shared.parameters import LENGTH, json_or_text, zone_option
@@ -101,12 +102,12 @@ def get(client: "Client", name: str, zone: str, output: Output) -> None:
 def test(client: "Client", name: str, timeout: "timedelta") -> None:
     """Send a test message, and say whether it was delivered."""
     run_id = client.channels.test(name).run_id
-    ends_at = time.monotonic() + timeout.total_seconds()
+    ends_at, pause = clock.elapsed() + timeout.total_seconds(), threading.Event()
     while True:
         run = client.runs.get(run_id)
-        if run.state in _ENDED or (run.attempt and run.state == "retrying") or time.monotonic() >= ends_at:
+        if run.state in _ENDED or (run.attempt and run.state == "retrying") or clock.elapsed() >= ends_at:
             break
-        time.sleep(_POLL_SECONDS)
+        pause.wait(_POLL_SECONDS)
     if run.state == "succeeded":
         click.echo(f"delivered to {name}")
         return
