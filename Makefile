@@ -1,4 +1,4 @@
-# Every target does its own set-up on a fresh machine, and is quick the second time. `make` lists them.
+# Every target installs what it needs on a fresh machine and is fast the second time. `make` lists them.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
@@ -10,7 +10,7 @@ BENCH_READY := $(BENCH_VENV)/ready
 APART_VENV := .bench-venv-apart
 APART_READY := $(APART_VENV)/ready
 UI_READY := ui/node_modules/.package-lock.json
-# Processes start faster with compiled sources, also where the surroundings forbid to keep them.
+# Processes start faster with compiled sources, also where the environment forbids it.
 export PYTHONDONTWRITEBYTECODE :=
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 STARTED := $(shell date +%s)
@@ -20,10 +20,10 @@ PIP_QUIET := -qq --disable-pip-version-check --no-input
 .DEFAULT_GOAL := help
 .PHONY: python help setup serve ui ui-test test test-all check sweep campaign simulate mutants mutation-sweep bench format openapi lock clean
 
-help: ## this list
+help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-setup: $(READY) ## the virtual environment with pinned dependencies
+setup: $(READY) ## create the virtual environment with pinned dependencies
 
 serve: $(RUN_READY) ui ## set up what running needs, build the page and start Hourbell on SQLite
 	@$(step) "starting Hourbell"
@@ -35,43 +35,43 @@ ui: $(RUN_READY) ## build the web page into src/hourbell/page, if its sources ha
 ui-test: $(UI_READY) ## types and tests of the web page
 	@cd ui && npm run --silent test
 
-test: check ## what every change must pass, after `make check`: at most 8 minutes on 2 cores
+test: check ## run `make check` and the tests that every change must pass: at most 8 minutes on 2 cores
 	@$(BIN)/pytest -n auto --dist worksteal -m "not full and not sweep"
 
-test-all: check ## every test, with simulation, campaign and mutants (hours)
+test-all: check ## run every test, the simulation, the campaign and the mutants (hours)
 	@TEST_TIER=all $(BIN)/pytest -n auto --dist worksteal
 	@$(MAKE) --no-print-directory simulate campaign mutants
 
-check: $(READY) ## style, types and layers
+check: $(READY) ## check style, types and layers
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && echo "style ok"
 	@$(BIN)/mypy --no-error-summary && echo "types ok"
 	@$(BIN)/lint-imports --no-logo >$(VENV)/layers.log 2>&1 && echo "layers ok" || { cat $(VENV)/layers.log; exit 1; }
 
-sweep: $(READY) ## every transition of every time zone, 2000 to 2040 (minutes)
+sweep: $(READY) ## test every transition of every time zone, 2000 to 2040 (minutes)
 	@$(BIN)/pytest -n auto -m sweep
 
-campaign: $(READY) ## real faults at full size, under 15 minutes: make campaign SEED=1 SCALE=1 ONLY=kills,frozen
+campaign: $(READY) ## inject real faults at full size, under 15 minutes: make campaign SEED=1 SCALE=1 ONLY=kills,frozen
 	@$(BIN)/python -m tests.faults --seed $(or $(SEED),1) --scale $(or $(SCALE),1) --only "$(ONLY)" --json campaign.json
 
-simulate: $(READY) ## the engine under virtual time and random trouble: make simulate SEEDS=10000
+simulate: $(READY) ## simulate the engine with virtual time and random faults: make simulate SEEDS=10000
 	@$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),1000)
 
-mutants: $(READY) ## take out each safeguard in a copy, and see which tests notice
+mutants: $(READY) ## remove each safeguard in a copy, and check that a test fails
 	@$(BIN)/python -m tests.mutants
 
-mutation-sweep: $(READY) ## change one place at a time, and list what no test notices: make mutation-sweep ONLY=core/run/settle.py
+mutation-sweep: $(READY) ## mutate one expression at a time, and list survivors: make mutation-sweep ONLY=core/run/settle.py
 	@$(BIN)/python -m tests.mutants.sweep --only "$(ONLY)"
 
-bench: $(BENCH_READY) $(APART_READY) ## speed beside the peers; one alone, smaller: make bench ONLY=drain:runs=2000
+bench: $(BENCH_READY) $(APART_READY) ## run the benchmarks beside their peers; one alone, smaller: make bench ONLY=drain:runs=2000
 	@$(BENCH_VENV)/bin/python -m bench $(ONLY)
 
-format: $(READY) ## rewrite the sources in the house style
+format: $(READY) ## format the sources
 	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --quiet --fix .
 
-openapi: $(READY) ## write docs/openapi.json anew
+openapi: $(READY) ## generate docs/openapi.json
 	@$(BIN)/python -m hourbell.api.openapi >$(VENV)/openapi.json && mv $(VENV)/openapi.json docs/openapi.json
 
-lock: ## resolve the pinned dependencies anew (needs uv); all lock files have the versions of dev.txt
+lock: ## update the pinned dependencies (needs uv); all lock files have the versions of dev.txt
 	@for name in dev bench; do \
 	  uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
 	    --no-strip-extras --python-version 3.11 --universal pyproject.toml requirements/$$name.in -o requirements/$$name.txt; \
@@ -85,7 +85,7 @@ lock: ## resolve the pinned dependencies anew (needs uv); all lock files have th
 	  --prerelease allow --python-version 3.11 --universal requirements/bench-apart.in \
 	  -o requirements/bench-apart.txt
 
-clean: ## remove the environments and caches
+clean: ## remove environments and caches
 	rm -rf $(VENV) $(BENCH_VENV) $(APART_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(RUN_READY): requirements/run.txt pyproject.toml | python

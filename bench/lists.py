@@ -72,8 +72,8 @@ def _verdict(database: str, rows: list[tuple[Cell, ...]]) -> str:
     ratios = {str(row[0]): float(row[4] or 0) for row in rows}
     worst = max(ratios, key=lambda name: ratios[name])
     within = sum(ratio <= _GOAL for ratio in ratios.values())
-    middle, most = median(ratios.values()), f"most {ratios[worst]:.2f} × ({worst})"
-    return f"{database}: median {middle:.2f} ×, {most}; {within} of {len(ratios)} within {_GOAL:g} ×"
+    middle, peak = median(ratios.values()), f"most {ratios[worst]:.2f} × ({worst})"
+    return f"{database}: median {middle:.2f} ×, {peak}; {within} of {len(ratios)} within {_GOAL:g} ×"
 
 
 async def measure(database: Database, folder: Path, jobs: int, runs: int, rounds: int) -> list[tuple[Cell, ...]]:
@@ -156,7 +156,7 @@ async def _row(
 
 
 def _length(answer: object) -> int:
-    """How many rows an answer has; a single thing is one."""
+    """Count the rows of an answer; a single object is one."""
     return len(answer) if isinstance(answer, list) else 1
 
 

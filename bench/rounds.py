@@ -1,4 +1,4 @@
-"""Contestants that take turns, each with its seconds and the CPU seconds of its parts, for one job."""
+"""Candidates that take turns, each with its seconds and the CPU seconds of its parts, for one job."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ Measured = tuple[float, dict[str, float]]
 
 
 @dataclass(slots=True)
-class Contestant:
+class Candidate:
     """Something that does `count` jobs a round, and what each round took for one of them."""
 
     name: str
@@ -44,8 +44,8 @@ class Contestant:
         return seconds
 
 
-def play(contestants: Sequence[Contestant], rounds: int) -> None:
-    alternate({str(place): partial(Contestant.sample, each) for place, each in enumerate(contestants)}, rounds)
+def play(candidates: Sequence[Candidate], rounds: int) -> None:
+    alternate({str(place): partial(Candidate.sample, each) for place, each in enumerate(candidates)}, rounds)
 
 
 def _others(used: dict[str, float]) -> float:

@@ -42,16 +42,16 @@ def run() -> Report:
 
 
 def _time_walks(walkers: Mapping[str, Callable[[Case], Walk]], case: Case) -> Seconds:
-    contestants = {name: partial(walker, case) for name, walker in walkers.items() if able(name, case)}
-    return {name: timing.median for name, timing in compare(contestants, calls=case.steps).items()}
+    candidates = {name: partial(walker, case) for name, walker in walkers.items() if able(name, case)}
+    return {name: timing.median for name, timing in compare(candidates, calls=case.steps).items()}
 
 
 def _time_parsing(case: Case) -> Seconds:
-    def contestant(parse: Callable[[Case], object]) -> Callable[[], Callable[[], object]]:
+    def candidate(parse: Callable[[Case], object]) -> Callable[[], Callable[[], object]]:
         return lambda: partial(parse, case)
 
-    contestants = {name: contestant(parse) for name, parse in PARSE.items() if able(name, case)}
-    return {name: timing.median for name, timing in compare(contestants).items()}
+    candidates = {name: candidate(parse) for name, parse in PARSE.items() if able(name, case)}
+    return {name: timing.median for name, timing in compare(candidates).items()}
 
 
 def _walk_table(title: str, cases: list[Case], timings: list[Seconds], names: tuple[str, ...]) -> Table:
@@ -102,10 +102,10 @@ def _count_table() -> Table:
 def _count_row(expression: str, timezone: str) -> tuple[Cell, ...]:
     count = Schedule.parse(expression, timezone).count
 
-    def contestant(days: int) -> Callable[[], Callable[[], object]]:
+    def candidate(days: int) -> Callable[[], Callable[[], object]]:
         return lambda: partial(count, START, START + timedelta(days))
 
-    timings = compare({"day": contestant(1), "year": contestant(365)})
+    timings = compare({"day": candidate(1), "year": candidate(365)})
     day, year = timings["day"].median, timings["year"].median
     return expression, timezone, day, year, year / day
 
@@ -123,7 +123,7 @@ def _instants(walk: Walk) -> list[datetime]:
 
 
 def _difference(ours: list[datetime], theirs: list[datetime]) -> str | None:
-    """What differs, in words, within the span that both walks cover."""
+    """Describe the differences within the span that both walks cover."""
     if ours == theirs:
         return None
     if ours[:_MUST_AGREE] != theirs[:_MUST_AGREE]:

@@ -1,4 +1,4 @@
-"""How large a benchmark is: each size has a default, and the environment or the command line may say another.
+"""Sizes of benchmarks: each has a default, which the environment or the command line may override.
 
 `python -m bench drain:runs=2000:rounds=1` is the same as `HOURBELL_BENCH_RUNS=2000 HOURBELL_BENCH_ROUNDS=1 python -m
 bench drain`. Each benchmark names its sizes in its own module.
@@ -21,7 +21,7 @@ def size(name: str, usual: int) -> int:
 
 
 def sizes(name: str, usual: str) -> list[int]:
-    """Several sizes with commas between them, which may be none."""
+    """Parse several sizes, separated by commas; there may be none."""
     return [int(each) for each in given(name, usual).split(",") if each]
 
 

@@ -1,4 +1,4 @@
-"""What starting the command costs: CPU time of `hourbell --help` beyond that of the bare interpreter."""
+"""The start-up cost of the command: CPU time of `hourbell --help` beyond that of the bare interpreter."""
 
 import os
 import sys

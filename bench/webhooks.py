@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
 
-from bench.limits.contest import Measured, Place, Sizes, claim_and_settle, deliver, open_place, send
 from bench.limits.databases import Database, HookJob, Postgres, Sqlite, postgres_server
+from bench.limits.webhook_parts import Measured, Place, Sizes, claim_and_settle, deliver, open_place, send
 from bench.measure import alternate
 from bench.report import Benchmark, Cell, Column, Kind, Report, Table
 from bench.sizes import given
@@ -25,7 +25,7 @@ _GOAL = 0.6
 
 @dataclass(slots=True)
 class Rounds:
-    """What a contestant did in each round, for each webhook."""
+    """The measurements of a candidate in each round, per webhook."""
 
     seconds: list[float] = field(default_factory=list)
     parts: list[dict[str, float]] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Rounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Contestant:
+class Candidate:
     name: str
     scheme: str | None
     database: str | None
@@ -52,17 +52,17 @@ def run() -> Report:
     with ExitStack() as stack:
         place = stack.enter_context(open_place(sizes))
         databases, notes = _databases(place, stack)
-        contestants = list(_contestants(place, databases))
-        rounds = _alternate(contestants, sizes)
+        candidates = list(_candidates(place, databases))
+        rounds = _alternate(candidates, sizes)
     title = (
         f"{sizes.hooks:,} webhooks of {sizes.jobs:,} jobs to {sizes.ports} ports, {sizes.slots} at once, "
         f"nodes: {sizes.nodes}; median of {sizes.rounds} rounds"
     )
-    ratios = _ratios(contestants, rounds)
+    ratios = _ratios(candidates, rounds)
     verdicts = [f"{row[0]}, {row[1]}: {row[6]:.2f} × the slower half (goal {_GOAL})" for row in ratios]
     rates = ("whole path /s", "bare client /s", "bare claim and settle /s", "aiohttp session /s")
     columns = (*map(Column, ("database", "scheme", *rates)), Column("whole path beside the slower half", Kind.RATIO))
-    return Report([Table(title, columns, ratios), _cpu_table(contestants, rounds, sizes.hooks)], notes, verdicts)
+    return Report([Table(title, columns, ratios), _cpu_table(candidates, rounds, sizes.hooks)], notes, verdicts)
 
 
 def _databases(place: Place, stack: ExitStack) -> tuple[list[tuple[Database, Database]], list[str]]:
@@ -93,38 +93,38 @@ def _databases(place: Place, stack: ExitStack) -> tuple[list[tuple[Database, Dat
     return [(made(make), made(make)) for make in makers], notes
 
 
-def _contestants(place: Place, databases: list[tuple[Database, Database]]) -> Iterator[Contestant]:
+def _candidates(place: Place, databases: list[tuple[Database, Database]]) -> Iterator[Candidate]:
     for scheme in _chosen("schemes", "http,https"):
         for ours, _ in databases:
-            yield Contestant("whole path", scheme, ours.name, partial(deliver, ours, scheme, place))
-        yield Contestant("bare client", scheme, None, partial(send, "transport", scheme, place))
-        yield Contestant("aiohttp session", scheme, None, partial(send, "aiohttp", scheme, place))
+            yield Candidate("whole path", scheme, ours.name, partial(deliver, ours, scheme, place))
+        yield Candidate("bare client", scheme, None, partial(send, "transport", scheme, place))
+        yield Candidate("aiohttp session", scheme, None, partial(send, "aiohttp", scheme, place))
     for _, bare in databases:
-        yield Contestant("bare claim and settle", None, bare.name, partial(claim_and_settle, bare, place))
+        yield Candidate("bare claim and settle", None, bare.name, partial(claim_and_settle, bare, place))
 
 
 def _chosen(name: str, usual: str) -> list[str]:
     return given(name, usual).split(",")
 
 
-def _alternate(contestants: list[Contestant], sizes: Sizes) -> list[Rounds]:
-    rounds = [Rounds() for _ in contestants]
+def _alternate(candidates: list[Candidate], sizes: Sizes) -> list[Rounds]:
+    rounds = [Rounds() for _ in candidates]
 
-    def sample(contestant: Contestant, its: Rounds) -> float:
-        seconds, parts = contestant.work()
+    def sample(candidate: Candidate, its: Rounds) -> float:
+        seconds, parts = candidate.work()
         its.seconds.append(seconds / sizes.hooks)
         its.parts.append({part: used / sizes.hooks for part, used in parts.items()})
         return seconds
 
-    samples = {str(i): partial(sample, *pair) for i, pair in enumerate(zip(contestants, rounds, strict=True))}
+    samples = {str(i): partial(sample, *pair) for i, pair in enumerate(zip(candidates, rounds, strict=True))}
     alternate(samples, sizes.rounds)
     return rounds
 
 
-def _ratios(contestants: list[Contestant], rounds: list[Rounds]) -> list[tuple[Cell, ...]]:
-    rates = {(each.name, each.scheme, each.database): its.rate for each, its in zip(contestants, rounds, strict=True)}
+def _ratios(candidates: list[Candidate], rounds: list[Rounds]) -> list[tuple[Cell, ...]]:
+    rates = {(each.name, each.scheme, each.database): its.rate for each, its in zip(candidates, rounds, strict=True)}
     rows: list[tuple[Cell, ...]] = []
-    for each in contestants:
+    for each in candidates:
         if each.name == "whole path":
             whole = rates["whole path", each.scheme, each.database]
             client = rates["bare client", each.scheme, None]
@@ -136,15 +136,15 @@ def _ratios(contestants: list[Contestant], rounds: list[Rounds]) -> list[tuple[C
     return rows
 
 
-def _cpu_table(contestants: list[Contestant], rounds: list[Rounds], hooks: int) -> Table:
-    """Where the CPU time of one webhook went. The other threads of a node are SQLite's, the heartbeat's and DNS's."""
+def _cpu_table(candidates: list[Candidate], rounds: list[Rounds], hooks: int) -> Table:
+    """The CPU time of one webhook, by thread. The other threads of a node are SQLite's, the heartbeat's and DNS's."""
     clients = {
         each.scheme: its.used("main")
-        for each, its in zip(contestants, rounds, strict=True)
+        for each, its in zip(candidates, rounds, strict=True)
         if each.name == "bare client"
     }
     rows: list[tuple[Cell, ...]] = []
-    for each, its in zip(contestants, rounds, strict=True):
+    for each, its in zip(candidates, rounds, strict=True):
         main, process = its.used("main") or 0.0, its.used("process") or 0.0
         client = clients[each.scheme] if each.name == "whole path" else None
         rows.append(
@@ -164,7 +164,7 @@ def _cpu_table(contestants: list[Contestant], rounds: list[Rounds], hooks: int) 
                 f"{median(map(_others, its.parts)):.0%}",
             )
         )
-    texts = ("contestant", "database", "scheme", "/s", "lowest", "highest")
+    texts = ("candidate", "database", "scheme", "/s", "lowest", "highest")
     parts = ("database server", "event loop", "of it beyond the client", "other threads", "receiver")
     rest = (Column("connections"), Column("others' work"))
     columns = (*map(Column, texts), *(Column(part, Kind.MICROSECONDS) for part in parts), *rest)

@@ -1,4 +1,4 @@
-"""Which databases a test runs on, in `make test` and in `make test-all`."""
+"""The databases that a test runs on, in `make test` and in `make test-all`."""
 
 import pytest
 

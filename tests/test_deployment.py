@@ -1,4 +1,4 @@
-"""What `hourbell doctor --production` sees of settings, files and limits, and how it ends."""
+"""Facts about settings, files and limits in `hourbell doctor --production`, and its exit code."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""What a log line looks like to people and to machines, and what never gets into one."""
+"""Log lines for people and machines, and secrets that never appear in one."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""What docs/operating.md shows is what happens: a real node is installed, started, backed up, restored and pruned."""
+"""The examples of docs/operating.md work: a real node is installed, started, backed up, restored and pruned."""
 
 import asyncio
 import os
@@ -82,7 +82,7 @@ class Operator:
         assert not step.shown or is_as_shown(re.sub(" +", " ", said), step.shown), f"{step.command}\n{said}"
 
     def sql(self, script: str) -> list[tuple[Any, ...]]:
-        """What the last statement answers. Tables are written `hourbell.jobs`, on both databases."""
+        """Return the result of the last statement. Tables are written `hourbell.jobs`, on both databases."""
         if self._url is not None:
             return asyncio.run(_ask_postgresql(self._url, script))
         *first, last = [each for each in script.replace("hourbell.", "hourbell_").split(";") if each.strip()]

@@ -1,4 +1,4 @@
-"""What docs/security-checklist.md shows is what happens: its commands, its proxy and its roles."""
+"""The examples of docs/security-checklist.md work: its commands, its proxy and its roles."""
 
 import os
 import re

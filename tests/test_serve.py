@@ -254,7 +254,7 @@ def test_a_second_signal_exits_at_once(serve: Serve, tmp_path: Path) -> None:
     server.signal(signal.SIGINT)
 
     assert server.wait(2) == 1
-    assert server.names[-1] == "stopping_at_once"
+    assert server.names[-1] == "forced_shutdown"
     assert _rows(tmp_path, "select state from hourbell_runs where attempt > 0") == [("running",)]  # till its lease ends
 
 
@@ -290,7 +290,7 @@ def test_a_signal_during_the_start_stops_it(serve: Serve, tmp_path: Path) -> Non
         (
             {"DATABASE_URL": "sqlite:////nowhere/hourbell.db"},
             1,
-            "error: the database is out of reach (/nowhere/hourbell.db): there is no folder /nowhere; "
+            "error: the database is unreachable (/nowhere/hourbell.db): there is no folder /nowhere; "
             "make it, or name another file in DATABASE_URL",
         ),
         (

@@ -76,9 +76,9 @@ def client(server: tuple[Server, Path]) -> Iterator[Client]:
         yield opened
 
 
-def until(look: Callable[[], T | None]) -> T:
+def until(poll: Callable[[], T | None]) -> T:
     end = time.monotonic() + _PATIENCE
-    while not (found := look()):
+    while not (found := poll()):
         assert time.monotonic() < end
         time.sleep(0.02)
     return found
@@ -89,7 +89,7 @@ def ended(client: Client, run_id: UUID) -> Run:
 
 
 def shown(server: Server, run_id: UUID) -> str:
-    """What the command line tells of a run."""
+    """Return the command line's view of a run."""
     command = [sys.executable, "-m", "hourbell", "run", "get", str(run_id)]
     return subprocess.run(
         command, env={**os.environ, "HOURBELL_URL": server.url}, capture_output=True, text=True, check=True

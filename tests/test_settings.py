@@ -1,4 +1,4 @@
-"""Where settings come from, how they are written, and what is said of a bad one."""
+"""Sources and formats of settings, and errors for invalid ones."""
 
 import base64
 from collections.abc import Mapping

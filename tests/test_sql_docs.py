@@ -1,4 +1,4 @@
-"""What docs/sql.md shows is what happens: each of its programs runs in a process of its own, on a real database."""
+"""The examples of docs/sql.md work: each program runs in a separate process, on a real database."""
 
 import re
 import secrets

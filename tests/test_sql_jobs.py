@@ -1,4 +1,4 @@
-"""What `insert_job` writes, and what becomes of a job that has the name already."""
+"""Rows that `insert_job` writes, and its effect on an existing job of that name."""
 
 from datetime import UTC, datetime
 from typing import Any

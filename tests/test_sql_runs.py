@@ -1,4 +1,4 @@
-"""What `trigger_job` writes: what control writes for the same question, and the same id for the same key."""
+"""Rows that `trigger_job` writes: the same as control's, with the same id for the same key."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Where a server may listen, and whom it answers there: real processes, with and without tokens."""
+"""Listen addresses and callers without tokens: real processes, with and without tokens."""
 
 import asyncio
 import json
@@ -46,7 +46,7 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 
 
 def token(folder: Path, *arguments: str) -> str:
-    """What the command says."""
+    """Return the output of the command."""
     url = f"sqlite:///{folder / 'hourbell.db'}"
     done = CliRunner().invoke(token_command, [*arguments, "--database-url", url])
     assert done.exit_code == 0, done.output

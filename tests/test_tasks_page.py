@@ -1,4 +1,4 @@
-"""What docs/tasks.md shows works: its examples are one program, and every job of it succeeds."""
+"""The examples of docs/tasks.md work: they form one program, and every job of it succeeds."""
 
 import re
 from pathlib import Path

@@ -85,7 +85,7 @@ zones = st.one_of(
 
 
 def outcome(read: Read, value: Any) -> Any:
-    """What was read, or a list of what is wrong."""
+    """Return the value read, or the list of errors."""
     try:
         return read(value)
     except InvalidValue as error:
@@ -99,12 +99,12 @@ def outcome(read: Read, value: Any) -> Any:
 
 
 def _without_value(error: FieldError) -> Refusal:
-    """What is wrong, without the field and the value that the message begins with."""
+    """Return the error without the field and the value that the message begins with."""
     return re.sub(r"^.*, which is |^(the body|keep_old|until) is ", "", error.message), error.hint
 
 
 def is_refused(read: Read, value: Any) -> bool:
-    """Whether a way in that has sentences of its own does not take a value."""
+    """Return True if a reader with its own error messages refuses a value."""
     try:
         read(value)
     except (ValueError, click.UsageError, SettingsError):

@@ -17,8 +17,9 @@ export default defineConfig({
     sourcemap: false,
   },
   test: { include: ['tests/**/*.test.ts'], css: true },
+  // The Host header stays as it is: the server compares it with the Origin.
   server: {
     port: 5173,
-    proxy: { '/api': { target: process.env.HOURBELL_URL ?? 'http://127.0.0.1:8080', changeOrigin: true } },
+    proxy: { '/api': process.env.HOURBELL_URL ?? 'http://127.0.0.1:8080' },
   },
 })

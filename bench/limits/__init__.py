@@ -1,1 +1,1 @@
-"""What can be reached at all: hand-written loops that do one part of our work and nothing else."""
+"""Upper limits: hand-written loops that do one part of Hourbell's work and nothing else."""

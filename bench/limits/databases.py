@@ -78,13 +78,13 @@ class Database(Protocol):
         """Let so many runs wait, over all jobs with lanes like this in turn, ready in so many seconds; their mark."""
 
     def unfinished(self) -> int:
-        """How many runs have not ended."""
+        """Count the unfinished runs."""
 
     def first_start(self, mark: Any) -> tuple[float, int]:
-        """When the first of these runs was claimed, in seconds since the epoch, and how many have succeeded."""
+        """Return when the first of these runs was claimed, in seconds since the epoch, and how many have succeeded."""
 
     def tidy(self) -> None:
-        """What would otherwise happen at some moment of a round."""
+        """Run the maintenance that would otherwise happen at some moment of a round."""
 
     def ask(self, statement: str, *values: Any) -> list[Any]:
         """The rows of a statement in its own words."""

@@ -1,4 +1,4 @@
-"""What is measured of draining: runs that wait in one of our databases, worked off by nodes or by a bare loop.
+"""Measurements of draining: waiting runs in a database, processed by nodes or by a bare loop.
 
 Both answer the seconds they took and the CPU seconds of every part meanwhile.
 """

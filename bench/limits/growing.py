@@ -1,4 +1,4 @@
-"""One place of the growth: a database with so much in it, and what draining, planning and lateness cost there."""
+"""One step of the growth: a database of that size, and the cost of draining, planning and lateness there."""
 
 import time
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from bench.limits.drains import called, nodes_on, wait_until
 from bench.limits.plans import AT
 from bench.limits.processes import Peer
 from bench.limits.task_jobs import LANES, add_ended_runs, add_task_jobs
-from bench.timers.contest import latenesses
+from bench.timers.harness import latenesses
 
 _LEAD = timedelta(seconds=8)
 _ELSEWHERE = "task:bench.elsewhere"
@@ -22,7 +22,7 @@ _ELSEWHERE = "task:bench.elsewhere"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """How much there is. Waiting runs are in a lane that no node serves, until they are to be drained."""
+    """The size of a step. Waiting runs are in a lane that no node serves, until they are drained."""
 
     jobs: int = 1_000
     waiting: int = 0
@@ -33,7 +33,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured at each place: rounds of draining and planning, and seconds of one job that is due each."""
+    """The amount measured at each step: rounds of draining and planning, and seconds of one job that is due each."""
 
     drained: int
     due: int
@@ -94,7 +94,7 @@ def _lateness(database: Database, place: Place, effort: Effort, folder: Path) ->
 
 
 def _drains(database: Database, place: Place, effort: Effort) -> list[float]:
-    """What one of the first runs costs of all that wait, of the next ones and so on; where more wait, the rest stay."""
+    """Return the cost of one of the first waiting runs, of the next ones and so on; the rest stay."""
     waiting = max(effort.rounds * effort.drained, place.waiting)
     database.tidy()
     with nodes_on(database, place.nodes, tasks=place.lanes) as nodes:
@@ -106,6 +106,6 @@ def _drains(database: Database, place: Place, effort: Effort) -> list[float]:
 
 
 def _end_of(nodes: list[Peer], calls: int) -> float:
-    """When so many calls have been made."""
+    """Return when this many calls have been made."""
     wait_until(lambda: called(nodes) >= calls, 0.005)
     return time.time()

@@ -12,13 +12,13 @@ from hourbell.store.sqlite.values import microseconds
 AT = datetime(2030, 1, 1, 3, tzinfo=UTC)
 BEFORE, NOW = AT - timedelta(minutes=1), AT + timedelta(seconds=1)
 DAY = timedelta(days=1)
-FIRST, MOST = 20, 1_000  # jobs of a pass: the first is small, and each next one twice as large
+FIRST, MAX_PASS_JOBS = 20, 1_000  # jobs of a pass: the first is small, and each next one twice as large
 _PUT_BACK = "update {t}jobs set cursor_at = {cursor}, next_at = {at}, plan_at = {at} where name like 'due-%'"
 
 
 def next_limit(limit: int) -> int:
     """The size of the pass after one that was full, as the planner of a node has it."""
-    return min(MOST, 2 * limit)
+    return min(MAX_PASS_JOBS, 2 * limit)
 
 
 def add_burst(database: Database, jobs: int, due: int) -> None:
@@ -40,5 +40,5 @@ def put_back(database: Database) -> None:
 
 
 def planned(database: Database) -> int:
-    """How many runs wait."""
+    """Count the waiting runs."""
     return database.unfinished()

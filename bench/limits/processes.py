@@ -60,7 +60,7 @@ class Peer:
 
 
 def cpu_of(pid: int) -> float:
-    """What a process has used, in all its threads."""
+    """Return the CPU time of a process, in all its threads."""
     return _seconds(_facts(f"/proc/{pid}/stat")[11:13])
 
 
@@ -69,20 +69,20 @@ def cpu_of_main_thread(pid: int) -> float:
 
 
 def cpu_of_family(pid: int) -> float:
-    """What a process has used with its children, those that have ended included."""
+    """Return the CPU time of a process with its children, including those that have ended."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text("utf-8").split()
     living = [facts[11:13] for child in children if (facts := _facts(f"/proc/{child}/stat"))]
     return _seconds([*_facts(f"/proc/{pid}/stat")[11:15], *(ticks for each in living for ticks in each)])
 
 
 def cpu_of_machine() -> float:
-    """What everybody has used, on all cores."""
+    """Return the CPU time of all processes, on all cores."""
     user, nice, system, _, _, *interrupts = map(int, Path("/proc/stat").read_text("utf-8").splitlines()[0].split()[1:9])
     return (user + nice + system + sum(interrupts)) / _TICKS
 
 
 def spent(parts: Parts, work: Callable[[], float]) -> tuple[float, dict[str, float]]:
-    """What work answers, and the CPU seconds of each part meanwhile."""
+    """Run `work`; return its result and the CPU seconds of each part meanwhile."""
     before = {name: cpu() for name, cpu in parts.items()}
     answer = work()
     return answer, {name: cpu() - before[name] for name, cpu in parts.items()}

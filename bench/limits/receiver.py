@@ -34,7 +34,7 @@ Kept = tuple[bytes, bytes, float, Any]  # id, attempt, seconds since the epoch, 
 
 
 class Hook(asyncio.Protocol):
-    """One connection, kept alive; requests may come in pieces, and several at once."""
+    """A keep-alive connection; requests may arrive in pieces, and several at once."""
 
     answered = 0
     connections = 0

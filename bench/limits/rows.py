@@ -29,7 +29,7 @@ _IN_FLIGHT = 2  # batches that are claimed and not settled
 
 
 class Postgres:
-    """One connection claims while another settles, with the settings of our own."""
+    """One connection claims while another settles, with Hourbell's own settings."""
 
     def __init__(self, url: str, lanes: list[str], batch: int) -> None:
         self._url = url
@@ -91,7 +91,7 @@ class Postgres:
 
 
 class Sqlite:
-    """One connection, durable like our own; a claim and a settlement in turn."""
+    """One connection, as durable as Hourbell's; a claim and a settlement in turn."""
 
     def __init__(self, url: str, lanes: list[str], batch: int) -> None:
         self._path = url.removeprefix("sqlite:///")

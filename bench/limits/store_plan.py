@@ -34,7 +34,7 @@ async def _main(url: str, probes: int) -> None:
         events=EngineEvents(Metrics()),
         on_runs=lambda _: None,
         tzdata=TZDATA_VERSION,
-        longest_sleep=timedelta(seconds=1),
+        max_sleep=timedelta(seconds=1),
     )
     for _ in range(2):
         clock.observe(BEFORE, elapsed())

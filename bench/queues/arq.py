@@ -11,7 +11,7 @@ from arq.connections import RedisSettings
 from arq.worker import Worker, func
 
 from bench.limits.processes import cpu_of
-from bench.queues.contest import Notes
+from bench.queues.harness import Notes
 
 _AT_ONCE = 1_000
 _POLL = 0.01  # seconds

@@ -10,7 +10,7 @@ import celery
 import redis
 
 from bench.limits.processes import cpu_of
-from bench.queues.contest import NOTES, Notes
+from bench.queues.harness import NOTES, Notes
 
 _BROKER = "HOURBELL_BENCH_BROKER"
 app = celery.Celery("bench", broker=os.environ.get(_BROKER))

@@ -8,7 +8,7 @@ from secrets import token_hex
 
 import huey
 
-from bench.queues.contest import Notes
+from bench.queues.harness import Notes
 
 _DELAY = 0.01  # seconds
 _COPY = """with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < ?1)

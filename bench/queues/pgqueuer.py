@@ -11,8 +11,8 @@ from pgqueuer import PgQueuer
 from pgqueuer.db import AsyncpgDriver
 from pgqueuer.queries import Queries
 
-from bench.queues.contest import Notes
 from bench.queues.databases import PeerDatabase
+from bench.queues.harness import Notes
 
 _BATCH = 1_000
 

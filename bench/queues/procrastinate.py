@@ -6,8 +6,8 @@ import sys
 
 import procrastinate
 
-from bench.queues.contest import Notes
 from bench.queues.databases import PeerDatabase
+from bench.queues.harness import Notes
 
 _AT_ONCE = 20
 

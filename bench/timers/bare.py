@@ -5,7 +5,7 @@ import time
 
 import uvloop
 
-from bench.timers.contest import Asked, Noter, read_asked, say_ready
+from bench.timers.harness import Asked, Noter, read_asked, say_ready
 
 
 async def _main(asked: Asked) -> None:

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import celery
 from celery.schedules import crontab
 
-from bench.timers.contest import Noter, read_asked, say_ready
+from bench.timers.harness import Noter, read_asked, say_ready
 
 _BROKER, _ENTRIES, _AT, _NOTES = (f"HOURBELL_BENCH_CELERY_{name}" for name in ("BROKER", "ENTRIES", "AT", "NOTES"))
 _noter = Noter(os.environ[_NOTES]) if _NOTES in os.environ else None

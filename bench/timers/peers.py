@@ -1,4 +1,4 @@
-"""The contestants of lateness, as far as this machine has what they need."""
+"""The candidates of lateness, as far as this machine has what they need."""
 
 import asyncio
 import sys
@@ -13,7 +13,7 @@ from bench.queues.databases import PeerDatabase
 from bench.queues.interpreters import NO_APSCHEDULER_4, NO_CELERY, for_apscheduler_4, for_celery
 from bench.queues.redis_server import redis_server
 from bench.sizes import given
-from bench.timers.contest import Timer
+from bench.timers.harness import Timer
 
 _ALL = "bare,apscheduler3,apscheduler4,celery,procrastinate,pgqueuer"
 _MINUTE = 60

@@ -8,7 +8,7 @@ import uvloop
 from pgqueuer import PgQueuer
 from pgqueuer.db import AsyncpgDriver
 
-from bench.timers.contest import Asked, Noter, read_asked, say_ready
+from bench.timers.harness import Asked, Noter, read_asked, say_ready
 
 
 async def _main(asked: Asked) -> None:

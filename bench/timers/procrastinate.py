@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import procrastinate
 
-from bench.timers.contest import Asked, Noter, read_asked, say_ready
+from bench.timers.harness import Asked, Noter, read_asked, say_ready
 
 _AT_ONCE = 20
 

@@ -118,7 +118,7 @@ async def load(
     """Bring the jobs into the database, and remove those of the names that are `there` and wanted no more."""
     loaded, actor = Loaded(), Actor(BY, now)
     for definition in jobs:
-        job = await _bring(control, definition, actor, loaded)
+        job = await _sync(control, definition, actor, loaded)
         is_signed = any(row.field == SIGNING for row in await secrets.list(definition.name, now))
         if sign_again or not is_signed:
             await secrets.put(definition.name, SIGNING, Plain(secret), actor)
@@ -131,7 +131,7 @@ async def load(
     return loaded
 
 
-async def _bring(control: ControlStore, wanted: Definition, actor: Actor, loaded: Loaded) -> Job:
+async def _sync(control: ControlStore, wanted: Definition, actor: Actor, loaded: Loaded) -> Job:
     """Create a job, switched off until it has its secret, or change it to what is wanted."""
 
     def as_wanted(found: Definition) -> Definition:

@@ -3,13 +3,22 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hourbell.core.schedule import Fault, Occurrence, Schedule, ScheduleError, ScheduleWarning
+    from hourbell.core.schedule import ErrorDetail, Occurrence, Schedule, ScheduleError, ScheduleWarning
     from hourbell.library.scheduler import Scheduler
     from hourbell.targets.task_run import Run, Superseded
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["Fault", "Occurrence", "Run", "Schedule", "ScheduleError", "ScheduleWarning", "Scheduler", "Superseded"]
+__all__ = [
+    "ErrorDetail",
+    "Occurrence",
+    "Run",
+    "Schedule",
+    "ScheduleError",
+    "ScheduleWarning",
+    "Scheduler",
+    "Superseded",
+]
 
 
 def __getattr__(name: str) -> object:

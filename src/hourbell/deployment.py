@@ -16,7 +16,7 @@ _ENCRYPTED = ("require", "verify-ca", "verify-full")
 def describe_deployment(
     settings: Settings, access: AccessFacts | None, environment: Mapping[str, str] = os.environ
 ) -> Deployment:
-    """Collect the facts about the surroundings of a node with these settings. The limits are those of this process."""
+    """Collect the facts about the environment of a node with these settings. The limits are those of this process."""
     exposed = exposed_files(settings.database_files)
     key = key_file(settings)
     return Deployment(
@@ -72,5 +72,5 @@ def _is_encrypted(url: str, environment: Mapping[str, str]) -> bool:
 
 def _descriptors() -> int | None:
     """Return the descriptor limit of this process; a server raises it to that when it starts."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return None if most == resource.RLIM_INFINITY else most
+    _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if limit == resource.RLIM_INFINITY else limit

@@ -26,14 +26,14 @@ class Hourbell:
     @property
     def scheduler(self) -> Scheduler:
         if self._scheduler is None:
-            raise RuntimeError("there is no scheduler; write Hourbell(app, scheduler)")
+            raise RuntimeError("no scheduler was given; write Hourbell(app, scheduler)")
         return self._scheduler
 
     def init_app(self, app: "Flask", scheduler: Scheduler | None = None) -> None:
         """Start the scheduler for this application."""
         self._scheduler = scheduler or self._scheduler
         app.extensions["hourbell"] = self
-        self.scheduler.surroundings = app.app_context
+        self.scheduler.task_context = app.app_context
         if app.config.get("HOURBELL_START", True) and _is_served():
             self.scheduler.start()
 

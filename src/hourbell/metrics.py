@@ -39,33 +39,45 @@ class Metrics:
         registry = CollectorRegistry()
         self.registry = registry
         self.planned = Counter("hourbell_runs_planned", "Runs planned", registry=registry)
-        self.skipped = Counter("hourbell_instants_skipped", "Due instants without a run", ["reason"], registry=registry)
+        self.skipped = Counter("hourbell_instants_skipped", "Due times that got no run", ["reason"], registry=registry)
         self.claimed = Counter("hourbell_runs_claimed", "Leases taken", registry=registry)
         self.settled = Counter("hourbell_attempts_settled", "Attempts by outcome", ["outcome"], registry=registry)
         self.ended = Counter("hourbell_runs_ended", "Runs by final state", ["state"], registry=registry)
-        self.superseded = Counter("hourbell_writes_superseded", "Late writes that changed nothing", registry=registry)
-        self.lost = Counter("hourbell_leases_lost", "Leases that ran out", registry=registry)
+        self.superseded = Counter(
+            "hourbell_writes_superseded", "Outcomes that arrived after their lease was lost", registry=registry
+        )
+        self.lost = Counter("hourbell_leases_lost", "Leases that expired", registry=registry)
         self.lateness = Histogram(
             "hourbell_lateness_seconds",
-            "From the instant to the start of its first attempt",
+            "Seconds from the scheduled time to the start of the first attempt",
             buckets=_LATENESS,
             registry=registry,
         )
         self.dispatch = Histogram(
-            "hourbell_dispatch_seconds", "From planned and ready to the start", buckets=_LATENESS, registry=registry
+            "hourbell_dispatch_seconds",
+            "Seconds from planned and ready to the start",
+            buckets=_LATENESS,
+            registry=registry,
         )
         self.duration = Histogram(
-            "hourbell_run_seconds", "From the start of an attempt to its end", buckets=_DURATION, registry=registry
+            "hourbell_run_seconds",
+            "Seconds from the start of an attempt to its end",
+            buckets=_DURATION,
+            registry=registry,
         )
         self.backlog = Gauge("hourbell_backlog", "Runs that are ready and wait", registry=registry)
         self.backlog_age = Gauge(
-            "hourbell_backlog_age_seconds", "How long the oldest of them has been ready", registry=registry
+            "hourbell_backlog_age_seconds", "Seconds since the oldest waiting run became ready", registry=registry
         )
-        self.loop_age = Gauge("hourbell_loop_age_seconds", "Since a loop last did well", ["loop"], registry=registry)
-        self.pool_size = Gauge("hourbell_pool_size", "Places of a pool, such as threads", ["pool"], registry=registry)
-        self.pool_taken = Gauge("hourbell_pool_taken", "Places that attempts hold", ["pool"], registry=registry)
+        self.loop_age = Gauge(
+            "hourbell_loop_age_seconds", "Seconds since a loop last succeeded", ["loop"], registry=registry
+        )
+        self.pool_size = Gauge(
+            "hourbell_pool_size", "Capacity of a pool, such as its threads", ["pool"], registry=registry
+        )
+        self.pool_taken = Gauge("hourbell_pool_taken", "Capacity used by attempts", ["pool"], registry=registry)
         self.pool_overdue = Gauge(
-            "hourbell_pool_overdue", "Places held by attempts past their timeout", ["pool"], registry=registry
+            "hourbell_pool_overdue", "Capacity used by attempts past their timeout", ["pool"], registry=registry
         )
         self.audit_chain_broken = Gauge(
             "hourbell_audit_chain_broken", "1 if the node found a break in the audit chain", registry=registry

@@ -22,9 +22,9 @@ from hourbell.wiring import Stores
 
 log = logging.getLogger("hourbell.service")
 
-_LOOK_AT_JOBS = 60.0  # seconds between two checks for jobs that are gone from the code
+_CHECK_JOBS_SECONDS = 60.0  # seconds between two checks for jobs that are gone from the code
 _TRY_AGAIN = 5.0  # seconds, while a job is refused or the database is unreachable
-_LAST_LOOK = 5.0  # seconds for a check that is in progress when the node stops
+_LAST_CHECK_SECONDS = 5.0  # seconds for a check that is in progress when the node stops
 
 
 def warn_at_start(settings: Settings) -> None:
@@ -115,7 +115,7 @@ class Node:
         """Shut down within the drain limit; no outcome is lost if a step fails."""
         if self._keeping is not None:
             self._keeping.cancel()
-            await asyncio.wait([self._keeping], timeout=_LAST_LOOK)
+            await asyncio.wait([self._keeping], timeout=_LAST_CHECK_SECONDS)
         await self.engine.stop()
         await self._heartbeat.stop()
         await self.engine.retire()
@@ -124,20 +124,20 @@ class Node:
 
     async def _keep_jobs(self, *, is_whole: bool) -> None:
         """Sync jobs that could not be synced at the start, and retire those that are gone from the code."""
-        until_look = 0.0
+        until_check = 0.0
         while True:
             wait = _TRY_AGAIN
             try:
                 is_whole = is_whole or await self._programs.sync(self._program, self.engine.clock.now())
-                if until_look <= 0:
+                if until_check <= 0:
                     await self._programs.retire_gone(self._program, self.engine.node_id)
-                    until_look = _LOOK_AT_JOBS
+                    until_check = _CHECK_JOBS_SECONDS
                 if is_whole:
-                    wait = until_look
+                    wait = until_check
             except StoreUnavailable:
                 pass
             except Exception:
-                log.exception("program_not_kept")
-                wait = _LOOK_AT_JOBS
+                log.exception("program_sync_failed")
+                wait = _CHECK_JOBS_SECONDS
             await asyncio.sleep(wait)
-            until_look -= wait
+            until_check -= wait

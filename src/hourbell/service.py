@@ -230,7 +230,7 @@ class Service:
             self._stopping.set()
             self._signalled_at = clock.elapsed()
         elif clock.elapsed() - self._signalled_at > _ONE_SIGNAL:
-            log.warning("stopping_at_once", extra={"signal": name})
+            log.warning("forced_shutdown", extra={"signal": name})
             logging.shutdown()
             os._exit(SECOND_SIGNAL)  # leases run out by themselves; nothing is lost
 
@@ -322,7 +322,7 @@ async def _readiness(
     problem = None if error is None else _told_to_all(error)
     if engine.is_stopping:
         return Readiness(database_reachable=True, loops=(), is_stopping=True, database_problem=problem)
-    loops = tuple(LoopAge(loop.name, loop.age, loop.longest_age) for loop in engine.loops)
+    loops = tuple(LoopAge(loop.name, loop.age, loop.max_age_of_pass) for loop in engine.loops)
     pools = tuple(PoolUse(pool.name, pool.size, pool.taken, dict(pool.overdue.most_common())) for pool in engine.pools)
     now = engine.clock.now()
     try:

@@ -174,10 +174,10 @@ def _duration(least: int) -> Callable[[str], timedelta]:
     return read
 
 
-def _number(least: int, most: int) -> Callable[[str], int]:
+def _number(least: int, limit: int) -> Callable[[str], int]:
     def read(text: str) -> int:
-        if re.fullmatch(r"\d{1,9}", text, re.ASCII) is None or not least <= int(text) <= most:
-            raise ValueError(f"write a number from {least} to {most}")
+        if re.fullmatch(r"\d{1,9}", text, re.ASCII) is None or not least <= int(text) <= limit:
+            raise ValueError(f"write a number from {least} to {limit}")
         return int(text)
 
     return read

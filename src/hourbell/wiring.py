@@ -63,7 +63,7 @@ log = logging.getLogger("hourbell.service")
 
 T = TypeVar("T")
 
-_LOOK_UP_SECONDS = 10.0
+_LOOKUP_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,9 +220,9 @@ async def examine_database(settings: Settings, *, production: bool = False) -> E
         stuck_after=settings.reconcile_threshold,
     )
     try:
-        now, faults = await _told(compare_clocks(store, clock.now))
+        now, defects = await _told(compare_clocks(store, clock.now))
         examined = await _told(examine(store, now, expected))
-        examined.findings.add(faults)
+        examined.findings.add(defects)
         access = await _told(store.access(now)) if production and examined.is_whole else None
     finally:
         await store.close()
@@ -353,7 +353,7 @@ def build_control(
         jobs=jobs,
         runs=Runs(stores.control, stores.lists, now=now, new_id=new_id, live_for=live_for),
         history=History(jobs, stores.lists, now=now, live_for=live_for, check_hosts=_build_host_check(policy)),
-        ledger=Ledger(jobs, stores.lists),
+        ledger=Ledger(jobs, stores.lists, now=now),
         timelines=Timelines(stores.lists, now=now, live_for=live_for),
         backfills=Backfills(stores.control, stores.lists, jobs, now=now),
         applying=Applying(stores.control, jobs, secrets=secrets, now=now, new_id=new_id),
@@ -473,7 +473,7 @@ def build_egress_policy(
     from hourbell.targets.http.addresses import AddressRules, kept_for_a_minute, own_addresses
     from hourbell.targets.http.resolver import EgressPolicy, OwnServers, SystemResolver
 
-    resolver = SystemResolver(timeout=_LOOK_UP_SECONDS)
+    resolver = SystemResolver(timeout=_LOOKUP_SECONDS)
     urls = [settings.database_url, settings.sql_database_url, *settings.sql_databases.values()]
     hosts = [server for url in urls if url for server in servers_of(url)]
     servers = OwnServers([*hosts, ("127.0.0.1", port)], resolver, elapsed=clock.elapsed)

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of the whole API, for tests that go through all of it."""
+"""Helpers that read the OpenAPI document, for tests of the whole API."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -133,7 +133,7 @@ def _things(access: Access) -> APIRouter:
     call, body = Annotated[Request, Depends(asked)], Annotated[Any, Depends(json_body)]
 
     @router.get("/things")
-    async def look(caller: viewer) -> dict[str, object]:
+    async def read(caller: viewer) -> dict[str, object]:
         return {"actor": caller.actor, "role": caller.role, "ip": caller.ip, "session": caller.is_session}
 
     @router.put("/things")

@@ -27,7 +27,7 @@ class Step:
 
     @property
     def answer(self) -> list[str]:
-        """What is shown after the status."""
+        """The part of the first line after the status, and the other lines."""
         first, *others = self.shown
         return [line for line in (first.partition(" ")[2], *others) if line]
 
@@ -49,7 +49,7 @@ def steps_of(page: Path, *kinds: str) -> list[Step]:
 
 
 def is_as_shown(answer: str, shown: list[str]) -> bool:
-    """Whether an answer is the JSON that is shown or, if that is no JSON, has these lines in this order."""
+    """Return True if an answer is the shown JSON or, if that is not JSON, has these lines in this order."""
     if not shown:
         return not answer.strip()
     try:

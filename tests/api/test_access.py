@@ -1,4 +1,4 @@
-"""Who is let in, as what, and what a browser may be made to send by a page of another site."""
+"""Authentication, roles, and protection against requests from pages of other sites."""
 
 from datetime import timedelta
 from uuid import uuid4

@@ -206,5 +206,5 @@ async def test_what_cannot_be_audited_does_not_happen(database: Database) -> Non
 
 
 def unused(tokens: list[Row]) -> list[Row]:
-    """When a token was last used is noted without anybody changing it."""
+    """The last use of a token is recorded without an audit entry."""
     return [{**token, "last_used_at": None} for token in tokens]

@@ -1,4 +1,4 @@
-"""What one caller may ask for is bounded: unknown tokens, triggers, imports and event streams."""
+"""Limits per caller: unknown tokens, triggers, imports and event streams."""
 
 import asyncio
 import json

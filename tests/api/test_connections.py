@@ -1,4 +1,4 @@
-"""How many connections the HTTP server takes, by arithmetic alone, and which of an address's it refuses."""
+"""Connection limits of the HTTP server, in total and per address, by arithmetic alone."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""What docs/api.md shows is what happens: every command in order, against a real server and a real receiver."""
+"""The examples of docs/api.md work: every command in order, against a real server and a real receiver."""
 
 import base64
 import json
@@ -76,8 +76,8 @@ class Reader:
             self._answer, _, status = output.rpartition("\n")
             if int(status) == step.status and is_as_shown(self._answer, step.answer):
                 return
-            only_looks = not re.search(r" (-X|--json|--data\S*) ", step.command)
-            assert only_looks, f"{step.command}\n{output}"
+            only_reads = not re.search(r" (-X|--json|--data\S*) ", step.command)
+            assert only_reads, f"{step.command}\n{output}"
             assert time.monotonic() < end, f"{step.command}\n{output}"
             time.sleep(0.1)
 

@@ -1,4 +1,4 @@
-"""One rule for an effect, whichever way a caller takes to it: the answers of every way and role come from one table."""
+"""One rule per effect, whichever endpoint causes it: the expected answers of every endpoint and role are one table."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

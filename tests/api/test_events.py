@@ -27,7 +27,7 @@ LONG = 30.0  # seconds for what takes one or two
 
 @dataclass
 class Told:
-    """One block of the stream: an event, or only an id with a comment."""
+    """A block of the stream: an event, or only an id with a comment."""
 
     id: str | None = None
     event: str | None = None

@@ -1,4 +1,4 @@
-"""What is wrong with parameters and bodies is told in our own words, with what to write instead."""
+"""Validation errors of parameters and bodies have our own messages, with a hint."""
 
 import json
 from collections.abc import AsyncIterator
@@ -43,7 +43,7 @@ async def api() -> AsyncIterator[Whole]:
         ("/runs?limit=0", "/query/limit", "limit is less than 1", "write 1 or more"),
         ("/runs?limit=501", "/query/limit", "limit is more than 500", "write 500 or less"),
         ("/runs?limit=many", "/query/limit", "limit is not a whole number", "write one such as 10"),
-        (f"/runs?limit={'9' * 5_000}", "/query/limit", "limit is not a number of a size that can be read",
+        (f"/runs?limit={'9' * 5_000}", "/query/limit", "limit is not a number in the supported range",
          "write one such as 10"),
         ("/runs?limit=1&limit=2", "/query/limit", "limit is given twice", "write it once"),
         ("/runs?state=done", "/query/state", "state is none of its values", STATES),
@@ -87,7 +87,7 @@ async def test_a_parameter_is_refused_with_what_to_write(
          "write at most 10,000 in one request"),
         ("/preview", {"schedule": "@daily", "dst": "no"}, "/dst", "dst is none of its values",
          "write once, wall or skip"),
-        ("/preview", {"schedule": "@daily", "name": "a b"}, "/name", "name has characters that it cannot have",
+        ("/preview", {"schedule": "@daily", "name": "a b"}, "/name", "name has characters that are not allowed",
          "write letters, digits, _ and -"),
         ("/preview", {"schedule": "@daily", "count": "5"}, "/count", "count is not a whole number",
          "write one such as 10"),
@@ -121,7 +121,7 @@ def test_what_was_not_foreseen_is_told_as_it_came() -> None:
 
 
 def foreign(answer: Any) -> list[str]:
-    """What an answer says in words that are not ours."""
+    """Return the parts of an answer that are not our own messages."""
     if answer.status_code not in (400, 422):
         return []
     told = [each["message"] for each in answer.json().get("errors", ())]

@@ -98,7 +98,7 @@ def node() -> Path:
 
 
 def run(folder: Path, *command: str | Path, **environment: str) -> str:
-    """What a command prints; it must succeed."""
+    """Run a command that must succeed; return its output."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     done = subprocess.run(
         command,

@@ -1,4 +1,4 @@
-"""What the endpoints for watchers answer."""
+"""The health, readiness and metrics endpoints."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -104,11 +104,11 @@ async def test_a_node_without_its_database_is_not_ready() -> None:
 
 
 async def test_a_node_whose_database_takes_no_writes_is_not_ready_and_says_why() -> None:
-    full = Readiness(True, WELL.loops, waiting=3, database_problem="no space is left on its disk")
+    full = Readiness(True, WELL.loops, waiting=3, database_problem="the disk is full")
     answer = await get("/health/ready", answering(full))
 
     assert (answer.status_code, answer.json()["status"]) == (503, "not_ready")
-    assert answer.json()["database"] == {"reachable": True, "problem": "no space is left on its disk"}
+    assert answer.json()["database"] == {"reachable": True, "problem": "the disk is full"}
 
 
 async def test_a_node_that_stops_is_not_ready() -> None:
@@ -234,7 +234,7 @@ async def test_everything_else_is_not_found_as_a_problem(path: str) -> None:
         "type": "about:blank",
         "title": "Not Found",
         "status": 404,
-        "detail": f"There is nothing at {path}.",
+        "detail": f"No such path: {path}.",
         "code": "not_found",
     }
 

@@ -198,9 +198,9 @@ async def test_a_backfill_runs_nothing_again_that_was_pruned(api: Whole) -> None
     asked = await api.client.post(f"{JOBS}/report/backfill", json=pruned | {"include_pruned": True})
 
     assert len(fresh.json()["runs"]) == 2
-    [fault] = refused[0].json()["errors"]
+    [problem] = refused[0].json()["errors"]
     assert {answer.status_code for answer in refused} == {422}
-    assert "of 2 of these instants, 2026-03-02T09:00:00Z to 2026-03-02T10:00:00Z: they may have run" in fault["message"]
+    assert "of 2 of these times, 2026-03-02T09:00:00Z to 2026-03-02T10:00:00Z: they may have run" in problem["message"]
     assert len(asked.json()["runs"]) == 3  # with the instant at which the job was made
 
 
@@ -389,7 +389,7 @@ async def test_a_key_whose_record_is_forgotten_still_makes_one_run(api: Whole) -
 
 
 async def waits(api: Whole, **query: str) -> dict[str, str | None]:
-    """What the runs of a list wait for, by their id."""
+    """Return the `waits_for` of listed runs, by id."""
     listed = (await api.client.get("/api/v1/runs", params=query)).json()["items"]
     return {run["id"]: run["waits_for"] for run in listed}
 

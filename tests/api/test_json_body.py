@@ -1,4 +1,4 @@
-"""Which bodies are taken: JSON by its media type, of at most 1 MiB, and no more is read than that."""
+"""JSON bodies: the media type, the limit of 1 MiB, and no more is read than that."""
 
 from collections.abc import AsyncIterator
 

@@ -72,12 +72,12 @@ async def test_as_many_values_as_there_may_be_are_taken(api: Whole) -> None:
 
 @pytest.mark.parametrize(("payload", "at_once"), [(LARGE, 1), (["x"], 5)])
 async def test_large_bodies_are_handled_one_at_a_time(payload: object, at_once: int) -> None:
-    handled, most = 0, 0
+    handled, peak = 0, 0
 
     async def check_hosts(_urls: object) -> dict[str, str]:
-        nonlocal handled, most
+        nonlocal handled, peak
         handled += 1
-        most = max(most, handled)
+        peak = max(peak, handled)
         for _ in range(1_000):
             await asyncio.sleep(0)
         handled -= 1
@@ -90,4 +90,4 @@ async def test_large_bodies_are_handled_one_at_a_time(payload: object, at_once: 
 
     assert [answer.status_code for answer in answers] == [201] * 5
     assert [answer.status_code for answer in bad] == [422] * 5
-    assert most == at_once
+    assert peak == at_once

@@ -5,8 +5,12 @@ from typing import Any
 
 import pytest
 
+from hourbell.core.run.plan import Skip
+from hourbell.core.run.settle import Failed
+from hourbell.core.run.states import SkipReason
 from tests.api.whole import Whole, whole_api
-from tests.contract.test_times import a_mixture
+from tests.contract.steps import DAY, HOUR, SECOND, T0, add_job, claim, finish, new_run, put_runs
+from tests.contract.test_times import a_mixture, put_all
 from tests.database import Database
 
 pytestmark = pytest.mark.anyio
@@ -122,3 +126,198 @@ async def test_a_cursor_of_another_list_is_refused(mixed: Whole) -> None:
     answer = await mixed.client.get(f"{JOBS}/a/times", params={"cursor": runs["next_cursor"]})
 
     assert answer.status_code == 400
+
+
+async def test_a_job_has_its_newest_times_oldest_first_if_they_are_asked_for(mixed: Whole) -> None:
+    ledger = await items(mixed, f"{JOBS}/a/times", limit=100)
+
+    job = (await mixed.client.get(f"{JOBS}/a?recent=50")).json()
+    listed = (await mixed.client.get(f"{JOBS}?recent=50")).json()["items"]
+    few = (await mixed.client.get(f"{JOBS}/a?recent=4")).json()
+
+    assert [(each["at"], each["fate"]) for each in job["recent"]] == [
+        (item["at"], item["fate"]) for item in reversed(ledger)
+    ]
+    names = ["recent", "median_duration_ms", "p95_duration_ms", "streak"]
+    assert [[each[name] for name in names] for each in listed] == [[job[name] for name in names]]
+    assert few["recent"] == job["recent"][-4:]
+    assert job["recent"][1]["lateness_ms"] == 359_000
+    assert job["recent"][1]["run_id"] == ledger[-2]["run"]["id"]
+    assert (job["median_duration_ms"], job["p95_duration_ms"]) == (0, 58 * 60_000)
+
+
+async def test_a_job_has_no_recent_times_unless_they_are_asked_for(mixed: Whole) -> None:
+    without = (await mixed.client.get(f"{JOBS}/a")).json()
+    none = (await mixed.client.get(f"{JOBS}/a?recent=0")).json()
+
+    assert "recent" not in without
+    assert none["recent"] == []
+    assert none["p95_duration_ms"] == 58 * 60_000
+
+
+async def test_a_job_read_with_its_recent_times_can_be_put_back(mixed: Whole) -> None:
+    read = (await mixed.client.get(f"{JOBS}/a?recent=5")).json()
+
+    put = await mixed.client.put(f"{JOBS}/a", json=read)
+
+    assert (put.status_code, put.json()["version"]) == (200, 1)
+
+
+@pytest.mark.parametrize("query", ["recent=51", "recent=-1", "recent=x", "recent=5&limit=101"])
+async def test_too_many_recent_times_are_refused(mixed: Whole, query: str) -> None:
+    assert (await mixed.client.get(f"{JOBS}?{query}")).status_code == 400
+
+
+@pytest.mark.parametrize(("failed", "streak"), [(0, 0), (3, 3), (60, 60), (130, 100)])
+async def test_the_streak_counts_failed_runs_in_a_row_up_to_a_hundred(api: Whole, failed: int, streak: int) -> None:
+    job = await add_job(api.database.control(), "a", lane="a")
+    engine = api.database.engine()
+    await put_runs(engine, job, [new_run(job, number) for number in range(failed + 1)])
+    await finish(engine, await claim(engine))
+    ended = await claim(engine, free=failed) if failed else []
+    await finish(engine, ended, Failed("no", retryable=False), now=T0 + 2 * HOUR)
+
+    found = (await api.client.get(f"{JOBS}/a?recent=1")).json()
+
+    assert found["streak"] == streak
+
+
+async def test_a_series_has_the_newest_ended_runs_oldest_first(mixed: Whole) -> None:
+    whole = (await mixed.client.get(f"{JOBS}/a/series")).json()
+    two = (await mixed.client.get(f"{JOBS}/a/series?limit=2")).json()
+
+    assert [point["state"] for point in whole["items"]] == ["succeeded", "succeeded", "failed", "failed", "cancelled"]
+    assert whole["items"][1] | {"run_id": None} == {
+        "run_id": None,
+        "at": "2026-03-02T09:00:01Z",
+        "state": "succeeded",
+        "duration_ms": 3_240_000,
+        "lateness_ms": 359_000,
+        "attempt": 1,
+    }
+    assert two["items"] == whole["items"][-2:]
+    assert (whole["median_duration_ms"], whole["p95_duration_ms"]) == (0, 58 * 60_000)
+    assert whole["p95_lateness_ms"] == 3_598_000
+    assert whole["duration_slope_ms_per_week"] is None
+
+
+async def fails(api: Whole, name: str, errors: list[str]) -> None:
+    """A job whose runs failed with these errors, one after the other."""
+    job = await add_job(api.database.control(), name, lane=name)
+    engine = api.database.engine()
+    await put_runs(engine, job, [new_run(job, number) for number in range(len(errors))])
+    for number, error in enumerate(errors):
+        ended = await claim(engine, lane=name)
+        await finish(engine, ended, Failed(error, retryable=False), now=T0 + HOUR + number * SECOND)
+
+
+async def test_failed_runs_are_grouped_by_cause_the_most_common_first(api: Whole) -> None:
+    await fails(api, "a", ["row 1 is locked", "no such host", "row 17 is locked", "row 18 is locked"])
+    await fails(api, "b", ["no such host"])
+
+    found = (await api.client.get("/api/v1/runs/groups")).json()
+
+    assert [(group["count"], group["jobs"], group["error"], group["lane"]) for group in found["items"]] == [
+        (3, ["a"], "row 18 is locked", "task:a"),
+        (1, ["a"], "no such host", "task:a"),
+        (1, ["b"], "no such host", "task:b"),
+    ]
+    first = found["items"][0]
+    assert (first["first_at"], first["last_at"]) == ("2026-03-02T10:00:00Z", "2026-03-02T10:00:03Z")
+    assert (first["reason"], first["job_count"], found["is_sampled"]) == ("permanent", 1, False)
+    sample = (await api.client.get(f"/api/v1/runs/{first['sample_run_id']}")).json()
+    assert sample["scheduled_at"] == "2026-03-02T09:00:03Z"
+    of_job = (await api.client.get("/api/v1/runs/groups?job=b")).json()["items"]
+    assert of_job == [group for group in found["items"] if group["jobs"] == ["b"]]
+    later = (await api.client.get("/api/v1/runs/groups?since=2026-03-02T10:00:02Z&limit=1")).json()["items"]
+    assert [group["count"] for group in later] == [2]
+
+
+@pytest.mark.parametrize("action", ["replay", "discard"])
+@pytest.mark.parametrize("body", [{}, {"job": "a"}, {"all": True}])
+async def test_a_group_is_replayed_or_discarded_and_nothing_else(
+    api: Whole, monkeypatch: pytest.MonkeyPatch, action: str, body: dict[str, object]
+) -> None:
+    monkeypatch.setattr("hourbell.control.runs._SCANNED_AT_ONCE", 2)
+    await fails(api, "a", ["row 1 is locked", "no such host", "row 17 is locked", "row 18 is locked"])
+    await fails(api, "b", ["row 1 is locked"])
+    groups = (await api.client.get("/api/v1/runs/groups")).json()["items"]
+    path, chosen = f"/api/v1/runs/{action}", body | {"fingerprint": groups[0]["fingerprint"]}
+
+    counted = (await api.client.post(f"{path}?dry_run=true", json=chosen)).json()
+    some = (await api.client.post(path, json=chosen | {"limit": 2})).json()
+    rest = (await api.client.post(path, json=chosen)).json()
+
+    assert (counted["matched"], counted["has_more"]) == (3, False)
+    assert (some["matched"], some["has_more"], rest["matched"], rest["has_more"]) == (2, True, 1, False)
+    assert (await api.client.get("/api/v1/runs/groups")).json()["items"] == groups[1:]
+
+
+async def test_replays_of_a_group_become_ready_at_a_rate(api: Whole) -> None:
+    await fails(api, "a", ["row 1 is locked", "row 17 is locked", "row 18 is locked"])
+    [group] = (await api.client.get("/api/v1/runs/groups")).json()["items"]
+
+    body = {"fingerprint": group["fingerprint"], "per_minute": 2}
+    done = (await api.client.post("/api/v1/runs/replay", json=body)).json()["done"]
+
+    runs = [(await api.client.get(f"/api/v1/runs/{each['new_run_id']}")).json() for each in done]
+    assert [run["ready_at"] for run in runs] == ["2026-03-02T08:00:00Z", "2026-03-02T08:00:30Z", "2026-03-02T08:01:00Z"]
+
+
+async def test_groups_say_if_older_runs_were_not_counted(api: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
+    await fails(api, "a", ["row 1 is locked", "no such host", "row 17 is locked"])
+    monkeypatch.setattr("hourbell.control.runs.MAX_GROUPED", 2)
+
+    found = (await api.client.get("/api/v1/runs/groups")).json()
+
+    assert ([group["count"] for group in found["items"]], found["is_sampled"]) == ([1, 1], True)
+
+
+async def test_runs_that_wait_have_no_cause_to_cancel_them_by(api: Whole) -> None:
+    answer = await api.client.post("/api/v1/runs/cancel", json={"fingerprint": "0123456789abcdef"})
+
+    assert answer.status_code == 422
+
+
+async def test_the_fates_are_counted_by_date_in_the_zone_of_the_job(mixed: Whole) -> None:
+    mixed.time.moment = T0 + HOUR
+
+    found = (await mixed.client.get(f"{JOBS}/a/days")).json()
+
+    counts = {"succeeded": 1, "failed": 2, "late": 1, "cancelled": 1, "skipped": 17, "unfinished": 7}
+    assert found == {
+        "items": [{"date": "2026-03-02", **counts}],
+        "timezone": "UTC",
+        "counted_from": "2025-02-25",
+        "is_sampled": False,
+    }
+
+
+async def test_days_are_those_of_the_zone_and_a_long_skip_falls_on_each_of_its_days(api: Whole) -> None:
+    # 09:00 UTC is 22:00 in Auckland: runs from 11:00 UTC on are of the next day there.
+    job = await add_job(api.database.control(), "a", schedule="0 8 * * 1-5", timezone="Pacific/Auckland", lane="a")
+    first, last = T0 + 10 * HOUR, T0 + 10 * HOUR + 7 * DAY  # 08:00 on Tuesday the 3rd, and a week later
+    runs = [new_run(job, number)._replace(scheduled_at=T0 + number * HOUR) for number in range(4)]
+    await put_all(api.database.engine(), job, runs, [Skip(first, last, 6, SkipReason.PAUSED)])
+    api.time.moment = last + DAY
+
+    found = (await api.client.get(f"{JOBS}/a/days")).json()
+    part = (await api.client.get(f"{JOBS}/a/days?from=2026-03-04&until=2026-03-06")).json()
+
+    dates = {item["date"][-2:]: (item["unfinished"], item["skipped"]) for item in found["items"]}
+    assert dates == {"02": (2, 0), "03": (2, 1), "04": (0, 1), "05": (0, 1), "06": (0, 1), "09": (0, 1), "10": (0, 1)}
+    assert part["items"] == [item for item in found["items"] if item["date"][-2:] in ("04", "05", "06")]
+
+
+async def test_days_say_from_where_on_they_were_counted(mixed: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
+    mixed.time.moment = T0 + HOUR
+    monkeypatch.setattr("hourbell.control.ledger.MAX_COUNTED", 5)
+
+    found = (await mixed.client.get(f"{JOBS}/a/days")).json()
+
+    assert (found["items"], found["is_sampled"], found["counted_from"]) == ([], True, "2026-03-03")
+
+
+@pytest.mark.parametrize("query", ["from=2026-03-03&until=2026-03-02", "from=2025-01-01&until=2026-03-02", "from=x"])
+async def test_a_bad_range_of_dates_is_refused(mixed: Whole, query: str) -> None:
+    assert (await mixed.client.get(f"{JOBS}/a/days?{query}")).status_code == 400

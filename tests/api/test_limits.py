@@ -1,4 +1,4 @@
-"""How often one may call, by arithmetic alone."""
+"""Rate limits, by arithmetic alone."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def test_a_rate_of_zero_is_no_limit() -> None:
 
 
 def test_only_so_many_callers_are_remembered() -> None:
-    limits = Limits(1, elapsed=Time().elapsed, most_callers=100)
+    limits = Limits(1, elapsed=Time().elapsed, max_callers=100)
     for number in range(1_000):
         limits.take(str(number))
 
@@ -127,7 +127,7 @@ def test_after_a_quiet_time_all_is_forgiven() -> None:
 
 
 def test_only_so_many_places_are_remembered() -> None:
-    logins = LoginLimits(elapsed=Time().elapsed, most_callers=100)
+    logins = LoginLimits(elapsed=Time().elapsed, max_callers=100)
     for number in range(1_000):
         logins.begin(str(number))
 
@@ -174,7 +174,7 @@ def test_equal_log_lines_are_written_once_a_minute_with_the_number_left_out() ->
 
 
 def test_only_so_many_kinds_of_lines_are_remembered() -> None:
-    repeats = Repeats(elapsed=Time().elapsed, most_keys=100)
+    repeats = Repeats(elapsed=Time().elapsed, max_keys=100)
     for number in range(1_000):
         repeats.admit(str(number))
 

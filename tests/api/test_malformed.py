@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from hourbell.api.json_body import MOST_BYTES, MOST_BYTES_OF
+from hourbell.api.json_body import MAX_BODY_BYTES, MAX_BODY_BYTES_BY_PATH
 from hourbell.core.access.roles import Role
 from tests.api.document import Operation, distinct_operations, document
 from tests.api.whole import HOOK, Whole, a_job, whole_api
@@ -83,8 +83,8 @@ async def test_what_is_not_json_is_refused_as_such(api: Whole, operation: Operat
     bodies = {name: body for name, body in NOT_JSON.items() if body or operation.requires_body}
     found = {name: await send(api, operation, body) for name, body in bodies.items()}
 
-    most = MOST_BYTES_OF.get(operation.path, MOST_BYTES)
-    expected = {name: 400 if len(body) <= most else 413 for name, body in bodies.items()}
+    limit = MAX_BODY_BYTES_BY_PATH.get(operation.path, MAX_BODY_BYTES)
+    expected = {name: 400 if len(body) <= limit else 413 for name, body in bodies.items()}
     assert {name: told for name, told in found.items() if told[0] != expected[name]} == {}
 
 
@@ -136,8 +136,8 @@ async def test_a_body_of_50_mib_is_not_read_to_its_end(api: Whole, operation: Op
 
     status, _ = await send(api, operation, fifty_mebibytes(sent))
 
-    most = 9 if operation.path.endswith("/apply") else 2
-    assert (status, sum(sent) < most * MIB) == (413, True)
+    limit = 9 if operation.path.endswith("/apply") else 2
+    assert (status, sum(sent) < limit * MIB) == (413, True)
 
 
 async def test_a_body_that_is_announced_too_large_is_not_read_at_all(api: Whole) -> None:
@@ -156,13 +156,13 @@ async def test_an_import_of_50_mib_of_nonsense_takes_little_memory(api: Whole, p
     tracemalloc.start()
     try:
         answer = await api.client.post(IMPORT, content=fifty_mebibytes(sent, part), headers=NDJSON)
-        _, most = tracemalloc.get_traced_memory()
+        _, limit = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
 
     assert (answer.status_code, sum(sent)) == (200, 50 * MIB)
     assert all(json.loads(line)["result"] == "refused" for line in answer.text.splitlines())
-    assert most < 32 * MIB
+    assert limit < 32 * MIB
 
 
 async def test_each_line_of_an_import_is_refused_by_itself(api: Whole) -> None:

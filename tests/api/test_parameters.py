@@ -26,7 +26,7 @@ async def api() -> AsyncIterator[Whole]:
 
 @pytest.fixture(scope="module")
 async def admin(api: Whole) -> dict[str, str]:
-    """What a request with a token has, and others need."""
+    """Headers of a request with a token, and required ones."""
     return {"Authorization": f"Bearer {await api.token(Role.ADMIN)}"}
 
 
@@ -35,12 +35,12 @@ def comparisons(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every name for which a suggestion was looked for, which is what takes time."""
     seen: list[str] = []
 
-    def look(name: str, _known: object, **_more: object) -> list[str]:
+    def read(name: str, _known: object, **_more: object) -> list[str]:
         seen.append(name)
         return []
 
-    monkeypatch.setattr(users, "get_close_matches", look)
-    monkeypatch.setattr(field_errors, "get_close_matches", look)
+    monkeypatch.setattr(users, "get_close_matches", read)
+    monkeypatch.setattr(field_errors, "get_close_matches", read)
     return seen
 
 

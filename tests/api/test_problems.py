@@ -148,7 +148,7 @@ async def test_what_is_not_there_and_what_is_not_allowed_are_problems_too() -> N
     app = app_raising()
     missing, wrong = await ask(app, "/nothing"), await ask(app, "/body", "PUT")
 
-    assert (missing.status_code, missing.json()["detail"]) == (404, "There is nothing at /nothing.")
+    assert (missing.status_code, missing.json()["detail"]) == (404, "No such path: /nothing.")
     assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
     assert wrong.json()["code"] == "method_not_allowed"
 

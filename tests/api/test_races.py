@@ -25,7 +25,7 @@ async def api(database: Database) -> AsyncIterator[Whole]:
 
 
 def told(answers: list[httpx.Response]) -> Counter[tuple[int, str | None]]:
-    """How often each status came, with the code of a refusal."""
+    """Count the answers by status, with the code of a refusal."""
     return Counter((each.status_code, each.json().get("code")) for each in answers)
 
 

@@ -128,7 +128,7 @@ async def test_an_import_ends_with_the_token_and_says_what_is_stored(api: Whole)
 
     assert [each["result"] for each in results] == ["created"] * (2_500 - AT_ONCE) + ["refused"]
     assert (results[-1]["line"], results[-1]["code"]) == (None, "not_authenticated")
-    assert "what has a result is stored" in results[-1]["message"]
+    assert "lines with a result are stored" in results[-1]["message"]
     assert (await api.client.get(f"{JOBS}/job-{2_500 - AT_ONCE - 1}", headers=other)).status_code == 200
     assert (await api.client.get(f"{JOBS}/job-2500", headers=other)).status_code == 404
 

@@ -1,4 +1,4 @@
-"""Who may do what: every operation of the document, tried by everybody."""
+"""Authorization: every operation of the document, tried with every role."""
 
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -21,11 +21,11 @@ LEAST = {
     **dict.fromkeys(["get_health", "get_health_ready", "get_metrics", "create_session"], EVERYBODY),
     **dict.fromkeys(
         [
-            "list_jobs", "get_job", "list_upcoming", "list_runs_of_job", "list_times", "get_stats", "list_skips",
-            "list_versions", "get_version", "list_runs", "list_late", "list_stuck", "list_orphans", "get_run",
-            "preview_schedule", "explain_instant", "get_forecast", "get_overview", "get_timeline", "list_nodes",
-            "listen", "get_session", "delete_session", "list_channels", "get_channel", "list_alert_policies",
-            "get_alert_policy", "list_incidents", "get_incident",
+            "list_jobs", "get_job", "list_upcoming", "list_runs_of_job", "list_times", "get_series", "list_groups",
+            "list_days", "get_stats", "list_skips", "list_versions", "get_version", "list_runs", "list_late",
+            "list_stuck", "list_orphans", "get_run", "preview_schedule", "explain_instant", "get_forecast",
+            "get_overview", "get_timeline", "list_nodes", "list_outages", "listen", "get_session", "delete_session",
+            "list_channels", "get_channel", "list_alert_policies", "get_alert_policy", "list_incidents", "get_incident",
         ],
         Role.VIEWER,
     ),
@@ -72,7 +72,7 @@ async def tokens(api: Whole) -> dict[Role, dict[str, str]]:
 
 
 async def statuses(api: Whole, wanted: list[Operation], headers: dict[str, str], **more: Any) -> dict[str, int]:
-    """What each operation is answered. They are about what is not there, so that none spoils the next."""
+    """The answer of each operation. They refer to objects that do not exist, so that none affects the next."""
     found = {}
     for each in wanted:
         path = each.at(job=NOBODY, run=NOBODY, token=NOBODY, incident=NOBODY, name="nobody")

@@ -1,4 +1,4 @@
-"""Whatever the OpenAPI document allows, and what it forbids, is answered as the document says, whoever asks."""
+"""Requests that the OpenAPI document allows or forbids are answered as the document says, for every caller."""
 
 import asyncio
 import json
@@ -53,7 +53,7 @@ def lines(_context: object, value: object) -> bytes:
 
 
 def takes_lines(case: schemathesis.Case) -> bool:
-    """Whether a body is lines of anything, each of which is answered by itself."""
+    """Return True if a body is lines of any JSON, each of which is answered by itself."""
     return case.path.endswith("/import")
 
 

@@ -62,7 +62,7 @@ class Canaries:
         await self.jobs()
         await self.mistakes()
         await self.sessions()
-        await self.look()
+        await self.read()
 
     async def tokens(self) -> None:
         admin = await self.api.token(Role.ADMIN)
@@ -89,7 +89,7 @@ class Canaries:
         await self.ask("PUT", f"{JOBS}/made", json=a_job("made", description="changed"))
 
     async def mistakes(self) -> None:
-        """What is refused is not repeated either."""
+        """Refused values are not repeated in answers."""
         wrong = [
             {**HOOK, "secret": secret} for secret in (WRONG, whsec(GIVEN)[:-2], [whsec(GIVEN)], whsec(GIVEN) + "=")
         ]
@@ -119,7 +119,7 @@ class Canaries:
             self.answers.append(await self.api.client.post(f"{JOBS}/given/pause", headers=given))
             self.answers.append(await self.api.client.get(JOBS, headers=given))
 
-    async def look(self) -> None:
+    async def read(self) -> None:
         """Read everything there is to read."""
         run = (await self.ask("GET", "/api/v1/runs")).json()["items"][0]["id"]
         for job in ("given", "made"):

@@ -179,12 +179,12 @@ async def test_of_a_thousand_wrong_logins_in_an_hour_few_are_looked_at(house: Ho
     for number in range(1_000):
         answers.append(await log_in(house, token_text(number.to_bytes(32, "big"))))
         house.time.seconds += 3.6
-    looked_at = [each for each in answers if each.status_code == 401]
+    unauthorized = [each for each in answers if each.status_code == 401]
     waits = [int(each.headers["retry-after"]) for each in answers if each.status_code == 429]
 
     assert [each.status_code for each in answers[:11]] == [401] * 10 + [429]
-    assert len(looked_at) + len(waits) == 1_000
-    assert len(looked_at) <= 70  # ten, and ten after each wait of 1, 2, 4, 8, 16, 32 minutes
+    assert len(unauthorized) + len(waits) == 1_000
+    assert len(unauthorized) <= 70  # ten, and ten after each wait of 1, 2, 4, 8, 16, 32 minutes
     assert max(waits) > 900
     assert (await log_in(house, good)).status_code == 429  # the place is slowed down, whatever it brings
 

@@ -132,7 +132,7 @@ async def whole_api(
         jobs=jobs,
         runs=Runs(store, lists, now=now, new_id=new_id),
         history=History(jobs, lists, now=now, check_hosts=check_hosts),
-        ledger=Ledger(jobs, lists),
+        ledger=Ledger(jobs, lists, now=now),
         timelines=Timelines(lists, now=now),
         backfills=Backfills(store, lists, jobs, now=now),
         applying=Applying(store, jobs, secrets=secrets, now=now, new_id=new_id),

@@ -34,7 +34,7 @@ class Live:
         return CliRunner().invoke(hourbell, arguments, input=given, env=settings)
 
     def ok(self, *arguments: str, given: str | None = None) -> str:
-        """What it prints; it must succeed."""
+        """Run a command that must succeed; return its output."""
         done = self.run(*arguments, given=given)
         assert done.exit_code == 0, (arguments, done.output, done.exception)
         return done.stdout
@@ -81,7 +81,7 @@ def on_terminal(command: list[str], typed: str, environment: dict[str, str]) -> 
 
 
 def _read(terminal: int, process: "subprocess.Popen[bytes]") -> tuple[int, str]:
-    """All that comes until the process ends."""
+    """Read everything until the process ends."""
     seen, end = b"", time.monotonic() + PATIENCE
     while time.monotonic() < end:
         if select.select([terminal], [], [], 0.1)[0]:

@@ -109,7 +109,7 @@ def test_all_faults_of_a_file_are_told_with_lines_and_no_server_is_asked(node: L
 
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == (
-        f"error: {file} cannot be used as it is written\n"
+        f"error: {file} is invalid\n"
         "  line 1, job bad-a: /schedule: minute field, column 1: 61 is outside 0-59\n"
         "  line 6, job bad-b: /enabled: enabled is 1; write true or false\n"
     )
@@ -218,7 +218,7 @@ def test_of_two_people_who_planned_the_second_changes_nothing(
             first.apply(client, mine.state)
 
     assert ended.value.code == 5
-    assert "somebody changed these jobs meanwhile" in capsys.readouterr().err
+    assert "these jobs were changed meanwhile" in capsys.readouterr().err
     assert jobs_of(node, "race") == {"race": "@hourly"}
 
 
@@ -328,7 +328,7 @@ def test_a_diff_says_by_its_exit_code_whether_anything_differs(node: Live, tmp_p
     assert (same.exit_code, same.stdout) == (0, "nothing to change\n")
     assert node.run("diff", "-f", file_of(tmp_path, job("diff-b"), source="diff"), "--prune").exit_code == 1
     lost = node.run("diff", "-f", file, HOURBELL_URL=NOWHERE)
-    assert (lost.exit_code, "out of reach" in lost.stderr) == (2, True)
+    assert (lost.exit_code, "unreachable" in lost.stderr) == (2, True)
     assert node.run("diff", "-f", file_of(tmp_path, job("diff-a", "no"))).exit_code == 2
     assert node.run("diff", "-f", str(tmp_path / "no.toml")).exit_code == 2
 

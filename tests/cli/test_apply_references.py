@@ -1,11 +1,11 @@
-"""What references of a jobs file stand for, and that no message shows it."""
+"""References in a jobs file are resolved, and no message shows their values."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from hourbell.cli.shared.references import LONGEST, resolver
+from hourbell.cli.shared.references import MAX_SOURCE_BYTES, resolver
 
 
 def test_a_variable_or_a_file_beside_the_jobs_file_is_looked_up(tmp_path: Path) -> None:
@@ -38,11 +38,11 @@ def test_a_file_is_read_once_so_that_all_jobs_have_the_same_secret(tmp_path: Pat
         ("file:a\0b", "file: names no file that there can be; write file:/path"),
         ("file:line", "file:line is empty; put the secret into it"),
         ("file:odd", "file:odd is not UTF-8; name a file that holds the secret as text"),
-        ("file:long", f"file:long is longer than {LONGEST} bytes; name a file that holds the secret alone"),
+        ("file:long", f"file:long is longer than {MAX_SOURCE_BYTES} bytes; name a file that holds the secret alone"),
     ],
 )
 def test_what_cannot_be_looked_up_is_told_with_what_to_do(tmp_path: Path, reference: str, message: str) -> None:
-    for name, data in {"line": b"\n", "odd": b"secret\xff", "long": b"s" * (LONGEST + 1)}.items():
+    for name, data in {"line": b"\n", "odd": b"secret\xff", "long": b"s" * (MAX_SOURCE_BYTES + 1)}.items():
         (tmp_path / name).write_bytes(data)
 
     with pytest.raises(ValueError, match=r".") as caught:

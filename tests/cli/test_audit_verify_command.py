@@ -129,7 +129,7 @@ def test_what_was_looked_at_can_be_left_out() -> None:
 
 
 def test_rows_that_wait_for_long_are_noted() -> None:
-    """Nobody has run a node: that is no break."""
+    """Without a node nothing was chained yet, which is not a break."""
     tamper("insert into hourbell_audit (at, actor, action, subject) values (0, 'x', 'x', 'x')")
     tamper("insert into hourbell_audit_unchained values (1)")
 

@@ -1,4 +1,4 @@
-"""What is done to many jobs: who is meant, what is summed up, and whose pause ends."""
+"""Bulk actions on jobs: the selection, the summary, and whose pause ends."""
 
 import json
 

@@ -13,7 +13,7 @@ HOURBELL = Path(sys.executable).with_name("hourbell")
 
 
 def completed(node: Live, shell: str, *words: str, **environment: str) -> list[str]:
-    """What a shell is offered for the last word."""
+    """Return the completions of the last word."""
     asked = {"COMP_WORDS": " ".join(["hourbell", *words]), "COMP_CWORD": str(len(words))}
     if shell == "fish":
         asked["COMP_CWORD"] = words[-1]

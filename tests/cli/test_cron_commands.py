@@ -27,7 +27,7 @@ def run_process(*arguments: str, **environment: str) -> subprocess.CompletedProc
 
 
 def run_on_a_terminal(*arguments: str, **environment: str) -> str:
-    """What a person sees: stdout and stderr of the command on a pseudo-terminal."""
+    """Return stdout and stderr of the command on a pseudo-terminal."""
     ours, theirs = pty.openpty()
     everything = {**os.environ, "TERM": "xterm", **environment}
     process = subprocess.Popen([COMMAND, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=everything)

@@ -89,7 +89,7 @@ def test_a_database_out_of_reach_is_told_without_its_password(verb: str) -> None
     result = run(verb, "--database-url", "postgresql://u:hunter2@127.0.0.1:1/jobs")
 
     assert result.exit_code == 1
-    assert result.stderr.startswith("error: the database is out of reach: postgresql://u:***@127.0.0.1:1/jobs\n")
+    assert result.stderr.startswith("error: the database is unreachable: postgresql://u:***@127.0.0.1:1/jobs\n")
     assert "check that it can be reached" in result.stderr
     assert "hunter2" not in result.output
 
@@ -108,7 +108,7 @@ def test_a_folder_that_does_not_exist_is_told() -> None:
     result = run("migrate", "--database-url", "sqlite:////nowhere/at/all.db")
 
     assert result.exit_code == 1
-    assert result.stderr.startswith("error: the database is out of reach: /nowhere/at/all.db\n")
+    assert result.stderr.startswith("error: the database is unreachable: /nowhere/at/all.db\n")
     assert "  there is no folder /nowhere/at\n  make it, or name another file in --database-url\n" in result.stderr
 
 

@@ -1,4 +1,4 @@
-"""What docs/cli.md shows is what happens, on a real node."""
+"""The examples of docs/cli.md work on a real node."""
 
 import os
 import re
@@ -28,7 +28,7 @@ def test_every_command_of_the_page_prints_what_it_shows(tmp_path: Path) -> None:
 def test_every_command_of_the_page_ends_as_it_shows_on_a_terminal_too(tmp_path: Path) -> None:
     with live(tmp_path) as node:
         for step in steps_of(PAGE):
-            if not any("nobody can be asked" in line for line in step.shown):
+            if not any("nobody can confirm" in line for line in step.shown):
                 status, screen = on_terminal(["sh", "-c", command_of(step, node)], "y\n", environment_of(node))
                 assert status == exit_code_of(step), f"{step.command}\n{screen}"
 

@@ -129,7 +129,7 @@ def test_looking_makes_no_file_and_leaves_none(folder: Path) -> None:
     run()
 
     assert (missing.exit_code, made) == (1, [])
-    assert missing.stderr.startswith(f"error: the database is out of reach: {folder}/hourbell.db\n")
+    assert missing.stderr.startswith(f"error: the database is unreachable: {folder}/hourbell.db\n")
     assert [path.name for path in folder.iterdir()] == ["hourbell.db"]
 
 
@@ -145,7 +145,7 @@ def test_a_database_out_of_reach_is_told_without_its_password() -> None:
     result = run("--database-url", "postgresql://u:hunter2@127.0.0.1:1/jobs")
 
     assert result.exit_code == 1
-    assert result.stderr.startswith("error: the database is out of reach: postgresql://u:***@127.0.0.1:1/jobs\n")
+    assert result.stderr.startswith("error: the database is unreachable: postgresql://u:***@127.0.0.1:1/jobs\n")
     assert "hunter2" not in result.output
 
 

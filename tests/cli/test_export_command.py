@@ -21,7 +21,7 @@ from hourbell.core.job.definition import Definition
 from tests.api.whole import Whole, whole_api
 from tests.cli.live import Live, live
 from tests.core.schedule.strategies import examples
-from tests.core.test_jobs_file import odd_definitions
+from tests.core.test_jobs_file import unusual_definitions
 from tests.sqlite_database import SqliteDatabase
 
 
@@ -169,7 +169,8 @@ async def applied(api: Whole, bodies: list[dict[str, Any]], source: str, *, dry_
 
 @settings(examples(25), phases=[Phase.generate])  # to shrink takes minutes: each example is a database
 @given(
-    st.lists(odd_definitions, max_size=3, unique_by=lambda definition: definition.name), st.sampled_from(["", "é 1"])
+    st.lists(unusual_definitions, max_size=3, unique_by=lambda definition: definition.name),
+    st.sampled_from(["", "é 1"]),
 )
 def test_applying_an_export_changes_nothing_in_any_format(wanted: list[Definition], source: str) -> None:
     async def exported_and_applied() -> None:

@@ -41,7 +41,7 @@ class Server:
         self.answers: dict[str, Any] = {}
 
     def run(self, *arguments: str) -> str:
-        """All that a command prints."""
+        """Return everything that a command prints."""
         settings = {"HOURBELL_URL": self.url, "HOURBELL_TOKEN": None}
         return CliRunner().invoke(hourbell, arguments, env=settings, catch_exceptions=False).output
 

@@ -106,7 +106,7 @@ def test_a_person_is_asked_before_jobs_are_deleted_and_sees_how_far_it_is(node: 
         (["-", "--prune", "--yes"], 2, "Pruning needs a source"),
         (["/nowhere.ndjson"], 2, "No such file"),
         (["-", "--source", "none", "--prune", "--yes"], 5, "no job was pruned, because none was imported"),
-        (["-", "--server", "http://127.0.0.1:1"], 1, "the server is out of reach"),
+        (["-", "--server", "http://127.0.0.1:1"], 1, "the server is unreachable"),
     ],
 )
 def test_what_cannot_be_done_is_told_with_its_exit_code(

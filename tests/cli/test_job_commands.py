@@ -184,9 +184,9 @@ def test_a_backfill_says_what_time_it_means_and_fills_once(node: Live) -> None:
     dry = node.run(*args, "--dry-run", "-z", "Europe/Paris")
 
     assert "from 2026-02-28T23:00:00Z (2026-03-01 00:00:00 +01:00 in Europe/Paris) to " in dry.stderr
-    assert dry.stdout.splitlines()[0] == "INSTANT (Europe/Paris)"
+    assert dry.stdout.splitlines()[0] == "SCHEDULED (Europe/Paris)"
     assert len(node.ok(*args, "-q").split()) == 3
-    assert "every instant of that time has a run" in node.run(*args).stderr
+    assert "every scheduled time in that range already has a run" in node.run(*args).stderr
 
 
 def test_statistics_and_explanations_are_told(node: Live) -> None:
@@ -244,9 +244,9 @@ def test_a_time_that_is_the_same_in_every_zone_is_read_in_none(node: Live, time:
             2,
             "--to: the range ends before it begins",
         ),
-        (["backfill", "known", "--from", "+1d", "--to", "+2d"], 2, "--from: only the past is filled"),
+        (["backfill", "known", "--from", "+1d", "--to", "+2d"], 2, "--from: the range is entirely in the future"),
         (["list", "--server", "ftp://x"], 2, "as in http://127.0.0.1:8080, in HOURBELL_URL or as --server."),
-        (["list", "--server", "http://127.0.0.1:1"], 1, "the server is out of reach: http://127.0.0.1:1"),
+        (["list", "--server", "http://127.0.0.1:1"], 1, "the server is unreachable: http://127.0.0.1:1"),
     ],
 )
 def test_what_cannot_be_done_is_told_with_its_exit_code(
@@ -356,7 +356,7 @@ def test_a_description_keeps_its_lines(node: Live) -> None:
 
 def test_who_has_no_job_yet_is_told_how_to_begin(tmp_path: Path) -> None:
     with live(tmp_path) as empty:
-        assert "there is no job yet; `hourbell job create` makes one" in empty.run("job", "list").stderr
+        assert "there is no job yet; create one with `hourbell job create`" in empty.run("job", "list").stderr
         assert "there is no such job; " in empty.run("job", "list", "--tag", "x").stderr
         assert empty.run("job", "list", "--json").stderr == ""
 

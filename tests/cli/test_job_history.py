@@ -1,4 +1,4 @@
-"""What became of a job and what comes next, its secrets and its name, against a real node."""
+"""History, forecast, secrets and renaming of a job, against a real node."""
 
 import json
 import re
@@ -13,7 +13,7 @@ def test_upcoming_instants_are_shown_in_the_jobs_zone_and_in_utc(node: Live) -> 
     node.ok("job", "create", "comes", "-s", "30 2 * * *", "-z", "America/New_York", "--url", node.receiver)
     shown = node.ok("job", "upcoming", "comes", "-n", "2", "--after", "2027-03-13T12:00:00Z").splitlines()
 
-    assert re.fullmatch(r"LOCAL \(America/New_York\) +INSTANT \(UTC\) +NOTE", shown[0])
+    assert re.fullmatch(r"LOCAL \(America/New_York\) +SCHEDULED \(UTC\) +NOTE", shown[0])
     assert shown[1].endswith("02:30 does not exist that day")
     assert len(shown) == 3
     assert len(node.json("job", "upcoming", "comes", "-n", "4")["items"]) == 4
@@ -44,7 +44,7 @@ def test_skips_and_versions_are_listed(node: Live) -> None:
     assert (newest.split()[0], first.split()[0]) == ("2", "1")
     assert newest.endswith("schedule")
     assert node.ok("job", "versions", "changed", "-q") == "2\n1\n"
-    assert "no instant was skipped" in node.run("job", "skips", "changed").stderr
+    assert "no scheduled time was skipped" in node.run("job", "skips", "changed").stderr
     assert node.json("job", "skips", "changed") == {"items": [], "next_cursor": None}
 
 

@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for programs, and nothing that a terminal would obey."""
+"""Output of commands: tables for people, JSON for programs, and no control sequences from data."""
 
 import json
 from dataclasses import dataclass

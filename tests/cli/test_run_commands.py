@@ -39,7 +39,7 @@ def test_a_list_of_runs_names_its_zone(node: Live) -> None:
     node.ok("job", "trigger", "zoned", "--wait")
     head, row = node.ok("run", "list", "--job", "zoned", "--timezone", "Asia/Kolkata").splitlines()
 
-    assert "INSTANT (Asia/Kolkata)" in head
+    assert "SCHEDULED (Asia/Kolkata)" in head
     assert "+05:30" in row
     assert "there is no such run" in node.run("run", "list", "--job", "zoned", "--until", "2026-01-01").stderr
 
@@ -209,7 +209,7 @@ def test_top_streams_snapshots_when_piped_and_draws_on_a_terminal(node: Live) ->
     assert (len(first["nodes"]), first["overview"]["dead_letters"] > 0) == (1, True)
     status, screen = node.terminal("top", "-n", "2", "--interval", "1s")
     assert status == 0
-    assert re.search(r"needs attention\r\nWHAT .*topmost .*\x1b\[\d+F\x1b\[J", screen, re.DOTALL)
+    assert re.search(r"needs attention\r\nPROBLEM .*topmost .*\x1b\[\d+F\x1b\[J", screen, re.DOTALL)
 
 
 def test_a_token_comes_from_a_file_and_the_wrong_one_is_told(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""How a run's attempts are told to people: an error of several lines stays one of several lines."""
+"""Views of attempts: a multi-line error keeps its lines."""
 
 from dataclasses import replace
 from typing import Any
@@ -41,7 +41,7 @@ def test_a_traceback_is_shown_line_by_line() -> None:
 
 
 def test_an_attempt_without_a_begin_says_that_it_is_not_known() -> None:
-    assert "began:      it is not known when it began" in shown(a_run(outcome="lost", error="the lease ran out"))
+    assert "started:    unknown" in shown(a_run(outcome="lost", error="the lease ran out"))
 
 
 def test_a_late_success_of_a_failed_run_is_shown() -> None:

@@ -1,4 +1,4 @@
-"""What goes on at a server: status, nodes, audit, forecast, events, and the lists that should be empty."""
+"""Commands about a server: status, nodes, audit, forecast, events, and the lists that should be empty."""
 
 import json
 import os
@@ -127,7 +127,7 @@ def test_a_web_server_that_knows_no_such_page_is_not_a_server_without_that_job(n
 
 @contextmanager
 def other_server() -> Iterator[str]:
-    """What answers everything with an object of its own."""
+    """A server that answers every request with a JSON object of its own."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -149,7 +149,7 @@ def test_the_lists_that_should_be_empty_say_so(node: Live, which: str) -> None:
     done = node.run("run", which)
 
     assert (done.exit_code, done.stdout) == (0, "")
-    assert "that is as it should be" in done.stderr
+    assert "none (expected)" in done.stderr
     assert node.json("run", which, "-n", "5") == {"items": [], "next_cursor": None}
 
 

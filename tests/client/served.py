@@ -27,7 +27,7 @@ class Seen:
 
 @dataclass
 class Weather:
-    """What befalls the next requests, one after the other: nothing more once the list is empty."""
+    """Faults for the next requests, one each; none once the list is empty."""
 
     app: ASGIApp
     coming: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What docs/client.md shows is what happens, against a real server."""
+"""The examples of docs/client.md work against a real server."""
 
 import doctest
 import re

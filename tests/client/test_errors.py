@@ -1,4 +1,4 @@
-"""What the server refuses is an exception that says what, where and why."""
+"""A refused request becomes an exception with the code, the field and the message."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the network loses is asked for again where that is safe, and acts once."""
+"""Requests that the network loses are repeated where that is safe, and act once."""
 
 import socket
 

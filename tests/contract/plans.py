@@ -54,12 +54,12 @@ async def explained(connection: Any, statement: str, arguments: tuple[Any, ...],
     return Seen(
         frozenset(node["Index Name"] for node in nodes if "Index Name" in node),
         frozenset(node["Relation Name"] for node in nodes if node["Node Type"] == "Seq Scan"),
-        max(float(read), sum(map(rows_looked_at, nodes))),
+        max(float(read), sum(map(rows_read, nodes))),
         plan["Shared Hit Blocks"] + plan["Shared Read Blocks"],
     )
 
 
-def rows_looked_at(node: dict[str, Any]) -> float:
+def rows_read(node: dict[str, Any]) -> float:
     """The rows that a node brings in or throws away. To look and find nothing counts as one."""
     rows = sum(node.get(key, 0) for key in REMOVED)
     if "Plans" not in node:

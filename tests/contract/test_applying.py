@@ -29,7 +29,7 @@ def a_bundle(*definitions: Definition, **more: Any) -> Bundle:
     return Bundle([JobEntry(definition, uuid4()) for definition in definitions], "file", SOURCE, **more)
 
 
-async def bring(control: ControlStore, *definitions: Definition, **more: Any) -> Applied:
+async def apply_all(control: ControlStore, *definitions: Definition, **more: Any) -> Applied:
     bundle = a_bundle(*definitions, **{name: more.pop(name) for name in ("prune", "take_over") if name in more})
     return await control.apply_jobs(bundle, Actor(BY, more.pop("now", LATER)), **more)
 
@@ -44,9 +44,9 @@ async def names(control: ControlStore, all_names: Iterable[str]) -> list[str]:
 
 async def test_a_bundle_makes_changes_and_leaves_alone(database: Database) -> None:
     control = database.control()
-    await bring(control, a_file_job("same"), a_file_job("other"), now=T0)
+    await apply_all(control, a_file_job("same"), a_file_job("other"), now=T0)
 
-    applied = await bring(control, a_file_job("same"), a_file_job("other", schedule="0 4 * * *"), a_file_job("new"))
+    applied = await apply_all(control, a_file_job("same"), a_file_job("other", schedule="0 4 * * *"), a_file_job("new"))
 
     assert results(applied) == {"same": "unchanged", "other": "changed", "new": "created"}
     changed = applied.jobs[1]
@@ -62,7 +62,7 @@ async def test_one_job_that_is_refused_keeps_out_all(database: Database) -> None
     control = database.control()
     await add_job(control, "theirs")
 
-    applied = await bring(control, a_file_job("mine"), a_file_job("theirs"))
+    applied = await apply_all(control, a_file_job("mine"), a_file_job("theirs"))
 
     assert list(applied.refused) == [1]
     assert applied.refused[1].code == "owned_by_another"
@@ -71,11 +71,11 @@ async def test_one_job_that_is_refused_keeps_out_all(database: Database) -> None
 
 async def test_a_dry_run_tells_the_same_and_does_nothing(database: Database) -> None:
     control = database.control()
-    await bring(control, a_file_job("old"), now=T0)
+    await apply_all(control, a_file_job("old"), now=T0)
 
-    planned = await bring(control, a_file_job("new"), prune=True, dry_run=True)
+    planned = await apply_all(control, a_file_job("new"), prune=True, dry_run=True)
     assert await names(control, ["old", "new"]) == ["old"]
-    done = await bring(control, a_file_job("new"), prune=True, expect=planned.state)
+    done = await apply_all(control, a_file_job("new"), prune=True, expect=planned.state)
 
     assert results(planned) == results(done) == {"new": "created"}
     assert [job.definition.name for job in planned.gone] == [job.definition.name for job in done.gone] == ["old"]
@@ -86,9 +86,9 @@ async def test_only_the_owners_jobs_are_deleted(database: Database) -> None:
     control = database.control()
     await add_job(control, "of-the-api")
     await add_job(control, "of-another-file", managed_by="file", source="b.toml")
-    await bring(control, a_file_job("one"), a_file_job("two"), now=T0)
+    await apply_all(control, a_file_job("one"), a_file_job("two"), now=T0)
 
-    await bring(control, a_file_job("one"), prune=True)
+    await apply_all(control, a_file_job("one"), prune=True)
 
     assert await names(control, ["of-the-api", "of-another-file", "one", "two"]) == [
         "of-the-api",
@@ -99,11 +99,11 @@ async def test_only_the_owners_jobs_are_deleted(database: Database) -> None:
 
 async def test_of_two_who_planned_on_the_same_state_one_wins(database: Database) -> None:
     control = database.control()
-    await bring(control, a_file_job("job"), now=T0)
-    state = (await bring(control, a_file_job("job", schedule="0 1 * * *"), dry_run=True)).state
+    await apply_all(control, a_file_job("job"), now=T0)
+    state = (await apply_all(control, a_file_job("job", schedule="0 1 * * *"), dry_run=True)).state
 
     done = await asyncio.gather(
-        *(bring(control, a_file_job("job", schedule=f"0 {hour} * * *"), expect=state) for hour in (1, 2)),
+        *(apply_all(control, a_file_job("job", schedule=f"0 {hour} * * *"), expect=state) for hour in (1, 2)),
         return_exceptions=True,
     )
 
@@ -116,11 +116,11 @@ async def test_of_two_who_planned_on_the_same_state_one_wins(database: Database)
 
 async def test_of_two_who_make_the_same_new_jobs_one_wins(database: Database) -> None:
     control = database.control()
-    state = (await bring(control, a_file_job("a"), a_file_job("b"), dry_run=True)).state
+    state = (await apply_all(control, a_file_job("a"), a_file_job("b"), dry_run=True)).state
 
     done = await asyncio.gather(
-        bring(control, a_file_job("a"), a_file_job("b"), expect=state),
-        bring(control, a_file_job("b"), a_file_job("a"), expect=state),
+        apply_all(control, a_file_job("a"), a_file_job("b"), expect=state),
+        apply_all(control, a_file_job("b"), a_file_job("a"), expect=state),
         return_exceptions=True,
     )
 
@@ -130,28 +130,30 @@ async def test_of_two_who_make_the_same_new_jobs_one_wins(database: Database) ->
 
 async def test_a_state_changes_with_every_job_it_looked_at(database: Database) -> None:
     control = database.control()
-    job = (await bring(control, a_file_job("one"), a_file_job("two"), now=T0)).jobs[1].after
+    job = (await apply_all(control, a_file_job("one"), a_file_job("two"), now=T0)).jobs[1].after
     assert job is not None
 
-    first = await bring(control, a_file_job("one"), prune=True, dry_run=True)
-    again = await bring(control, a_file_job("one"), prune=True, dry_run=True)
+    first = await apply_all(control, a_file_job("one"), prune=True, dry_run=True)
+    again = await apply_all(control, a_file_job("one"), prune=True, dry_run=True)
     await control.pause_job(job.id, Actor(BY, LATER), note="", until=None, cancel_waiting=False)
-    changed = await bring(control, a_file_job("one"), prune=True, dry_run=True)
+    changed = await apply_all(control, a_file_job("one"), prune=True, dry_run=True)
 
     assert first.state == again.state != changed.state
 
 
 async def test_an_operators_pause_stays_and_the_owners_own_ends(database: Database) -> None:
     control = database.control()
-    made = await bring(
+    made = await apply_all(
         control, a_file_job("by-operator"), a_file_job("by-file"), a_file_job("born-paused", enabled=False), now=T0
     )
     operators = made.jobs[0].after
     assert operators is not None
     await control.pause_job(operators.id, Actor(BY, T0), note="hands off", until=None, cancel_waiting=False)
-    await bring(control, a_file_job("by-file", enabled=False), now=T0)
+    await apply_all(control, a_file_job("by-file", enabled=False), now=T0)
 
-    await bring(control, *(a_file_job(name, schedule="@hourly") for name in ("by-operator", "by-file", "born-paused")))
+    await apply_all(
+        control, *(a_file_job(name, schedule="@hourly") for name in ("by-operator", "by-file", "born-paused"))
+    )
 
     jobs = {name: await control.get_job(name) for name in ("by-operator", "by-file", "born-paused")}
     assert {name: job.definition.enabled for name, job in jobs.items() if job} == {
@@ -165,7 +167,7 @@ async def test_jobs_of_others_are_taken_over_when_asked(database: Database) -> N
     control = database.control()
     job = await add_job(control, "theirs")
 
-    applied = await bring(control, a_file_job("theirs"), take_over=True)
+    applied = await apply_all(control, a_file_job("theirs"), take_over=True)
 
     assert results(applied) == {"theirs": "changed"}
     stored = await control.get_job("theirs")
@@ -198,10 +200,10 @@ async def test_secrets_come_and_go_with_the_bundle(database: Database) -> None:
 
 async def test_what_may_not_be_deleted_keeps_out_all(database: Database) -> None:
     control = database.control()
-    await bring(control, a_file_job("old"), now=T0)
+    await apply_all(control, a_file_job("old"), now=T0)
 
     with pytest.raises(Conflict) as caught:
-        await bring(control, a_file_job("new"), prune=True, rights=Rights(lambda job: job.name != "old"))
+        await apply_all(control, a_file_job("new"), prune=True, rights=Rights(lambda job: job.name != "old"))
 
     assert caught.value.code == "not_allowed"
     assert await names(control, ["old", "new"]) == ["old"]
@@ -209,9 +211,9 @@ async def test_what_may_not_be_deleted_keeps_out_all(database: Database) -> None
 
 async def test_each_job_that_changes_is_a_row_of_the_audit(database: Database) -> None:
     control = database.control()
-    await bring(control, a_file_job("old"), now=T0)
-    await bring(control, a_file_job("new"), a_file_job("more"), prune=True)
-    await bring(control, a_file_job("new"), a_file_job("more"), prune=True)  # nothing to do: nothing to write
+    await apply_all(control, a_file_job("old"), now=T0)
+    await apply_all(control, a_file_job("new"), a_file_job("more"), prune=True)
+    await apply_all(control, a_file_job("new"), a_file_job("more"), prune=True)  # nothing to do: nothing to write
 
     rows = await database.lists().audit(10, None)
 

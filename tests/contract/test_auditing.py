@@ -188,7 +188,7 @@ async def test_the_key_of_many_changes_is_taken_once(control: ControlStore, data
 
 
 async def unasked(database: Database) -> list[tuple[str, str, str | None, str | None]]:
-    """What the audit says that nobody asked for: actor, action, and the descriptions before and after."""
+    """Return the audit entries beyond those expected: actor, action, and the descriptions before and after."""
     rows = [row for row in await database.rows("audit") if row["actor"] in ("sql", "engine")]
     return [(row["actor"], row["action"], described(row["before"]), described(row["after"])) for row in rows]
 

@@ -1,4 +1,4 @@
-"""What users may change: never a fire for the past, and no instant unaccounted for."""
+"""Changes by users: a job never fires for the past, and every scheduled time is accounted for."""
 
 from collections.abc import Awaitable
 from datetime import UTC, datetime

@@ -20,7 +20,7 @@ from hourbell.store.access import Token
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, LaneDemand, Node
 from hourbell.store.control import ControlStore
-from hourbell.store.doctor import LOOK_BACK, DoctorStore, Expectations, examine, since_skips
+from hourbell.store.doctor import MAX_JOB_ROWS, DoctorStore, Expectations, examine, since_skips
 from hourbell.store.migrations import load_migrations
 from hourbell.store.postgres.doctor import PostgresDoctorStore
 from hourbell.store.sqlite.doctor import SqliteDoctorStore
@@ -201,7 +201,7 @@ async def a_history(store: EngineStore, control: ControlStore) -> datetime:
 
 @dataclass
 class Damage:
-    """What somebody did by SQL, what is found, and whether the statement that is shown repairs it."""
+    """A change by SQL, the finding it causes, and whether the shown statement repairs it."""
 
     sql: str
     found: set[str]
@@ -485,7 +485,7 @@ async def test_what_is_older_than_the_retention_of_the_settings_is_left_alone(
 async def test_newer_time_zone_data_hides_what_came_before(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
-    """As when a country changes its clocks at short notice: runs were planned for local times that never were."""
+    """As when a country changes its clocks at short notice: runs were planned for local times that no longer exist."""
     await add_job(control, "zone", now=START, schedule="30 * * * *", timezone="Europe/Paris")
     for hour in range(1, 13):
         now = START + hour * HOUR
@@ -591,7 +591,7 @@ def test_runs_older_than_the_skips_that_were_read_are_not_judged() -> None:
         at = T0 + number * MINUTE
         return RunMark(at, at.replace(tzinfo=None), 1, "scheduled", at, at)
 
-    skips = [(T0 + number * MINUTE, T0 + number * MINUTE, 1, "missed") for number in range(LOOK_BACK + 5, 5, -1)]
+    skips = [(T0 + number * MINUTE, T0 + number * MINUTE, 1, "missed") for number in range(MAX_JOB_ROWS + 5, 5, -1)]
 
     assert since_skips([run(1), run(20_000)], skips) == (run(20_000),)
     assert since_skips([run(1), run(20_000)], skips[1:]) == (run(1), run(20_000))

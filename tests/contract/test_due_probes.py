@@ -49,14 +49,14 @@ class Planning:
         await self.let_older_transactions_end()
 
     async def let_older_transactions_end(self) -> None:
-        """Nothing is dead to a probe while a transaction is older, in whatever database of the server."""
+        """Rows stay visible to a probe while an older transaction is open in any database of the server."""
         end = await self.database.connection.fetchval(f"select {NEXT}")
         async with asyncio.timeout(60):
             while await self.database.connection.fetchval(f"select {OLDEST}") < end:
                 await asyncio.sleep(0.05)
 
     async def blocks(self, name: str, *settings: str) -> int:
-        """How many blocks a probe touches that finds nothing due, on a connection that has not looked before."""
+        """Count the blocks read by a probe that finds nothing due, on a fresh connection."""
         arguments = (self.now, BATCH) if name == "due_jobs" else ()
         async with self.database.connections().dedicated() as connection:
             for setting in settings:

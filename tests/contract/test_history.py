@@ -1,4 +1,4 @@
-"""What is known about the past of a job: its versions, its skips, its instants, and the runs that were late or wait."""
+"""History of a job: its versions, skips and scheduled times, and late or waiting runs."""
 
 from datetime import datetime
 from uuid import UUID, uuid4

@@ -28,7 +28,7 @@ def a_file_job(name: str = "job", **more: Any) -> Definition:
     return a_job(name, **(FILE | more))
 
 
-async def bring(control: ControlStore, *definitions: Definition, **more: Any) -> list[ImportResult]:
+async def import_all(control: ControlStore, *definitions: Definition, **more: Any) -> list[ImportResult]:
     entries = [JobEntry(definition, uuid4()) for definition in definitions]
     return await control.import_jobs(entries, Actor(BY, more.pop("now", LATER)), **more)
 
@@ -61,9 +61,9 @@ async def test_a_new_job_is_created_as_if_alone(control: ControlStore, database:
 
 
 async def test_what_differs_is_edited_and_what_does_not_is_left(control: ControlStore, database: Database) -> None:
-    await bring(control, a_file_job("same", payload={"a": [1, 1e23, True]}), a_file_job("other"), now=T0)
+    await import_all(control, a_file_job("same", payload={"a": [1, 1e23, True]}), a_file_job("other"), now=T0)
 
-    results = await bring(
+    results = await import_all(
         control, a_file_job("other", description="new"), a_file_job("same", payload={"a": [1.0, 1e23, True]})
     )
     assert [(each.name, each.result, each.version) for each in results] == [
@@ -76,18 +76,18 @@ async def test_what_differs_is_edited_and_what_does_not_is_left(control: Control
 
 @pytest.mark.parametrize("payload", [{"a": 1}, {"a": "true"}, {"a": [True]}, {"b": True}, None, [True]])
 async def test_a_payload_that_only_looks_alike_is_a_change(control: ControlStore, payload: object) -> None:
-    await bring(control, a_file_job(payload={"a": True}), now=T0)
+    await import_all(control, a_file_job(payload={"a": True}), now=T0)
 
-    [result] = await bring(control, a_file_job(payload=payload))
+    [result] = await import_all(control, a_file_job(payload=payload))
     assert (result.result, (await found(control)).definition.payload) == (Imported.CHANGED, payload)
 
 
 async def test_what_was_due_belongs_to_the_version_before(
     control: ControlStore, store: EngineStore, database: Database
 ) -> None:
-    await bring(control, *(a_file_job(name, catch_up=CatchUp.ALL) for name in ("a", "b")), now=T0)
+    await import_all(control, *(a_file_job(name, catch_up=CatchUp.ALL) for name in ("a", "b")), now=T0)
 
-    await bring(control, *(a_file_job(name, schedule="0 0 * * *") for name in ("a", "b")), now=T0 + 2 * MINUTE)
+    await import_all(control, *(a_file_job(name, schedule="0 0 * * *") for name in ("a", "b")), now=T0 + 2 * MINUTE)
     await plan_all(store, LATER)
     runs = await database.rows("runs", "scheduled_at")
     assert [(run["scheduled_at"], run["job_version"]) for run in runs] == [
@@ -100,13 +100,15 @@ async def test_another_owners_job_and_the_second_of_a_name_are_refused_and_keep_
 ) -> None:
     await add_job(control, "theirs")
 
-    results = await bring(control, a_file_job("theirs"), a_file_job("mine"), a_file_job("mine", description="again"))
+    results = await import_all(
+        control, a_file_job("theirs"), a_file_job("mine"), a_file_job("mine", description="again")
+    )
     assert short(results) == [
         ("theirs", "refused", "owned_by_another"),
         ("mine", "created", None),
         ("mine", "refused", "duplicate_name"),
     ]
-    assert results[0].message == "the job belongs to api; delete it there, or take another name"
+    assert results[0].message == "the job belongs to api; delete it there, or use another name"
     assert (await found(control, "mine")).definition.description == ""
     assert (await found(control, "theirs")).version == 1
 
@@ -115,36 +117,36 @@ async def test_what_the_database_cannot_run_is_refused(control: ControlStore, da
     target = {"type": "sql", "function": "public.work"}
     own = Definition("job", "* * * * *", target, lane=lane_of(target), **FILE)
 
-    results = await bring(control, own, a_file_job("other"), replace(a_file_job("odd"), target={"type": "no"}))
+    results = await import_all(control, own, a_file_job("other"), replace(a_file_job("odd"), target={"type": "no"}))
     refused = ("refused", "target_refused")
     own_result = ("created", None) if isinstance(database, PostgresDatabase) else refused
     assert short(results) == [("job", *own_result), ("other", "created", None), ("odd", *refused)]
 
 
 async def test_a_job_that_is_catching_up_is_refused_and_another_is_not(control: ControlStore) -> None:
-    await bring(control, a_file_job("busy", schedule="every 1s", catch_up=CatchUp.ALL), a_file_job("idle"), now=T0)
+    await import_all(control, a_file_job("busy", schedule="every 1s", catch_up=CatchUp.ALL), a_file_job("idle"), now=T0)
 
     changes = [a_file_job("busy", schedule="every 2s"), a_file_job("idle", schedule="every 2s")]
-    results = await bring(control, *changes, now=T0 + DAY)
+    results = await import_all(control, *changes, now=T0 + DAY)
     assert short(results) == [("busy", "refused", "job_catching_up"), ("idle", "changed", None)]
 
 
 async def test_a_paused_job_stays_paused_with_its_note(control: ControlStore, database: Database) -> None:
-    await bring(control, a_file_job(), now=T0)
+    await import_all(control, a_file_job(), now=T0)
     await control.pause_job((await found(control)).id, Actor(BY, T0), note="tea", until=None, cancel_waiting=False)
 
-    assert short(await bring(control, a_file_job())) == [("job", "unchanged", None)]
-    assert short(await bring(control, a_file_job(description="new"))) == [("job", "changed", None)]
+    assert short(await import_all(control, a_file_job())) == [("job", "unchanged", None)]
+    assert short(await import_all(control, a_file_job(description="new"))) == [("job", "changed", None)]
     [row] = await database.rows("jobs")
     assert (bool(row["enabled"]), row["paused_note"], row["description"]) == (False, "tea", "new")
 
 
 async def test_a_dry_run_tells_everything_and_changes_nothing(control: ControlStore, database: Database) -> None:
-    await bring(control, a_file_job("old"), now=T0)
+    await import_all(control, a_file_job("old"), now=T0)
     tables = ("jobs", "job_versions", "audit", "idempotency")
     before = [await database.rows(table) for table in tables]
 
-    results = await bring(control, a_file_job("new"), a_file_job("old", description="x"), dry_run=True)
+    results = await import_all(control, a_file_job("new"), a_file_job("old", description="x"), dry_run=True)
     assert short(results) == [("new", "created", None), ("old", "changed", None)]
     assert [await database.rows(table) for table in tables] == before
 
@@ -152,16 +154,16 @@ async def test_a_dry_run_tells_everything_and_changes_nothing(control: ControlSt
 async def test_a_thousand_jobs_are_one_change(control: ControlStore, database: Database) -> None:
     names = [f"job-{number}" for number in range(1_000)]
 
-    results = await bring(control, *(a_file_job(name, tags=(name,)) for name in names))
+    results = await import_all(control, *(a_file_job(name, tags=(name,)) for name in names))
     assert [(result.name, result.result) for result in results] == [(name, Imported.CREATED) for name in names]
-    changed = await bring(control, *(a_file_job(name, description="new") for name in names), now=LATER + MINUTE)
+    changed = await import_all(control, *(a_file_job(name, description="new") for name in names), now=LATER + MINUTE)
     assert {result.result for result in changed} == {Imported.CHANGED}
     assert [row["after"] for row in await database.rows("audit", "id")] == [{"created": 1_000}, {"changed": 1_000}]
     assert len(await database.rows("job_versions")) == 2_000
 
 
 async def test_an_import_of_nothing_is_no_change(control: ControlStore, database: Database) -> None:
-    assert (await bring(control), await database.rows("audit")) == ([], [])
+    assert (await import_all(control), await database.rows("audit")) == ([], [])
 
 
 async def test_an_id_that_was_used_before_is_refused(control: ControlStore) -> None:
@@ -177,7 +179,7 @@ async def test_two_imports_of_the_same_jobs_at_once_create_each_once(database: D
     definitions = [a_file_job(f"job-{number}") for number in range(50)]
 
     both = await asyncio.gather(
-        bring(database.control(), *definitions), bring(database.control(), *reversed(definitions))
+        import_all(database.control(), *definitions), import_all(database.control(), *reversed(definitions))
     )
     results = [result.result for each in both for result in each]
     assert (results.count(Imported.CREATED), results.count(Imported.UNCHANGED)) == (50, 50)
@@ -188,9 +190,11 @@ async def test_what_an_import_has_not_seen_is_pruned_of_its_owner_only(
     control: ControlStore, database: Database
 ) -> None:
     await add_job(control, "theirs")
-    await bring(control, a_file_job("gone"), a_file_job("kept"), a_file_job("elsewhere", source="other.yaml"), now=T0)
+    await import_all(
+        control, a_file_job("gone"), a_file_job("kept"), a_file_job("elsewhere", source="other.yaml"), now=T0
+    )
 
-    await bring(control, a_file_job("kept"), a_file_job("new"), import_id=IMPORT)
+    await import_all(control, a_file_job("kept"), a_file_job("new"), import_id=IMPORT)
     assert await prune(control) == ["gone"]
     left = [row["name"] for row in await database.rows("jobs", "name") if row["deleted_at"] is None]
     assert left == ["elsewhere", "kept", "new", "theirs"]
@@ -200,8 +204,8 @@ async def test_what_an_import_has_not_seen_is_pruned_of_its_owner_only(
 async def test_pruning_goes_on_in_batches_until_the_import_is_forgotten(
     control: ControlStore, database: Database
 ) -> None:
-    await bring(control, *(a_file_job(name) for name in "abc"), now=T0)
-    await bring(control, a_file_job("d"), import_id=IMPORT)
+    await import_all(control, *(a_file_job(name) for name in "abc"), now=T0)
+    await import_all(control, a_file_job("d"), import_id=IMPORT)
 
     assert await prune(control, limit=2) == ["a", "b"]
     assert [row["job_id"] for row in await database.rows("imports")] == [(await found(control, "d")).id]
@@ -213,7 +217,7 @@ async def test_pruning_goes_on_in_batches_until_the_import_is_forgotten(
 async def test_a_pruned_job_is_deleted_with_what_waits(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
-    await bring(control, a_file_job(), now=T0)
+    await import_all(control, a_file_job(), now=T0)
     await plan_all(store, T0 + MINUTE)
 
     await prune(control)
@@ -222,23 +226,23 @@ async def test_a_pruned_job_is_deleted_with_what_waits(
 
 
 async def test_a_job_whose_change_was_refused_is_not_pruned(control: ControlStore) -> None:
-    await bring(control, a_file_job("busy", schedule="every 1s", catch_up=CatchUp.ALL), now=T0)
+    await import_all(control, a_file_job("busy", schedule="every 1s", catch_up=CatchUp.ALL), now=T0)
 
-    [result] = await bring(control, a_file_job("busy", schedule="every 2s"), now=T0 + DAY, import_id=IMPORT)
+    [result] = await import_all(control, a_file_job("busy", schedule="every 2s"), now=T0 + DAY, import_id=IMPORT)
     assert (result.code, await prune(control)) == ("job_catching_up", [])
 
 
 async def test_a_dry_run_of_pruning_tells_what_would_go(control: ControlStore) -> None:
-    await bring(control, a_file_job("gone"), a_file_job("kept"), now=T0)
+    await import_all(control, a_file_job("gone"), a_file_job("kept"), now=T0)
 
-    await bring(control, a_file_job("kept"), a_file_job("new"), import_id=IMPORT, dry_run=True)
+    await import_all(control, a_file_job("kept"), a_file_job("new"), import_id=IMPORT, dry_run=True)
     assert await prune(control, dry_run=True) == ["gone"]
     assert (await found(control, "gone")).version == 1
 
 
 async def test_imports_that_nobody_ended_are_forgotten_after_a_day(control: ControlStore, database: Database) -> None:
-    await bring(control, a_file_job(), import_id=uuid4(), now=LATER - DAY - MINUTE)
-    await bring(control, a_file_job(), import_id=uuid4(), now=LATER - DAY + MINUTE)
+    await import_all(control, a_file_job(), import_id=uuid4(), now=LATER - DAY - MINUTE)
+    await import_all(control, a_file_job(), import_id=uuid4(), now=LATER - DAY + MINUTE)
 
     await prune(control, limit=1)
     await prune(control, limit=1)
@@ -246,9 +250,11 @@ async def test_imports_that_nobody_ended_are_forgotten_after_a_day(control: Cont
 
 
 async def test_what_may_not_be_changed_is_neither_changed_nor_pruned(control: ControlStore) -> None:
-    await bring(control, a_file_job("a"), a_file_job("b"), now=T0)
+    await import_all(control, a_file_job("a"), a_file_job("b"), now=T0)
 
-    results = await bring(control, a_file_job("a", description="new"), rights=Rights(lambda _: False), import_id=IMPORT)
+    results = await import_all(
+        control, a_file_job("a", description="new"), rights=Rights(lambda _: False), import_id=IMPORT
+    )
     with pytest.raises(Conflict) as refused:
         await prune(control, may_change=lambda definition: definition.name != "b")
 

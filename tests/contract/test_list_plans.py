@@ -4,13 +4,16 @@ which nothing waited."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 import apsw
 import pytest
 
+from hourbell.core.run.attention import GROUPS, Attention
 from hourbell.core.run.states import RunState
+from hourbell.core.run.timeline import Window
 from hourbell.store.list_pages import numbered
 from hourbell.store.list_reader import ListStore
 from hourbell.store.list_statements import Wanted
@@ -20,15 +23,15 @@ from hourbell.store.rows import Row
 from hourbell.store.sqlite.lists import SqliteListStore
 from hourbell.store.sqlite.values import bound, microseconds
 from tests.contract.plans import analyse_as_if_idle, literal, walk
-from tests.contract.steps import DAY, HOUR, NODE, SECOND, T0
+from tests.contract.steps import DAY, HOUR, MINUTE, NODE, SECOND, T0
 from tests.database import PostgresDatabase
 from tests.sqlite_database import SqliteDatabase
 
 pytestmark = [pytest.mark.anyio, pytest.mark.full]
 JOBS = RUNS = 100_000
 LIMIT = 50
-MOST_ROWS = 20 * LIMIT  # that a page may look at, of a hundred thousand
-MOST_STEPS = 2_000 * LIMIT  # of SQLite's machine: a row costs about a hundred
+MAX_ROWS = 20 * LIMIT  # that a page may look at, of a hundred thousand
+MAX_STEPS = 2_000 * LIMIT  # of SQLite's machine: a row costs about a hundred
 JOB, BUSY_JOB = UUID(int=50_000), UUID(int=7)
 
 # One job in ten has the same instant; one in a thousand is paused, in error or done, and a few are owned by files. One
@@ -125,15 +128,52 @@ def position(key: Any = None) -> ListPosition:
 MIDDLE = T0 + 50_000 * SECOND
 # These look at ten thousand rows, whatever they show: at late runs, and at each of the jobs of a subject.
 WINDOWS = {"late runs": 30, "runs of a common subject": 30}
+# These look at a thousand candidates, or at each of ten thousand that they count.
+WINDOWS |= {"late jobs": 4, "losing jobs": 8, "very many losing jobs": 15, "very many due jobs": 2, "time line": 4}
+WINDOWS |= {"jobs by attention": 15, "attention in figures": 40, "buckets": 20}
 BY_NAME, BY_ID = position("job-050000"), position()
 BY_NEXT, BY_TIME = position(T0 + 5_000 * SECOND), position(MIDDLE)
 BY_EXPIRY = position(MIDDLE + DAY)
+EVENING = T0 + 100_000 * SECOND + 23 * HOUR + 54 * MINUTE  # few of the lost times are less than a day old
 Ask = Callable[[ListStore], Awaitable[object]]
 
 
 def jobs(after: ListPosition, *, first: bool = True, **query: Any) -> list[Ask]:
     pages = [None, after] if first else [after]
     return [lambda lists, page=page: lists.jobs(JobQuery(**query), LIMIT, page) for page in pages]  # type: ignore[misc]
+
+
+def attentive(after: ListPosition, reason: Attention, now: datetime = EVENING, **query: Any) -> list[Ask]:
+    asked = JobQuery(attention=reason, **query)
+    return [lambda lists, page=page: lists.jobs(asked, LIMIT, page, now) for page in (None, after)]  # type: ignore[misc]
+
+
+async def by_attention(lists: ListStore) -> None:
+    sets = await lists.attention_sets(EVENING, GROUPS)
+    for group in GROUPS:
+        for after in (None, BY_NAME):
+            await lists.chosen_jobs(JobQuery(), sets, LIMIT, after, groups=[group])
+
+
+async def time_line(lists: ListStore) -> None:
+    views = await lists.jobs(JobQuery(), LIMIT // 2)
+    busy = await lists.job(BUSY_JOB)
+    assert busy is not None
+    jobs = [view.job for view in (*views, busy)]
+    ids = [job.id for job in jobs]
+    await lists.job_facts(jobs, MIDDLE)
+    await lists.failure_streaks(ids[-2:])
+    await lists.timeline_rows(ids, Window.of(T0, T0 + DAY), 200)
+
+
+async def in_buckets(lists: ListStore) -> None:
+    await lists.timeline_buckets({BUSY_JOB: MINUTE, JOB: MINUTE}, Window.of(T0, T0 + DAY))
+
+
+async def figures(lists: ListStore) -> None:
+    await lists.attention_counts(EVENING)
+    await lists.oldest_due_at()
+    await lists.ready_heads(EVENING)
 
 
 def runs(which: RunList, after: ListPosition, **query: Any) -> list[Ask]:
@@ -219,9 +259,32 @@ ASKED: dict[str, list[Ask]] = {
     ],
     "recent times": [lambda lists: lists.recent_times([BUSY_JOB, JOB, UUID(int=5), UUID(int=2**127)], 10)],
     "ended times of a busy job": [lambda lists: lists.ended_times(BUSY_JOB, LIMIT)],
+    "days of a busy job": [
+        lambda lists: lists.run_days(BUSY_JOB, T0, T0 + 30 * DAY, HOUR, LIMIT),
+        lambda lists: lists.skip_days(BUSY_JOB, T0, T0 + 30 * DAY, HOUR, LIMIT),
+    ],
+    "failed runs by cause": [
+        lambda lists: lists.failed_runs(RunQuery(RunList.ENDED, RunState.FAILED), LIMIT),
+        lambda lists: lists.failed_runs(RunQuery(RunList.ENDED, RunState.FAILED), LIMIT, position(MIDDLE)),
+        lambda lists: lists.failed_runs(RunQuery(RunList.OF_JOB, RunState.FAILED, BUSY_JOB), LIMIT),
+    ],
     "versions by time": [lambda lists: lists.version_times(BUSY_JOB)],
     "nodes": [lambda lists: lists.nodes(T0)],
     "audit": [lambda lists: lists.audit(LIMIT), lambda lists: lists.audit(LIMIT, 50, str(JOB))],
+    "failing jobs": attentive(BY_NAME, Attention.FAILING),
+    "failing jobs of a tag": attentive(BY_NAME, Attention.FAILING, tag="common"),
+    "losing jobs": attentive(BY_NAME, Attention.LOSING),
+    "very many losing jobs": attentive(BY_NAME, Attention.LOSING, T0 + DAY),
+    "late jobs": attentive(BY_NAME, Attention.LATE),
+    "paused jobs by attention": attentive(BY_NAME, Attention.PAUSED),
+    "due jobs": attentive(BY_NAME, Attention.DUE, T0 - HOUR),
+    "due jobs by next": attentive(BY_NEXT, Attention.DUE, T0 - HOUR, sort=JobSort.NEXT),
+    "very many due jobs": attentive(BY_NAME, Attention.DUE),
+    "jobs of names": jobs(BY_NAME, names=["job-050000", "job-050001"]),
+    "jobs by attention": [by_attention],
+    "time line": [time_line],
+    "buckets": [in_buckets],
+    "attention in figures": [figures],
     "late runs": [lambda lists: lists.late_runs(T0, LIMIT)],
     "changes": [lambda lists: lists.changes(ChangeMark(T0 + 99_900 * SECOND, 0), T0, LIMIT)],
 }
@@ -310,7 +373,7 @@ async def test_a_page_on_postgres_looks_at_few_rows(postgres_work: PostgresWork,
     for ask in ASKED[name]:
         await ask(postgres_work)
 
-    assert max(postgres_work.counts) <= WINDOWS.get(name, 1) * MOST_ROWS
+    assert max(postgres_work.counts) <= WINDOWS.get(name, 1) * MAX_ROWS
 
 
 @pytest.mark.parametrize("name", ASKED)
@@ -319,4 +382,4 @@ async def test_a_page_on_sqlite_takes_few_steps(sqlite_work: SqliteWork, name: s
     for ask in ASKED[name]:
         await ask(sqlite_work)
 
-    assert max(sqlite_work.counts) <= WINDOWS.get(name, 1) * MOST_STEPS
+    assert max(sqlite_work.counts) <= WINDOWS.get(name, 1) * MAX_STEPS

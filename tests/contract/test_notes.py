@@ -1,4 +1,4 @@
-"""What tasks say is kept with their attempts, shown while they run, told as a change, and gone with the run."""
+"""Notes of tasks are stored with their attempts, shown while they run, reported as changes, removed with the run."""
 
 from datetime import timedelta
 

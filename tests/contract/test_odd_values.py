@@ -1,4 +1,4 @@
-"""What a database keeps and Python has no value for: one row that has it must not keep the others from being read."""
+"""Values that a database can store and Python cannot represent: one such row must not hide the others."""
 
 from contextlib import suppress
 

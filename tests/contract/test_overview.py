@@ -1,4 +1,4 @@
-"""What people see of the whole: how many there are of what, who is alive, who changed what, and what is new."""
+"""Overviews for users: counts, live nodes, audit entries, and changes."""
 
 from uuid import UUID, uuid4
 

@@ -45,7 +45,7 @@ PLAIN = {"timezone": "UTC", "catch_up": "latest", "overlap": "allow", "enabled":
 
 @dataclass(frozen=True)
 class Period:
-    """What a job was from one moment to another."""
+    """The definition of a job during an interval."""
 
     version: int
     columns: dict[str, Any]

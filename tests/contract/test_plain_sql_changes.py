@@ -361,7 +361,7 @@ async def test_a_row_is_accounted_for_from_its_insert_whatever_cursor_it_names(
 
 
 async def verdicts(lists: ListStore, database: Database, now: datetime, minutes: Sequence[int]) -> list[Verdict]:
-    """What the explanation says of times that many minutes after T0."""
+    """Return the explanations of the times this many minutes after T0."""
     job_id = (await the_job(database))["id"]
     found = []
     for minute in minutes:

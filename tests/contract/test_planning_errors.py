@@ -26,7 +26,7 @@ async def add_many(control: ControlStore, count: int) -> None:
         await add_job(control, f"job-{number}" if number != count // 2 else "odd")
 
 
-def unstorable(now: datetime) -> Skip:
+def invalid_skip(now: datetime) -> Skip:
     """A skip of nothing, which the tables refuse."""
     return Skip(now, now, 0, SkipReason.MISSED)
 
@@ -118,7 +118,7 @@ async def test_a_statement_that_fails_for_one_job_bisects_the_batch(
 
     def decide(job: Job, now: datetime) -> Plan:
         made = plan(job, now)
-        skip = unstorable(now) if job.definition.name == "odd" else Skip(T0, T0, 1, SkipReason.MISSED)
+        skip = invalid_skip(now) if job.definition.name == "odd" else Skip(T0, T0, 1, SkipReason.MISSED)
         return Plan(job, made.cursor_at, made.next_at, made.plan_at, runs=made.runs, skips=(skip,))
 
     planned = await store.plan_due(T0 + MINUTE, PASS, decide)
@@ -134,7 +134,7 @@ async def test_a_job_set_aside_by_a_failing_statement_keeps_its_cursor(
 ) -> None:
     job = await add_job(control)
 
-    await store.plan_due(T0 + MINUTE, PASS, lambda job, now: Plan(job, now, None, None, skips=(unstorable(now),)))
+    await store.plan_due(T0 + MINUTE, PASS, lambda job, now: Plan(job, now, None, None, skips=(invalid_skip(now),)))
 
     [row] = await database.rows("jobs")
     assert (row["cursor_at"], row["plan_at"], row["next_at"]) == (job.cursor_at, None, None)

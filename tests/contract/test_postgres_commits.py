@@ -1,4 +1,4 @@
-"""What is answered is on disk: a claim before anything happens, and a settlement before the run is let go."""
+"""Acknowledged writes are on disk: a claim before its effect begins, and a settlement before the run is released."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -38,7 +38,7 @@ async def test_a_claim_and_a_settlement_are_on_disk_with_all_that_came_before(
 
 
 async def written(database: PostgresDatabase) -> Any:
-    """How far the log has come; 0 is its beginning."""
+    """Return the flushed position of the log; 0 is its beginning."""
     return await database.connection.fetchval("select pg_current_wal_insert_lsn() - '0/0'")
 
 

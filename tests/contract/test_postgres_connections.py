@@ -1,4 +1,4 @@
-"""What the engine's first statements need is there before something is due."""
+"""Connections are warmed up before a job is due."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -62,7 +62,7 @@ async def test_a_connection_is_known_as_its_own_until_it_is_gone(connections: Co
 async def test_a_connection_that_comes_back_in_a_transaction_is_closed_and_told(
     connections: Connections, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What its next user wrote would not be committed: a claim would be handed out again."""
+    """A write on such a connection would not be committed: a claim would be handed out twice."""
     async with connections.connection() as connection:
         left = connection.get_server_pid()
         await connection.execute("begin")

@@ -1,4 +1,4 @@
-"""What PostgreSQL offers people with a SQL prompt besides the tables."""
+"""Functions for users with a SQL prompt on PostgreSQL."""
 
 import json
 from decimal import Decimal

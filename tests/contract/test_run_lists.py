@@ -47,7 +47,7 @@ SUBJECT = "customer 17"
 
 
 def belongs(row: Any, query: RunQuery) -> bool:
-    """Whether a row of `runs` is to be listed."""
+    """Return True if a row of `runs` belongs to the list."""
     state = RunState(row["state"])
     of_list = {
         RunList.RUNNING: state is RunState.RUNNING,
@@ -57,13 +57,13 @@ def belongs(row: Any, query: RunQuery) -> bool:
         RunList.OF_SUBJECT: True,
     }
     is_cleared = query.runs is RunList.ENDED and query.state is RunState.FAILED and row["cleared_at"] is not None
-    looked_at = row["finished_at"] or row["scheduled_at"]
+    shown_at = row["finished_at"] or row["scheduled_at"]
     return (
         of_list[query.runs]
         and not is_cleared
         and query.state in (None, state)
-        and (query.since is None or looked_at >= query.since)
-        and (query.until is None or looked_at < query.until)
+        and (query.since is None or shown_at >= query.since)
+        and (query.until is None or shown_at < query.until)
     )
 
 

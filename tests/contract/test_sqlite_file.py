@@ -1,4 +1,4 @@
-"""What a connection does when its file is deleted, replaced or full, seen at the store: each write, and each look."""
+"""Behavior when the SQLite file is deleted, replaced or full, for each read and write of the store."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -174,12 +174,12 @@ async def test_a_full_disk_is_known_until_a_write_goes_well_again(path: Path) ->
         check = WriteCheck(file, runner)
         assert await check.error() is None
         disk.is_full = True
-        with pytest.raises(StoreUnwritable, match="no space is left"):
+        with pytest.raises(StoreUnwritable, match="the disk is full"):
             await runner.write(add)
         error = await check.error()
 
         assert isinstance(error, StoreUnwritable)
-        assert error.reason == "no space is left on its disk"
+        assert error.reason == "the disk is full"
         disk.is_full = False
         assert await check.error() is None
         await runner.write(add)

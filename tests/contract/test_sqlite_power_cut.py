@@ -85,7 +85,7 @@ def _apply(content: bytearray, offset: int, data: bytes | None) -> None:
 
 
 def left_after(state: _State, random: Random) -> bytes:
-    """What a power cut leaves of a file: of each write since the last sync all, none or a part."""
+    """Simulate a power cut: each write since the last sync is kept, lost or torn."""
     synced, unsynced = state
     content = bytearray(synced)
     for offset, data in unsynced:
@@ -119,7 +119,7 @@ def copy_log(file: DatabaseFile) -> None:
 
 
 async def committed_in(folder: Path, state: dict[str, _State], random: Random) -> set[str]:
-    """Which commits are found after a power cut, by the product's own way to open a file. It must be whole."""
+    """Return the commits found after a power cut, opening the file as the product does. It must not be corrupt."""
     folder.mkdir()
     for name, each in state.items():
         (folder / name).write_bytes(left_after(each, random))
@@ -170,12 +170,12 @@ async def test_a_power_cut_within_a_commit_leaves_all_of_it_or_nothing(
     moments: list[tuple[int, dict[str, _State]]] = []
     write = disk.write
 
-    def write_and_look(name: str, offset: int, data: bytes | None) -> None:
+    def write_and_check(name: str, offset: int, data: bytes | None) -> None:
         write(name, offset, data)
         if random.random() < 0.3:
             moments.append((acknowledged, disk.state()))
 
-    monkeypatch.setattr(disk, "write", write_and_look)
+    monkeypatch.setattr(disk, "write", write_and_check)
     for number in range(COMMITS // 3):
         await runner.write(add(number))
         acknowledged += 1

@@ -1,4 +1,4 @@
-"""What only SQLite's transactions promise: the one write lock is never held for long, nor by mistake."""
+"""SQLite's write lock is never held for long, nor by mistake."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -13,7 +13,7 @@ from hourbell import clock
 from hourbell.core.run.run import Run
 from hourbell.store.base import LeaseKey
 from hourbell.store.errors import StoreUnavailable
-from hourbell.store.sqlite.transactions import LONGEST, SqliteTransactionStore, TooLong
+from hourbell.store.sqlite.transactions import MAX_TRANSACTION_SECONDS, SqliteTransactionStore, TooLong
 from hourbell.store.sqlite.writer import WriterThread
 from tests.contract.steps import a_waiting_job, claim, settled
 from tests.sqlite_database import SqliteDatabase
@@ -86,7 +86,7 @@ async def test_until_its_first_statement_a_block_holds_nobody_up(database: Sqlit
 
 
 async def test_a_block_that_takes_too_long_is_rolled_back(database: SqliteDatabase, run: Run) -> None:
-    times = count(0, LONGEST)
+    times = count(0, MAX_TRANSACTION_SECONDS)
     transactions = made(database, lambda: next(times))
 
     async def work_slowly() -> None:
@@ -102,7 +102,7 @@ async def test_a_block_that_takes_too_long_is_rolled_back(database: SqliteDataba
 
 
 async def test_a_statement_that_takes_too_long_is_interrupted(database: SqliteDatabase) -> None:
-    times = count(0.0, LONGEST / 5)
+    times = count(0.0, MAX_TRANSACTION_SECONDS / 5)
     transactions = made(database, lambda: next(times))
     with pytest.raises(TooLong):
         await ask_for_ever(transactions)

@@ -1,4 +1,4 @@
-"""Who writes first: the engine goes before the users, and the users go on all the same."""
+"""Priorities of writers: the engine goes before users, and users still make progress."""
 
 import asyncio
 import threading

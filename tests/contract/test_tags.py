@@ -116,7 +116,7 @@ async def test_what_is_wrong_with_several_tags_stands_on_one_line(database: Data
     planned = await database.engine().plan_due(await database.engine().sample_time(), PASS, plan)
 
     [(_, error)] = planned.errors
-    assert [fault.split(":")[0] for fault in error.split("; /")] == ["/tags/0", "tags/1", "tags/3"]
+    assert [problem.split(":")[0] for problem in error.split("; /")] == ["/tags/0", "tags/1", "tags/3"]
     assert "\n" not in error
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -17,7 +17,7 @@ from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
 from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import ListPosition
+from hourbell.store.lists import ListPosition, RunList, RunQuery
 from hourbell.store.times import RunTime, SkipTime
 from tests.contract.steps import BY, HOUR, MINUTE, PASS, SECOND, T0, add_job, claim, finish, new_run, put_runs
 from tests.database import Database
@@ -209,3 +209,43 @@ async def test_a_version_whose_late_after_cannot_be_read_has_no_late_runs(
 
     assert {run.fate for run in found} >= {Fate.SUCCEEDED, Fate.FAILED}
     assert Fate.LATE not in {run.fate for run in found}
+
+
+async def test_failed_runs_are_listed_with_their_errors_in_pages_that_meet(
+    store: EngineStore, control: ControlStore, lists: ListStore
+) -> None:
+    job, _ = await a_mixture(store, control), await a_mixture(store, control, "b")
+    await control.discard_run(new_run(job, 2).id, Actor(BY, END))
+    query = RunQuery(RunList.ENDED, RunState.FAILED)
+
+    every = await lists.failed_runs(query, 50)
+    of_job = await lists.failed_runs(RunQuery(RunList.OF_JOB, RunState.FAILED, job.id), 50)
+
+    assert [run.job_name for run in every].count("b") == 2
+    assert {(run.error, run.reason) for run in every} == {("no such host", "permanent")}
+    assert [run.id for run in every if run.job_id == job.id] == [new_run(job, 3).id]
+    assert [(run.id, run.cleared_at) for run in of_job] == [(new_run(job, 3).id, None), (new_run(job, 2).id, END)]
+    rest = await lists.failed_runs(query, 50, ListPosition(every[0].finished_at, every[0].id))
+    assert rest == every[1:]
+
+
+async def test_runs_and_skips_are_counted_by_local_day(
+    store: EngineStore, control: ControlStore, lists: ListStore
+) -> None:
+    job = await a_mixture(store, control)
+    offset = 15 * HOUR - 10 * SECOND  # local midnight is ten seconds after T0
+    day = (T0 - datetime(1970, 1, 1, tzinfo=UTC)).days
+
+    runs = await lists.run_days(job.id, T0, END, offset, 50)
+    newest = await lists.run_days(job.id, T0, END, offset, 3)
+    skips = await lists.skip_days(job.id, T0, END, offset + 10 * SECOND - 44 * SECOND, 50)
+
+    assert sum(each.runs for each in runs if each.day == day) == 10
+    assert {(each.state, each.is_late): each.runs for each in runs if each.day == day + 1} == {
+        (RunState.PENDING, False): 1,
+        (RunState.CANCELLED, False): 1,
+    }
+    assert [each.runs for each in runs if each.is_late and each.state is RunState.SUCCEEDED] == [1]
+    assert sum(each.runs for each in newest) == 3
+    by_day = {(each.first_day - day, each.day - day): (each.count, each.records) for each in skips}
+    assert by_day == {(0, 0): (7, 2), (0, 1): (10, 1)}

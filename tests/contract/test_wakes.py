@@ -129,7 +129,7 @@ async def test_a_strange_notification_is_a_hint_too(postgres: PostgresDatabase) 
 
 
 async def every_verb(store: EngineStore, control: ControlStore) -> list[str]:
-    """The verbs that do not say that the database is out of reach."""
+    """The verbs that do not say that the database is unreachable."""
     job_id = uuid4()
     calls = {
         "sample_time": store.sample_time(),

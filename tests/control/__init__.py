@@ -1,1 +1,1 @@
-"""What users may ask for."""
+"""Tests of the operations for users."""

@@ -47,7 +47,7 @@ class Counting(AccessStore):
 
 
 class Node:
-    """One process with a clock that the test moves."""
+    """A process whose clock the test sets."""
 
     def __init__(self, store: AccessStore) -> None:
         self.seconds = 0.0

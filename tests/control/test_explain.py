@@ -1,4 +1,4 @@
-"""What became of an instant: a sentence for every case there is. Now is noon, the instant is ten unless it says so."""
+"""Explanations of a scheduled time: one sentence per case. Now is noon, the time is ten unless stated otherwise."""
 
 import json
 from dataclasses import dataclass, field, replace
@@ -45,7 +45,7 @@ def a_skip(reason: SkipReason, count: int = 1) -> SkipView:
 
 @dataclass(frozen=True)
 class Case:
-    """What is known, and what is to be said."""
+    """The known facts, and the expected sentence."""
 
     verdict: Verdict
     sentence: str
@@ -91,44 +91,45 @@ CASES = [
     ),
     Case(
         V.FAILED,
-        f"{TEN} ran and failed after 1 attempt: the target refused it for good; replay it once the cause is mended.",
+        f"{TEN} ran and failed after 1 attempt: the target returned a permanent error; "
+        "replay it once the cause is fixed.",
         run=failed(Reason.PERMANENT),
     ),
     Case(
         V.FAILED,
-        f"{TEN} ran and failed after 4 attempts: no attempts were left (HTTP 500); it was replayed 2 times.",
+        f"{TEN} ran and failed after 4 attempts: all attempts failed (HTTP 500); it was replayed 2 times.",
         run=failed(Reason.EXHAUSTED, attempt=4),
         replays=2,
         view={"totals": JobTotals(last_run_id=RUN, last_error="HTTP\n500")},
     ),
     Case(
         V.FAILED,
-        f"{TEN} failed without an attempt: it grew older than the job's max_age before it could succeed; "
-        "replay it once the cause is mended.",
+        f"{TEN} failed without an attempt: it exceeded the job's max_age before it succeeded; "
+        "replay it once the cause is fixed.",
         run=failed(Reason.EXPIRED, attempt=0, started_at=None),
         view={"totals": JobTotals(last_run_id=REPLAY, last_error="of another")},
     ),
     Case(
         V.FAILED,
-        f"{TEN} ran and failed after 3 attempts: its nodes died under it; somebody discarded it.",
+        f"{TEN} ran and failed after 3 attempts: its nodes died while they ran it; it was discarded.",
         run=failed(Reason.POISON, attempt=3, cleared_at=NOW),
     ),
     Case(
         V.FAILED,
-        f"{TEN} ran and failed after 1 attempt: it may happen at most once, and nobody knows whether it did.",
+        f"{TEN} ran and failed after 1 attempt: it may happen at most once, and it is unknown whether it did.",
         run=failed(Reason.LOST),
         view={"deleted_at": NOW},
     ),
     Case(
         V.FAILED,
-        f"{TEN} ran and failed after 1 attempt: it may happen at most once, and nobody knows whether it did; "
+        f"{TEN} ran and failed after 1 attempt: it may happen at most once, and it is unknown whether it did; "
         "but attempt 1 succeeded: its answer came after its lease was lost; replay it only if it may happen twice.",
         run=failed(Reason.LOST),
         late_success=1,
     ),
     Case(
         V.FAILED,
-        f"{TEN} ran and failed after 3 attempts: its nodes died under it; "
+        f"{TEN} ran and failed after 3 attempts: its nodes died while they ran it; "
         "but attempt 2 succeeded: its answer came after its lease was lost; it was replayed once.",
         run=failed(Reason.POISON, attempt=3),
         replays=1,
@@ -136,7 +137,7 @@ CASES = [
     ),
     Case(
         V.FAILED,
-        f"{TEN} was backfilled and failed after 1 attempt: nobody noted why; replay it once the cause is mended.",
+        f"{TEN} was backfilled and failed after 1 attempt: nobody noted why; replay it once the cause is fixed.",
         run=failed(None, kind=Kind.BACKFILL),
     ),
     Case(
@@ -172,7 +173,7 @@ CASES = [
     # a skip
     Case(
         V.SKIPPED,
-        f"{TEN} was skipped, together with 2 more: nobody was there to plan it in time, and catch_up is latest; "
+        f"{TEN} was skipped, together with 2 more: no node planned it in time, and catch_up is latest; "
         "backfill it to run it now.",
         skip=a_skip(SkipReason.MISSED, 3),
     ),
@@ -408,6 +409,7 @@ def test_the_data_of_a_run_is_complete() -> None:
         "skip": None,
         "previous_at": None,
         "next_at": None,
+        "outages": [],
     }
 
 

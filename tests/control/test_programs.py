@@ -101,7 +101,7 @@ class Started:
     node_id: UUID
     is_whole: bool
 
-    async def look_again(self) -> bool:
+    async def rescan(self) -> bool:
         """Beat, and try again to bring in what was refused."""
         await self.deployed.beat(self.node_id, self.program)
         self.is_whole = self.is_whole or await self.programs.sync(self.program, self.deployed.now)
@@ -227,7 +227,7 @@ async def test_a_process_that_runs_nothing_takes_nothing_out_of_use(deployed: De
     first = await deployed.start(a_program("old"))
     await deployed.database.engine().retire(first)
 
-    await deployed.programs.bring_in(a_program("new"), deployed.now)
+    await deployed.programs.store_jobs(a_program("new"), deployed.now)
 
     assert await deployed.states("old", "new") == {"old": "active", "new": "active"}
 
@@ -314,7 +314,7 @@ async def test_a_live_program_keeps_its_jobs_until_it_has_ended_and_then_loses_t
     old = await deployed.started(a_program("a", source="shop"))
     new = await deployed.started(a_program("a", "b", source="store"))
     for _ in range(3):
-        assert not await new.look_again()
+        assert not await new.rescan()
     assert (await owner_of(deployed, "a"), await owner_of(deployed, "b")) == ("code:shop", "code:store")
     [record] = [record for record in caplog.records if record.message == "job_owned_by_another"]
     assert record.levelname == "ERROR"
@@ -323,7 +323,7 @@ async def test_a_live_program_keeps_its_jobs_until_it_has_ended_and_then_loses_t
 
     await old.stop()
 
-    assert await new.look_again()
+    assert await new.rescan()
     assert await owner_of(deployed, "a") == "code:store"
 
 
@@ -333,10 +333,10 @@ async def test_a_node_that_was_killed_is_waited_for_before_its_jobs_are_taken_ov
 
     new = await deployed.started(a_program("a", source="store"))
     deployed.now += MINUTE / 2
-    assert not await new.look_again()
+    assert not await new.rescan()
 
     deployed.now += MINUTE / 2
-    assert await new.look_again()
+    assert await new.rescan()
 
 
 async def test_a_live_program_that_an_outage_silenced_keeps_its_jobs(deployed: Deployed) -> None:
@@ -348,7 +348,7 @@ async def test_a_live_program_that_an_outage_silenced_keeps_its_jobs(deployed: D
     await deployed.beat(old.node_id)
     deployed.now += MINUTE / 2
 
-    assert not await new.look_again()
+    assert not await new.rescan()
     assert await owner_of(deployed, "a") == "code:shop"
 
 
@@ -361,11 +361,11 @@ async def test_an_outage_begins_the_wait_anew(deployed: Deployed) -> None:
         await new.programs.sync(new.program, deployed.now)
     deployed.is_out = False
 
-    assert not await new.look_again()
+    assert not await new.rescan()
     deployed.now += MINUTE / 2
     await deployed.beat(old.node_id)
     deployed.now += MINUTE / 2
-    assert not await new.look_again()
+    assert not await new.rescan()
 
 
 async def test_of_two_programs_that_start_at_once_one_has_the_job_and_the_other_says_so(deployed: Deployed) -> None:
@@ -410,13 +410,13 @@ async def test_a_job_that_is_not_of_a_program_is_never_taken_over(
     ).job
     new = await deployed.started(a_program("a", source="store"))
     deployed.now += HOUR
-    assert not await new.look_again()
+    assert not await new.rescan()
     [record] = [record for record in caplog.records if record.message == "job_owned_by_another"]
     assert "hourbell job delete a --take-over" in record.__dict__["hint"]
 
     await deployed.control.delete_job(job.id, Actor(BY, deployed.now))
 
-    assert await new.look_again()
+    assert await new.rescan()
     assert await owner_of(deployed, "a") == "code:store"
 
 

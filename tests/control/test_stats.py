@@ -1,4 +1,4 @@
-"""What ended runs say together, in numbers that can be checked by hand."""
+"""Statistics of ended runs, in numbers that can be checked by hand."""
 
 from datetime import timedelta
 from statistics import mean

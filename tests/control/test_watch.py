@@ -1,4 +1,4 @@
-"""What listeners hear of changes, under virtual time: once a second at most, nothing twice, nothing missed unsaid."""
+"""Change streams under virtual time: at most once a second, no duplicates, no silent gaps."""
 
 import asyncio
 from contextlib import suppress

@@ -15,7 +15,7 @@ Accounted = tuple[datetime, str]  # an instant, and what it became
 
 @dataclass
 class Ledger:
-    """One job with its runs and skips. `others` are waiting runs that no schedule made."""
+    """A job with its runs and skips. `others` are waiting runs that no schedule made."""
 
     job: Job
     others: int = 0
@@ -95,7 +95,7 @@ class Ledger:
         assert self.total == len(expected)
 
     def count(self) -> int:
-        """How many instants the first version has up to the cursor, by arithmetic."""
+        """Count the times of the first version up to the cursor, by arithmetic."""
         [(definition, after)] = self.versions
         until = self.job.cursor_at
         assert until is not None

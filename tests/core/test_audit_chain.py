@@ -121,7 +121,7 @@ def test_a_chain_computed_anew_without_the_key_has_wrong_seals_or_none() -> None
 
 
 def test_a_key_can_be_rotated_away() -> None:
-    """One seal of the new key vouches for everything before it."""
+    """A seal of the new key covers everything before it."""
     chain = chained(1, 2, seals=OLD)
     [checkpoint] = extend_chain(chain[-1][0], [], T0 + SECOND, NEW, is_start=True)
     only_new = SealKeys({"new": NEW.keys["new"]}, "new")

@@ -1,4 +1,4 @@
-"""What a change does to a job: never a fire for the past, and no instant unaccounted for.
+"""Changes of a job: it never fires for the past, and every scheduled time is accounted for.
 
 Hours are counted from T0, the job's cursor.
 """

@@ -19,7 +19,7 @@ FILES = sorted((Path(__file__).parents[1] / "crontabs").glob("*.cron"))
 FIELDS = ["*", "*/5", "0", "7", "1-5", "MON", "jan", "H", "@daily", "@reboot", "-", "root", "/bin/x", "cd", "&&"]
 SIGNS = ["%", "\\%", "#", "=", '"', "'", "", " ", "\t", "\r", "\0", "é", "\u2028", "\x0b", "\ufeff"]
 words = st.sampled_from([*FIELDS, *SIGNS, "A=b", "CRON_TZ=Asia/Tokyo", "TZ=Mars"])
-odd_lines = st.one_of(
+unusual_lines = st.one_of(
     st.lists(words, max_size=9).map(" ".join),
     st.lists(words, max_size=9).map("".join),
     st.text(st.characters(exclude_characters="\n"), max_size=30),
@@ -104,7 +104,7 @@ def test_no_line_of_the_collection_is_lost(path: Path, system: bool | None) -> N
 
 
 @examples(400)
-@given(st.lists(odd_lines, max_size=12), st.sampled_from(["\n", "\r\n"]), st.sampled_from([None, True, False]))
+@given(st.lists(unusual_lines, max_size=12), st.sampled_from(["\n", "\r\n"]), st.sampled_from([None, True, False]))
 def test_no_line_of_any_text_is_lost(lines: list[str], end: str, system: bool | None) -> None:
     text = end.join(lines)
     made = parse_crontab(text, system=system)
@@ -220,9 +220,9 @@ def test_comments_directly_above_belong_to_the_entry() -> None:
         ("0 3 * *", "line 1: expected 5 fields and a command, got 4 words; write minute hour"),
         ("7 7", "line 1: expected 5 fields and a command, got 2 words; write minute hour"),
         ("7", "line 1: expected 5 fields and a command, got 1 word; write minute hour"),
-        ("0 3 * * /bin/backup --full", "line 1: /bin/backup stands where the weekday does; write minute hour"),
-        ("0 3 run-parts /etc/cron.daily x", "line 1: run-parts stands where the day does; write minute hour"),
-        ("bogus line", "line 1: bogus stands where the minute does; write minute hour"),
+        ("0 3 * * /bin/backup --full", "line 1: /bin/backup is in place of the weekday; write minute hour"),
+        ("0 3 run-parts /etc/cron.daily x", "line 1: run-parts is in place of the day; write minute hour"),
+        ("bogus line", "line 1: bogus is in place of the minute; write minute hour"),
         ("0 3 * * monday x", "line 1: day-of-week field, column 9: monday"),
         ("60 3 * * * x", "line 1: minute field, column 1: 60 is outside 0-59"),
         ("H 3 * * * x", "line 1: H is not of cron"),
@@ -244,7 +244,7 @@ def test_an_entry_of_a_system_crontab_names_a_user() -> None:
     assert (made.user, made.command) == ("root", "cd / && run-parts /etc/cron.hourly")
     assert "'/bin/x' is not a user" in problem("0 3 * * * /bin/x a", system=True)
     assert problem("0 3 * * * root", system=True) == "line 1: there is no command; write one after the user"
-    assert "* stands where the user does" in problem("0 0 3 * * * root x", system=True)
+    assert "* is in place of the user" in problem("0 0 3 * * * root x", system=True)
 
 
 @pytest.mark.parametrize(

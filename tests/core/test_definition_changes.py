@@ -1,4 +1,4 @@
-"""What differs between two definitions, as people may see it."""
+"""Differences between two definitions, as shown to users."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from hourbell.core.job.definition import Definition
 from hourbell.core.job.differences import FieldChange, field_changes
 from hourbell.core.job.same import same_json
 from tests.core.schedule.strategies import examples
-from tests.core.test_jobs_file import odd_definitions
+from tests.core.test_jobs_file import unusual_definitions
 from tests.core.values import a_definition
 
 HOOK = {"type": "http", "url": "https://example.com/a", "headers": {"A": "old", "B": "same"}}
@@ -48,7 +48,7 @@ def test_true_is_not_one_and_one_is_one() -> None:
 
 
 @examples(100)
-@given(odd_definitions, odd_definitions)
+@given(unusual_definitions, unusual_definitions)
 def test_what_differs_is_a_change_and_nothing_else_is(one: Definition, other: Definition) -> None:
     other = replace(other, name=one.name)
 

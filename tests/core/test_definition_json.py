@@ -14,7 +14,7 @@ from hourbell.core.job.version_json import definition_from_json, definition_to_j
 from hourbell.core.run.policies import RETRY_PRESETS, CatchUp, Delivery, Overlap, Priority, RetryPolicy
 from hourbell.core.values.field_errors import FieldError
 from hourbell.core.values.readers import read_retry
-from hourbell.core.values.strict_json import text_fault
+from hourbell.core.values.strict_json import text_problem
 from tests.core.schedule.strategies import examples
 from tests.core.values import DAY, HOUR, MINUTE, SECOND, T0, a_definition
 
@@ -53,7 +53,7 @@ definitions = st.builds(
     starts_at=st.one_of(st.none(), instants),
     ends_at=st.one_of(st.none(), instants),
     enabled=st.booleans(),
-    tags=st.lists(texts.filter(lambda text: text_fault(text) is None), max_size=3).map(tuple),  # others are not read
+    tags=st.lists(texts.filter(lambda text: text_problem(text) is None), max_size=3).map(tuple),  # others are not read
     lane=texts,
     managed_by=st.sampled_from(["api", "code", "sql", "file"]),
     source=texts,

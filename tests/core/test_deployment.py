@@ -13,7 +13,7 @@ SAFE = Deployment(http_addr="127.0.0.1:8080", is_loopback=True, has_trusted_prox
 
 
 def names(deployment: Deployment) -> list[str]:
-    return [fault.check.name for fault in check_deployment(deployment)]
+    return [defect.check.name for defect in check_deployment(deployment)]
 
 
 def test_a_safe_deployment_has_no_finding() -> None:

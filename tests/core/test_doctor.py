@@ -8,13 +8,7 @@ from uuid import UUID
 import pytest
 
 from hourbell.core.doctor import catalog
-from hourbell.core.doctor.facts import Cluster, JobFacts, LaneFacts, NodeFacts, RunFacts, RunMark, Schema, SkipMark
-from hourbell.core.doctor.findings import SHOWN, Fault, Findings, Severity
-from hourbell.core.doctor.instants import check_instants
-from hourbell.core.doctor.jobs import Planners, check_job
-from hourbell.core.doctor.repairs import Dialect
-from hourbell.core.doctor.runs import check_run
-from hourbell.core.doctor.surroundings import (
+from hourbell.core.doctor.environment import (
     check_clock,
     check_lanes,
     check_migrations,
@@ -24,6 +18,12 @@ from hourbell.core.doctor.surroundings import (
     knows_zones,
     objects_of,
 )
+from hourbell.core.doctor.facts import Cluster, JobFacts, LaneFacts, NodeFacts, RunFacts, RunMark, Schema, SkipMark
+from hourbell.core.doctor.findings import SHOWN, Defect, Findings, Severity
+from hourbell.core.doctor.instants import check_instants
+from hourbell.core.doctor.jobs import Planners, check_job
+from hourbell.core.doctor.repairs import Dialect
+from hourbell.core.doctor.runs import check_run
 from hourbell.core.run.run import scheduled_run_id
 from tests.core.values import DAY, HOUR, JOB, MINUTE, SECOND, T0, a_job
 
@@ -94,7 +94,7 @@ FAILED = {"state": "failed", "reason": "exhausted"}
     ],
 )
 def test_a_run_by_itself(more: dict[str, Any], names: list[str]) -> None:
-    assert [fault.check.name for fault in check_run(run_facts(**more), SQL)] == names
+    assert [defect.check.name for defect in check_run(run_facts(**more), SQL)] == names
 
 
 def marks(*hours: int, version: int = 1, kind: str = "scheduled") -> tuple[RunMark, ...]:
@@ -127,13 +127,13 @@ def job_facts(
 
 def found(facts: JobFacts, *, now: datetime = T0 + DAY, knows_zones: bool = True) -> list[tuple[str, int]]:
     """Names of faults with how many hours after T0 they are."""
-    faults = check_instants(facts, now, 30 * DAY, SQL, knows_zones=knows_zones)
-    return [(fault.check.name, _hour(fault)) for fault in faults]
+    defects = check_instants(facts, now, 30 * DAY, SQL, knows_zones=knows_zones)
+    return [(defect.check.name, _hour(defect)) for defect in defects]
 
 
-def _hour(fault: Fault) -> int:
-    text = fault.row.split(", ")[1].split(" to ")[0]
-    return fault.count if "more until" in text else (datetime.fromisoformat(text) - T0) // HOUR
+def _hour(defect: Defect) -> int:
+    text = defect.row.split(", ")[1].split(" to ")[0]
+    return defect.count if "more until" in text else (datetime.fromisoformat(text) - T0) // HOUR
 
 
 LOST, TWICE, OUTSIDE, MISCOUNTED = "instant_lost", "instant_twice", "run_outside_schedule", "skip_miscounted"
@@ -144,7 +144,7 @@ AT_HALF_PAST = marks(4)[0]._replace(scheduled_at=T0 + 4.5 * HOUR)
 
 
 @pytest.mark.parametrize(
-    ("facts", "faults"),
+    ("facts", "defects"),
     [
         pytest.param(job_facts(marks(*ALL)), [], id="a run for each"),
         pytest.param(job_facts(marks(1, 6, 7, 8, 9), (skip(2, 5),)), [], id="some in a skip"),
@@ -205,8 +205,8 @@ AT_HALF_PAST = marks(4)[0]._replace(scheduled_at=T0 + 4.5 * HOUR)
         pytest.param(job_facts(marks(1, 5), schedule="61 * * * *"), [], id="a schedule that cannot be read"),
     ],
 )
-def test_the_instants_of_a_job(facts: JobFacts, faults: list[tuple[str, int]]) -> None:
-    assert found(facts) == faults
+def test_the_instants_of_a_job(facts: JobFacts, defects: list[tuple[str, int]]) -> None:
+    assert found(facts) == defects
 
 
 def in_paris(*hours: int, moved: tuple[int, ...] = ()) -> tuple[RunMark, ...]:
@@ -218,7 +218,7 @@ def in_paris(*hours: int, moved: tuple[int, ...] = ()) -> tuple[RunMark, ...]:
 
 
 @pytest.mark.parametrize(
-    ("runs", "skips", "faults"),
+    ("runs", "skips", "defects"),
     [
         (in_paris(*ALL), (), []),
         (in_paris(1, 2, 4, 5, 6, 7, 8, 9), (), [(LOST, 3)]),
@@ -228,11 +228,11 @@ def in_paris(*hours: int, moved: tuple[int, ...] = ()) -> tuple[RunMark, ...]:
     ],
 )
 def test_time_zone_data_that_changed_hides_what_was_before(
-    runs: tuple[RunMark, ...], skips: tuple[SkipMark, ...], faults: list[tuple[str, int]]
+    runs: tuple[RunMark, ...], skips: tuple[SkipMark, ...], defects: list[tuple[str, int]]
 ) -> None:
     facts = job_facts(runs, skips, timezone="Europe/Paris")
 
-    assert found(facts) == faults
+    assert found(facts) == defects
     assert found(facts, knows_zones=False) == []
 
 
@@ -259,11 +259,11 @@ def test_the_place_of_a_job_in_time(more: dict[str, Any], names: list[str]) -> N
     now = T0 + 9 * HOUR + 10 * MINUTE
 
     assert [
-        fault.check.name for fault in check_job(facts, now, SQL, planners=Planners.SETTLED, knows_zones=True)
+        defect.check.name for defect in check_job(facts, now, SQL, planners=Planners.SETTLED, knows_zones=True)
     ] == names
-    unplanned = [fault.check.name for fault in check_job(facts, now, SQL, planners=Planners.NEW, knows_zones=True)]
+    unplanned = [defect.check.name for defect in check_job(facts, now, SQL, planners=Planners.NEW, knows_zones=True)]
     assert unplanned == [name for name in names if name != "job_overdue"]
-    alone = [fault.check.name for fault in check_job(facts, now, SQL, planners=Planners.NONE, knows_zones=True)]
+    alone = [defect.check.name for defect in check_job(facts, now, SQL, planners=Planners.NONE, knows_zones=True)]
     assert alone == [name.replace("job_overdue", "job_unattended") for name in names]
 
 
@@ -273,14 +273,14 @@ def test_a_cursor_ahead_of_time_is_told_unless_time_zone_data_put_it_there() -> 
     now = T0 + 8 * HOUR
 
     names = [
-        [fault.check.name for fault in check_job(facts, now, SQL, planners=Planners.SETTLED, knows_zones=True)]
+        [defect.check.name for defect in check_job(facts, now, SQL, planners=Planners.SETTLED, knows_zones=True)]
         for facts in (ahead, moved)
     ]
     assert names == [["cursor_ahead"], []]
 
 
 @pytest.mark.parametrize(
-    ("applied", "faults"),
+    ("applied", "defects"),
     [
         ({1: "a", 2: "b"}, []),
         ({1: "a"}, ["migration_pending"]),
@@ -289,8 +289,8 @@ def test_a_cursor_ahead_of_time_is_told_unless_time_zone_data_put_it_there() -> 
         ({1: "a", 2: "x"}, ["migration_changed"]),
     ],
 )
-def test_migrations(applied: dict[int, str], faults: list[str]) -> None:
-    assert [fault.check.name for fault in check_migrations(applied, {1: "a", 2: "b"})] == faults
+def test_migrations(applied: dict[int, str], defects: list[str]) -> None:
+    assert [defect.check.name for defect in check_migrations(applied, {1: "a", 2: "b"})] == defects
 
 
 def test_the_schema_is_what_the_migrations_leave_behind() -> None:
@@ -302,7 +302,7 @@ def test_the_schema_is_what_the_migrations_leave_behind() -> None:
 
     assert expected == {("table", "jobs"), ("index", "once"), ("trigger", "guard")}
     missing = check_schema(Schema({}, frozenset({("table", "jobs"), ("index", "other")})), expected)
-    assert [fault.row for fault in missing] == ["index once", "trigger guard"]
+    assert [defect.row for defect in missing] == ["index once", "trigger guard"]
 
 
 @pytest.mark.parametrize(
@@ -316,14 +316,14 @@ def test_the_schema_is_what_the_migrations_leave_behind() -> None:
     ],
 )
 def test_settings_of_the_database(settings: dict[str, str], rows: list[str]) -> None:
-    assert [fault.row for fault in check_settings(Schema({}, frozenset(), settings=settings))] == rows
+    assert [defect.row for defect in check_settings(Schema({}, frozenset(), settings=settings))] == rows
 
 
 def test_a_database_that_cannot_be_written_is_an_error_with_its_reason() -> None:
-    [fault] = check_settings(Schema({}, frozenset(), unwritable="user web may not write hourbell.db"))
+    [defect] = check_settings(Schema({}, frozenset(), unwritable="user web may not write hourbell.db"))
 
-    assert (fault.check.name, fault.row) == ("database_unwritable", "user web may not write hourbell.db")
-    assert fault.check.severity == "error"
+    assert (defect.check.name, defect.row) == ("database_unwritable", "user web may not write hourbell.db")
+    assert defect.check.severity == "error"
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ def test_a_database_that_cannot_be_written_is_an_error_with_its_reason() -> None
     ],
 )
 def test_clocks(offset: timedelta, took: timedelta, rows: list[str]) -> None:
-    assert [fault.row for fault in check_clock(offset, took)] == rows
+    assert [defect.row for defect in check_clock(offset, took)] == rows
 
 
 def a_node(*lanes: str, tzdata: str = "2026a") -> NodeFacts:
@@ -358,7 +358,7 @@ def test_time_zone_data(nodes: list[str], seen: str | None, planned_by: str | No
     alive = tuple(a_node(tzdata=version) for version in nodes)
     cluster = Cluster(alive, seen, planned_by)
 
-    assert [fault.check.name for fault in check_tzdata(cluster, alive, "2026a")] == names
+    assert [defect.check.name for defect in check_tzdata(cluster, alive, "2026a")] == names
     assert knows_zones(cluster, "2026a") == ("tzdata_here" not in names)
 
 
@@ -374,23 +374,23 @@ def test_time_zone_data(nodes: list[str], seen: str | None, planned_by: str | No
 )
 def test_lanes(lanes: list[str], waits: timedelta, names: list[str]) -> None:
     waiting = [LaneFacts("task:a", 7, T0 - waits)]
-    faults = list(check_lanes(waiting, [a_node(*lanes)], T0, 10 * MINUTE))
+    defects = list(check_lanes(waiting, [a_node(*lanes)], T0, 10 * MINUTE))
 
-    assert [(fault.check.name, fault.count) for fault in faults] == [(name, 7) for name in names]
+    assert [(defect.check.name, defect.count) for defect in defects] == [(name, 7) for name in names]
 
 
 @pytest.mark.parametrize(("waits", "names"), [(HOUR, ["runs_unattended"]), (MINUTE, [])])
 def test_lanes_while_no_node_is_alive(waits: timedelta, names: list[str]) -> None:
-    faults = list(check_lanes([LaneFacts("task:a", 7, T0 - waits)], [], T0, 10 * MINUTE))
+    defects = list(check_lanes([LaneFacts("task:a", 7, T0 - waits)], [], T0, 10 * MINUTE))
 
-    assert [(fault.check.name, fault.count) for fault in faults] == [(name, 7) for name in names]
-    assert all(fault.check.severity is Severity.ERROR for fault in faults)
+    assert [(defect.check.name, defect.count) for defect in defects] == [(name, 7) for name in names]
+    assert all(defect.check.severity is Severity.ERROR for defect in defects)
 
 
 def test_findings_keep_the_first_few_and_count_all_with_errors_first() -> None:
     findings = Findings()
-    findings.add(Fault(catalog.CLOCK_OFFSET, "a clock") for _ in range(2))
-    findings.add(Fault(catalog.INSTANT_LOST, f"row {number}", (f"sql {number}",), count=10) for number in range(99))
+    findings.add(Defect(catalog.CLOCK_OFFSET, "a clock") for _ in range(2))
+    findings.add(Defect(catalog.INSTANT_LOST, f"row {number}", (f"sql {number}",), count=10) for number in range(99))
     errors, warnings = findings
 
     assert (errors.check, errors.count, len(errors.rows), len(errors.sql)) == (catalog.INSTANT_LOST, 990, SHOWN, SHOWN)

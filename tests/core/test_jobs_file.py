@@ -31,38 +31,39 @@ TASK = 'target = { type = "task", name = "a" }'
 HTTP = 'type = "http", url = "https://example.com/hook"'
 SMALL = f'[[job]]\nname = "a"\nschedule = "@daily"\n{TASK}\n'
 
-odd_texts = st.one_of(
+unusual_texts = st.one_of(
     texts,
     st.text(st.sampled_from("\"'\\\n\r\t #=[]{}é\u2028\x7f\x85\x1b%"), max_size=12),
     st.sampled_from(["yes", "null", "012", "1e5", "~", "- a", "a: b", "\n", "\n\n", ' """ ', "'''", "12:30", ""]),
 )
-odd_values = st.recursive(
-    st.one_of(values, odd_texts, st.just(2**63), st.just(-(2**63)), st.just(1e22), st.just(-0.0), st.just(5e-324)),
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(odd_texts, inner, max_size=3)),
+unusual_values = st.recursive(
+    st.one_of(values, unusual_texts, st.just(2**63), st.just(-(2**63)), st.just(1e22), st.just(-0.0), st.just(5e-324)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(unusual_texts, inner, max_size=3)),
     max_leaves=5,
 )
 header_values = st.one_of(
     st.sampled_from(["env:A", "file:/a", "literal:env:A", "literal:", "Bearer x"]),
     st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=10),
 )
-odd_targets = st.one_of(
+unusual_targets = st.one_of(
     st.fixed_dictionaries(
         {"type": st.just("http"), "url": st.just("https://example.com/" + "x" * 90)},
         optional={"headers": st.dictionaries(st.sampled_from(["A", "B-c"]), header_values), "method": st.just("PUT")},
     ),
     st.fixed_dictionaries(
-        {"type": st.just("task"), "name": odd_texts.filter(bool)}, optional={"args": st.dictionaries(texts, odd_values)}
+        {"type": st.just("task"), "name": unusual_texts.filter(bool)},
+        optional={"args": st.dictionaries(texts, unusual_values)},
     ),
-    st.fixed_dictionaries({"type": st.just("queue"), "queue": st.just("q"), "other": odd_values}),
+    st.fixed_dictionaries({"type": st.just("queue"), "queue": st.just("q"), "other": unusual_values}),
 )
-odd_definitions = st.builds(
+unusual_definitions = st.builds(
     lambda base, payload, description, target: replace(
         base, payload=payload, description=description, target=target, lane=lane_of(target)
     ),
     job_definitions,
-    odd_values,
-    odd_texts,
-    odd_targets,
+    unusual_values,
+    unusual_texts,
+    unusual_targets,
 )
 
 
@@ -82,14 +83,14 @@ def only(text: str, format: Format = "toml") -> FileJob:  # noqa: A002
     return job
 
 
-def faults_of(text: str, format: Format = "toml") -> list[str]:  # noqa: A002
+def errors_of(text: str, format: Format = "toml") -> list[str]:  # noqa: A002
     with pytest.raises(JobsFileError) as caught:
         read(text, format)
     return str(caught.value).splitlines()
 
 
 def unlike(one: object, other: object) -> bool:
-    """Whether values differ as JSON does: true is not 1, and 1.0 is not 1."""
+    """Return True if values differ as JSON does: true is not 1, and 1.0 is not 1."""
     return json.dumps(one) != json.dumps(other)
 
 
@@ -104,7 +105,7 @@ def test_a_job_has_its_fields_and_the_defaults_it_does_not_overrule() -> None:
 def test_a_file_may_say_what_tells_it_from_others() -> None:
     assert read('source = "billing"\n').source_label == "billing"
     assert read("").source_label is None
-    assert faults_of('source = ""\n') == [
+    assert errors_of('source = ""\n') == [
         "/source: source is not a text of 1 to 200 printable characters; "
         "write what tells this file from others, as in billing"
     ]
@@ -118,7 +119,7 @@ def test_a_file_may_say_that_something_is_missing_in_it(format: Format) -> None:
     assert (made.incomplete, made.source_label, len(made.jobs)) == ("2 lines could not be read", "x", 1)
     assert format_of_text(text) == format
     assert schema_takes(json.loads(export_jobs([], "json", incomplete="why")))
-    assert faults_of("incomplete = true\n") == [
+    assert errors_of("incomplete = true\n") == [
         "/incomplete: incomplete is not a text of 1 to 200 printable characters; write what is missing, or leave it out"
     ]
 
@@ -135,7 +136,7 @@ def test_an_export_may_have_a_comment_above_a_job(format: Format) -> None:  # no
 def test_everything_that_is_wrong_is_told_with_job_and_line() -> None:
     text = '\n[[job]]\nname = "a"\nschedule = "61 * * * *"\nenabled = 1\n' + TASK + "\n\n[[job]]\nfoo = 1\n"
 
-    assert faults_of(text) == [
+    assert errors_of(text) == [
         "line 2, job a: /schedule: minute field, column 1: 61 is outside 0-59",
         "line 2, job a: /enabled: enabled is 1; write true or false",
         "line 8, job 2: /name: a job needs a name; write letters, digits, _ and -, at most 100 of them",
@@ -150,7 +151,7 @@ def test_what_only_looks_like_a_job_moves_no_line() -> None:
     hidden = "description = \"\"\"\n[[job]]\n\"\"\"\n# [[job]]\npayload = '''\n[[job]]'''\n"
     text = SMALL + hidden + ' [[ "job" ]]  # here\nname = "b"\nschedule = "no"\n' + TASK
 
-    assert faults_of(text)[0].startswith("line 11, job b: ")
+    assert errors_of(text)[0].startswith("line 11, job b: ")
 
 
 def test_jobs_written_as_a_list_have_no_lines_and_are_read() -> None:
@@ -162,7 +163,7 @@ def test_jobs_written_as_a_list_have_no_lines_and_are_read() -> None:
 def test_what_is_wrong_in_the_defaults_is_told_once() -> None:
     text = '[defaults]\noverlap = "sometimes"\nname = "x"\ncolour = 1\n' + SMALL + SMALL.replace('"a"', '"b"', 1)
 
-    assert [line.partition(";")[0] for line in faults_of(text)] == [
+    assert [line.partition(";")[0] for line in errors_of(text)] == [
         "[defaults]: /name: a name belongs to one job",
         "[defaults]: /colour: 'colour' is not a field of jobs",
         "[defaults]: /overlap: overlap is 'sometimes'",
@@ -170,18 +171,18 @@ def test_what_is_wrong_in_the_defaults_is_told_once() -> None:
 
 
 def test_a_name_that_is_there_already_is_refused() -> None:
-    assert faults_of(SMALL + SMALL) == ["line 5, job a: /name: the name is there already, at line 1; take another"]
+    assert errors_of(SMALL + SMALL) == ["line 5, job a: /name: the name is there already, at line 1; take another"]
 
 
 @pytest.mark.parametrize("name", sorted(READ_ONLY))
 def test_what_only_answers_say_is_not_passed_over(name: str) -> None:
-    [fault] = faults_of(SMALL + f"{name} = true\n")
+    [problem] = errors_of(SMALL + f"{name} = true\n")
 
-    assert f"{name!r} is not a field of jobs" in fault
+    assert f"{name!r} is not a field of jobs" in problem
 
 
 @pytest.mark.parametrize(
-    ("text", "fault"),
+    ("text", "problem"),
     [
         ("[[jobs]]\n", "/jobs: 'jobs' is not a field here; did you mean job?"),
         ("job = 5\n", "/job: job is not a list; write [[job]] above each job"),
@@ -194,16 +195,16 @@ def test_what_only_answers_say_is_not_passed_over(name: str) -> None:
     ],
     ids=["jobs", "number", "defaults", "list", "twice", "open", "long", "deep"],
 )
-def test_a_file_that_is_none_is_told_what_it_should_be(text: str, fault: str) -> None:
-    assert faults_of(text) == [fault]
+def test_a_file_that_is_none_is_told_what_it_should_be(text: str, problem: str) -> None:
+    assert errors_of(text) == [problem]
 
 
 def test_instants_may_be_written_as_toml_has_them() -> None:
     job = only(SMALL + "starts_at = 2026-01-01T01:00:00+01:00\nends_at = 2027-01-01T00:00:00Z\n")
 
     assert str(job.definition.starts_at) == "2026-01-01 00:00:00+00:00"
-    [fault] = faults_of(SMALL + "starts_at = 2026-01-01T01:00:00\n")
-    assert "starts_at is '2026-01-01T01:00:00', which is not a date and time; write one with an offset" in fault
+    [problem] = errors_of(SMALL + "starts_at = 2026-01-01T01:00:00\n")
+    assert "starts_at is '2026-01-01T01:00:00', which is not a date and time; write one with an offset" in problem
 
 
 def test_secrets_and_headers_may_be_references() -> None:
@@ -232,7 +233,7 @@ def test_a_header_that_is_there_plain_and_as_a_reference_is_refused() -> None:
     headers = '{ a = "env:ODD", A = "plain", B = "file:/run/token", b = "file:/run/token" }'
     text = f'[[job]]\nname="a"\nschedule="@daily"\ntarget={{{HTTP},headers={headers}}}'
 
-    assert faults_of(text) == [
+    assert errors_of(text) == [
         "line 1, job a: /target/headers/a: a is given twice",
         "line 1, job a: /target/headers/b: b is given twice",
     ]
@@ -240,18 +241,20 @@ def test_a_header_that_is_there_plain_and_as_a_reference_is_refused() -> None:
 
 def test_a_reference_that_leads_nowhere_is_told_and_no_value_is_shown() -> None:
     header = f'[[job]]\nname="a"\nschedule="x"\ntarget={{{HTTP},secret="env:NO",headers={{A="env:ODD"}}}}'
-    faults = faults_of(header)
+    errors = errors_of(header)
 
-    assert faults[0] == "line 1, job a: /target/secret: env:NO is not set"
-    assert faults[1] == "line 1, job a: /target/headers/A: the value of A is not printable ASCII text"
-    assert "two" not in "".join(faults)
+    assert errors[0] == "line 1, job a: /target/secret: env:NO is not set"
+    assert errors[1] == "line 1, job a: /target/headers/A: the value of A is not printable ASCII text"
+    assert "two" not in "".join(errors)
 
 
 def test_a_secret_in_the_file_is_a_warning_that_does_not_show_it() -> None:
     text = f'[[job]]\nname="a"\nschedule="@daily"\ntarget={{{HTTP},secret="{SECRET}"}}'
 
     [warning] = read(text).warnings
-    assert warning == 'line 1, job a: the secret stands in the file; write secret = "env:NAME" or "file:/path"'
+    assert (
+        warning == 'line 1, job a: the secret is in plain text in the file; write secret = "env:NAME" or "file:/path"'
+    )
 
 
 def test_what_a_resolver_leaves_out_is_in_no_job() -> None:
@@ -267,9 +270,12 @@ def test_what_a_resolver_leaves_out_is_in_no_job() -> None:
     ("header", "warning"),
     [
         ('X-A = "Bearer ${TOKEN}"', 'is sent as it stands, with ${…} in it; write X-A = "env:NAME" or "file:/path"'),
-        ('authorization = "Bearer abc"', 'stands in the file; write authorization = "env:NAME" or "file:/path"'),
-        ('Cookie = "a=b"', 'stands in the file; write Cookie = "env:NAME" or "file:/path"'),
-        ('X-Api-Key = "literal:k"', 'stands in the file; write X-Api-Key = "env:NAME" or "file:/path"'),
+        (
+            'authorization = "Bearer abc"',
+            'is in plain text in the file; write authorization = "env:NAME" or "file:/path"',
+        ),
+        ('Cookie = "a=b"', 'is in plain text in the file; write Cookie = "env:NAME" or "file:/path"'),
+        ('X-Api-Key = "literal:k"', 'is in plain text in the file; write X-Api-Key = "env:NAME" or "file:/path"'),
     ],
 )
 def test_a_header_that_should_be_a_reference_is_a_warning_that_does_not_show_it(header: str, warning: str) -> None:
@@ -286,10 +292,10 @@ def test_what_toml_cannot_hold_is_written_as_json() -> None:
 
     assert 'payload_json = "{\\"a\\": [null, \\"it\'s\\"]}"' in text
     assert only(text).definition == definition
-    assert faults_of(SMALL + "payload_json = '1'\npayload = 1\n")[0].endswith("payload is there too; write one of them")
+    assert errors_of(SMALL + "payload_json = '1'\npayload = 1\n")[0].endswith("payload is there too; write one of them")
     assert (
         "/payload_json: payload_json is not JSON in a text: this is not JSON"
-        in faults_of(SMALL + "payload_json='{'")[0]
+        in errors_of(SMALL + "payload_json='{'")[0]
     )
 
 
@@ -318,7 +324,7 @@ def test_a_text_of_several_lines_keeps_its_quotes() -> None:
 
 @pytest.mark.parametrize("format", FORMATS)
 @examples(50)
-@given(st.lists(odd_definitions, max_size=2, unique_by=lambda definition: definition.name), st.booleans())
+@given(st.lists(unusual_definitions, max_size=2, unique_by=lambda definition: definition.name), st.booleans())
 def test_the_format_of_an_export_is_seen_in_its_text(format: Format, jobs: list[Definition], named: bool) -> None:  # noqa: A002
     text = export_jobs(jobs, format, source="job: 1" if named else None, comments=["job: 1", "{", "source = 1"])
 
@@ -340,7 +346,7 @@ def test_an_export_has_only_what_is_not_the_default() -> None:
 
 @pytest.mark.parametrize("format", FORMATS)
 @examples(150)
-@given(st.lists(odd_definitions, max_size=3, unique_by=lambda definition: definition.name))
+@given(st.lists(unusual_definitions, max_size=3, unique_by=lambda definition: definition.name))
 def test_what_is_exported_reads_as_the_same_definitions(format: Format, wanted: list[Definition]) -> None:  # noqa: A002
     text = export_jobs(wanted, format, source="a 'b' \"c\"", comments=["one\ntwo", "é"])
     made = read(text, format)
@@ -359,7 +365,7 @@ def schema_takes(values_of_file: Any) -> bool:
 
 
 @examples(100)
-@given(odd_definitions)
+@given(unusual_definitions)
 def test_what_is_exported_is_valid_by_the_schema(definition: Definition) -> None:
     assert schema_takes(json.loads(export_jobs([definition], "json")))
 
@@ -404,4 +410,4 @@ def test_the_errors_in_the_documents_are_those_of_the_reader() -> None:
     text = examples_in("jobs-file.md", "toml")[0].replace("env:REPORT", "env:HOOK").replace("_SECRET", "")
     text = text.replace("0 3 * * 1-5", "0 25 * * 1-5").replace('"skip"', '"never"').replace("secrets/campaign", "token")
 
-    assert faults_of(text) == shown.splitlines()
+    assert errors_of(text) == shown.splitlines()

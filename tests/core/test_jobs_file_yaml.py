@@ -27,7 +27,7 @@ def only(text: str) -> FileJob:
     return job
 
 
-def fault_of(text: str) -> str:
+def refusal_of(text: str) -> str:
     with pytest.raises(JobsFileError) as caught:
         read(text)
     return str(caught.value)
@@ -48,7 +48,7 @@ def test_an_empty_file_has_no_jobs() -> None:
 
 
 def test_faults_have_the_line_of_their_job() -> None:
-    assert fault_of(JOB.replace("0 3 *", "0 25 *")) == (
+    assert refusal_of(JOB.replace("0 3 *", "0 25 *")) == (
         "line 5, job a: /schedule: hour field, column 3: 25 is outside 0-23"
     )
 
@@ -61,7 +61,7 @@ def test_an_alias_stands_for_what_it_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "fault"),
+    ("text", "problem"),
     [
         ("a: 1\na: 2\n", "line 2: the key 'a' is there twice; write it once"),
         ("source: !!str 5\n", "line 1: the tag tag:yaml.org,2002:str is not read; leave it out"),
@@ -89,8 +89,8 @@ def test_an_alias_stands_for_what_it_names() -> None:
     ],
     ids=lambda value: value[:12],
 )
-def test_what_is_not_read_in_one_way_is_refused(text: str, fault: str) -> None:
-    assert fault_of(text) == fault
+def test_what_is_not_read_in_one_way_is_refused(text: str, problem: str) -> None:
+    assert refusal_of(text) == problem
 
 
 AMBIGUOUS = ["yes", "No", "on", "TRUE", "Null", "012", "0x1F", "1_000", "12:30", "1e5", "+1", ".5", ".inf"]
@@ -98,7 +98,7 @@ AMBIGUOUS = ["yes", "No", "on", "TRUE", "Null", "012", "0x1F", "1_000", "12:30",
 
 @pytest.mark.parametrize("word", AMBIGUOUS)
 def test_a_word_that_readers_of_yaml_do_not_agree_on_is_refused(word: str) -> None:
-    assert fault_of(f"source: {word}\n") == f"line 1: {word} is a text to some readers and not to others; quote it"
+    assert refusal_of(f"source: {word}\n") == f"line 1: {word} is a text to some readers and not to others; quote it"
     assert read(f"source: '{word}'\n").source_label == word
 
 
@@ -106,10 +106,10 @@ def test_a_few_lines_that_would_be_billions_of_values_are_refused() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
 
-    assert fault_of("\n".join(lines)).startswith("line 6: with its aliases written out this is too large")
+    assert refusal_of("\n".join(lines)).startswith("line 6: with its aliases written out this is too large")
 
 
 def test_a_long_text_that_is_named_again_and_again_is_refused() -> None:
     lines = [f"defaults: &text '{'x' * 1_000_000}'", "job:", *["- *text"] * 1_000]
 
-    assert "with its aliases written out this is too large" in fault_of("\n".join(lines))
+    assert "with its aliases written out this is too large" in refusal_of("\n".join(lines))

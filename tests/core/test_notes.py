@@ -1,11 +1,11 @@
-"""What a task says is bounded, and every database can keep it."""
+"""Notes of a task are bounded, and every database can store them."""
 
 from datetime import UTC, datetime
 from uuid import UUID
 
 import pytest
 
-from hourbell.core.run.notes import LONGEST_TEXT, MOST_BYTES, MOST_LINES, Notebook
+from hourbell.core.run.notes import MAX_LOG_BYTES, MAX_LOG_LINES, MAX_TEXT_CHARACTERS, Notebook
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 RUN = UUID(int=1)
@@ -17,36 +17,36 @@ def texts(book: Notebook) -> list[str]:
 
 def test_of_too_many_lines_the_oldest_go() -> None:
     book = Notebook()
-    for number in range(MOST_LINES + 5):
+    for number in range(MAX_LOG_LINES + 5):
         book.add_line(NOW, number)
 
-    assert texts(book) == [str(number) for number in range(5, MOST_LINES + 5)]
+    assert texts(book) == [str(number) for number in range(5, MAX_LOG_LINES + 5)]
 
 
 def test_of_too_much_text_the_oldest_lines_go() -> None:
     book = Notebook()
     for letter in "abc":
         for _ in range(20):
-            book.add_line(NOW, letter * LONGEST_TEXT)
+            book.add_line(NOW, letter * MAX_TEXT_CHARACTERS)
 
     kept = texts(book)
-    assert len(kept) == MOST_BYTES // LONGEST_TEXT
-    assert set(kept[-20:]) == {"c" * LONGEST_TEXT}
+    assert len(kept) == MAX_LOG_BYTES // MAX_TEXT_CHARACTERS
+    assert set(kept[-20:]) == {"c" * MAX_TEXT_CHARACTERS}
 
 
 def test_text_is_counted_in_bytes() -> None:
     book = Notebook()
     for _ in range(20):
-        book.add_line(NOW, "€" * LONGEST_TEXT)
+        book.add_line(NOW, "€" * MAX_TEXT_CHARACTERS)
 
-    assert len(texts(book)) == MOST_BYTES // (3 * LONGEST_TEXT)
+    assert len(texts(book)) == MAX_LOG_BYTES // (3 * MAX_TEXT_CHARACTERS)
 
 
 def test_a_long_line_is_cut() -> None:
     book = Notebook()
-    book.add_line(NOW, "x" * (LONGEST_TEXT + 1))
+    book.add_line(NOW, "x" * (MAX_TEXT_CHARACTERS + 1))
 
-    assert texts(book) == ["x" * LONGEST_TEXT]
+    assert texts(book) == ["x" * MAX_TEXT_CHARACTERS]
 
 
 def test_what_no_database_can_keep_is_replaced() -> None:

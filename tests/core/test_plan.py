@@ -1,4 +1,4 @@
-"""What a job's due instants become, policy by policy. Hours and minutes are counted from T0, the job's cursor."""
+"""Plans of due times, policy by policy. Hours and minutes are counted from T0, the job's cursor."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from hourbell.core.job.definition import Job
-from hourbell.core.run.plan import MOST_PER_PASS, MOST_WAITING, Plan, first_instant, plan, skip_range
+from hourbell.core.run.plan import MAX_PASS_OCCURRENCES, MAX_WAITING_RUNS, Plan, first_instant, plan, skip_range
 from hourbell.core.run.policies import CatchUp, Overlap, Priority, Rank
 from hourbell.core.run.run import jitter_of, scheduled_run_id
 from hourbell.core.run.states import SkipReason
@@ -203,7 +203,7 @@ def test_a_pass_plans_a_hundred_instants_and_goes_to_the_end_of_the_line() -> No
     now = T0 + 250 * MINUTE
     made = plan(backlog(), now)
 
-    assert fired(made, MINUTE) == list(range(1, MOST_PER_PASS + 1))
+    assert fired(made, MINUTE) == list(range(1, MAX_PASS_OCCURRENCES + 1))
     assert place(made) == (T0 + 100 * MINUTE, T0 + 101 * MINUTE, now)
 
 
@@ -225,7 +225,7 @@ def test_no_more_than_a_thousand_runs_of_a_job_wait(waiting: int, runs: int) -> 
 
 
 @pytest.mark.parametrize("catch_up", CatchUp)
-@pytest.mark.parametrize("waiting", [MOST_WAITING, MOST_WAITING + 1])
+@pytest.mark.parametrize("waiting", [MAX_WAITING_RUNS, MAX_WAITING_RUNS + 1])
 def test_a_job_with_too_many_waiting_looks_again_later(catch_up: CatchUp, waiting: int) -> None:
     now = T0 + THREE_LATE
     made = plan(a_job(catch_up=catch_up, waiting=waiting), now)

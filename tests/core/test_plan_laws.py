@@ -1,4 +1,4 @@
-"""What holds for every job, whatever its policies, its outages and the limits of a pass."""
+"""Laws of planning for every job, whatever its policies, its outages and the limits of a pass."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hourbell.core.job.definition import Job
-from hourbell.core.run.plan import MOST_PER_PASS, MOST_WAITING, plan
+from hourbell.core.run.plan import MAX_PASS_OCCURRENCES, MAX_WAITING_RUNS, plan
 from hourbell.core.run.policies import CatchUp, Overlap
 from hourbell.core.run.run import scheduled_run_id
 from tests.core.ledger import Ledger
@@ -61,7 +61,7 @@ def passes(steps: st.SearchStrategy[timedelta]) -> st.SearchStrategy[list[tuple[
     return st.lists(st.tuples(steps, st.sampled_from([0, 0, 1, 2, 1_000])), min_size=1, max_size=8)
 
 
-others = st.sampled_from([0, 0, 0, 950, MOST_WAITING - 1, MOST_WAITING])
+others = st.sampled_from([0, 0, 0, 950, MAX_WAITING_RUNS - 1, MAX_WAITING_RUNS])
 
 
 def moments(ledger: Ledger, steps: list[tuple[timedelta, int]]) -> list[datetime]:
@@ -108,7 +108,7 @@ def test_a_backlog_is_planned_to_its_end(job: Job, steps: list[tuple[timedelta, 
     ledger = Ledger(job)
     now = moments(ledger, steps)[-1]
     while (at := ledger.job.plan_at) is not None and at <= now:
-        ledger.finish(MOST_WAITING)
+        ledger.finish(MAX_WAITING_RUNS)
         ledger.plan(now)
 
     ledger.check()
@@ -123,8 +123,8 @@ def test_a_pass_keeps_to_its_limits(job: Job, waiting: int, steps: list[tuple[ti
         now += step
         made = ledger.plan(now)
 
-        assert len(made.runs) <= MOST_PER_PASS
-        assert waiting + len(ledger.unfinished) <= MOST_WAITING
+        assert len(made.runs) <= MAX_PASS_OCCURRENCES
+        assert waiting + len(ledger.unfinished) <= MAX_WAITING_RUNS
         assert made.error is None
 
 
@@ -166,7 +166,7 @@ def test_where_nothing_is_dropped_it_does_not_matter_when_a_planner_looks(
 ) -> None:
     eager = replace(job.definition, catch_up=CatchUp.ALL, catch_up_window=None, overlap=Overlap.ALLOW)
     often, once = Ledger(replace(job, definition=eager)), Ledger(replace(job, definition=eager))
-    now = moments(often, [(step, MOST_WAITING) for step, _ in steps])[-1]
+    now = moments(often, [(step, MAX_WAITING_RUNS) for step, _ in steps])[-1]
     moments(once, [(now - T0, 0)])
 
     shared = min(len(often.runs), len(once.runs))

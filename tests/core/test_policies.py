@@ -52,7 +52,7 @@ def test_a_preset_without_spread_knows_no_luck(name: str) -> None:
 
 def test_random_shortens_exponential_waits_by_up_to_half() -> None:
     assert waits("exponential", random=0.5)[:3] == [7.5, 30, 120]
-    assert [wait / most for wait, most in zip(waits("exponential", 0.8), waits("exponential"), strict=True)] == [
+    assert [wait / limit for wait, limit in zip(waits("exponential", 0.8), waits("exponential"), strict=True)] == [
         0.6
     ] * 7
 

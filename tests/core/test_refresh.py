@@ -1,4 +1,4 @@
-"""What newer time-zone data does to a job."""
+"""Replanning of a job with newer time-zone data."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -65,11 +65,11 @@ def test_the_zone_an_instant_is_written_in_does_not_matter(of: object) -> None:
 
 @examples(300)
 @given(st.uuids(), instants, durations)
-def test_jitter_is_stable_and_below_its_limit(job: UUID, at: datetime, most: timedelta) -> None:
-    jitter = jitter_of(job, at, most)
+def test_jitter_is_stable_and_below_its_limit(job: UUID, at: datetime, limit: timedelta) -> None:
+    jitter = jitter_of(job, at, limit)
 
-    assert timedelta(0) <= jitter < most
-    assert jitter_of(job, at, most) == jitter
+    assert timedelta(0) <= jitter < limit
+    assert jitter_of(job, at, limit) == jitter
 
 
 def test_no_jitter_is_no_jitter() -> None:

@@ -1,4 +1,4 @@
-"""What an attempt's outcome does to its run: one table, and what holds for every outcome of every run."""
+"""Effects of an attempt's outcome on its run: one table, and laws for every outcome of every run."""
 
 from datetime import timedelta
 from typing import Any

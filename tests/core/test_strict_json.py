@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.values.strict_json import MAX_VALUES, NotJson, fault_of, parse_json
+from hourbell.core.values.strict_json import MAX_VALUES, NotJson, json_problem, parse_json
 from tests.core.schedule.strategies import examples
 
 MEBIBYTE = 1_048_576
@@ -31,7 +31,7 @@ def refusal(data: bytes) -> str:
 @given(values, st.booleans())
 def test_what_json_can_say_is_read_as_it_is(value: object, ascii_only: bool) -> None:
     assert parse_json(json.dumps(value, ensure_ascii=ascii_only).encode()) == value
-    assert fault_of(value) is None
+    assert json_problem(value) is None
 
 
 @examples(300)
@@ -42,7 +42,7 @@ def test_any_bytes_are_a_value_that_can_be_kept_or_refused(data: bytes) -> None:
     except NotJson:
         return
     assert json.loads(data) == value
-    assert fault_of(value) is None
+    assert json_problem(value) is None
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_mebibyte_needs_a_bounded_amount_of_memory(piece: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "fault"),
+    ("value", "problem"),
     [
         ({"a": [datetime(2026, 1, 1, tzinfo=UTC)]}, "a value of type datetime is not JSON; write a text"),
         ([float("nan")], "nan is not a number in JSON"),
@@ -135,8 +135,8 @@ def test_a_mebibyte_needs_a_bounded_amount_of_memory(piece: bytes) -> None:
         ({"a": {"b\0": 1}}, r"a text holds the character NUL (\u0000), which cannot be stored; leave it out"),
     ],
 )
-def test_a_value_from_elsewhere_is_told_why_it_is_not_json(value: object, fault: str) -> None:
-    assert fault_of(value) == fault
+def test_a_value_from_elsewhere_is_told_why_it_is_not_json(value: object, problem: str) -> None:
+    assert json_problem(value) == problem
 
 
 def test_a_value_from_elsewhere_may_be_as_deep_as_a_text() -> None:
@@ -144,18 +144,18 @@ def test_a_value_from_elsewhere_may_be_as_deep_as_a_text() -> None:
     for _ in range(32):
         deep = [deep]
 
-    assert fault_of(deep) is None
-    assert fault_of([deep]) == "the JSON is nested more than 32 deep"
+    assert json_problem(deep) is None
+    assert json_problem([deep]) == "the JSON is nested more than 32 deep"
 
 
 @pytest.mark.parametrize("form", [b"[%s]", b'{"a": [%s]}', b'[{"b": {}}, [%s], "[,,,"]'])
 def test_a_value_that_holds_too_many_others_is_refused(form: bytes) -> None:
     fits, too_many = form % b",".join([b"1"] * (MAX_VALUES - 8)), form % b",".join([b"1"] * (MAX_VALUES + 1))
 
-    assert fault_of(parse_json(fits, max_values=MAX_VALUES)) is None
+    assert json_problem(parse_json(fits, max_values=MAX_VALUES)) is None
     with pytest.raises(NotJson, match=f"more than {MAX_VALUES:,} values"):
         parse_json(too_many, max_values=MAX_VALUES)
-    assert f"more than {MAX_VALUES:,} values" in (fault_of(json.loads(too_many)) or "")
+    assert f"more than {MAX_VALUES:,} values" in (json_problem(json.loads(too_many)) or "")
 
 
 def test_what_looks_like_values_inside_texts_is_not_counted() -> None:

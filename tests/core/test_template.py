@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.job.template import MAX_FILLED_CHARS, TemplateError, faults_of, fill_json, fill_text
+from hourbell.core.job.template import MAX_FILLED_CHARS, TemplateError, fill_json, fill_text, template_problems
 
 VALUES = {"payload": {"name": 'A "b"', "n": 3, "list": [1, {"x": None}], "ok": True}, "run": {"id": "r"}, "job": {}}
 
@@ -54,8 +54,10 @@ def test_nothing_of_python_can_be_reached(path: str) -> None:
 
 
 def test_roots_that_do_not_exist_are_found_before_any_run() -> None:
-    assert faults_of({"a": ["{{env.HOME}}", "{{payload.x}}"]}) == ["{{env.HOME}} begins with none of payload, run, job"]
-    assert faults_of(None) == []
+    assert template_problems({"a": ["{{env.HOME}}", "{{payload.x}}"]}) == [
+        "{{env.HOME}} begins with none of payload, run, job"
+    ]
+    assert template_problems(None) == []
 
 
 @given(st.text())
@@ -66,7 +68,7 @@ def test_any_value_survives_a_json_text(value: str) -> None:
 
 def test_a_text_of_braces_and_spaces_is_read_in_one_go() -> None:
     hostile = "{{" + " " * 100_000
-    assert (fill_text(hostile, VALUES), faults_of(hostile)) == (hostile, [])
+    assert (fill_text(hostile, VALUES), template_problems(hostile)) == (hostile, [])
 
 
 @pytest.mark.parametrize("body", [["{{payload}}"] * 100, ["-{{payload}}"] * 100, "{{payload}}" * 100])

@@ -1,4 +1,4 @@
-"""How tokens are written, and that a typo is found without asking anybody."""
+"""The format of tokens; a typo is found without a database."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""One reading of a URL, or none: what is taken, what it becomes, and what other parsers make of it."""
+"""URLs have one reading or none: accepted forms, normalization, and comparison with other parsers."""
 
 from urllib.parse import unquote_to_bytes, urlsplit
 
@@ -40,7 +40,7 @@ def accepted(text: str) -> Url:
         raise
 
 
-def fault_of(text: str) -> Exception | None:
+def parse_error(text: str) -> Exception | None:
     try:
         parse_url(text)
     except Exception as error:
@@ -207,6 +207,6 @@ def test_encoding_loses_nothing_of_a_path(path: str) -> None:
 @examples(500)
 @given(st.one_of(st.text(max_size=60), st.text(max_size=60).map("http://{}".format)))
 def test_whatever_is_not_a_url_gets_a_printable_sentence(text: str) -> None:
-    fault = fault_of(text)
+    problem = parse_error(text)
 
-    assert fault is None or (type(fault) is ValueError and str(fault).isprintable())
+    assert problem is None or (type(problem) is ValueError and str(problem).isprintable())

@@ -46,5 +46,5 @@ def skipped(made: Plan | Change, step: timedelta = HOUR) -> list[Skipped]:
 
 
 def place(made: Plan | Change) -> Sequence[datetime | None]:
-    """Where the job stands afterwards."""
+    """Return the job's state afterwards."""
     return made.cursor_at, made.next_at, made.plan_at

@@ -164,7 +164,7 @@ class Watch(Protocol):
 
 @dataclass
 class Called:
-    """One call of the scripted target."""
+    """A call of the scripted target."""
 
     node: int
     job: str
@@ -222,7 +222,7 @@ class ScriptedTarget:
         called = Called(node.number, name, run.id, run.attempt, run.scheduled_at, cluster.now())
         cluster.calls.append(called)
         cluster.running[name] += 1
-        cluster.most_running[name] = max(cluster.most_running[name], cluster.running[name])
+        cluster.max_running[name] = max(cluster.max_running[name], cluster.running[name])
         try:
             behaviour = cluster.script.get(name) or cluster.script.get("*")
             return await behaviour(node, call) if behaviour else Succeeded()
@@ -234,7 +234,7 @@ class ScriptedTarget:
 
 
 class Node:
-    """One node. It has a new engine, and so a new id, each time it starts."""
+    """A node. It has a new engine, and so a new id, each time it starts."""
 
     def __init__(self, cluster: "Cluster", number: int, settings: EngineSettings, targets: list[Target] | None) -> None:
         self.cluster = cluster
@@ -297,7 +297,7 @@ class Node:
         self._waiting.clear()
 
     def wait_for_thaw(self) -> asyncio.Future[None]:
-        """What a task waits for in place of its next step; each for one of its own, which may be cancelled."""
+        """A replacement for a task's next step that blocks; each belongs to one task, which may be cancelled."""
         waiting = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         waiting._asyncio_future_blocking = True
@@ -346,7 +346,7 @@ class Cluster:
         self.before_begin: list[Callable[[Node, Call], Awaitable[None]]] = []
         self.calls: list[Called] = []
         self.running: Counter[str] = Counter()
-        self.most_running: Counter[str] = Counter()
+        self.max_running: Counter[str] = Counter()
         self.verbs: Counter[tuple[int, str]] = Counter()
         self.alive: list[Node] = []
         self.made: list[Job] = []
@@ -444,7 +444,7 @@ class Cluster:
         await self.control.cancel_run(run_id, Actor(BY, self.now()))
 
     async def sql(self, statement: str) -> None:
-        """What somebody with a SQL prompt does; a node notices the commit of another process."""
+        """Execute SQL as a user with a SQL prompt would; a node notices the commit of another process."""
         await self.database.set_clock(self.now())
         await self.database.sql(statement)
         self._runner.hints.announce(set(Wake))
@@ -472,7 +472,7 @@ class Cluster:
         return [called for called in self.calls if called.job == name]
 
     def started(self, name: str = "job") -> list[datetime]:
-        """When the target was called for a job."""
+        """Return when the target was called for a job."""
         return [called.started_at for called in self.calls_of(name)]
 
     @contextmanager

@@ -39,7 +39,7 @@ def a_run(number: int, lane: str = "a", **more: Any) -> Run:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a claim was asked for."""
+    """The arguments of a claim."""
 
     now: datetime
     lease_until: datetime
@@ -64,7 +64,7 @@ class ScriptedStore:
     definition: Definition = field(default_factory=a_definition)
     trouble: dict[str, Exception] = field(default_factory=dict)  # what a verb raises
     during: dict[str, Callable[[], None]] = field(default_factory=dict)  # what happens before a verb answers
-    looks: int = 0
+    polls: int = 0
     claims: list[Claim] = field(default_factory=list)
     versions: list[set[UUID]] = field(default_factory=list)  # jobs whose definitions were asked for
     secret_jobs: list[set[UUID]] = field(default_factory=list)  # jobs whose secrets were asked for
@@ -85,7 +85,7 @@ class ScriptedStore:
             raise self.trouble[verb]
 
     async def lanes(self, now: datetime) -> list[LaneWork]:  # noqa: ARG002
-        self.looks += 1
+        self.polls += 1
         self._happens("lanes")
         waiting = {lane: T0 for lane, runs in (*self.ready.items(), *self.suspects.items()) if runs}
         return [LaneWork(lane, ready_at) for lane, ready_at in (waiting | self.ready_at).items()]

@@ -1,4 +1,4 @@
-"""What counts as a node's death under a run: a node that is gone. A lost answer and a freeze are not deaths."""
+"""Crash counts: only a dead node counts as a death. A lost response and a freeze do not."""
 
 import asyncio
 from datetime import datetime, timedelta

@@ -62,7 +62,7 @@ class Line:
 
 @dataclass
 class Trial:
-    """One change of one job, and what was there when it was answered."""
+    """A change of a job, and the state when it was answered."""
 
     job: Job
     act: Callable[[Jobs, str], Awaitable[object]]
@@ -150,7 +150,7 @@ class World:
         ]
 
     def moment_of(self, trial: Trial) -> datetime:
-        """When the change was made; a deletion has none of its own, and plans nothing."""
+        """Return when the change was made; a deletion has no time of its own, and plans nothing."""
         found = self.line.moments[trial.job.id]
         return found[-1] if found else trial.answered_at
 
@@ -185,7 +185,7 @@ def assert_one_moment(world: World, trial: Trial) -> None:
 
 
 def assert_nothing_after_the_answer(world: World, trial: Trial) -> None:
-    """What runs was planned before the answer; and if what waits was to be cancelled, it was claimed before, too."""
+    """Return the runs planned before the answer; and if waiting runs were to be cancelled, also claimed before it."""
     calls = world.cluster.calls_of(trial.job.definition.name)
     begun = {trial.states[called.run_id] for called in calls if called.started_at > trial.answered_at}
     assert {run["id"] for run in world.runs(trial.job)} == trial.states.keys()

@@ -1,4 +1,4 @@
-"""What a beat asks and reports, when it is left out, and when beats have gone well for long enough to reap."""
+"""Heartbeats: what they ask and report, when they are skipped, and when they have succeeded for long enough to reap."""
 
 import logging
 from collections.abc import Collection, Sequence
@@ -12,6 +12,7 @@ import pytest
 from hourbell.engine.heartbeat import Heartbeat, HeartbeatResult, Pulse
 from hourbell.engine.leases import Leases
 from hourbell.engine.loop import NotAsked
+from hourbell.engine.outages import DatabaseReach, OutageRecorder
 from hourbell.engine.time import STEP, DatabaseClock
 from hourbell.store.base import EngineStore, HeartbeatReply, LeaseKey, Node
 from hourbell.store.errors import StoreUnavailable
@@ -57,6 +58,9 @@ class ScriptedStore:
         self.asked.append((node, now, lease_until, held, given_up, orphans))
         return self.answer
 
+    async def last_beat(self) -> datetime | None:
+        return None
+
     async def close(self) -> None:
         self.is_closed = True
 
@@ -71,15 +75,17 @@ class Beating:
         self.leases = Leases(lease, self.elapsed)
         self.results: list[HeartbeatResult] = []
         self.settled_while_asked: list[bool] = []
+        clock = DatabaseClock(self.elapsed)
         self.heartbeat = Heartbeat(
             cast(EngineStore, self.store),
-            DatabaseClock(self.elapsed),
+            clock,
             node=self._node,
             leases=self.leases,
             held=lambda: [KEPT, LOST],
             given_up=lambda: [GIVEN_UP],
             pulse=self.pulse,
             on_beat=self.results.append,
+            outages=OutageRecorder(clock, DatabaseReach(self.elapsed), node_id=NODE.id, live_for=lease),
             elapsed=self.elapsed,
         )
 
@@ -140,7 +146,7 @@ async def test_it_beats_four_times_in_a_lease_once_a_second_sample_has_confirmed
 
 @pytest.mark.parametrize(("lease", "longest"), [(60, 5.0), (40, 5.0), (8, 1.0)])
 def test_after_an_outage_it_beats_again_within_half_an_interval(lease: float, longest: float) -> None:
-    assert Beating(timedelta(seconds=lease)).heartbeat.longest_backoff == longest
+    assert Beating(timedelta(seconds=lease)).heartbeat.max_backoff == longest
 
 
 def test_a_pulse_has_stalled_when_it_has_not_beaten_for_two_seconds() -> None:

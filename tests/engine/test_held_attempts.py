@@ -1,4 +1,4 @@
-"""What a node holds from a claim to the written end, what takes a slot, and what is written of an attempt."""
+"""Attempts of a node from claim to settlement: who takes a slot, and what is written."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -50,7 +50,7 @@ class Holding(Claiming):
         await self.target.answer(*numbers, by=by)
 
     async def settled(self) -> list[SettledAttempt]:
-        """What is written."""
+        """Return what is written."""
         await self.write()
         return self.store.written
 
@@ -461,7 +461,7 @@ async def test_a_target_that_breaks_fails_its_attempt_without_its_words(caplog: 
     holding = Holding(None, Broken())
     await holding.start(a_run(1))
 
-    assert await holding.outcomes() == [Failed("the target broke: RuntimeError")]
+    assert await holding.outcomes() == [Failed("the target crashed: RuntimeError")]
     assert "the payload" not in caplog.text
     assert (holding.observed("dispatch"), holding.observed("lateness")) == (1, 1)
 

@@ -1,4 +1,4 @@
-"""What a runner knows of lanes between its looks at them."""
+"""The runner's knowledge of lanes between two polls."""
 
 from collections import Counter
 from datetime import timedelta
@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from hourbell.engine.lanes import MOST_CLAIMED, Lanes, Portion, Served
+from hourbell.engine.lanes import MAX_CLAIM_RUNS, Lanes, Portion, Served
 from hourbell.store.base import LaneDemand
 from hourbell.targets.base import Target
 from tests.engine.virtual import START
@@ -53,7 +53,7 @@ def test_a_look_leaves_known_lanes_in_their_turn() -> None:
 
 def test_a_lane_that_is_hinted_at_during_a_look_is_not_forgotten() -> None:
     lanes = Lanes()
-    lanes.begin_look(0.0)
+    lanes.begin_poll(0.0)
     lanes.hint(["b"], START)
 
     lanes.seen({"a": START})
@@ -66,7 +66,7 @@ def test_a_portion_grows_while_there_is_more_and_asks_more_lanes_where_they_give
     first, share = portion.size, portion.of_lane(1_000)
     for _ in range(10):
         portion.learn(WANTS, Counter(a=5, b=5))
-    assert (portion.size, portion.of_lane(1_000)) == (MOST_CLAIMED, share)
+    assert (portion.size, portion.of_lane(1_000)) == (MAX_CLAIM_RUNS, share)
 
     for _ in range(10):
         portion.learn(WANTS, Counter(a=1))
@@ -107,32 +107,32 @@ def test_targets_are_asked_once_however_many_lanes_there_are() -> None:
 
 def test_lanes_are_looked_at_once_a_second_and_the_first_time_at_once() -> None:
     lanes = Lanes()
-    assert (lanes.is_look_due(-1e9), lanes.is_stale) == (True, False)
+    assert (lanes.is_poll_due(-1e9), lanes.is_stale) == (True, False)
     lanes.is_stale = True
 
-    lanes.begin_look(10.0)
+    lanes.begin_poll(10.0)
 
-    assert [lanes.is_look_due(at) for at in (10.0, 10.999, 11.0)] == [False, False, True]
+    assert [lanes.is_poll_due(at) for at in (10.0, 10.999, 11.0)] == [False, False, True]
     assert not lanes.is_stale
 
 
 def test_what_was_hinted_at_goes_before_a_look_but_not_for_long() -> None:
     lanes = Lanes()
-    lanes.begin_look(10.0)
+    lanes.begin_poll(10.0)
     lanes.hint(["a"], START)
 
-    assert [lanes.is_look_due(at) for at in (11.0, 11.099, 11.1)] == [False, False, True]
+    assert [lanes.is_poll_due(at) for at in (11.0, 11.099, 11.1)] == [False, False, True]
     assert lanes.is_stale
     lanes.begin_claim()
-    assert lanes.is_look_due(11.0)
+    assert lanes.is_poll_due(11.0)
 
 
 def test_a_look_that_failed_is_due_at_once() -> None:
     lanes = Lanes()
-    lanes.begin_look(10.0)
-    lanes.look_failed()
+    lanes.begin_poll(10.0)
+    lanes.poll_failed()
 
-    assert [lanes.is_look_due(at) for at in (9.999, 10.0)] == [False, True]
+    assert [lanes.is_poll_due(at) for at in (9.999, 10.0)] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -141,11 +141,11 @@ def test_a_look_that_failed_is_due_at_once() -> None:
 )
 def test_a_look_that_somebody_asks_for_comes_a_tenth_of_a_second_after_the_last_one(elapsed: float, due: float) -> None:
     lanes = Lanes()
-    lanes.begin_look(10.0)
+    lanes.begin_poll(10.0)
 
-    lanes.look_again(elapsed)
+    lanes.rescan(elapsed)
 
-    assert lanes.look_at == pytest.approx(due)
+    assert lanes.poll_at == pytest.approx(due)
 
 
 def test_lanes_whose_runs_are_not_ready_yet_tell_when_the_first_is() -> None:

@@ -37,11 +37,11 @@ async def test_a_lane_whose_target_hangs_takes_no_more_than_its_limit(cluster: C
 def test_a_node_never_makes_more_attempts_than_it_has_slots(slots: int) -> None:
     @virtually
     async def test(cluster: Cluster) -> None:
-        most = 0
+        peak = 0
 
         async def count(*_: object) -> Outcome:
-            nonlocal most
-            most = max(most, sum(cluster.running.values()))
+            nonlocal peak
+            peak = max(peak, sum(cluster.running.values()))
             await asyncio.sleep(0.05)
             return Succeeded()
 
@@ -51,7 +51,7 @@ def test_a_node_never_makes_more_attempts_than_it_has_slots(slots: int) -> None:
         await cluster.start(slots=slots)
         await cluster.advance_to(START + 2 * MINUTE + 20 * SECOND)
 
-        assert most == slots - last_slots(slots), "the last ones are for lanes that hold few"
+        assert peak == slots - last_slots(slots), "the last ones are for lanes that hold few"
         assert len(cluster.calls) == 300
 
     test()
@@ -151,11 +151,11 @@ async def test_without_a_free_slot_lanes_are_looked_at_once_a_second_and_when_ru
     await cluster.plan_only()
     node = await cluster.start(slots=4)
     await cluster.advance(5 * SECOND)
-    looks = node.counted("lanes")
+    polls = node.counted("lanes")
     await cluster.advance(20 * SECOND)
 
     assert len(cluster.calls) > 20 / 0.06 * 4, "it is busy all the time"
-    assert node.counted("lanes") - looks <= 2 * 20
+    assert node.counted("lanes") - polls <= 2 * 20
 
 
 @virtually

@@ -1,4 +1,4 @@
-"""How long leases are trusted, and how long a node counts as alive."""
+"""Timing of leases: how long they are trusted, and how long a node counts as alive."""
 
 from datetime import timedelta
 

@@ -38,15 +38,15 @@ class Script:
 def waits(
     *answers: float | Exception,
     random: float = 1.0,
-    longest_backoff: float | None = None,
+    max_backoff: float | None = None,
     meanwhile: Callable[[LoopRunner], None] | None = None,
 ) -> list[float]:
-    """How long it is between the ticks."""
+    """Return the intervals between the ticks."""
     script = Script(answers)
 
     async def run(_: VirtualTime) -> None:
         loop = asyncio.get_running_loop()
-        limit = {} if longest_backoff is None else {"longest_backoff": longest_backoff}
+        limit = {} if max_backoff is None else {"max_backoff": max_backoff}
         runner = LoopRunner(script, elapsed=loop.time, random=lambda: random, **limit)
         script.runner = runner
         if meanwhile is not None:
@@ -83,7 +83,7 @@ def test_a_loop_that_fails_waits_twice_as_long_each_time_up_to_a_limit(
 
 
 def test_the_limit_of_the_waits_may_be_shorter() -> None:
-    assert waits(AWAY, AWAY, AWAY, longest_backoff=0.5) == [0.2, 0.4, 0.5]
+    assert waits(AWAY, AWAY, AWAY, max_backoff=0.5) == [0.2, 0.4, 0.5]
 
 
 def test_after_a_tick_that_went_well_the_waits_begin_anew() -> None:
@@ -128,12 +128,14 @@ def test_a_loop_that_is_stopped_ends_its_sleep() -> None:
 def test_a_loop_is_unwell_when_no_tick_has_ended_well_for_twice_its_sleep_and_some_patience() -> None:
     ages: list[tuple[float, float]] = []
 
-    def look(runner: LoopRunner) -> None:
-        assert (runner.name, runner.age, runner.longest_age) == ("script", 0, 15)
+    def read(runner: LoopRunner) -> None:
+        assert (runner.name, runner.age, runner.max_age_of_pass) == ("script", 0, 15)
         for at in (3, 12):
-            asyncio.get_running_loop().call_later(at, lambda: ages.append((round(runner.age, 3), runner.longest_age)))
+            asyncio.get_running_loop().call_later(
+                at, lambda: ages.append((round(runner.age, 3), runner.max_age_of_pass))
+            )
 
-    waits(10, AWAY, AWAY, AWAY, AWAY, AWAY, meanwhile=look)
+    waits(10, AWAY, AWAY, AWAY, AWAY, AWAY, meanwhile=read)
 
     assert ages == [(3, 35), (12, 35)]
 

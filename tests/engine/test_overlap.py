@@ -35,7 +35,7 @@ async def test_allow_runs_them_beside_each_other(cluster: Cluster) -> None:
     await run_slowly(cluster, Overlap.ALLOW)
 
     assert instants(cluster.calls) == [10, 20, 30, 40, 50, 60, 70, 80]
-    assert cluster.most_running["job"] == 3
+    assert cluster.max_running["job"] == 3
 
 
 @pytest.mark.parametrize("nodes", [1, 3])
@@ -46,7 +46,7 @@ def test_every_other_policy_runs_one_at_a_time(overlap: Overlap, nodes: int) -> 
         cluster.latency = 0.002
         await run_slowly(cluster, overlap, nodes)
 
-        assert cluster.most_running["job"] == 1
+        assert cluster.max_running["job"] == 1
         assert_one_at_a_time(cluster.calls)
 
     test()
@@ -103,7 +103,7 @@ async def test_cancel_running_stops_the_old_one_for_the_new(cluster: Cluster) ->
     await cluster.advance_to(START + 3 * MINUTE + 20 * SECOND)
 
     assert await cluster.states(job) == ["cancelled", "cancelled", "running"]
-    assert cluster.most_running["job"] == 1
+    assert cluster.max_running["job"] == 1
     assert max(called.lateness for called in cluster.calls) < 17 * SECOND  # a heartbeat tells the node
     await cluster.assert_accounted()
 

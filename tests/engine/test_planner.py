@@ -1,4 +1,4 @@
-"""When a planner plans, how long it sleeps, and by which time a pass decides."""
+"""Timing of the planner: when it plans, how long it sleeps, and the time a pass uses."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,7 +13,7 @@ from hourbell.core.job.definition import Job
 from hourbell.core.run.plan import Plan
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.loop import NotAsked
-from hourbell.engine.planner import MOST_JOBS, Planner
+from hourbell.engine.planner import MAX_PASS_JOBS, Planner
 from hourbell.engine.time import DatabaseClock
 from hourbell.metrics import Metrics
 from hourbell.store.base import EngineStore, Planned, Refreshed, Tzdata
@@ -24,7 +24,7 @@ from tests.engine.test_time import Elapsed
 from tests.engine.virtual import START
 
 anyio = pytest.mark.anyio
-LONGEST_SLEEP = 2 * MINUTE
+MAX_SLEEP = 2 * MINUTE
 NOW = T0 + MINUTE
 
 
@@ -62,7 +62,7 @@ class ScriptedStore:
 class Planning:
     """A planner on a scripted store, at NOW by a clock that was confirmed."""
 
-    def __init__(self, store: ScriptedStore, *, longest_sleep: timedelta = LONGEST_SLEEP) -> None:
+    def __init__(self, store: ScriptedStore, *, max_sleep: timedelta = MAX_SLEEP) -> None:
         self.store = store
         self.elapsed = Elapsed()
         self.clock = DatabaseClock(self.elapsed)
@@ -75,7 +75,7 @@ class Planning:
             events=EngineEvents(self.metrics),
             on_runs=self.lanes.append,
             tzdata="2026b",
-            longest_sleep=longest_sleep,
+            max_sleep=max_sleep,
         )
 
     async def tick(self) -> float:
@@ -123,29 +123,29 @@ async def test_a_node_with_older_time_zone_data_plans_nothing_and_asks_again_lat
 async def test_while_jobs_are_brought_to_newer_time_zone_data_it_goes_on_at_once() -> None:
     planning = Planning(ScriptedStore([planned()], standing=Tzdata.NEWER, refreshes=2))
 
-    assert [await planning.tick() for _ in range(2)] == [0, LONGEST_SLEEP.total_seconds()]
+    assert [await planning.tick() for _ in range(2)] == [0, MAX_SLEEP.total_seconds()]
 
 
 @pytest.mark.parametrize(
-    ("next_at", "hears_others", "longest_sleep", "delay"),
+    ("next_at", "hears_others", "max_sleep", "delay"),
     [
-        (None, True, LONGEST_SLEEP, 120.0),
-        (None, False, LONGEST_SLEEP, 1.0),
+        (None, True, MAX_SLEEP, 120.0),
+        (None, False, MAX_SLEEP, 1.0),
         (None, False, SECOND / 2, 0.5),
-        (NOW + 10 * SECOND, True, LONGEST_SLEEP, 9.998),  # it wakes a little earlier
+        (NOW + 10 * SECOND, True, MAX_SLEEP, 9.998),  # it wakes a little earlier
         (NOW + 10 * SECOND, True, 5 * SECOND, 5.0),
-        (NOW + 10 * SECOND, False, LONGEST_SLEEP, 1.0),
-        (NOW, True, LONGEST_SLEEP, 0.1),  # another node holds its lock
-        (NOW - SECOND, True, LONGEST_SLEEP, 0.1),
+        (NOW + 10 * SECOND, False, MAX_SLEEP, 1.0),
+        (NOW, True, MAX_SLEEP, 0.1),  # another node holds its lock
+        (NOW - SECOND, True, MAX_SLEEP, 0.1),
     ],
 )
 @anyio
 async def test_it_sleeps_until_the_next_job_is_due(
-    next_at: datetime | None, hears_others: bool, longest_sleep: timedelta, delay: float
+    next_at: datetime | None, hears_others: bool, max_sleep: timedelta, delay: float
 ) -> None:
     store = ScriptedStore([planned(next_at=next_at)], hears_others=hears_others)
 
-    assert await Planning(store, longest_sleep=longest_sleep).tick() == pytest.approx(delay)
+    assert await Planning(store, max_sleep=max_sleep).tick() == pytest.approx(delay)
 
 
 @anyio
@@ -192,10 +192,10 @@ async def test_a_pass_decides_by_the_time_it_was_asked_for_unless_it_had_to_wait
 async def test_passes_follow_one_another_unless_they_gave_many_runs(runs: int, passes: int) -> None:
     planning = Planning(ScriptedStore([planned()]))
     await planning.tick_until_passes_are_large()
-    planning.store.answers = [planned(MOST_JOBS, runs, next_at=NOW)]
+    planning.store.answers = [planned(MAX_PASS_JOBS, runs, next_at=NOW)]
     await planning.tick()
 
-    assert planning.store.limits == [MOST_JOBS] * passes
+    assert planning.store.limits == [MAX_PASS_JOBS] * passes
 
 
 @pytest.mark.parametrize(("runs", "limit"), [(20, 40), (2_000, 20), (4_000, 10), (1_000_000, 1)])

@@ -1,4 +1,4 @@
-"""How many jobs a planner takes at once, and how many passes it makes before it looks up again."""
+"""Sizes of planning passes: jobs per pass, and passes before the planner polls again."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from hourbell.engine.events import EngineEvents
-from hourbell.engine.planner import MOST_JOBS, Planner
+from hourbell.engine.planner import MAX_PASS_JOBS, Planner
 from hourbell.engine.time import DatabaseClock
 from hourbell.metrics import Metrics
 from hourbell.store.base import EngineStore, Planned, Tzdata
@@ -50,16 +50,16 @@ def planner(store: ScriptedStore, elapsed: Callable[[], float] = lambda: 0.0) ->
         events=EngineEvents(Metrics()),
         on_runs=lambda _: None,
         tzdata="2026b",
-        longest_sleep=2 * HOUR,
+        max_sleep=2 * HOUR,
     )
 
 
-async def ticks(of: Planner, most: int = 100) -> int:
+async def ticks(of: Planner, limit: int = 100) -> int:
     """Tick until it wants to sleep; how often."""
-    for count in range(1, most + 1):
+    for count in range(1, limit + 1):
         if await of.tick() > 0:
             return count
-    raise AssertionError(f"it did not sleep after {most} ticks")
+    raise AssertionError(f"it did not sleep after {limit} ticks")
 
 
 async def test_the_first_pass_is_small_and_each_next_one_twice_as_large() -> None:
@@ -71,7 +71,7 @@ async def test_the_first_pass_is_small_and_each_next_one_twice_as_large() -> Non
 
 
 async def test_after_a_few_full_passes_it_looks_up() -> None:
-    store = ScriptedStore(due=100 * MOST_JOBS)
+    store = ScriptedStore(due=100 * MAX_PASS_JOBS)
     asked = planner(store)
     for _ in range(6):
         await asked.tick()
@@ -83,17 +83,17 @@ async def test_after_a_few_full_passes_it_looks_up() -> None:
 
 async def test_passes_that_give_many_runs_take_fewer_jobs() -> None:
     store = ScriptedStore(due=20_000, runs_of_each=100)
-    await ticks(planner(store), most=10_000)
+    await ticks(planner(store), limit=10_000)
 
     assert max(store.passes) * store.runs_of_each <= 2_000
 
 
 async def test_nothing_is_asked_again_once_all_is_planned() -> None:
-    store = ScriptedStore(due=5 * MOST_JOBS)
+    store = ScriptedStore(due=5 * MAX_PASS_JOBS)
     await ticks(planner(store))
 
     assert store.passes.count(0) <= 3
-    assert sum(store.passes) == 5 * MOST_JOBS
+    assert sum(store.passes) == 5 * MAX_PASS_JOBS
 
 
 async def test_it_wakes_before_a_turn_and_begins_with_it() -> None:

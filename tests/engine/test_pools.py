@@ -20,8 +20,8 @@ def share(cluster: Cluster, places: int, *lanes: str) -> None:
     cluster.lane_pools |= {f"task:{lane}": places for lane in lanes}
 
 
-def most_held(node: Node) -> list[int]:
-    """How many runs that have not ended a node holds, whenever it has claimed some."""
+def max_held(node: Node) -> list[int]:
+    """Record how many unfinished runs a node holds after each claim."""
     held: list[int] = []
 
     async def count() -> None:
@@ -41,7 +41,7 @@ async def test_an_idle_node_takes_at_once_what_another_has_no_place_for(cluster:
         await cluster.add_job(f"slow-{number}", "0 * * * *", lane="slow")
     await cluster.advance_to(START + HOUR - 5 * SECOND)
     busy = await cluster.start()
-    held = most_held(busy)
+    held = max_held(busy)
     await cluster.advance_to(START + HOUR + SECOND)
     assert sum(cluster.running.values()) == 4
     await cluster.start()
@@ -66,7 +66,7 @@ async def test_one_claim_does_not_offer_a_free_place_to_several_lanes(cluster: C
         for number in range(3):
             await cluster.add_job(f"{lane}-{number}", lane=lane)
     node = await cluster.start()
-    held = most_held(node)
+    held = max_held(node)
     await cluster.advance_to(START + MINUTE + 20 * SECOND)
 
     assert len(cluster.calls) == 30
@@ -190,7 +190,7 @@ async def test_a_run_is_as_late_as_its_work_begins_and_not_as_it_was_claimed(clu
 
 
 def lateness(node: Node) -> tuple[int, float]:
-    """How many runs the histogram counted, and their lateness together."""
+    """Return the number of runs in the histogram, and the sum of their lateness."""
     [family] = node.metrics.lateness.collect()
     values = {sample.name.removeprefix("hourbell_lateness_seconds"): sample.value for sample in family.samples}
     return int(values["_count"]), values["_sum"]

@@ -1,4 +1,4 @@
-"""When a reaper looks for leases that ran out, whom it tells, and how soon it looks again."""
+"""Timing of the reaper: when it looks for expired leases, whom it notifies, and when it polls again."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What happens after a stop: the scenarios of failure-recovery.md, and state that outlives every process."""
+"""Recovery after a stop: the scenarios of failure-recovery.md, and state that survives every process."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a runner claims in a tick, for how many slots, and when it looks again."""
+"""Claims of the runner: which lanes in a tick, for how many slots, and when it polls again."""
 
 from collections.abc import Collection
 from uuid import UUID
@@ -15,7 +15,7 @@ from tests.core.values import MINUTE, SECOND, T0
 from tests.engine.scripted import LEASE, SUSPECT_AFTER, Claim, Claiming, ScriptedStore, ScriptedTarget, a_run
 
 pytestmark = pytest.mark.anyio
-LOOK_EVERY, BETWEEN_LOOKS, GATHER = 1.0, 0.1, 0.005
+POLL_SECONDS, MIN_POLL_SECONDS, GATHER = 1.0, 0.1, 0.005
 
 
 def waiting(**lanes: int) -> ScriptedStore:
@@ -34,7 +34,7 @@ async def test_while_leases_are_not_renewed_nothing_is_asked() -> None:
     claiming = Claiming(waiting(a=1), is_renewing=False)
     delay = await claiming.tick()
 
-    assert (delay, isinstance(delay, NotAsked), claiming.store.looks) == (1.0, True, 0)
+    assert (delay, isinstance(delay, NotAsked), claiming.store.polls) == (1.0, True, 0)
 
 
 async def test_while_the_node_stops_nothing_is_asked() -> None:
@@ -42,18 +42,18 @@ async def test_while_the_node_stops_nothing_is_asked() -> None:
     claiming.attempts.take_no_more()
     delay = await claiming.tick()
 
-    assert (delay, isinstance(delay, NotAsked), claiming.store.looks) == (1.0, True, 0)
+    assert (delay, isinstance(delay, NotAsked), claiming.store.polls) == (1.0, True, 0)
 
 
 async def test_after_a_step_of_the_clock_nothing_is_asked_until_a_second_sample_confirms_it() -> None:
     claiming = Claiming(waiting(a=1))
     claiming.clock.observe(T0 + 2 * MINUTE, 100.0)
     delay = await claiming.tick()
-    assert (delay, isinstance(delay, NotAsked), claiming.store.looks) == (0.1, True, 0)
+    assert (delay, isinstance(delay, NotAsked), claiming.store.polls) == (0.1, True, 0)
 
     claiming.clock.observe(T0 + 2 * MINUTE, 100.0)
     await claiming.tick()
-    assert (claiming.store.looks, len(claiming.target.calls)) == (1, 1)
+    assert (claiming.store.polls, len(claiming.target.calls)) == (1, 1)
 
 
 async def test_a_claim_takes_a_lease_from_the_moment_it_is_asked_for() -> None:
@@ -70,9 +70,9 @@ async def test_without_work_it_looks_once_a_second() -> None:
     claiming = Claiming()
     delays = [await claiming.tick(), await claiming.tick(after=0.4), await claiming.tick(after=0.6)]
 
-    assert delays == pytest.approx([LOOK_EVERY, 0.6, LOOK_EVERY])
+    assert delays == pytest.approx([POLL_SECONDS, 0.6, POLL_SECONDS])
     assert [isinstance(delay, NotAsked) for delay in delays] == [False, True, False]
-    assert (claiming.store.looks, claiming.store.claims) == (2, [])
+    assert (claiming.store.polls, claiming.store.claims) == (2, [])
 
 
 async def test_a_lane_that_is_ready_soon_is_waited_for() -> None:
@@ -82,7 +82,7 @@ async def test_a_lane_that_is_ready_soon_is_waited_for() -> None:
     assert claiming.store.claims == []
     claiming.store.add("a", 1)
     await claiming.tick(after=0.3)
-    assert (claiming.store.looks, len(claiming.target.calls)) == (1, 1)
+    assert (claiming.store.polls, len(claiming.target.calls)) == (1, 1)
 
 
 async def test_a_look_that_took_long_is_followed_at_once_by_the_next() -> None:
@@ -104,7 +104,7 @@ async def test_a_look_that_failed_is_made_again_at_once() -> None:
     claiming.store.trouble.clear()
     await claiming.tick()
 
-    assert (claiming.store.looks, len(claiming.target.calls)) == (2, 1)
+    assert (claiming.store.polls, len(claiming.target.calls)) == (2, 1)
 
 
 async def test_a_hint_is_followed_also_if_no_look_has_succeeded_yet() -> None:
@@ -115,7 +115,7 @@ async def test_a_hint_is_followed_also_if_no_look_has_succeeded_yet() -> None:
     claiming.runner.hint(["a"])
     await claiming.tick()
 
-    assert (claiming.store.looks, len(claiming.target.calls)) == (1, 1)
+    assert (claiming.store.polls, len(claiming.target.calls)) == (1, 1)
 
 
 async def test_a_hint_is_followed_without_a_look_and_its_answer_counts_as_one_of_the_database() -> None:
@@ -128,7 +128,7 @@ async def test_a_hint_is_followed_without_a_look_and_its_answer_counts_as_one_of
     claiming.store.add("a", 1)
     claiming.runner.hint(["a"])
     await claiming.tick()
-    assert (claiming.store.looks, len(claiming.target.calls)) == (1, 1)
+    assert (claiming.store.polls, len(claiming.target.calls)) == (1, 1)
 
 
 async def test_a_hint_that_was_followed_is_not_followed_again() -> None:
@@ -144,11 +144,11 @@ async def test_a_hint_that_was_followed_is_not_followed_again() -> None:
 async def test_runs_added_somewhere_are_looked_for_soon() -> None:
     claiming = Claiming()
     await claiming.tick()
-    claiming.runner.look_again()
+    claiming.runner.rescan()
 
-    assert await claiming.tick() == pytest.approx(BETWEEN_LOOKS)
-    await claiming.tick(after=BETWEEN_LOOKS)
-    assert claiming.store.looks == 2
+    assert await claiming.tick() == pytest.approx(MIN_POLL_SECONDS)
+    await claiming.tick(after=MIN_POLL_SECONDS)
+    assert claiming.store.polls == 2
 
 
 async def test_a_lane_that_nobody_here_serves_is_not_claimed_from() -> None:
@@ -164,12 +164,12 @@ async def test_a_function_that_is_registered_later_is_served_from_the_next_look_
     claiming = Claiming(waiting(a=1), ScriptedTarget(("b",)))
     await claiming.tick()
     claiming.target.served = ("a", "b")
-    await claiming.tick(after=LOOK_EVERY)
+    await claiming.tick(after=POLL_SECONDS)
 
     assert len(claiming.target.calls) == 1
 
 
-@pytest.mark.parametrize(("slots", "delay"), [(2, LOOK_EVERY), (3, BETWEEN_LOOKS), (4, BETWEEN_LOOKS)])
+@pytest.mark.parametrize(("slots", "delay"), [(2, POLL_SECONDS), (3, MIN_POLL_SECONDS), (4, MIN_POLL_SECONDS)])
 async def test_after_a_claim_it_looks_again_soon_if_a_slot_is_free(slots: int, delay: float) -> None:
     claiming = Claiming(waiting(a=2), slots=slots)
 
@@ -180,7 +180,7 @@ async def test_after_a_claim_it_looks_again_soon_if_a_slot_is_free(slots: int, d
 async def test_a_free_slot_alone_is_no_reason_to_look_again_soon() -> None:
     claiming = Claiming(ScriptedStore(ready_at={"a": T0}))
 
-    assert await claiming.tick() == pytest.approx(LOOK_EVERY)
+    assert await claiming.tick() == pytest.approx(POLL_SECONDS)
     assert len(claiming.claims) == 1
 
 
@@ -223,7 +223,7 @@ async def test_between_portions_it_sees_what_has_happened_meanwhile(happens: str
     def happen() -> None:
         match happens:
             case "a look is due":
-                claiming.elapsed.seconds += LOOK_EVERY
+                claiming.elapsed.seconds += POLL_SECONDS
             case "the node stops":
                 claiming.attempts.take_no_more()
             case "leases are not renewed":
@@ -306,13 +306,13 @@ async def test_with_a_look_one_suspect_of_a_lane_is_claimed_while_none_is_held()
     await claiming.tick()
     claiming.runner.hint(["a"])
     await claiming.tick()
-    await claiming.tick(after=LOOK_EVERY)
+    await claiming.tick(after=POLL_SECONDS)
     suspects = [claim for claim in claiming.store.claims if claim.suspects]
     assert ([claim.demands for claim in suspects], set(claiming.target.calls)) == ([(LaneDemand("a", 1),)], {1})
 
     await claiming.target.answer(1)
     await claiming.write()
-    await claiming.tick(after=LOOK_EVERY)
+    await claiming.tick(after=POLL_SECONDS)
     assert set(claiming.target.calls) == {1, 2}
 
 
@@ -330,7 +330,7 @@ async def test_a_look_settles_attempts_whose_task_ended_without_a_word() -> None
     claiming = Claiming(waiting(a=1))
     await claiming.tick()
     await claiming.target.answer(1, by=GeneratorExit())
-    await claiming.tick(after=LOOK_EVERY)
+    await claiming.tick(after=POLL_SECONDS)
     await claiming.write()
 
     assert [settled.settlement.run.id.int for settled in claiming.store.written] == [1]

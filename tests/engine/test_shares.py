@@ -1,4 +1,4 @@
-"""How lanes share the slots of a node: lanes that hang leave room for lanes that answer, and nobody starves."""
+"""Lanes share the slots of a node: hanging lanes leave room for others, and no lane starves."""
 
 import asyncio
 from collections import Counter
@@ -47,22 +47,24 @@ class Sharing:
         use = SlotUse(self.slots, self.free, self.on_probation.total())
         return claimable_slots(use, self.held[lane], is_proven=is_proven)
 
-    def claim(self, lane: int, most: int, *, is_proven: bool = False) -> int:
-        taken = min(most, self.claimable(lane, is_proven=is_proven))
+    def claim(self, lane: int, limit: int, *, is_proven: bool = False) -> int:
+        taken = min(limit, self.claimable(lane, is_proven=is_proven))
         self.held[lane] += taken
         if not is_proven:
             self.on_probation[lane] += taken
         return taken
 
-    def fill(self, lanes: int, most: int = LANE_SLOTS, *, is_proven: bool = False) -> None:
+    def fill(self, lanes: int, limit: int = LANE_SLOTS, *, is_proven: bool = False) -> None:
         """Let lanes claim in turn, a few at a time, until none of them gets any more."""
-        while sum(self.claim(lane, min(AT_ONCE, most - self.held[lane]), is_proven=is_proven) for lane in range(lanes)):
+        while sum(
+            self.claim(lane, min(AT_ONCE, limit - self.held[lane]), is_proven=is_proven) for lane in range(lanes)
+        ):
             pass
 
 
-def hung(lanes: int, most: int = LANE_SLOTS, slots: int = SLOTS, *, is_proven: bool = False) -> Sharing:
+def hung(lanes: int, limit: int = LANE_SLOTS, slots: int = SLOTS, *, is_proven: bool = False) -> Sharing:
     sharing = Sharing(slots)
-    sharing.fill(lanes, most, is_proven=is_proven)
+    sharing.fill(lanes, limit, is_proven=is_proven)
     return sharing
 
 
@@ -77,8 +79,8 @@ def test_a_lane_is_offered_free_slots_only(
 @given(slots, st.lists(st.tuples(st.integers(0, 12), st.integers(1, 500), st.booleans()), max_size=60))
 def test_whatever_lanes_ask_for_every_reserve_is_kept(slots: int, asked: list[tuple[int, int, bool]]) -> None:
     sharing = Sharing(slots)
-    for lane, most, is_proven in asked:
-        sharing.claim(lane, most, is_proven=is_proven)
+    for lane, limit, is_proven in asked:
+        sharing.claim(lane, limit, is_proven=is_proven)
         small = sum(1 for held in sharing.held.values() if held) * FEW_SLOTS
 
         assert sharing.free >= 0
@@ -87,8 +89,8 @@ def test_whatever_lanes_ask_for_every_reserve_is_kept(slots: int, asked: list[tu
 
 
 @given(slots, lanes, st.integers(1, 500), st.integers(1, 100))
-def test_claiming_at_once_or_one_by_one_comes_to_the_same(slots: int, others: int, most: int, asked: int) -> None:
-    at_once, one_by_one = hung(others, most, slots), hung(others, most, slots)
+def test_claiming_at_once_or_one_by_one_comes_to_the_same(slots: int, others: int, limit: int, asked: int) -> None:
+    at_once, one_by_one = hung(others, limit, slots), hung(others, limit, slots)
     at_once.claim(99, asked)
     while one_by_one.held[99] < asked and one_by_one.claim(99, 1):
         pass
@@ -109,8 +111,8 @@ def test_a_lane_that_answers_has_a_quarter_of_the_slots_however_many_lanes_hang(
 
 
 @given(st.integers(17, 3_000), st.integers(1, 30), st.integers(1, 3_000))
-def test_lanes_that_answered_and_then_hang_leave_a_slot_to_any_other(slots: int, lanes: int, most: int) -> None:
-    sharing = hung(lanes, most, slots, is_proven=True)
+def test_lanes_that_answered_and_then_hang_leave_a_slot_to_any_other(slots: int, lanes: int, limit: int) -> None:
+    sharing = hung(lanes, limit, slots, is_proven=True)
 
     if lanes * AT_ONCE <= slots - last_slots(slots):  # each of them holds more than a few
         assert sharing.claimable(-1, is_proven=True) >= min(FEW_SLOTS, last_slots(slots) or 1)
@@ -173,10 +175,10 @@ def test_a_lane_with_a_call_that_is_out_for_long_is_on_probation_until_it_ends()
     now = 10.0
     probation = Probation(lambda: now)
     probation.ended("a", now)
-    probation.look([("a", now - SOON_SECONDS - 0.1), ("b", now)])
+    probation.observe([("a", now - SOON_SECONDS - 0.1), ("b", now)])
     assert not probation.is_proven("a")
 
-    probation.look([])
+    probation.observe([])
     assert probation.is_proven("a")
 
 

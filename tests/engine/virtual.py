@@ -63,7 +63,7 @@ class JumpingLoop(Protocol):
 
 
 class VirtualTime:
-    """What the engine is handed in place of clocks. `offset` is the database's own error, to be stepped at will."""
+    """The engine's clocks. `offset` is the database's clock error, which a test may change."""
 
     def __init__(self, loop: JumpingLoop) -> None:
         self._loop = loop

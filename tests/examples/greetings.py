@@ -43,7 +43,7 @@ def people(count: int, born: Callable[[int], date]) -> list[Person]:
 
 
 def birthdays(person: Person, after: datetime, until: datetime) -> dict[tuple[str, int], datetime]:
-    """When a person is to be greeted, by year; found without any of Hourbell's arithmetic."""
+    """Return when a person is to be greeted, by year; computed without Hourbell's arithmetic."""
     found = {}
     for year in range(after.year - 1, until.year + 2):
         try:
@@ -58,7 +58,7 @@ def birthdays(person: Person, after: datetime, until: datetime) -> dict[tuple[st
 
 @dataclass(frozen=True)
 class Delivered:
-    """One request that the receiver got; its message is None if there was nothing new in it."""
+    """A request that the receiver got; its message is None if it was a repeat."""
 
     person: str
     year: int
@@ -87,7 +87,7 @@ class Greetings:
         )
 
     async def load(self, people: Iterable[Person], secret: str = SECRET, *, sign_again: bool = False) -> Loaded:
-        """What `load.py` does with a file of these people."""
+        """Run `load.py` with a file of these people."""
         there = [row["name"] for row in await self.cluster.rows("jobs", source="birthdays", deleted_at=None)]
         jobs = [birthday_job(person, URL) for person in people]
         return await load(
@@ -117,7 +117,7 @@ class Greetings:
             await node.stop()
 
     def receive(self, request: Request) -> None:
-        """What the receiver's server does with a request."""
+        """Answer a request as the receiver's server does."""
         webhook = self.verifier.verify(request.headers, request.body, self.cluster.now())
         message, body = greet(self.database, webhook), webhook.json()
         scheduled_at = datetime.fromisoformat(body["scheduled_at"])

@@ -18,7 +18,7 @@ _START = 30.0  # seconds until it listens, on a busy machine
 
 
 def run(folder: Path, *command: str | Path, **environment: str) -> str:
-    """What a command prints; it must succeed."""
+    """Run a command that must succeed; return its output."""
     done = subprocess.run(
         [sys.executable, *command],
         cwd=folder,

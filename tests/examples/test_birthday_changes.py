@@ -1,4 +1,4 @@
-"""What a change of the file does to people whose birthday is near, also while no node runs."""
+"""Changes of the file for people whose birthday is near, also while no node runs."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime

@@ -50,7 +50,7 @@ def when_up(instant: datetime) -> datetime:
 
 @dataclass
 class Year:
-    """What was due, and what came of it."""
+    """The expected greetings, and the actual ones."""
 
     everybody: dict[str, Person]
     due: dict[Birthday, datetime]

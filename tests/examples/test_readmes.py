@@ -1,4 +1,4 @@
-"""What the examples' pages tell people to type exists: scripts, files, commands and options."""
+"""Scripts, files, commands and options in the examples' READMEs exist."""
 
 import re
 import shlex

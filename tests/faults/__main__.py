@@ -72,7 +72,7 @@ async def _run(options: argparse.Namespace) -> list[Verdict]:
 
 
 async def _machine() -> dict[str, Any]:
-    """What the figures were taken on."""
+    """Describe the machine that the figures were taken on."""
     connection = await asyncpg.connect(server_url())
     postgres = await connection.fetchval("show server_version")
     await connection.close()

@@ -14,7 +14,7 @@ Row = Mapping[str, Any]
 
 
 def faults_of(job: Row, runs: Iterable[Row], skips: Iterable[Row]) -> list[str]:
-    """What is wrong with the account of a job that was never edited; nothing, if every instant has its one place."""
+    """Return errors in the account of a job that was never edited: each scheduled time must appear once."""
     schedule = Schedule.parse(job["schedule"], timezone=job["timezone"], name=job["name"])
     adopted_at, cursor_at = job["created_at"], job["cursor_at"]
     due = Counter(schedule.between(adopted_at, cursor_at))

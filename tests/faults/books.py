@@ -1,4 +1,4 @@
-"""What every scenario checks when it has come to rest: the database's books against the receiver's lines.
+"""Final checks of every scenario: the database's books against the receiver's lines.
 
 An instant has one place, a run has one identity, an effect has its attempt, and whatever was delivered twice carries
 the same id and was cut short the first time.
@@ -109,7 +109,7 @@ class Books:
         return [key for key, row in self.attempts.items() if row["outcome"] == "lost" and row["node"] in sound]
 
     def _was_cut(self, first: Line, again: Line) -> bool:
-        """Whether a fault came between a delivery and its settlement, and before the next delivery."""
+        """Return True if a fault came between a delivery and its settlement, and before the next delivery."""
         row, ended = self.attempts.get(first.key), self.ended.get(first.key)
         if row is None or row["outcome"] == "succeeded":
             return False

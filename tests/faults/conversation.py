@@ -66,7 +66,7 @@ class Committed(NamedTuple):
 
 @dataclass(slots=True)
 class Conversation:
-    """What is known of one session."""
+    """The state of a session."""
 
     _names: dict[bytes, str] = field(default_factory=dict)  # the client's name of a statement: ours
     _statement: str = ""

@@ -26,7 +26,7 @@ def url_of(database: Database) -> str:
 
 
 async def is_writable(database: Database) -> bool:
-    """Whether no process keeps all others from writing, as on SQLite one in a transaction does, for half a second."""
+    """Return True if no process blocks all other writers, as a transaction on SQLite does, for half a second."""
     if not isinstance(database, SqliteDatabase):
         return True
     connection = apsw.Connection(database.path)
@@ -60,5 +60,5 @@ async def come_to_rest(database: Database, seconds: float) -> Counter[str]:
 
 
 def integrity_of(database: SqliteDatabase) -> str:
-    """What SQLite says about the whole file: `ok`, or what is broken."""
+    """Run SQLite's integrity check: `ok`, or the damage."""
     return "; ".join(str(row[0]) for row in database.connection.execute("pragma integrity_check"))

@@ -41,7 +41,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """When a process served, in elapsed seconds."""
+    """The interval in which a process served, in elapsed seconds."""
 
     member: str
     serving_at: float
@@ -50,7 +50,7 @@ class Life:
 
 @dataclass(slots=True)
 class Member:
-    """One process of the fleet. Its name is in every line it leaves, and is never used again."""
+    """A process of the fleet. Its name is in every line it writes, and is never reused."""
 
     name: str
     server: Server
@@ -86,7 +86,7 @@ class Member:
             await asyncio.sleep(0.02)
 
     def logged_at(self, event: str) -> float | None:
-        """When its log first has this event, in seconds since the epoch."""
+        """Return when its log first has this event, in seconds since the epoch."""
         for found in self.server.events:
             if found["event"] == event:
                 return datetime.fromisoformat(found["time"]).timestamp()
@@ -187,7 +187,7 @@ class Fleet:
         return read_lines(self.received, offset)
 
     def delivered(self) -> int:
-        """How many runs have been begun, once or more often."""
+        """Count the runs that have begun, once or more often."""
         if not self.received.exists():
             return 0
         return len({line.split(b" ", 2)[1] for line in self.received.read_bytes().splitlines() if b" " in line})
@@ -211,7 +211,7 @@ class Fleet:
 
 
 def elapsed_at_epoch() -> float:
-    """What turns the time of a log line or a row, as seconds since the epoch, into elapsed seconds."""
+    """Return a function from the time of a log line or a row, as seconds since the epoch, to elapsed seconds."""
     return elapsed() - time.time()
 
 

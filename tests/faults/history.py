@@ -1,4 +1,4 @@
-"""What was asked of a job while it ran, and what that says about each of its instants."""
+"""The changes requested for a job while it ran, and the expected fate of each scheduled time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -35,7 +35,7 @@ _EVERY = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request as it came. `at` is in elapsed seconds of this machine, `clock` is this machine's time."""
+    """A received request. `at` is in elapsed seconds of this machine, `clock` is this machine's time."""
 
     run_id: UUID
     attempt: int
@@ -77,7 +77,7 @@ class Hooks:
         self._process.wait()
 
     def url(self, *, after: float = 0, held: int = _EVERY, fails: int = 0) -> str:
-        """Where a request is answered after so many seconds, or `inf` for never.
+        """A path whose requests are answered after this many seconds; `inf` means never.
 
         Only the first `held` requests of a run have to wait, and the first `fails` of them are answered with 500.
         """

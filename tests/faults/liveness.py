@@ -18,7 +18,7 @@ Stretch = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """When a run was due and when it first began, in elapsed seconds; the end of the scenario if it never did."""
+    """Return when a run was due and first began, in elapsed seconds; the end of the scenario if it never did."""
 
     run: Mapping[str, Any]
     due_at: float

@@ -17,7 +17,7 @@ _START = 30.0  # seconds until it serves, on a busy machine
 
 
 class Server:
-    """One process in its folder. Leaving the context ends it, whatever the test did."""
+    """A server process in its folder. Leaving the context kills it, whatever the test did."""
 
     def __init__(
         self, folder: Path, *arguments: str, name: str = "server", wrapper: Sequence[str] = (), **environment: str

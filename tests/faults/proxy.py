@@ -26,7 +26,7 @@ _AT_ONCE = struct.pack("ii", 1, 0)  # linger: close with a reset
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """How bytes pass. What is stopped is not lost: it goes on when the line is mended, as it would in TCP."""
+    """How bytes pass. Stopped bytes are not lost: they continue when the connection is restored, as in TCP."""
 
     is_accepting: bool = True
     requests: bool = True
@@ -36,7 +36,7 @@ class Flow:
 
 
 class Line:
-    """One connection of a client, and the one to the server that goes with it."""
+    """A connection of a client, and the one to the server behind it."""
 
     def __init__(self, near: asyncio.StreamWriter, far: asyncio.StreamWriter) -> None:
         self._ends = (near, far)
@@ -110,7 +110,7 @@ class Proxy:
         self._set(Flow(is_accepting=False), Line.reset)
 
     def stop(self) -> None:
-        """Nothing passes, and nobody is told: a black hole. New connections are accepted and never answered."""
+        """Drop everything silently (a black hole). New connections are accepted and never answered."""
         self._set(Flow(requests=False, answers=False))
 
     def mute(self) -> None:
@@ -136,7 +136,7 @@ class Proxy:
 
     @property
     def is_sated(self) -> bool:
-        """Whether everything that was to be swallowed is."""
+        """Return True if everything that was to be swallowed was."""
         return not +self._appetite
 
     def _set(self, flow: Flow, end: Callable[[Line], None] | None = None) -> None:

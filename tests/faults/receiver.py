@@ -49,7 +49,7 @@ async def block(run, seconds):
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What the application of every node does: so many jobs, when they fire, and how long a delivery lasts.
+    """The application of every node: the number of jobs, when they fire, and how long a delivery lasts.
 
     `options` go to `Scheduler.job`. A delivery may `receive` and wait; `work`, which keeps the event loop for 5 ms at
     its beginning, so that of many claims some wait for their turn; or `block` the loop all the time the first time.
@@ -77,7 +77,7 @@ def application(*loads: Load) -> str:
 
 
 class Line(NamedTuple):
-    """What a delivery left behind. `at` is in elapsed seconds of this machine, the same for every process."""
+    """The record of a delivery. `at` is in elapsed seconds of this machine, the same for every process."""
 
     what: Literal["begun", "ended"]
     run_id: UUID

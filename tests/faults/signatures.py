@@ -1,4 +1,4 @@
-"""Which secrets the requests of a campaign verify with, by the public library for Standard Webhooks.
+"""The secrets that verify the requests of a campaign, by the public library for Standard Webhooks.
 
 Each job has one secret and then another; for a while both are valid. A request must verify with every secret that was
 valid all the time in which it can have been signed, and with none that was valid at no moment of it.
@@ -43,11 +43,11 @@ class Secret:
         return True
 
     def must_sign(self, request: Request) -> bool:
-        """Whether it was valid from so long before the request came that nobody can have known of it too late."""
+        """Return True if it was valid long enough before the request that every node knew it."""
         return self.answered_at + LEASE < request.at < self.ends_after - _SLACK
 
     def may_sign(self, request: Request) -> bool:
-        """Whether it was valid at some moment at which the request can have been signed."""
+        """Return True if it was valid at some moment at which the request can have been signed."""
         return self.asked_at - _SLACK < request.at < self.ends_before + LEASE
 
 

@@ -6,8 +6,8 @@ where.
 
 import os
 
-from bench.limits.contest import Place, Sizes, delivered, open_place, serving
 from bench.limits.databases import Database, HookJob, Postgres, Sqlite
+from bench.limits.webhook_parts import Place, Sizes, delivered, open_place, serving
 
 from hourbell.sealing import KeyRing
 from tests.faults.verdict import Setting, Verdict

@@ -1,4 +1,4 @@
-"""What the API has answered is there, whatever dies; what it has not answered is asked again and happens once.
+"""Changes that the API acknowledged survive every crash; others are repeated and act once.
 
 Clients change jobs through several servers on one database. Servers are killed with -9 again and again, PostgreSQL is
 crashed, and clients hang up before they are answered. Each then asks again, with the same key, whoever answers.
@@ -32,7 +32,7 @@ ACTIONS = ["trigger", "trigger", "pause", "patch", "delete"]
 
 @dataclass
 class Ledger:
-    """What was asked for, and answered with success."""
+    """The acknowledged requests."""
 
     done: Counter[str] = field(default_factory=Counter)
     created: set[str] = field(default_factory=set)
@@ -44,7 +44,7 @@ class Ledger:
 
 
 class Client:
-    """One that asks for one thing after the other, and for each until it is answered."""
+    """A caller that repeats each request until it is answered."""
 
     def __init__(self, number: int, fleet: Fleet, ledger: Ledger, is_over: Callable[[], bool]) -> None:
         self._number = number

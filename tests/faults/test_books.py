@@ -129,7 +129,7 @@ def with_the_first_delivery_settled(books: Books) -> Books:
 
 
 def with_a_late_beginning(books: Books) -> Books:
-    """Of the third run, long after it was due."""
+    """A delivery of the third run, long after it was due."""
     late = [line._replace(at=line.at + 2 * BEGIN_SECONDS) if line.run_id == run_id(3) else line for line in books.lines]
     return replace(books, lines=late, lives=[Life("b", -100.0, 100.0)])
 

@@ -1,4 +1,4 @@
-"""What processes leave behind, also those that are killed while they write."""
+"""Files that processes leave behind, even those killed while writing."""
 
 from pathlib import Path
 

@@ -51,7 +51,7 @@ for number in range({JOBS}):
 
 
 class Line(NamedTuple):
-    """What a delivery left behind."""
+    """The record of a delivery."""
 
     what: str
     run_id: UUID
@@ -194,7 +194,7 @@ def _url(database: Database) -> str:
 
 
 def _lines(received: Path, last: int = 0) -> list[Line]:
-    """What was received, or the last lines of it if there is no time for all."""
+    """Return the received lines, or the last of them if there is no time for all."""
     found = []
     for text in received.read_text().rpartition("\n")[0].splitlines()[-last:]:
         what, run_id, job_id, scheduled_at, attempt, pid, at = text.split()

@@ -1,4 +1,4 @@
-"""What a scenario of the campaign promises, and what it saw."""
+"""The promises of a campaign scenario, and the observations."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ Backend = Literal["postgres", "sqlite"]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Where and with what luck a scenario runs, and how much of it: 1.0 is the size of `make campaign`."""
+    """The environment of a scenario: folder, seed and scale; 1.0 is the size of `make campaign`."""
 
     backend: Backend
     folder: Path
@@ -24,7 +24,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One promise: what was wanted, what was seen, and whether that is the same."""
+    """A promise: the expected value, the observed one, and whether they match."""
 
     promise: str
     wanted: str

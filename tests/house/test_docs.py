@@ -1,4 +1,4 @@
-"""What the documents show is what happens: their console and Python examples are run."""
+"""The examples of the docs work: console and Python examples are executed."""
 
 import doctest
 import os
@@ -67,3 +67,10 @@ def test_every_scheduler_that_is_shown_names_its_source(page: Path) -> None:
     shown = re.findall(r"\bScheduler\([^)]*\)", page.read_text())
 
     assert [call for call in shown if not re.match(r"""Scheduler\((source=)?["']\w""", call)] == []
+
+
+def test_the_index_links_every_page_of_the_docs() -> None:
+    index = ROOT / "docs" / "index.md"
+    linked = re.findall(r"\]\(([\w-]+\.md)\)", index.read_text())
+
+    assert sorted(linked) == sorted(page.name for page in index.parent.glob("*.md") if page != index)

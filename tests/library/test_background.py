@@ -26,7 +26,7 @@ def seen() -> Seen:
 
 @pytest.fixture
 def in_a_thread(scheduler: Scheduler) -> Any:
-    """Whatever a test does, the thread ends with it."""
+    """Stop the thread at the end of every test."""
     yield scheduler
     scheduler.stop()
 
@@ -156,7 +156,7 @@ async def test_it_waits_for_a_database_that_is_out_of_reach(
     ledger: Ledger, home: Path, seen: Seen, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(background, "_TRY_AGAIN", 0.2)
-    monkeypatch.setattr(background, "_LONGEST_WAIT", 0.5)
+    monkeypatch.setattr(background, "_MAX_WAIT_SECONDS", 0.5)
     scheduler = Scheduler("shop", database_url=f"sqlite:///{home}/later/hourbell.db")
     scheduler.register("report", "@yearly", lambda run: seen.put(run))
     scheduler.start()

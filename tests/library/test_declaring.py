@@ -1,4 +1,4 @@
-"""What a program may say about its jobs, and what is refused where it is written."""
+"""Declarations of jobs in a program, and errors raised where they are written."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""What the pages on embedding show is what happens: files are written, commands run, calls of tables made."""
+"""The examples of the pages on embedding work: files are written, commands run, calls of tables made."""
 
 import asyncio
 import doctest
@@ -117,7 +117,7 @@ async def _until_succeeded(server: WebServer, folder: Path, count: int = 1) -> N
 
 
 async def _succeeded(folder: Path) -> int:
-    """How many runs have, as far as there is a table of them."""
+    """Count the runs, once their table exists."""
     there = await Ledger(folder).rows("select 1 from sqlite_master where name = 'hourbell_runs'")
     return len(there and await Ledger(folder).rows("select id from hourbell.runs where state = 'succeeded'"))
 

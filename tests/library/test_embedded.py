@@ -123,11 +123,11 @@ async def test_a_start_that_failed_leaves_time_for_more_jobs(home: Path) -> None
     assert [job.name for job in scheduler.list()] == ["late"]
 
 
-@pytest.mark.parametrize("surroundings", [None, nullcontext], ids=["alone", "in a framework"])
+@pytest.mark.parametrize("task_context", [None, nullcontext], ids=["alone", "in a framework"])
 async def test_a_task_may_be_defined_while_the_scheduler_runs(
-    scheduler: Scheduler, seen: Seen, surroundings: Any
+    scheduler: Scheduler, seen: Seen, task_context: Any
 ) -> None:
-    scheduler.surroundings = surroundings
+    scheduler.task_context = task_context
 
     async with scheduler:
         late = scheduler.task(kept_in(seen), name="late")

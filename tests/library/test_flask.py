@@ -1,4 +1,4 @@
-"""Where a Flask application's scheduler starts: where it is served, and nowhere else."""
+"""A Flask application's scheduler starts where the application is served, and nowhere else."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a program knows about its own jobs and tasks, without a database."""
+"""The jobs and tasks of a program, without a database."""
 
 import threading
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What a type checker knows of a program: a function stays what it is, and a wrong word is an error where it stands."""
+"""Types of the library: a decorated function keeps its type, and a wrong option is an error at its line."""
 
 import subprocess
 import sys
@@ -81,7 +81,7 @@ scheduler.blocking.once(task, when="now")
 
 
 def checked(folder: Path, program: str) -> list[str]:
-    """What mypy says of a program, line by line."""
+    """Return mypy's output for a program, line by line."""
     (folder / "program.py").write_text(program)
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "program.py"],

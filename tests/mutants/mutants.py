@@ -262,7 +262,7 @@ MUTANTS = (
     ),
     Mutant(
         "lanes are looked at once a second, whatever the hints say",
-        (Change(f"{_ENGINE}/lanes.py", "_LOOK_EVERY = 1.0", "_LOOK_EVERY = 1e9"),),
+        (Change(f"{_ENGINE}/lanes.py", "_POLL_SECONDS = 1.0", "_POLL_SECONDS = 1e9"),),
         (SIMULATION,),
     ),
     Mutant(
@@ -295,8 +295,8 @@ MUTANTS = (
             ),
             ("line ends after an answer are noticed", "end = _end_of_text(data)", "end = len(data)"),
             ("a receiver that asks to close is left", "parser.should_keep_alive() and not state.is_ambiguous", "True"),
-            ("a body is kept up to its limit", "if state.body_size > MOST_READ:", "if False:"),
-            ("headers are read up to their limit", "else MOST_HEADERS):", "else 1 << 40):"),
+            ("a body is kept up to its limit", "if state.body_size > MAX_RESPONSE_BYTES:", "if False:"),
+            ("headers are read up to their limit", "else MAX_HEADER_BYTES):", "else 1 << 40):"),
         )
     ),
     Mutant(

@@ -44,7 +44,7 @@ _COMMENT = re.compile(r"--[^\n]*")
 
 @dataclass(frozen=True)
 class Mutation:
-    """What stands from `start` to `end` in the text becomes `new`."""
+    """A replacement of the text from `start` to `end` by `new`."""
 
     number: int  # of the line
     line: str  # its text

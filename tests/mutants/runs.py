@@ -163,7 +163,7 @@ def applied(copy: Path, changes: Sequence[Change]) -> Iterator[None]:
 
 
 def table(verdicts: Sequence[Verdict]) -> str:
-    """One line for each mutant and test."""
+    """Report each mutant and test on one line."""
     rows = [
         (each.mutant, _short(each.test), "caught" if each.is_caught else "MISSED", f"{each.seconds:.0f} s", each.reason)
         for each in verdicts

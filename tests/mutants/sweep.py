@@ -205,7 +205,7 @@ def _sweep(
     if ending is not Ending.PASSED:
         print(f"{file}: its tests do not pass as they are; mend that first")
         return False
-    most_cpu_seconds = max(_LEAST_CPU_SECONDS, int(4 * cpu_seconds))
+    max_cpu_seconds = max(_LEAST_CPU_SECONDS, int(4 * cpu_seconds))
     timeout = max(_LEAST_TIMEOUT_SECONDS, 6 * (time.monotonic() - started))
     path = copy / SOURCE / file
     for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
@@ -215,7 +215,7 @@ def _sweep(
     for mutation in mutations:
         path.write_text(mutation.applied_to(original), "utf-8")
         try:
-            ending, _ = _run(copy, tests, databases, cpu_seconds=most_cpu_seconds, timeout=timeout)
+            ending, _ = _run(copy, tests, databases, cpu_seconds=max_cpu_seconds, timeout=timeout)
         finally:
             path.write_text(original, "utf-8")
         if ending is Ending.FAILED:
@@ -236,7 +236,7 @@ def _sweep(
 
 @contextmanager
 def _server_for(files: Iterable[str]) -> Iterator[None]:
-    """One PostgreSQL server for all mutants, if any of the files needs one."""
+    """Start one PostgreSQL server for all mutants, if any of the files needs one."""
     if "TEST_DATABASE_URL" in os.environ or not any(file.startswith("store/postgres/") for file in files):
         yield
         return

@@ -33,7 +33,7 @@ def just_now(body: bytes = BODY, **more: str) -> dict[str, str]:
 
 
 def oracle_accepts(headers: Mapping[str, str], body: bytes, secret: str = SECRET) -> bool:
-    """Whether the reference library does, by the clock of this machine. It has more than one way to say no."""
+    """Return True if the reference library accepts it, by the clock of this machine. It has several ways to refuse."""
     try:
         standardwebhooks.Webhook(secret).verify(body, dict(headers), json_parse=False)
     except Exception:

@@ -1,4 +1,4 @@
-"""Whatever a request says, it is either verified or refused; and what the reference library refuses is refused here."""
+"""Any request is either verified or refused; requests that the reference library refuses are refused here."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""How the servers are started, as their own documents tell it, with four workers."""
+"""Commands that start the servers, as their documentation shows, with four workers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Kind:
     app: str
 
     def start(self, folder: Path, url: str | None, *options: str, tick_seconds: float = 0) -> WebServer:
-        """Nothing is set but the database, if it is not the file in the folder."""
+        """The environment: only the database is set, if it is not the file in the folder."""
         self.write(folder)
         environment = {"TICK_SECONDS": str(tick_seconds)} | ({} if url is None else {"DATABASE_URL": url})
         return WebServer(folder, lambda port: self._command(port, options), **environment)

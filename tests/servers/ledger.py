@@ -1,4 +1,4 @@
-"""What the workers of a server did: the lines they wrote beside the runs in the database."""
+"""The work of a server's workers: the lines they wrote beside the runs in the database."""
 
 import asyncio
 import time
@@ -81,7 +81,7 @@ class Ledger:
         return [Planned(_instant(at), state, crashes) for at, state, crashes in await self.rows(_RUNS)]
 
     async def rows(self, query: str) -> Sequence[Sequence[Any]]:
-        """What a query finds. Tables are written `hourbell.jobs`, on both databases."""
+        """Return the rows of a query. Tables are written `hourbell.jobs`, on both databases."""
         if self.url is not None:
             connection = await asyncpg.connect(self.url)
             try:

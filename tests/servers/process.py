@@ -19,7 +19,7 @@ _PATIENCE = 40.0  # seconds, on a busy machine
 
 
 class WebServer:
-    """One server in its folder. Leaving the context ends it and its workers, whatever the test did."""
+    """A server in its folder. Leaving the context kills it and its workers, whatever the test did."""
 
     def __init__(self, folder: Path, command: Callable[[int], list[str]], **environment: str) -> None:
         self.port = free_port()

@@ -19,7 +19,7 @@ class Result:
 
 
 def results_of(seeds: range, processes: int) -> Generator[Result, None, None]:
-    """As they come; closing it ends the processes."""
+    """Yield the results as they arrive; closing the generator ends the processes."""
     if processes == 1:
         yield from map(_result_of, seeds)
         return

@@ -29,7 +29,7 @@ class Changed:
 
 
 class Changes:
-    """What was committed since the last look, by whomever: the connection is nobody else's."""
+    """Return the commits since the last call, by any writer: the connection is used for nothing else."""
 
     def __init__(self, path: str) -> None:
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
@@ -48,7 +48,7 @@ class Changes:
                     f"insert into seen_{table} select null, '{op}', {values}; end"
                 )
 
-    def look(self) -> dict[str, list[Changed]] | None:
+    def poll(self) -> dict[str, list[Changed]] | None:
         """By table; None if nothing was committed."""
         version = self._connection.pragma("data_version")
         if version == self._version:

@@ -1,4 +1,4 @@
-"""What the tables may show after each commit, whoever made it: the engine's promises, checked one change at a time.
+"""Invariants of the tables after each commit, by any writer: the engine's promises, checked change by change.
 
 The ledger believes nothing of the engine. It keeps its own copy of every row from the changes themselves, has its own
 table of legal moves and its own instants, and is told who made each commit and what left the process.
@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from tests.simulation.changes import Changed, Changes, Row
-from tests.simulation.expected import MOST_IN_A_PASS, runs_of, wrong_reason
+from tests.simulation.expected import MAX_PASS_RUNS, runs_of, wrong_reason
 from tests.simulation.oracle import instants_of
 from tests.simulation.scenario import LEASE
 
@@ -26,9 +26,9 @@ MOVES = {
     "retrying": {"retrying", "running", "failed", "cancelled"},
 }
 PRESETS = {"none": 1, "fixed": 3, "default": 4, "exponential": 8}
-LONGEST_LEASE = int(LEASE) * SECOND
+MAX_LEASE = int(LEASE) * SECOND
 
-MOST_WAITING = 1_000
+MAX_WAITING_RUNS = 1_000
 
 
 class Violation(AssertionError):
@@ -45,7 +45,7 @@ class Earlier:
 
 @dataclass(frozen=True)
 class Commit:
-    """Who committed, and when by the database's clock."""
+    """The author of a commit, and its time by the database's clock."""
 
     node: UUID | None  # None for a user
     verb: str
@@ -66,7 +66,7 @@ class Ledger:
         self.skips: dict[int, Row] = {}
         self.effects: Counter[tuple[bytes, int]] = Counter()
         self.claims: dict[tuple[bytes, int], bytes] = {}
-        self._most_attempts: dict[tuple[bytes, int], int] = {}
+        self._max_attempts: dict[tuple[bytes, int], int] = {}
         self._ended_well: dict[tuple[bytes, int], bool] = {}
         self._cancels: set[bytes] = set()  # runs that somebody wanted stopped
         self._commits = 0
@@ -85,7 +85,7 @@ class Ledger:
             self._heard[commit.node.bytes] = self._commits
         if commit.node is not None and commit.verb == "retire":
             self._retired.add(commit.node.bytes)
-        changes = self._changes.look()
+        changes = self._changes.poll()
         if changes is None:
             return None
         before = dict(self.jobs)
@@ -179,17 +179,17 @@ class Ledger:
         if commit.verb in ("settle", "heartbeat", "begin"):
             is_holder = was["state"] == "running" and was["lease_owner"] == owner
             _hold(is_holder, f"I5: written by a node that does not hold it: {story}")
-        most = self._most_attempts[row["job_id"], row["job_version"]]
-        _hold(row["failures"] <= most, f"I11: more than {most} failures: {story}")
+        limit = self._max_attempts[row["job_id"], row["job_version"]]
+        _hold(row["failures"] <= limit, f"I11: more than {limit} failures: {story}")
         if row["state"] in ENDED:
-            self._hold_end(was, row, most, commit, story)
+            self._hold_end(was, row, limit, commit, story)
         if row["lease_until"] != was["lease_until"] and row["state"] == "running" and commit.knows_the_time:
-            is_a_lease = row["lease_until"] <= commit.at + LONGEST_LEASE + SECOND
+            is_a_lease = row["lease_until"] <= commit.at + MAX_LEASE + SECOND
             _hold(is_a_lease, f"I3: a lease that lasts too long: {story}")
         _hold(row["failures"] >= was["failures"], f"I11: {story}")
         _hold(commit.verb == "reap" or row["crashes"] == was["crashes"], f"I12: charged by no reaper: {story}")
 
-    def _hold_end(self, was: Row, row: Row, most_attempts: int, commit: Commit, story: str) -> None:
+    def _hold_end(self, was: Row, row: Row, max_attempts: int, commit: Commit, story: str) -> None:
         """A run ends for a reason that can be seen: a failed one that had attempts left would be lost."""
         if row["state"] == "succeeded":
             _hold(
@@ -199,7 +199,7 @@ class Ledger:
         elif row["state"] == "failed":
             at = commit.at if commit.knows_the_time else row["expires_at"]
             wrong = wrong_reason(
-                row, most_attempts=most_attempts, poison_after=self._poison_after, verb=commit.verb, at=at
+                row, max_attempts=max_attempts, poison_after=self._poison_after, verb=commit.verb, at=at
             )
             _hold(wrong is None, f"I11: failed, though {wrong}: {story}")
         elif commit.verb in ("plan_due", "edit", "pause") and was["state"] != "running":
@@ -302,7 +302,7 @@ class Ledger:
             del self.jobs[change.key]
         else:
             self.jobs[change.key] = job = change.row
-            self._most_attempts[job["id"], job["version"]] = _attempts(json.loads(job["retry"]))
+            self._max_attempts[job["id"], job["version"]] = _attempts(json.loads(job["retry"]))
 
     def _note_earlier(self, was: Row | None, commit: Commit) -> None:
         """Keep what plain SQL replaced, and what users replaced before all that was planned."""
@@ -350,10 +350,10 @@ class Ledger:
         _hold(places == due, f"I2: {name} in {commit.verb}: missing {due - places}, too much {places - due}")
         versions = {run["job_version"] for run in added}
         _hold(versions <= {valid["version"]}, f"I19: {name} {valid['version']} got runs of versions {versions}")
-        _hold(len(added) <= MOST_IN_A_PASS, f"I14: {name} got {len(added)} runs in one pass")
+        _hold(len(added) <= MAX_PASS_RUNS, f"I14: {name} got {len(added)} runs in one pass")
         if added:
             waiting = sum(run["state"] != "running" for run in self._unfinished[was["id"]].values())
-            _hold(waiting <= MOST_WAITING, f"I14: {name} has {waiting} runs waiting")
+            _hold(waiting <= MAX_WAITING_RUNS, f"I14: {name} has {waiting} runs waiting")
         if valid["enabled"] and commit.verb in ("plan_due", "edit", "pause"):
             now = row["cursor_at"] if valid is was else commit.at
             # A pass that had to wait decides by a later time than it was asked at, and moves the cursor there.
@@ -362,10 +362,10 @@ class Ledger:
             wanted = runs_of(valid, sorted(due), now, unfinished)
             got = sorted(run["scheduled_at"] for run in added)
             _hold(
-                got == wanted[:MOST_IN_A_PASS],
+                got == wanted[:MAX_PASS_RUNS],
                 f"{name}, {valid['catch_up']}, {valid['overlap']}: {got} of {sorted(due)}",
             )
-        if commit.verb == "edit" and was["enabled"] and due.total() < MOST_IN_A_PASS and not self._earlier[was["id"]]:
+        if commit.verb == "edit" and was["enabled"] and due.total() < MAX_PASS_RUNS and not self._earlier[was["id"]]:
             _hold(row["cursor_at"] >= commit.at, f"I19: {name}: an edit left what was due to the new version")
 
     def _instants_of(self, job: Row, after: int, until: int) -> list[int]:
@@ -431,12 +431,12 @@ def _attempts(retry: Any) -> int:
 
 
 def _ends_far_ahead(run: Row, now: int) -> bool:
-    """Whether a lease lasts longer than any that is given."""
-    return bool(run["state"] == "running" and run["lease_until"] > now + 2 * LONGEST_LEASE)
+    """Return True if a lease lasts longer than any that is granted."""
+    return bool(run["state"] == "running" and run["lease_until"] > now + 2 * MAX_LEASE)
 
 
 def _is_before(other: Row, run: Row, now: int) -> bool:
-    """Whether another run of the job comes first, and may not be tried before later."""
+    """Return True if another run of the job comes first, and may not be tried earlier."""
     is_older = (other["scheduled_at"], other["id"]) < (run["scheduled_at"], run["id"])
     return bool(is_older and other["state"] != "running" and other["ready_at"] >= now)
 

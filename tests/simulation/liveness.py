@@ -18,7 +18,7 @@ from tests.simulation.ledger import ENDED, SECOND, Ledger, Violation
 from tests.simulation.scenario import CROWD_LANE, CROWDED_SLOTS, LEASE, THREADED
 
 HUNG = f"task:{CROWD_LANE}"
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 SETTLED_SECONDS = LEASE  # without trouble, after which a node is healthy: longer than any loop backs off
 BEGIN_SECONDS = 6.0  # a waiting run begins, a claimed one too, a due job is planned
 STUCK_SECONDS = 20.0  # a run that waits for so long is stuck
@@ -54,7 +54,7 @@ class Liveness:
         self._movable_since: dict[Hashable, float] = {}  # what could have moved at every look since then
         self._waiting: dict[bytes, Place] = {}  # the runs that waited at the last look
 
-    def look(self, elapsed: float, now: int, nodes: Collection[NodeView]) -> None:
+    def poll(self, elapsed: float, now: int, nodes: Collection[NodeView]) -> None:
         """Hold everything that can move to its bound. `now` is the database's time in microseconds."""
         movable = dict(self._movable_runs(now, nodes))
         if any(node.is_healthy for node in nodes):
@@ -136,7 +136,7 @@ class Liveness:
                 yield key, (BEGIN_SECONDS, f"waits: {_described(run)}")
 
     def _is_blocked(self, run: Row) -> bool:
-        """Whether another run of its job goes first."""
+        """Return True if another run of its job goes first."""
         if not run["exclusive"]:
             return False
         return any(

@@ -11,7 +11,7 @@ from tests.engine.virtual import MOMENT, VirtualTime
 Answer = TypeVar("Answer")
 
 
-_MOST_STEPS = 20_000  # within a second of virtual time
+_MAX_STEPS = 20_000  # within a second of virtual time
 
 
 class Standstill(Exception):
@@ -46,7 +46,7 @@ class SeededLoop(asyncio.BaseEventLoop):
                 raise RuntimeError("nothing is left to happen")
             self._seconds = max(self._seconds, timers[0]._when)
         self._seconds += MOMENT
-        self._look_for_standstill()
+        self._check_standstill()
         while timers and timers[0]._when <= self._seconds:
             timer = heapq.heappop(timers)
             timer._scheduled = False
@@ -57,11 +57,11 @@ class SeededLoop(asyncio.BaseEventLoop):
             if not handle._cancelled:
                 handle._run()
 
-    def _look_for_standstill(self) -> None:
+    def _check_standstill(self) -> None:
         if int(self._seconds) > self._second:
             self._second, self._steps = int(self._seconds), 0
         self._steps += 1
-        if self._steps > _MOST_STEPS:
+        if self._steps > _MAX_STEPS:
             raise Standstill(f"no time passes after {self._seconds:.3f} s")
 
     def _permuted(self, batch: list[asyncio.Handle]) -> list[asyncio.Handle]:

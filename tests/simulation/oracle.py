@@ -1,4 +1,4 @@
-"""When the schedules of a simulation fire, found by walking, with nothing of hourbell's own arithmetic."""
+"""The times of a simulation's schedules, found by walking, without Hourbell's arithmetic."""
 
 from bisect import bisect_right
 from dataclasses import dataclass

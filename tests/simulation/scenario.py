@@ -1,4 +1,4 @@
-"""What happens in a simulation, as data drawn from a seed: jobs, nodes, and acts at moments.
+"""The script of a simulation, as data drawn from a seed: jobs, nodes, and timed actions.
 
 Everything random is decided here, or follows from the seed and an id, so that an act can be left out and the rest still
 happens: that is how the shortest history is found.

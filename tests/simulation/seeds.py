@@ -45,5 +45,5 @@ def parts() -> list[range]:
 
 
 def describe_seeds() -> str:
-    """One line for the end of a test run."""
+    """Return a one-line summary for the end of a test run."""
     return f"simulation: fixed seeds {FIXED[0]}-{FIXED[-1]}, new seeds {NEW[0]}-{NEW[-1]} (hash of {', '.join(HASHED)})"

@@ -29,7 +29,7 @@ from tests.engine.nodes import TZDATA, Cluster, Node, hang, to_its_end
 from tests.engine.virtual import START, VirtualTime
 from tests.simulation.changes import Changed, Changes
 from tests.simulation.ledger import ENDED, SECOND, Commit, Ledger, Violation
-from tests.simulation.liveness import LOOK_SECONDS, SETTLED_SECONDS, STUCK_SECONDS, Liveness, NodeView
+from tests.simulation.liveness import POLL_SECONDS, SETTLED_SECONDS, STUCK_SECONDS, Liveness, NodeView
 from tests.simulation.loop import Standstill, run_seeded
 from tests.simulation.oracle import microseconds
 from tests.simulation.scenario import CROWDED_SLOTS, LEASE, THREADED, TROUBLE, Act, JobSpec, Scenario
@@ -51,7 +51,7 @@ _READS = frozenset({"sample_time", "lanes", "definitions", "backlog"})
 
 @dataclass
 class Told:
-    """How a simulation ended, and what happened in it."""
+    """The end of a simulation, and its statistics."""
 
     scenario: Scenario
     broken: str | None = None
@@ -162,22 +162,22 @@ class World:
     async def _watch_liveness(self) -> None:
         """Look twice a second whether something is stuck that need not be."""
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
             try:
-                self._look_for_stuck_runs(self.cluster.time.elapsed())
-                await self._look_at_instruments()
+                self._check_stuck_runs(self.cluster.time.elapsed())
+                await self._check_instruments()
             except Exception as error:  # a checker that broke must not look like a promise that holds
                 self._break_off(error if isinstance(error, Violation) else Violation(f"the checker broke: {error!r}"))
 
-    def _look_for_stuck_runs(self, elapsed: float) -> None:
+    def _check_stuck_runs(self, elapsed: float) -> None:
         if without_thread := self.cluster.without_place:
             raise Violation(f"liveness: claimed on a node that has no thread for it: {without_thread[0]}")
         if elapsed - self._stepped_at < SETTLED_SECONDS:
             self._liveness.forget()
             return
-        self._liveness.look(elapsed, self._now(), [self._view(node, elapsed) for node in self.cluster.alive])
+        self._liveness.poll(elapsed, self._now(), [self._view(node, elapsed) for node in self.cluster.alive])
 
-    async def _look_at_instruments(self) -> None:
+    async def _check_instruments(self) -> None:
         """Hold the doctor and the backlog of readiness and metrics to the truth while a run is stuck."""
         elapsed = self.cluster.time.elapsed()
         run = self._liveness.stuck(elapsed, self._now())
@@ -311,7 +311,7 @@ class World:
         self._later.append(loop.create_task(wait(), context=self._context))
 
     async def _start(self) -> None:
-        """As a process starts: it tries until the database answers."""
+        """Start like a process: retry until the database answers."""
         node = self.cluster.node()
         self.cluster.alive.append(node)
         self._tell(f"node {node.number}", "starts")
@@ -360,7 +360,7 @@ class World:
         self._unwell[node.id] = max(until, self._unwell.get(node.id, until))
 
     def _has_excuse(self, owner: bytes) -> bool:
-        """Whether a node is dead or was unwell since it could last renew its leases."""
+        """Return True if a node is dead or was ill since it could last renew its leases."""
         node = next((node for node in self.cluster.alive if node.id.bytes == owner), None)
         if node is None or node.is_dead:
             return True
@@ -557,7 +557,7 @@ class World:
             self._tell(f"node {node.number}" if node else "user", f"{verb}: {_summary(changes)}")
 
     def _knows_the_time(self, node: Node | None) -> bool:
-        """Whether a node that is well has had the time to ask the database since its clock was put forward or back."""
+        """Return True if a healthy node had time to query the database since its clock was stepped."""
         known_since = max(self._stepped_at, float("-inf") if node is None else self._unwell.get(node.id, float("-inf")))
         has_stepped = self._stepped_at > float("-inf")
         return not has_stepped or self.cluster.time.elapsed() - known_since > LEASE

@@ -1,4 +1,4 @@
-"""What a node's targets offer of the resources that their lanes share."""
+"""Shared resource limits of a node's targets."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from hourbell.answers.base import Answer, Doc
+from hourbell.answers.times import RecentTime
 from hourbell.core.run.policies import CatchUp, Delivery, Overlap, Priority
 from hourbell.core.run.states import RunState, SkipReason
 
@@ -133,6 +134,14 @@ class Job(Answer):
     warnings: Annotated[tuple[Warned, ...], Doc(is_extra=True)] = ()
     generated_secret: Annotated[str | None, Doc(_GENERATED.text, is_extra=True)] = field(default=None, repr=False)
     omitted: OmittedValues = ()
+    # Only if `recent` is asked for.
+    recent: Annotated[tuple[RecentTime, ...], Doc("The newest scheduled times, oldest first.", is_extra=True)] = ()
+    median_duration_ms: Annotated[int | None, Doc("Of the newest 50 runs.", is_extra=True)] = None
+    p95_duration_ms: Annotated[int | None, Doc("Of the newest 50 runs.", is_extra=True)] = None
+    streak: Annotated[
+        int | None,
+        Doc("How many runs in a row failed up to now; 100 means 100 or more.", type=int, is_extra=True),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

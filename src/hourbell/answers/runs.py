@@ -145,3 +145,27 @@ class BulkResult(Answer):
     has_more: bool
     done: tuple[Done, ...] = ()
     refused: tuple[Refused, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureGroup(Answer):
+    """Failed runs of one cause, which nobody has replayed or discarded."""
+
+    fingerprint: Annotated[str, Doc("Pass it to `/runs/replay` or `/runs/discard` to act on exactly these runs.")]
+    error: Annotated[str | None, Doc("Of the newest: its first 1,000 characters.")] = None
+    reason: Annotated[str | None, Doc(type=Reason | None)] = None
+    lane: str = ""
+    count: int
+    first_at: Annotated[datetime, Doc("When the first of them ended.")]
+    last_at: Annotated[datetime, Doc("When the last of them ended.")]
+    jobs: Annotated[tuple[str, ...], Doc("Up to ten names, those with the most failures first.")] = ()
+    job_count: int
+    sample_run_id: Annotated[UUID, Doc("The newest of them.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureGroups(Answer):
+    """Failed runs grouped by cause, the most common first."""
+
+    items: tuple[FailureGroup, ...]
+    is_sampled: Annotated[bool, Doc("True if older failed runs were not looked at.")] = False

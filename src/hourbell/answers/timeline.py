@@ -110,6 +110,7 @@ class Outage(Answer):
     start: Annotated[datetime, Doc(key="from")]
     until: datetime | None = None
     of: Annotated[str, Doc(type=Literal["nodes", "database"])]
+    found_by: Annotated[UUID | None, Doc("The node that recorded it.", is_extra=True)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Answers about the scheduled times of jobs: their fates, and figures about them."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Annotated
 from uuid import UUID
 
@@ -47,3 +47,64 @@ class LedgerItem(Answer):
     run: RunOfTime | None = None
     skip: SkipOfTime | None = None
     version: Annotated[int | None, Doc("The version of the job that it belongs to, if that is known.")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecentTime(Answer):
+    """One of the newest scheduled times of a job, or the times of one skip."""
+
+    run_id: UUID | None = None
+    at: datetime
+    fate: Annotated[str, Doc(type=Fate)]
+    lateness_ms: float | None = None
+    duration_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesPoint(Answer):
+    """An ended run in a series."""
+
+    run_id: UUID
+    at: datetime
+    state: Annotated[str, Doc(type=RunState)]
+    duration_ms: float | None = None
+    lateness_ms: float | None = None
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series(Answer):
+    """The newest ended runs of a job, oldest first, with figures of those that began."""
+
+    items: tuple[SeriesPoint, ...]
+    median_duration_ms: int | None = None
+    p95_duration_ms: int | None = None
+    median_lateness_ms: int | None = None
+    p95_lateness_ms: int | None = None
+    duration_slope_ms_per_week: Annotated[
+        int | None,
+        Doc("How much longer runs that succeed get in a week; null for fewer than 12, or of less than a day."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Day(Answer):
+    """How many scheduled times of a date have which fate. A skip counts each of its times."""
+
+    date: Annotated[str, Doc("In the time zone of the job.", type=date, examples=("2026-11-18",))]
+    succeeded: int = 0
+    failed: int = 0
+    late: Annotated[int, Doc("They succeeded, but began later than `late_after` allows.")] = 0
+    cancelled: int = 0
+    skipped: int = 0
+    unfinished: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Days(Answer):
+    """The dates of a job that have scheduled times, oldest first."""
+
+    items: tuple[Day, ...]
+    timezone: str = "UTC"
+    counted_from: Annotated[str, Doc("The first date that was counted.", type=date)] = ""
+    is_sampled: Annotated[bool, Doc("True if dates before `counted_from` were left out, as they are too many.")] = False

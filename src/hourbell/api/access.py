@@ -189,7 +189,7 @@ async def caller_or_local(request: Request) -> None:
 async def check_open_mode(request: Request) -> None:
     """Refuse a request that a server without tokens must not answer; admit it without a token otherwise.
 
-    The files of the page are the same for everybody, so they are also served while the database is out of reach.
+    The files of the page are the same for everybody, so they are also served while the database is unreachable.
     """
     authenticator = authenticator_of(request)
     with contextlib.suppress(StoreUnavailable):

@@ -44,7 +44,7 @@ async def apply_jobs(control: ControlDep, user: Editor, body: JsonBody, dry_run:
         plan = await control.applying.apply(wish, user, dry_run=dry_run)
     except PlanRefused as refusal:
         errors = [(each.pointer, each.message, each.hint) for each in refusal.errors]
-        detail = "Some of the jobs cannot be brought in, so nothing was changed; see errors."
+        detail = "Some of the jobs were refused, so nothing was changed; see errors."
         if any(each.code == "not_allowed" for each in refusal.refused.values()):
             raise Problem(403, "not_allowed", detail, errors) from None
         raise Problem(409, "plan_refused", detail, errors) from None

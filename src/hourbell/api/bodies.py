@@ -209,13 +209,27 @@ class RunFilterBody(Body):
     @model_validator(mode="after")
     def _chooses(self) -> Self:
         """Require a filter or `"all": true`: a filter omitted by mistake must not act on every run."""
-        if not (self.everything or self.state or self.job or self.since or self.until):
+        if not (self.everything or self._is_filtered()):
             what = "without a filter, which would be every run of every job"
             raise ValueError(what, 'write state, job, since or until, or "all": true')
         return self
 
+    def _is_filtered(self) -> bool:
+        return any((self.state, self.job, self.since, self.until))
 
-class ReplayAllBody(RunFilterBody):
+
+class FailedFilterBody(RunFilterBody):
+    """A filter of failed runs: set `fingerprint`, `job`, `since` or `until`, or `"all": true` to select every one."""
+
+    fingerprint: str | None = Field(
+        None, min_length=1, max_length=64, description="Exactly the failed runs of this group of `/runs/groups`."
+    )
+
+    def _is_filtered(self) -> bool:
+        return self.fingerprint is not None or super()._is_filtered()
+
+
+class ReplayAllBody(FailedFilterBody):
     per_minute: int = Field(600, ge=1, le=60_000, description="The number of replays that become ready per minute.")
 
 

@@ -11,11 +11,11 @@ from hourbell.api.shapes import ProblemAnswer
 _EVERY = (400, 401, 403, 429, 500, 503)
 _BODY = (413, 415, 422)
 _MEANINGS = {
-    409: "It cannot be done as things stand; `code` says why.",
+    409: "The request conflicts with the current state; `code` says why.",
     412: "The job is not at the version of If-Match.",
-    422: "The body is well-formed and cannot be used; `errors` says everything that is wrong.",
-    429: "Too many requests; Retry-After says when to come back.",
-    503: "The database is out of reach; Retry-After says when to come back.",
+    422: "The body is well-formed but invalid; `errors` lists all validation errors.",
+    429: "Too many requests; Retry-After says when to try again.",
+    503: "The database is unreachable; Retry-After says when to try again.",
 }
 
 

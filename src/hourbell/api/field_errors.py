@@ -63,7 +63,7 @@ def _characters(number: int) -> str:
 
 def _wrong_characters(name: str, context: Mapping[str, Any]) -> tuple[str, str | None]:
     pattern = context["pattern"]
-    return f"{name} has characters that it cannot have", _PATTERNS.get(pattern, f"write what matches {pattern}")
+    return f"{name} has characters that are not allowed", _PATTERNS.get(pattern, f"write what matches {pattern}")
 
 
 _WHOLE_NUMBER = _is_not("a whole number", "write one such as 10")
@@ -74,7 +74,7 @@ _WORDS: Mapping[str, _Words] = {
     "model_type": lambda *_: ("the body is not an object", 'write one such as {"field": "value"}'),
     "int_type": _WHOLE_NUMBER,
     "int_parsing": _WHOLE_NUMBER,
-    "int_parsing_size": _is_not("a number of a size that can be read", "write one such as 10"),
+    "int_parsing_size": _is_not("a number in the supported range", "write one such as 10"),
     "bool_type": _FLAG,
     "bool_parsing": _FLAG,
     "string_type": _is_not("a text", 'write it in quotes, as in "text"'),

@@ -83,7 +83,7 @@ class Readiness:
     def reasons(self, *, with_names: bool) -> list[str]:
         """Return the reasons why this node is not ready, as readable text."""
         return [
-            *([] if self.database_reachable else ["the database is out of reach"]),
+            *([] if self.database_reachable else ["the database is unreachable"]),
             *([] if self.database_problem is None else [self.database_problem]),
             *(["the node is stopping"] if self.is_stopping else []),
             *(f"the {loop.name} last succeeded {loop.seconds:.0f} s ago" for loop in self.loops if loop.is_too_old),

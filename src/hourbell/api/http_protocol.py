@@ -89,7 +89,7 @@ class HttpProtocol(H11Protocol):
         super().connection_made(transport)
         ip = self.client[0] if self.client else ""
         if not self._limits.admit(ip):
-            self.answer_and_close(503, "too_many_connections", "Too many connections; close some or come back later.")
+            self.answer_and_close(503, "too_many_connections", "Too many connections; close some or try again later.")
             return
         self._ip = ip
         self._await_headers()
@@ -197,9 +197,8 @@ class HttpProtocol(H11Protocol):
         if self._was_paused or self._window_bytes >= MIN_BYTES_PER_SECOND * seconds:
             self._await_body()
             return
-        detail = (
-            f"The body did not arrive: in {seconds:g} s it must end or bring {MIN_BYTES_PER_SECOND} bytes a second."
-        )
+        needed = f"within {seconds:g} s it must end or reach {MIN_BYTES_PER_SECOND} bytes per second"
+        detail = f"The body arrived too slowly: {needed}."
         self.answer_and_close(408, "request_timeout", detail)
 
     def _await_reader(self) -> None:

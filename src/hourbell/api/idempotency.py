@@ -34,7 +34,7 @@ Handle = Callable[[Request], Awaitable[Response]]
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotency-Replayed"
 _KEY = re.compile(r"[\x20-\x7e]{1,255}")
-_MOST_BYTES = 64 * 1024
+_MAX_ANSWER_BYTES = 64 * 1024
 _WAIT_SECONDS, _POLL_SECONDS = 2.0, 0.1
 _KEPT_HEADERS = ("content-type", "etag", "location")
 
@@ -106,7 +106,7 @@ async def _answer_again(authenticator: Authenticator, key: str, fingerprint: byt
             raise Problem(
                 422,
                 "idempotency_key_reused",
-                f"This {HEADER} was sent with another request; choose a new one for each.",
+                f"This {HEADER} was used for another request; use a new key for each.",
             )
         if known is not None and known.answer is not None:
             return _replayed(known.answer)
@@ -134,7 +134,7 @@ def _kept_of(response: Response) -> Mapping[str, object]:
     body = getattr(response, "body", None)  # a streaming response has none
     media_type = response.headers.get("content-type", "")
     is_json = media_type.startswith("application/json") or body == b""
-    if isinstance(response, TellsSecret) or not isinstance(body, bytes) or len(body) > _MOST_BYTES or not is_json:
+    if isinstance(response, TellsSecret) or not isinstance(body, bytes) or len(body) > _MAX_ANSWER_BYTES or not is_json:
         return _NOT_KEPT
     headers = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
     return {"status": response.status_code, "headers": headers, "body": body.decode()}
@@ -148,5 +148,6 @@ def _replayed(answer: Mapping[str, object]) -> Response:
 
 
 def _answer_not_kept() -> Problem:
-    detail = "The first call with this key has acted; its answer told a secret or was too long, and was not kept."
+    why = "its response contained a secret or was too long, and was not stored"
+    detail = f"The first call with this key was carried out; {why}."
     return Problem(409, "answer_not_kept", detail)

@@ -20,7 +20,7 @@ from hourbell.api.jobs import DropSecrets, DryRun, TakeOver
 from hourbell.api.json_body import announced_bytes
 from hourbell.api.problems import Problem
 from hourbell.api.users import ControlDep, Editor
-from hourbell.control.imports import LONGEST_LINE, LineResult, Owner
+from hourbell.control.imports import MAX_LINE_BYTES, LineResult, Owner
 from hourbell.control.values import Imported, StoreUnavailable
 
 router = APIRouter()
@@ -78,20 +78,18 @@ async def import_jobs(
     job stays paused.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in (NDJSON, "application/ndjson"):
-        raise Problem(
-            415, "unsupported_media_type", f"Send a job on each line, with the header Content-Type: {NDJSON}."
-        )
+        raise Problem(415, "unsupported_media_type", f"Send one job per line, with the header Content-Type: {NDJSON}.")
     if given.prune and given.managed_by == "api" and not given.source:
         raise Problem(
             400, "prune_needs_source", "Pruning needs a source, so that it deletes only jobs that came from it."
         )
-    most = authenticator_of(request).import_bytes
-    if (announced := announced_bytes(request)) is not None and announced > most:
-        raise _TooLarge.of_bytes(most).problem()
+    limit = authenticator_of(request).import_bytes
+    if (announced := announced_bytes(request)) is not None and announced > limit:
+        raise _TooLarge.of_bytes(limit).problem()
     imports, name = authenticator_of(request).imports, caller.limited_as
     if (refused := imports.begin(name)) is not None:
         raise refused
-    results = control.imports.run(_lines(request, most), given.owner(), user, dry_run=given.dry_run)
+    results = control.imports.run(_lines(request, limit), given.owner(), user, dry_run=given.dry_run)
     spool = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - it is read and closed while the response is sent
     try:
         await _spool(results, spool)
@@ -107,35 +105,37 @@ class _TooLarge(Exception):
     """An import over its limit of bytes or lines; the message names the limit."""
 
     @classmethod
-    def of_bytes(cls, most: int) -> "_TooLarge":
-        return cls(f"an import has at most {most:,} bytes (HOURBELL_IMPORT_MAX_MIB); send the rest in another one")
+    def of_bytes(cls, limit: int) -> "_TooLarge":
+        return cls(
+            f"an import may have at most {limit:,} bytes (HOURBELL_IMPORT_MAX_MIB); send the rest in another import"
+        )
 
     def problem(self) -> Problem:
         message = str(self)
         return Problem(413, _TOO_LARGE, f"{message[0].upper()}{message[1:]}.", headers={"Connection": "close"})
 
 
-async def _lines(request: Request, most_bytes: int) -> AsyncIterator[tuple[int, bytes]]:
+async def _lines(request: Request, max_bytes: int) -> AsyncIterator[tuple[int, bytes]]:
     """Yield the non-blank lines of a body as they arrive, with their line numbers.
 
     A line that is too long is truncated, and so refused as incomplete JSON.
 
-    Raises _TooLarge after `most_bytes` or MAX_LINES, and a Problem if the caller's access ends before the body does.
+    Raises _TooLarge after `max_bytes` or MAX_LINES, and a Problem if the caller's access ends before the body does.
     """
     rest, size, before = b"", 0, 0  # an incomplete line, and the bytes and lines read before it
     async for part in request.stream():
         await check_again(request)
         size += len(part)
-        if size > most_bytes:
-            raise _TooLarge.of_bytes(most_bytes)
+        if size > max_bytes:
+            raise _TooLarge.of_bytes(max_bytes)
         *whole, rest = (rest + part).split(b"\n")
         if before + len(whole) > MAX_LINES:
-            raise _TooLarge(f"an import has at most {MAX_LINES:,} lines; send the rest in another one")
+            raise _TooLarge(f"an import may have at most {MAX_LINES:,} lines; send the rest in another import")
         for number, line in enumerate(whole, before + 1):
             if line and not line.isspace():
-                yield number, line[: LONGEST_LINE + 1]
+                yield number, line[: MAX_LINE_BYTES + 1]
         before += len(whole)
-        rest = rest[: LONGEST_LINE + 1]
+        rest = rest[: MAX_LINE_BYTES + 1]
     if rest and not rest.isspace():
         yield before + 1, rest
 
@@ -148,17 +148,17 @@ async def _spool(results: AsyncIterator[list[LineResult]], spool: IO[bytes]) -> 
     except StoreUnavailable:
         if not spool.tell():
             raise
-        message = "the database is out of reach; what has a result is stored, import the rest again"
+        message = "the database is unreachable; lines with a result are stored, import the rest again"
         spool.write(_line(LineResult(None, None, Imported.REFUSED, code="database_unavailable", message=message)))
     except _TooLarge as error:
         if not spool.tell():
             raise error.problem() from None
-        message = f"{error}; what has a result is stored"
+        message = f"{error}; lines with a result are stored"
         spool.write(_line(LineResult(None, None, Imported.REFUSED, code=_TOO_LARGE, message=message)))
     except Problem as problem:
         if not spool.tell():
             raise
-        message = "your access ended before the import did; what has a result is stored"
+        message = "your access ended during the import; lines with a result are stored"
         spool.write(_line(LineResult(None, None, Imported.REFUSED, code=problem.code, message=message)))
 
 
@@ -175,8 +175,8 @@ def _line(result: LineResult) -> bytes:
         body |= {"id": str(result.job_id), "version": result.version}
     if result.code is not None:
         body |= {"code": result.code, "message": result.message}
-    if result.faults:
+    if result.errors:
         body["errors"] = [
-            {"pointer": fault.pointer, "message": fault.message, "hint": fault.hint} for fault in result.faults
+            {"pointer": error.pointer, "message": error.message, "hint": error.hint} for error in result.errors
         ]
     return _encode(body).encode() + b"\n"

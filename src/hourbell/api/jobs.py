@@ -14,6 +14,7 @@ from hourbell.api import bodies, render, shapes
 from hourbell.api.documented import responses, takes
 from hourbell.api.idempotency import IdempotentRoute, TellsSecret
 from hourbell.api.pages import page_response
+from hourbell.api.problems import invalid_parameter
 from hourbell.api.render import answer
 from hourbell.api.users import (
     ControlDep,
@@ -26,13 +27,13 @@ from hourbell.api.users import (
     limited_trigger,
     read,
 )
-from hourbell.api.values import AttentionFilter, Cursor, Instant, JobRef, Limit, Subject, VersionNumber
+from hourbell.api.values import AttentionFilter, Cursor, Date, Instant, JobRef, Limit, Subject, VersionNumber
 from hourbell.control.control import Control
 from hourbell.control.history import instants_to_come
 from hourbell.control.jobs import Defined, EditOptions, Intended
-from hourbell.control.ledger import TimesFilter
+from hourbell.control.ledger import MAX_DAYS, TimesFilter
 from hourbell.control.runs import RunFilter
-from hourbell.control.values import JobQuery, JobSort, JobState
+from hourbell.control.values import JobQuery, JobSort, JobState, JobView
 from hourbell.core.run.fates import Fate
 from hourbell.core.run.states import RunState
 
@@ -45,7 +46,11 @@ DropSecrets = Annotated[
     bool,
     Query(description="Give up secret headers that were set for another origin than the new one. Needs admin."),
 ]
+RecentCount = Annotated[
+    int | None, Query(ge=0, le=50, description="Include so many of the newest scheduled times, with their fates.")
+]
 _SHOWN = 10
+_MAX_WITH_RECENT = 100
 _WEEK = timedelta(days=7)
 _CHANGED: dict[int | str, dict[str, Any]] = {
     200: {"model": shapes.JobDefined | shapes.Intention, "description": "The job, or the result of a dry run."}
@@ -110,17 +115,28 @@ async def list_jobs(
     control: ControlDep,
     user: Viewer,
     wanted: Annotated[JobParameters, Depends()],
+    recent: RecentCount = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """List jobs by name, or by their next scheduled time (`sort=next_at`, and always with `next_before`)."""
+    """List jobs by name, or by their next scheduled time (`sort=next_at`, and always with `next_before`).
+
+    With `recent`, each job also has its newest scheduled times with their fates, and a page holds at most 100 jobs.
+    """
     del user
+    if recent is not None and limit > _MAX_WITH_RECENT:
+        message = f"a page with recent times holds at most {_MAX_WITH_RECENT} jobs"
+        raise invalid_parameter([("/query/limit", message, f"write {_MAX_WITH_RECENT} or less, or leave recent out")])
     found = await control.history.jobs(wanted.query(), limit, cursor)
-    if not wanted.secrets:
-        return page_response(found, render.listed_job)
     ids = [view.job.id for view in found.items]
-    rows = await control.secrets.list_by_job(ids, control.now())
-    return page_response(found, lambda view: render.listed_job(view, rows.get(view.job.id, ())))
+    rows = await control.secrets.list_by_job(ids, control.now()) if wanted.secrets else None
+    newest = {} if recent is None else await control.ledger.recent(ids, recent)
+
+    def render_item(view: JobView) -> dict[str, Any]:
+        secrets = None if rows is None else rows.get(view.job.id, ())
+        return render.listed_job(view, secrets, newest.get(view.job.id))
+
+    return page_response(found, render_item)
 
 
 @router.post(
@@ -142,12 +158,18 @@ async def create_job(control: ControlDep, user: Editor, body: JsonBody, dry_run:
 
 
 @router.get("/{job}", summary="Get a job", responses=responses(shapes.JobDetail, 404))
-async def get_job(control: ControlDep, user: Viewer, job: JobRef) -> Response:
-    """Return a job with its definition, its state and the list of its secrets, without their values."""
+async def get_job(control: ControlDep, user: Viewer, job: JobRef, recent: RecentCount = None) -> Response:
+    """Return a job with its definition, its state and the list of its secrets, without their values.
+
+    With `recent`, it also has its newest scheduled times with their fates.
+    """
     del user
     view = await control.jobs.get(job)
     rows = await control.secrets.list(view.job.id, control.now())
-    return JSONResponse(render.job_with_secrets(view, rows), headers=_etag(view.job.version))
+    body = render.job_with_secrets(view, rows)
+    if recent is not None:
+        body |= render.recent_times((await control.ledger.recent([view.job.id], recent))[view.job.id])
+    return JSONResponse(body, headers=_etag(view.job.version))
 
 
 @router.put(
@@ -359,6 +381,35 @@ async def list_times(
     del user
     wanted = TimesFilter(start, until, frozenset(fate or ()))
     return page_response(await control.ledger.times(job, wanted, limit, cursor), render.ledger_item)
+
+
+@router.get("/{job}/days", summary="Count the fates of a job by date", responses=responses(shapes.DaysAnswer, 404))
+async def list_days(
+    control: ControlDep,
+    user: Viewer,
+    job: JobRef,
+    start: Annotated[Date | None, Query(alias="from", description="The first date.")] = None,
+    until: Annotated[Date | None, Query(description="The last date, included; by default today.")] = None,
+) -> Response:
+    """Count what became of the scheduled times of a job on each date in its time zone, by default of 371 days.
+
+    Dates without scheduled times are left out. The newest 100,000 runs are counted; if there are more, older dates
+    are left out and `is_sampled` is true. Runs that the retention removed are not counted.
+    """
+    del user
+    if start is not None and until is not None and not timedelta(0) <= until - start < MAX_DAYS * timedelta(days=1):
+        message = f"the range is empty or longer than {MAX_DAYS} days"
+        raise invalid_parameter([("/query/until", message, f"write a date up to {MAX_DAYS - 1} days after from")])
+    return JSONResponse(render.days(await control.ledger.days(job, start, until)))
+
+
+@router.get("/{job}/series", summary="Get the durations of a job", responses=responses(shapes.SeriesAnswer, 404))
+async def get_series(
+    control: ControlDep, user: Viewer, job: JobRef, limit: Annotated[int, Query(ge=1, le=500)] = 100
+) -> Response:
+    """Return the newest ended runs of a job, oldest first, with their durations and lateness, for charts."""
+    del user
+    return JSONResponse(render.series(await control.ledger.series(job, limit)))
 
 
 @router.get("/{job}/stats", summary="Get statistics of a job", responses=responses(shapes.StatsAnswer, 404))

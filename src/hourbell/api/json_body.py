@@ -12,17 +12,17 @@ from hourbell.api.access import Caller, authenticator_of, check_again
 from hourbell.api.problems import Problem
 from hourbell.core.values.strict_json import MAX_VALUES, parse_json
 
-MOST_BYTES = 1024 * 1024
-MOST_BYTES_OF = {  # by path
-    "/api/v1/jobs/apply": 8 * MOST_BYTES,
-    "/api/v1/schedules/apply": 8 * MOST_BYTES,
+MAX_BODY_BYTES = 1024 * 1024
+MAX_BODY_BYTES_BY_PATH = {  # by path
+    "/api/v1/jobs/apply": 8 * MAX_BODY_BYTES,
+    "/api/v1/schedules/apply": 8 * MAX_BODY_BYTES,
     "/api/v1/session": 4 * 1024,
 }
 MAX_VALUES_OF = {  # by path; each job in the body has its own limit
     "/api/v1/jobs/apply": 10 * MAX_VALUES,
     "/api/v1/schedules/apply": 10 * MAX_VALUES,
 }
-_LONGEST_LENGTH = 19
+_MAX_LENGTH_DIGITS = 19
 _LARGE_BYTES = 8 * 1024
 _large_bodies = ThreadPoolExecutor(1, "large-bodies")  # one thread: large bodies queue up and delay nothing else
 _MEDIA_TYPES = ("application/json", "application/merge-patch+json")
@@ -76,22 +76,22 @@ async def _turn(request: Request) -> AsyncIterator[None]:
         yield
 
 
-async def read_body(request: Request, *, most: int | None = None) -> bytes:
+async def read_body(request: Request, *, limit: int | None = None) -> bytes:
     """Read a body within its size limit, counted while it arrives. Further calls return the same bytes.
 
     The caller must still be authenticated when the body is complete.
     """
     if not hasattr(request, "_body"):
-        most = most or MOST_BYTES_OF.get(request.url.path, MOST_BYTES)
+        limit = limit or MAX_BODY_BYTES_BY_PATH.get(request.url.path, MAX_BODY_BYTES)
         announced = announced_bytes(request)
-        if announced is not None and announced > most:
-            raise _too_large(most, announced)
+        if announced is not None and announced > limit:
+            raise _too_large(limit, announced)
         body, parts = bytearray(), 0
         async for part in request.stream():
             body += part
             parts += bool(part)
-            if len(body) > most:
-                raise _too_large(most, announced)
+            if len(body) > limit:
+                raise _too_large(limit, announced)
             if len(body) > _LARGE_BYTES:
                 _hold(request, len(body))
         await check_again(request, came_at_once=parts <= 1)
@@ -114,18 +114,18 @@ def _hold(request: Request, size: int) -> None:
 def announced_bytes(request: Request) -> int | None:
     """Return the Content-Length of the request, or None if it has none."""
     text = request.headers.get("content-length", "")
-    return int(text) if text.isdecimal() and len(text) < _LONGEST_LENGTH else None
+    return int(text) if text.isdecimal() and len(text) < _MAX_LENGTH_DIGITS else None
 
 
-def _too_large(most: int, announced: int | None) -> Problem:
+def _too_large(limit: int, announced: int | None) -> Problem:
     """Build the 413 response. It closes the connection unless the rest of the body is known to be short.
 
     The client is still sending: if the connection were closed at once, it would not see the response. So the server
     reads and discards a body of at most eight times the limit.
     """
-    is_short = announced is not None and announced <= 8 * most
+    is_short = announced is not None and announced <= 8 * limit
     headers = {} if is_short else {"Connection": "close"}
-    return Problem(413, "body_too_large", f"A body has at most {most:,} bytes; send less.", headers=headers)
+    return Problem(413, "body_too_large", f"A body has at most {limit:,} bytes; send less.", headers=headers)
 
 
 def _check_media_type(request: Request) -> None:

@@ -12,9 +12,9 @@ from ipaddress import IPv6Address, ip_address
 from hourbell.api.problems import Problem
 
 BURST = 5  # size of a full bucket, in seconds' worth of requests
-_MOST_CALLERS = 10_000
+_MAX_CALLERS = 10_000
 _TRIES, _PER_SECONDS = 10, 60.0
-_LONGEST_WAIT = 3_600.0
+_MAX_WAIT_SECONDS = 3_600.0
 _FORGIVEN_SECONDS = 7_200.0
 _REPEATED_SECONDS = 60.0
 _LATER = {"Retry-After": "30"}
@@ -28,10 +28,10 @@ MAX_HELD_BYTES_PER_CALLER, MAX_HELD_BYTES = 32 * 1024 * 1024, 256 * 1024 * 1024
 class Limits:
     """A limit of `rate` requests a second per caller (token bucket); 0 means no limit."""
 
-    def __init__(self, rate: float, *, elapsed: Callable[[], float], most_callers: int = _MOST_CALLERS) -> None:
+    def __init__(self, rate: float, *, elapsed: Callable[[], float], max_callers: int = _MAX_CALLERS) -> None:
         self._rate = rate
         self._elapsed = elapsed
-        self._most_callers = most_callers
+        self._max_callers = max_callers
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # requests left, and at what time
 
     def take(self, caller: str) -> float:
@@ -43,7 +43,7 @@ class Limits:
         left = min(full, left + (now - since) * self._rate)
         wait = 0.0 if left >= 1 else (1 - left) / self._rate
         self._buckets[caller] = (left if wait else left - 1, now)
-        _keep_newest(self._buckets, caller, self._most_callers)
+        _keep_newest(self._buckets, caller, self._max_callers)
         return wait
 
 
@@ -58,9 +58,9 @@ class _Tries:
 class LoginLimits:
     """A limit of ten failed logins a minute per address, then a lockout of a minute that doubles up to an hour."""
 
-    def __init__(self, *, elapsed: Callable[[], float], most_callers: int = _MOST_CALLERS) -> None:
+    def __init__(self, *, elapsed: Callable[[], float], max_callers: int = _MAX_CALLERS) -> None:
         self._elapsed = elapsed
-        self._most_callers = most_callers
+        self._max_callers = max_callers
         self._tries: OrderedDict[str, _Tries] = OrderedDict()
 
     def begin(self, group: str) -> float:
@@ -72,14 +72,14 @@ class LoginLimits:
         tries = self._tries.get(group)
         if tries is None or now - max(tries.since, tries.locked_until) > _FORGIVEN_SECONDS:
             tries = self._tries[group] = _Tries(now)
-        _keep_newest(self._tries, group, self._most_callers)
+        _keep_newest(self._tries, group, self._max_callers)
         if now < tries.locked_until:
             return tries.locked_until - now
         if now - tries.since >= _PER_SECONDS:
             tries.since, tries.count = now, 0
         tries.count += 1
         if tries.count > _TRIES:
-            wait = min(_LONGEST_WAIT, _PER_SECONDS * 2.0**tries.waits)
+            wait = min(_MAX_WAIT_SECONDS, _PER_SECONDS * 2.0**tries.waits)
             tries.since, tries.count = now + wait, 0
             tries.waits, tries.locked_until = min(tries.waits + 1, 10), now + wait
             return wait
@@ -105,10 +105,10 @@ class ConcurrencyLimits:
     def begin(self, caller: str) -> Problem | None:
         """Count a request, or return a Problem if too many are open. Call `end` once per counted request."""
         if self._open[caller] >= self.per_caller:
-            detail = f"This caller has {self.per_caller} {self.kind} open already; close one or wait for its end."
+            detail = f"This caller has {self.per_caller} {self.kind} already open; close one or wait until one ends."
             return Problem(429, self._caller_code, detail, headers=_LATER)
         if self._open.total() >= self.total:
-            detail = f"{self.total} {self.kind} are open already; come back later."
+            detail = f"{self.total} {self.kind} are already open; try again later."
             return Problem(503, self._total_code, detail, headers=_LATER)
         self._open[caller] += 1
         return None
@@ -140,10 +140,10 @@ class HeldBytes:
     def take(self, caller: str, size: int) -> Problem | None:
         """Count bytes of a body, or return a Problem if too many are held. Release counted bytes once."""
         if self._held[caller] + size > self.per_caller:
-            detail = f"The requests of this caller hold {self.per_caller:,} bytes already; send fewer at once."
+            detail = f"The requests of this caller already use {self.per_caller:,} bytes; send fewer at once."
             return Problem(429, "too_many_bytes", detail, headers=_SOON)
         if self._held.total() + size > self.total:
-            detail = f"Requests hold {self.total:,} bytes already; come back later."
+            detail = f"Requests already use {self.total:,} bytes; try again later."
             return Problem(503, "too_many_bytes", detail, headers=_SOON)
         self._held[caller] += size
         return None
@@ -157,9 +157,9 @@ class HeldBytes:
 class Repeats:
     """A filter for repeated log lines: one a minute per key, with the number suppressed since the last one."""
 
-    def __init__(self, *, elapsed: Callable[[], float], most_keys: int = _MOST_CALLERS) -> None:
+    def __init__(self, *, elapsed: Callable[[], float], max_keys: int = _MAX_CALLERS) -> None:
         self._elapsed = elapsed
-        self._most_keys = most_keys
+        self._max_keys = max_keys
         self._seen: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
     def admit(self, key: str) -> int | None:
@@ -169,7 +169,7 @@ class Repeats:
         is_due = now - since >= _REPEATED_SECONDS
         self._seen[key] = (now, 0) if is_due else (since, left_out + 1)
         self._seen.move_to_end(key)
-        if len(self._seen) > self._most_keys:
+        if len(self._seen) > self._max_keys:
             self._seen.popitem(last=False)
         return left_out if is_due else None
 
@@ -198,8 +198,8 @@ def too_many(wait: float) -> Problem:
 
 
 def _keep_newest(
-    callers: "OrderedDict[str, _Tries] | OrderedDict[str, tuple[float, float]]", key: str, most: int
+    callers: "OrderedDict[str, _Tries] | OrderedDict[str, tuple[float, float]]", key: str, limit: int
 ) -> None:
     callers.move_to_end(key)
-    if len(callers) > most:
+    if len(callers) > limit:
         callers.popitem(last=False)

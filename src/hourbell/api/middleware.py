@@ -18,7 +18,7 @@ log = logging.getLogger("hourbell.api")
 
 REQUEST_ID = "X-Request-Id"
 _SANE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,100}", re.ASCII)
-_LONGEST_PATH = 500
+_MAX_PATH_CHARACTERS = 500
 _FOR_ALL = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -119,7 +119,7 @@ def without_prefix(path: str, prefix: str) -> str:
 def shown_path(scope: Scope) -> str:
     """Return the raw path for the log, without the query, which may contain secrets."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode("utf-8", "surrogateescape")
-    text = raw.partition(b"?")[0].decode("ascii", "backslashreplace")[:_LONGEST_PATH]
+    text = raw.partition(b"?")[0].decode("ascii", "backslashreplace")[:_MAX_PATH_CHARACTERS]
     return text if text.isprintable() else ascii(text)[1:-1]
 
 

@@ -24,7 +24,7 @@ from hourbell.core.values.readers import schedule_errors
 router = APIRouter(route_class=IdempotentRoute)
 
 _DAY = timedelta(days=1)
-_MOST_BUCKETS = 744  # a month of hours
+_MAX_BUCKETS = 744  # a month of hours
 
 
 @router.post(
@@ -67,7 +67,7 @@ async def get_forecast(
     user: Viewer,
     start: Annotated[Instant | None, Query(alias="from", description="Default: now.")] = None,
     bucket: Annotated[Bucket, Query(description="The length of a bucket, such as 1h.")] = timedelta(hours=1),
-    buckets: Annotated[int, Query(ge=1, le=_MOST_BUCKETS)] = 168,
+    buckets: Annotated[int, Query(ge=1, le=_MAX_BUCKETS)] = 168,
 ) -> Response:
     """Count the runs that will be planned in each time bucket if no job changes. Past times are not counted."""
     del user
@@ -105,6 +105,23 @@ async def list_nodes(control: ControlDep, user: Viewer) -> Response:
     del user
     found = await control.history.nodes()
     return JSONResponse({"items": [render.node(each.node, is_stale=each.is_stale) for each in found]})
+
+
+@router.get("/outages", summary="List outages", responses=responses(shapes.OutageList))
+async def list_outages(
+    control: ControlDep,
+    user: Viewer,
+    start: Annotated[Instant | None, Query(alias="from", description="Outages that ended since then.")] = None,
+    until: Annotated[Instant | None, Query(description="And that began before then.")] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """List the times at which no node ran, or the database was out of reach; newest first.
+
+    An outage of all nodes is recorded when the first one starts again, an outage of the database when it is back.
+    """
+    del user
+    return page_response(await control.history.outages(limit, cursor, since=start, until=until), render.outage)
 
 
 @router.get("/audit", summary="List audit entries", responses=responses(shapes.AuditList))

@@ -23,7 +23,7 @@ from hourbell.core.values.strict_json import NotJson
 
 MEDIA_TYPE = "application/problem+json"
 _FRESH = {"Cache-Control": "no-store"}
-_MOST_ERRORS = 100
+_MAX_ERRORS = 100
 _AGAIN = {"Retry-After": "5"}
 _TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}  # as in RFC 9110; older Pythons differ
 _CODES = {413: "body_too_large", 422: "invalid_body"}
@@ -74,7 +74,7 @@ def problem(
         "code": code,
     }
     if errors:
-        body["errors"] = [error._asdict() for error in errors[:_MOST_ERRORS]]
+        body["errors"] = [error._asdict() for error in errors[:_MAX_ERRORS]]
     if request_id is not None:
         body["request_id"] = request_id
     return JSONResponse(body, status, {**_FRESH, **(headers or {})}, media_type=MEDIA_TYPE)
@@ -105,7 +105,7 @@ async def answer_problem(request: Request, error: Exception) -> Response:
 
 async def answer_failure(request: Request, _error: Exception) -> Response:
     """Answer an unexpected exception with 500 and no details."""
-    detail = "Something went wrong here; the log of the server says what."
+    detail = "Internal error; see the log of the server."
     return _answer(request, Problem(500, "internal_server_error", detail))
 
 
@@ -127,7 +127,7 @@ def _problem_of(request: Request, error: Exception) -> Problem:
         case BodyError():
             errors = [_error(each) for each in error.errors]
             what = "body" if isinstance(error, RequestError) else "job"
-            return Problem(422, f"invalid_{what}", f"The {what} cannot be used as it is written; see errors.", errors)
+            return Problem(422, f"invalid_{what}", f"The {what} is invalid; see errors.", errors)
         case NotJson():
             return Problem(400, "invalid_json", str(error))
         case RequestValidationError():
@@ -139,10 +139,10 @@ def _problem_of(request: Request, error: Exception) -> Problem:
         case AlreadyAsked():
             return already_done()
         case StoreLost():
-            detail = f"The database is lost to this node, which stops: {error.reason}."
+            detail = f"The database was lost, and this node stops: {error.reason}."
             return Problem(503, "database_lost", detail, headers=_AGAIN)
         case StoreUnwritable():
-            return Problem(503, "database_unwritable", f"The database takes no writes: {error.reason}.", headers=_AGAIN)
+            return Problem(503, "database_unwritable", f"The database refuses writes: {error.reason}.", headers=_AGAIN)
         case StoreUnavailable():
             # Derived from the request id, so that clients refused together do not retry together (thundering herd).
             seconds = 1 + zlib.crc32((_request_id(request) or "").encode()) % 5
@@ -152,7 +152,7 @@ def _problem_of(request: Request, error: Exception) -> Problem:
         case HTTPException():
             return _refused(request, error)
         case ClientDisconnect():
-            return Problem(400, "incomplete_body", "The connection ended before the body did.")
+            return Problem(400, "incomplete_body", "The connection closed before the end of the body.")
         case _:
             raise error
 
@@ -174,15 +174,15 @@ def _status_of(code: str) -> int:
 def _refused(request: Request, error: HTTPException) -> Problem:
     status = HTTPStatus(error.status_code)
     details = {
-        HTTPStatus.NOT_FOUND: f"There is nothing at {request.url.path}.",
-        HTTPStatus.METHOD_NOT_ALLOWED: f"{request.url.path} takes no {request.method}.",
+        HTTPStatus.NOT_FOUND: f"No such path: {request.url.path}.",
+        HTTPStatus.METHOD_NOT_ALLOWED: f"{request.url.path} does not support {request.method}.",
     }
     code = _CODES.get(status) or status.name.lower()
     return Problem(status, code, details.get(status) or _sentence(str(error.detail)), headers=error.headers)
 
 
 def invalid_parameter(errors: Sequence[tuple[str, str, str | None]]) -> Problem:
-    return Problem(400, "invalid_parameter", "A parameter cannot be used as it is written; see errors.", errors)
+    return Problem(400, "invalid_parameter", "A parameter is invalid; see errors.", errors)
 
 
 def _error(error: FieldError) -> Error:

@@ -17,7 +17,7 @@ from hourbell.answers.base import Answer, answer_fields
 from hourbell.api.pages import mark_omitted
 from hourbell.control.history import late_success
 from hourbell.control.jobs import Intended
-from hourbell.control.ledger import LedgerItem
+from hourbell.control.ledger import Days, LedgerItem, Recent, Series
 from hourbell.control.stats import Summary
 from hourbell.control.timeline import Pulse, Timeline, TimelineItem
 from hourbell.control.values import (
@@ -37,6 +37,7 @@ from hourbell.core.job.body import job_to_body
 from hourbell.core.job.definition import Definition
 from hourbell.core.job.same import same_definition
 from hourbell.core.run.fates import lateness
+from hourbell.core.run.outages import Outage
 from hourbell.core.run.run import trigger_of
 from hourbell.core.schedule import ScheduleError, ScheduleWarning
 from hourbell.core.schedule.preview import Upcoming, rfc3339
@@ -117,10 +118,51 @@ def job(view: JobView, **extra: Any) -> Json:
     }
 
 
-def listed_job(view: JobView, rows: Iterable[SecretRow] | None = None) -> Json:
-    """Serialize a job of a list, with its secrets if `rows` are given."""
+def listed_job(view: JobView, rows: Iterable[SecretRow] | None = None, recent: Recent | None = None) -> Json:
+    """Serialize a job of a list, with its secrets if `rows` are given, and its newest times if `recent` is."""
     item = job(view) if rows is None else job_with_secrets(view, rows)
+    if recent is not None:
+        item |= recent_times(recent)
     return mark_omitted(item, view.omitted, f"{API}/jobs/{view.job.id}") if view.omitted else item
+
+
+def recent_times(recent: Recent) -> Json:
+    """Serialize what a job gets if its newest times are asked for."""
+    items = [
+        answer(
+            times.RecentTime,
+            each,
+            lateness_ms=_in_milliseconds(each.lateness),
+            duration_ms=_in_milliseconds(each.duration),
+        )
+        for each in recent.times
+    ]
+    return {
+        "recent": items,
+        "median_duration_ms": recent.median_duration_ms,
+        "p95_duration_ms": recent.p95_duration_ms,
+        "streak": recent.streak,
+    }
+
+
+def days(found: Days) -> Json:
+    items = [answer(times.Day, day, date=day.date.isoformat()) for day in found.items]
+    return answer(times.Days, found, items=items, counted_from=found.counted_from.isoformat())
+
+
+def series(found: Series) -> Json:
+    items = [
+        answer(
+            times.SeriesPoint,
+            run,
+            run_id=str(run.id),
+            at=time(run.scheduled_at),
+            lateness_ms=_in_milliseconds(run.lateness),
+            duration_ms=_in_milliseconds(run.duration),
+        )
+        for run in found.runs
+    ]
+    return answer(times.Series, found, items=items)
 
 
 def _paused(view: JobView) -> Json | None:
@@ -281,6 +323,10 @@ def listed_audit(row: AuditRow) -> Json:
     return mark_omitted(item, row.omitted, f"{API}/audit/{row.id}") if row.omitted else item
 
 
+def outage(found: Outage) -> Json:
+    return answer(timelines.Outage, found, found_by=str(found.found_by))
+
+
 def timeline(found: Timeline) -> Json:
     window = found.window
     return answer(
@@ -290,7 +336,7 @@ def timeline(found: Timeline) -> Json:
         until=time(window.end),
         bucket_seconds=window.bucket.total_seconds(),
         items=[_timeline_item(each) for each in found.page.items],
-        outages=[],
+        outages=[answer(timelines.Outage, each) for each in found.outages],
         next_cursor=found.page.next_cursor,
     )
 

@@ -85,6 +85,26 @@ async def list_orphans(control: ControlDep, user: Viewer, limit: Limit = 100, cu
     return await _page(control, await control.history.orphans(limit, cursor))
 
 
+@router.get("/groups", summary="Group failed runs by cause", responses=responses(shapes.FailureGroups, 404))
+async def list_groups(
+    control: ControlDep,
+    user: Viewer,
+    job: Annotated[str | None, Query(min_length=1, max_length=100, description="The name or id of a job.")] = None,
+    since: Annotated[Instant | None, Query(description="Ended at or after this time.")] = None,
+    until: Annotated[Instant | None, Query(description="Ended before this time.")] = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+) -> Response:
+    """Group the failed runs that nobody has replayed or discarded by their cause, the most common first.
+
+    The same lane, reason and error, apart from numbers, ids, quoted values and addresses, are one cause. The newest
+    5,000 failed runs are grouped. Pass a `fingerprint` to `/runs/replay` or `/runs/discard` to act on a group.
+    """
+    del user
+    job_id = None if job is None else (await control.jobs.get(job, deleted=True)).job.id
+    found = await control.runs.groups(RunFilter(job_id=job_id, since=since, until=until), limit)
+    return JSONResponse(answer(runs.FailureGroups, found))
+
+
 @router.post(
     "/replay",
     summary="Replay matching failed runs",
@@ -112,11 +132,11 @@ async def cancel_runs(control: ControlDep, user: Operator, body: JsonBody, dry_r
     "/discard",
     summary="Discard matching failed runs",
     responses=responses(shapes.BulkAnswer, 404, 409, has_body=True),
-    openapi_extra=takes(bodies.RunFilterBody),
+    openapi_extra=takes(bodies.FailedFilterBody),
 )
 async def discard_runs(control: ControlDep, user: Operator, body: JsonBody, dry_run: DryRun = False) -> Response:
     """Remove the failed runs that match from the dead letters, up to 1,000 per call. Their history stays."""
-    return await _all(control, BulkAction.DISCARD, read(bodies.RunFilterBody, body), user, dry_run=dry_run)
+    return await _all(control, BulkAction.DISCARD, read(bodies.FailedFilterBody, body), user, dry_run=dry_run)
 
 
 @router.get("/{run}", summary="Get a run", responses=responses(shapes.RunDetail, 404))
@@ -164,7 +184,8 @@ async def _page(control: Control, found: Page[RunView]) -> Response:
 async def _filter(control: Control, wanted: RunParameters | bodies.RunFilterBody) -> RunFilter:
     job_id = None if wanted.job is None else (await control.jobs.get(wanted.job, deleted=True)).job.id
     subject = wanted.subject if isinstance(wanted, RunParameters) else None
-    return RunFilter(wanted.state, job_id, wanted.since, wanted.until, subject)
+    fingerprint = wanted.fingerprint if isinstance(wanted, bodies.FailedFilterBody) else None
+    return RunFilter(wanted.state, job_id, wanted.since, wanted.until, subject, fingerprint)
 
 
 async def _all(

@@ -38,7 +38,7 @@ SessionAnswer = schema("SessionAnswer", Identity, optional=["csrf_token"], other
 async def create_session(request: Request) -> Response:
     """Exchange a token for a session of 12 hours, or until the token ends. All invalid tokens get the same answer."""
     if is_from_another_site(request):
-        raise Problem(403, "cross_site", "A session begins on our own page.")
+        raise Problem(403, "cross_site", "Sessions can be created only from Hourbell's own page.")
     authenticator, group = authenticator_of(request), address_group(ip_of(request))
     if wait := authenticator.limits.take(group):
         raise too_many(wait)
@@ -94,5 +94,5 @@ def _token_in(body: object) -> str:
     text = body.get("token") if isinstance(body, Mapping) and set(body) == {"token"} else None
     if not isinstance(text, str):
         errors = [("/token", "The token is missing.", 'write {"token": "hb_…"}')]
-        raise Problem(422, "invalid_body", "The body cannot be used as it is written; see errors.", errors)
+        raise Problem(422, "invalid_body", "The body is invalid; see errors.", errors)
     return text

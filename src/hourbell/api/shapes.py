@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
+from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, create_model
 from pydantic.fields import FieldInfo
@@ -74,9 +75,11 @@ Warned = schema("Warned", jobs.Warned)
 SecretAnswer = schema("SecretAnswer", jobs.KeptSecret)
 RetryAnswer = schema("RetryAnswer", jobs.Retry)
 JobAnswer = schema("JobAnswer", jobs.Job)
-JobDetail = schema("JobDetail", jobs.Job, ["secrets"])
+RecentTime = schema("RecentTime", times.RecentTime)
+_RECENT = ["recent", "median_duration_ms", "p95_duration_ms", "streak"]
+JobDetail = schema("JobDetail", jobs.Job, ["secrets"], optional=_RECENT)
 JobDefined = schema("JobDefined", jobs.Job, ["warnings", "generated_secret"])
-JobListed = schema("JobListed", jobs.Job, optional=["secrets", "omitted"])
+JobListed = schema("JobListed", jobs.Job, optional=["secrets", "omitted", *_RECENT])
 JobList = _list("JobList", JobListed)
 Occurrence = schema("Occurrence", jobs.Upcoming)
 Instants = _list("Instants", Occurrence, has_pages=False)
@@ -110,10 +113,16 @@ Cancelled = schema("Cancelled", runs.Cancelled)
 Done = schema("Done", runs.Done)
 Refused = schema("Refused", runs.Refused)
 BulkAnswer = schema("BulkAnswer", runs.BulkResult)
+FailureGroup = schema("FailureGroup", runs.FailureGroup)
+FailureGroups = schema("FailureGroups", runs.FailureGroups)
 
 RunOfTime = schema("RunOfTime", times.RunOfTime)
 SkipOfTime = schema("SkipOfTime", times.SkipOfTime)
 LedgerItem = schema("LedgerItem", times.LedgerItem)
+SeriesPoint = schema("SeriesPoint", times.SeriesPoint)
+SeriesAnswer = schema("SeriesAnswer", times.Series)
+DayAnswer = schema("DayAnswer", times.Day)
+DaysAnswer = schema("DaysAnswer", times.Days)
 LedgerList = _list("LedgerList", LedgerItem)
 TimelinePause = schema("TimelinePause", timeline.TimelinePause)
 TimelineJob = schema("TimelineJob", timeline.TimelineJob)
@@ -122,6 +131,8 @@ TimelineSkip = schema("TimelineSkip", timeline.TimelineSkip)
 TimelineBucket = schema("TimelineBucket", timeline.TimelineBucket)
 TimelineItem = schema("TimelineItem", timeline.TimelineItem)
 TimelineOutage = schema("TimelineOutage", timeline.Outage)
+OutageAnswer = schema("OutageAnswer", timeline.Outage, ["found_by"], until=datetime, found_by=UUID)
+OutageList = _list("OutageList", OutageAnswer)
 TimelineAnswer = schema("TimelineAnswer", timeline.Timeline)
 
 PreviewAnswer = schema("PreviewAnswer", server.Preview, others="allow")

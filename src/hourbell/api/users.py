@@ -23,7 +23,7 @@ from hourbell.core.values.field_errors import RequestError
 
 Model = TypeVar("Model", bound=BaseModel)
 MAX_PARAMETERS = 100
-_LONGEST_NAME, _MAX_SUGGESTIONS = 100, 5
+_MAX_NAME_CHARACTERS, _MAX_SUGGESTIONS = 100, 5
 
 
 async def control_of(request: Request) -> Control:
@@ -89,7 +89,7 @@ async def known_parameters(request: Request) -> None:
 
 
 def _meant(name: str, known: Sequence[str]) -> str | None:
-    close = get_close_matches(name[:_LONGEST_NAME], known, n=1)
+    close = get_close_matches(name[:_MAX_NAME_CHARACTERS], known, n=1)
     return f"did you mean {close[0]}?" if close else None
 
 

@@ -1,11 +1,11 @@
 """Types of values in requests: times, durations, limits, versions. `core.values` parses them."""
 
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Annotated
 
 from fastapi import Path, Query
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from hourbell.core.job.fields import MAX_SUBJECT_LENGTH
 from hourbell.core.run.attention import Attention
@@ -19,6 +19,7 @@ _DURATION_TEXT = {
 }
 
 Instant = Annotated[datetime, BeforeValidator(read_instant), WithJsonSchema({"type": "string", "format": "date-time"})]
+Date = Annotated[date, Field(ge=date(1971, 1, 1), le=date(2198, 12, 31))]
 _DURATION = WithJsonSchema({"anyOf": [_DURATION_TEXT, {"type": "number", "minimum": 0, "maximum": 3_153_600_000}]})
 Duration = Annotated[timedelta, BeforeValidator(read_duration), _DURATION]
 Bucket = Annotated[

@@ -26,6 +26,8 @@ from hourbell.answers.runs import (
     BulkResult,
     Cancelled,
     Done,
+    FailureGroup,
+    FailureGroups,
     LogLine,
     Refused,
     Replayed,
@@ -60,7 +62,7 @@ from hourbell.answers.timeline import (
     TimelineRun,
     TimelineSkip,
 )
-from hourbell.answers.times import LedgerItem, RunOfTime, SkipOfTime
+from hourbell.answers.times import Day, Days, LedgerItem, RecentTime, RunOfTime, Series, SeriesPoint, SkipOfTime
 from hourbell.client.client import AsyncClient
 from hourbell.client.errors import (
     ApiError,
@@ -98,9 +100,13 @@ __all__ = [
     "Client",
     "ClientError",
     "Conflict",
+    "Day",
+    "Days",
     "DeletedJob",
     "Done",
     "Explanation",
+    "FailureGroup",
+    "FailureGroups",
     "FieldChange",
     "FieldError",
     "Forecast",
@@ -129,6 +135,7 @@ __all__ = [
     "PlannedJob",
     "Preview",
     "Readiness",
+    "RecentTime",
     "Refused",
     "Replayed",
     "Retries",
@@ -136,6 +143,8 @@ __all__ = [
     "Run",
     "RunOfTime",
     "RunProgress",
+    "Series",
+    "SeriesPoint",
     "ServerOutOfReach",
     "Skip",
     "SkipOfTime",

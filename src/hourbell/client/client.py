@@ -20,7 +20,7 @@ from hourbell.answers.server import (
     Preview,
     Readiness,
 )
-from hourbell.answers.timeline import Timeline
+from hourbell.answers.timeline import Outage, Timeline
 from hourbell.client import events
 from hourbell.client.alerts import AlertPolicies, Channels, Incidents
 from hourbell.client.api_client import API, ApiClient, set_options
@@ -151,6 +151,12 @@ class AsyncClient:
     async def nodes(self) -> Page[Node]:
         """Return the nodes, the running engine processes."""
         return Page.of(Node, await self._api.get(f"{API}/nodes"))
+
+    def outages(
+        self, *, start: datetime | None = None, until: datetime | None = None, limit: int | None = None
+    ) -> Pages[Outage]:
+        """List the times at which no node ran, or the database was out of reach, newest first."""
+        return Pages(Outage, lambda page: self._api.get(f"{API}/outages", page), {"from": start, "until": until}, limit)
 
     def audit(self, *, subject: UUID | str | None = None, limit: int | None = None) -> Pages[AuditEntry]:
         """List every change and who made it, newest first. `subject` is the id of a job, a run or a token."""

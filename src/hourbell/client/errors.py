@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-NOT_OURS = "What answers there is no Hourbell server; look at HOURBELL_URL"
-_LONGEST_EXCERPT = 200
+NOT_OURS = "The server at this address is not Hourbell; check HOURBELL_URL"
+_MAX_EXCERPT_CHARACTERS = 200
 _OF_A_PROXY = frozenset({401, 403, 407, 408, 413, 414, 429, 431})  # refusals that a proxy may send by itself
 
 
@@ -163,7 +163,7 @@ def _of_another(status: int, headers: Mapping[str, str], body: bytes) -> tuple[s
         name = HTTPStatus(status).name.lower()
     except ValueError:
         name = "unknown_status"
-    said = " ".join(body[:_LONGEST_EXCERPT].decode("utf-8", "replace").split())
+    said = " ".join(body[:_MAX_EXCERPT_CHARACTERS].decode("utf-8", "replace").split())
     return name, f"HTTP {status}: {said}" if said else f"HTTP {status}."
 
 

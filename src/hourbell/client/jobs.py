@@ -4,7 +4,7 @@ A method `preview_…` takes the same arguments as its counterpart, returns what
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, TypedDict, Unpack
 from uuid import UUID
 
@@ -21,7 +21,7 @@ from hourbell.answers.jobs import (
     Version,
 )
 from hourbell.answers.runs import Run, Triggered
-from hourbell.answers.times import LedgerItem
+from hourbell.answers.times import Days, LedgerItem, Series
 from hourbell.client.api_client import API, DRY_RUN, ApiClient, Edit, is_id, segment, set_options
 from hourbell.client.batches import Batches
 from hourbell.client.importing import Source, import_batches
@@ -37,7 +37,8 @@ _JOBS = f"{API}/jobs"
 
 
 class JobFilter(TypedDict, total=False):
-    """A filter and a sort order for lists of jobs. With `secrets`, each job lists its secrets, without values."""
+    """A filter and a sort order for lists of jobs. With `secrets`, each job lists its secrets, without values;
+    with `recent`, it has so many of its newest scheduled times, and figures."""
 
     q: str | None  # prefix of the name
     tag: str | None
@@ -51,6 +52,7 @@ class JobFilter(TypedDict, total=False):
     attention: str | None
     sort: str | None
     secrets: bool
+    recent: int | None
 
 
 class EditOptions(TypedDict, total=False):
@@ -87,9 +89,12 @@ class Jobs:
     async def preview_create(self, definition: Definition) -> Intention:
         return read(Intention, await self._api.post(_JOBS, definition, DRY_RUN))
 
-    async def get(self, job: Ref) -> Job:
-        """Return a job with its definition, its state and its secrets, without their values."""
-        return read(Job, await self._api.get(_path(job)))
+    async def get(self, job: Ref, *, recent: int | None = None) -> Job:
+        """Return a job with its definition, its state and its secrets, without their values.
+
+        With `recent`, it also has so many of its newest scheduled times, and figures.
+        """
+        return read(Job, await self._api.get(_path(job), {"recent": recent}))
 
     async def replace(
         self,
@@ -236,6 +241,15 @@ class Jobs:
         path = _path(job, "times")
         query = {"from": start, "until": until, "fate": fate}
         return Pages(LedgerItem, lambda page: self._api.get(path, page), query, limit)
+
+    async def days(self, job: Ref, *, start: date | None = None, until: date | None = None) -> Days:
+        """Count what became of the scheduled times of a job on each date from start to until, both included."""
+        query = {"from": start and start.isoformat(), "until": until and until.isoformat()}
+        return read(Days, await self._api.get(_path(job, "days"), query))
+
+    async def series(self, job: Ref, *, limit: int | None = None) -> Series:
+        """Return the newest ended runs of a job, oldest first, with their durations and lateness."""
+        return read(Series, await self._api.get(_path(job, "series"), {"limit": limit}))
 
     async def stats(self, job: Ref, *, since: datetime | None = None) -> Stats:
         """Return counts, durations and lateness of runs since a time, by default of the last seven days."""

@@ -12,7 +12,7 @@ from hourbell.client.reading import read
 
 A = TypeVar("A", bound=Answer)
 _AT_ONCE = 200  # page size while iterating over all items
-_MOST = 500
+_MAX_PAGE_ITEMS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Pages(Generic[A]):
 
     async def page(self, *, limit: int | None = None, cursor: str | None = None) -> Page[A]:
         """Return one page of at most `limit` items (max 500), from the `next_cursor` of the previous page."""
-        size = limit if limit is not None else min(_AT_ONCE if self._limit is None else self._limit, _MOST)
+        size = limit if limit is not None else min(_AT_ONCE if self._limit is None else self._limit, _MAX_PAGE_ITEMS)
         return Page.of(self._kind, await self._fetch({**self._query, "limit": size, "cursor": cursor}))
 
     def __aiter__(self) -> Batches[A]:

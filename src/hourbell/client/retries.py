@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from hourbell import clock
 from hourbell.core.values.ids import timed_id
 
-_FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0
-_MOST_RANDOM = 2**32 - 1
+_FIRST_WAIT_SECONDS, _MAX_WAIT_SECONDS = 0.2, 5.0
+_MAX_RANDOM = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class Retries:
         """
         if tries >= self.tries:
             return None
-        wait = _LONGEST_WAIT if tries > 10 else min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** (tries - 1))
-        wait = self.spread(wait) if asked is None else asked + self.spread(_FIRST_WAIT)
+        wait = _MAX_WAIT_SECONDS if tries > 10 else min(_MAX_WAIT_SECONDS, _FIRST_WAIT_SECONDS * 2.0 ** (tries - 1))
+        wait = self.spread(wait) if asked is None else asked + self.spread(_FIRST_WAIT_SECONDS)
         return wait if spent + wait <= self.patience else None
 
     def spread(self, seconds: float) -> float:
         """Return a random duration between half and all of it, so that clients do not retry at the same moment."""
-        return seconds * (0.5 + 0.5 * int.from_bytes(self.random_bytes(4), "big") / _MOST_RANDOM)
+        return seconds * (0.5 + 0.5 * int.from_bytes(self.random_bytes(4), "big") / _MAX_RANDOM)
 
     def new_key(self) -> str:
         """Return a new, unique Idempotency-Key."""

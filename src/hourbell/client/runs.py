@@ -8,14 +8,14 @@ from datetime import datetime
 from typing import TypedDict, Unpack
 from uuid import UUID
 
-from hourbell.answers.runs import BulkResult, Cancelled, Replayed, Run
+from hourbell.answers.runs import BulkResult, Cancelled, FailureGroups, Replayed, Run
 from hourbell.client.api_client import API, DRY_RUN, ApiClient, segment, set_options
 from hourbell.client.pages import Page, Pages
 from hourbell.client.reading import read
 from hourbell.core.run.states import RunState
 
 _RUNS = f"{API}/runs"
-_FIRST_POLL, _LONGEST_POLL = 0.2, 2.0
+_FIRST_POLL_SECONDS, _MAX_POLL_SECONDS = 0.2, 2.0
 
 
 class RunFilter(TypedDict, total=False):
@@ -27,6 +27,12 @@ class RunFilter(TypedDict, total=False):
     until: datetime | None
     everything: bool
     limit: int | None
+
+
+class FailedFilter(RunFilter, total=False):
+    """A filter for failed runs. A fingerprint, as `groups` returns it, selects exactly the runs of that group."""
+
+    fingerprint: str | None
 
 
 class Runs:
@@ -56,7 +62,7 @@ class Runs:
 
     async def wait(self, run: UUID | str, *, timeout: float | None = None) -> Run:
         """Wait until a run has ended in any state, and return it; raise TimeoutError after `timeout` seconds."""
-        retries, poll = self._api.retries, _FIRST_POLL
+        retries, poll = self._api.retries, _FIRST_POLL_SECONDS
         began = retries.elapsed()
         while True:
             found = await self.get(run)
@@ -66,7 +72,7 @@ class Runs:
             if left <= 0:
                 raise TimeoutError(f"The run {run} has not ended within {timeout:g} s; it is {found.state}.")
             await retries.pause(min(poll, left))
-            poll = min(_LONGEST_POLL, poll * 1.5)
+            poll = min(_MAX_POLL_SECONDS, poll * 1.5)
 
     async def replay(self, run: UUID | str, *, idempotency_key: str | None = None) -> Replayed:
         """Replay a run that has ended or waits: add a new run with its payload and the current target of the job."""
@@ -81,7 +87,7 @@ class Runs:
         await self._api.post(f"{_RUNS}/{segment(run)}/discard", key=idempotency_key)
 
     async def replay_all(
-        self, *, per_minute: int | None = None, idempotency_key: str | None = None, **filters: Unpack[RunFilter]
+        self, *, per_minute: int | None = None, idempotency_key: str | None = None, **filters: Unpack[FailedFilter]
     ) -> BulkResult:
         """Replay the dead letters that match, up to 1,000 per call; the new runs become ready at `per_minute`.
 
@@ -89,7 +95,7 @@ class Runs:
         """
         return await self._all("replay", filters, {"per_minute": per_minute}, key=idempotency_key)
 
-    async def preview_replay_all(self, **filters: Unpack[RunFilter]) -> BulkResult:
+    async def preview_replay_all(self, **filters: Unpack[FailedFilter]) -> BulkResult:
         return await self._all("replay", filters, query=DRY_RUN)
 
     async def cancel_all(self, *, idempotency_key: str | None = None, **filters: Unpack[RunFilter]) -> BulkResult:
@@ -102,14 +108,14 @@ class Runs:
     async def preview_cancel_all(self, **filters: Unpack[RunFilter]) -> BulkResult:
         return await self._all("cancel", filters, query=DRY_RUN)
 
-    async def discard_all(self, *, idempotency_key: str | None = None, **filters: Unpack[RunFilter]) -> BulkResult:
+    async def discard_all(self, *, idempotency_key: str | None = None, **filters: Unpack[FailedFilter]) -> BulkResult:
         """Discard the dead letters that match, up to 1,000 per call. Their history stays.
 
         A call without a filter is refused, unless you pass `everything=True`.
         """
         return await self._all("discard", filters, key=idempotency_key)
 
-    async def preview_discard_all(self, **filters: Unpack[RunFilter]) -> BulkResult:
+    async def preview_discard_all(self, **filters: Unpack[FailedFilter]) -> BulkResult:
         return await self._all("discard", filters, query=DRY_RUN)
 
     async def late(self, *, limit: int | None = None, cursor: str | None = None) -> Page[Run]:
@@ -126,6 +132,18 @@ class Runs:
     async def orphans(self, *, limit: int | None = None, cursor: str | None = None) -> Page[Run]:
         """List runs that have been ready for 15 minutes without an attempt."""
         return Page.of(Run, await self._api.get(f"{_RUNS}/orphans", {"limit": limit, "cursor": cursor}))
+
+    async def groups(
+        self,
+        *,
+        job: UUID | str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+    ) -> FailureGroups:
+        """Group the failed runs that nobody has replayed or discarded by their cause, the most common first."""
+        query = {"job": job, "since": since, "until": until, "limit": limit}
+        return read(FailureGroups, await self._api.get(f"{_RUNS}/groups", query))
 
     async def _all(
         self,

@@ -34,6 +34,8 @@ class BlockingJobs(SyncFacade[Jobs]):
     upcoming = blocking(Jobs.upcoming)
     runs = paged(Jobs.runs)
     times = paged(Jobs.times)
+    days = blocking(Jobs.days)
+    series = blocking(Jobs.series)
     stats = blocking(Jobs.stats)
     skips = paged(Jobs.skips)
     versions = paged(Jobs.versions)
@@ -60,6 +62,7 @@ class BlockingRuns(SyncFacade[Runs]):
     late = blocking(Runs.late)
     stuck = blocking(Runs.stuck)
     orphans = blocking(Runs.orphans)
+    groups = blocking(Runs.groups)
 
 
 class BlockingTokens(SyncFacade[Tokens]):
@@ -137,6 +140,7 @@ class Client(SyncFacade[AsyncClient]):
     timeline = blocking(AsyncClient.timeline)
     overview = blocking(AsyncClient.overview)
     nodes = blocking(AsyncClient.nodes)
+    outages = paged(AsyncClient.outages)
     audit = paged(AsyncClient.audit)
     audit_entry = blocking(AsyncClient.audit_entry)
     whoami = blocking(AsyncClient.whoami)

@@ -25,12 +25,12 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 EXPIRES_IN = timedelta(days=90)
-_LONGEST = timedelta(days=3_650)
+_MAX_EXPIRY = timedelta(days=3_650)
 _BELIEVED_SECONDS = 5.0
 _NOTED_SECONDS = 60.0
-_MOST_VALID, _MOST_WRONG = 10_000, 10_000
+_MAX_VALID_TOKENS, _MAX_WRONG_TOKENS = 10_000, 10_000
 _MAX_GOOD, _GOOD_SECONDS = 10_000, 1.0
-_LONGEST_NAME = 100
+_MAX_NAME_CHARACTERS = 100
 
 
 class TooManyUnknown(Exception):
@@ -64,9 +64,11 @@ class Access:
         self._new_id = new_id
         self._random_bytes = random_bytes
         self._elapsed = elapsed
-        self._by_digest: _Believed[bytes, Token] = _Believed(elapsed, _MOST_VALID)
-        self._by_id: _Believed[UUID, Token] = _Believed(elapsed, _MOST_VALID)
-        self._wrong: _Believed[bytes, bool] = _Believed(elapsed, _MOST_WRONG)  # separate: they must evict no valid one
+        self._by_digest: _Believed[bytes, Token] = _Believed(elapsed, _MAX_VALID_TOKENS)
+        self._by_id: _Believed[UUID, Token] = _Believed(elapsed, _MAX_VALID_TOKENS)
+        self._wrong: _Believed[bytes, bool] = _Believed(
+            elapsed, _MAX_WRONG_TOKENS
+        )  # separate: they must evict no valid one
         self._open: _Believed[None, bool] = _Believed(elapsed, 1)
         self._good: frozenset[bytes] = frozenset()  # digests of valid tokens as of `_good_at`
         self._good_at = -_GOOD_SECONDS
@@ -229,10 +231,10 @@ class Access:
 
 def check_token(name: str, expires_in: timedelta | None) -> None:
     """Raise ValueError if the name or the expiry of a new token is invalid."""
-    if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
-        raise ValueError(f"write a name of 1 to {_LONGEST_NAME} printable characters")
-    if expires_in is not None and not timedelta(0) < expires_in <= _LONGEST:
-        raise ValueError(f"a token is valid for up to {_LONGEST.days}d, or never expires")
+    if not name.strip() or len(name) > _MAX_NAME_CHARACTERS or not name.isprintable():
+        raise ValueError(f"write a name of 1 to {_MAX_NAME_CHARACTERS} printable characters")
+    if expires_in is not None and not timedelta(0) < expires_in <= _MAX_EXPIRY:
+        raise ValueError(f"a token is valid for up to {_MAX_EXPIRY.days}d, or never expires")
 
 
 def refuse_to_listen(address: Address, is_open: bool) -> str | None:
@@ -249,9 +251,9 @@ def refuse_to_listen(address: Address, is_open: bool) -> str | None:
 class _Believed(Generic[K, V]):
     """A bounded cache of database results that are at most five seconds old."""
 
-    def __init__(self, elapsed: Callable[[], float], most: int) -> None:
+    def __init__(self, elapsed: Callable[[], float], limit: int) -> None:
         self._elapsed = elapsed
-        self._most = most
+        self._max_items = limit
         self._answers: OrderedDict[K, tuple[V, float]] = OrderedDict()
 
     def get(self, key: K) -> V | None:
@@ -262,7 +264,7 @@ class _Believed(Generic[K, V]):
         """Cache a result as of the time of its query: the data may have changed while the query ran."""
         self._answers[key] = (answer, asked_at)
         self._answers.move_to_end(key)
-        if len(self._answers) > self._most:
+        if len(self._answers) > self._max_items:
             self._answers.popitem(last=False)
 
     def forget(self) -> None:

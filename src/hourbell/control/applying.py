@@ -32,7 +32,7 @@ class PlanRefused(Exception):
     """A refused plan: the jobs that cannot be applied, by index. Nothing was changed."""
 
     def __init__(self, refused: Mapping[int, ImportResult]) -> None:
-        super().__init__("some of the jobs cannot be brought in, so nothing was changed")
+        super().__init__("some of the jobs were refused, so nothing was changed")
         self.refused = refused
 
     @property
@@ -45,7 +45,7 @@ def _why(result: ImportResult) -> tuple[str, str | None]:
     if result.owner is not None:
         return (
             f"the job belongs to {result.owner}",
-            "take it over (take_over=true), delete it there, or take another name",
+            "take it over (take_over=true), delete it there, or use another name",
         )
     return result.message or "", None
 
@@ -176,24 +176,24 @@ class Applying:
         return generated
 
     async def _read(self, wish: Wish, user: User) -> list[_Wanted]:
-        faults: list[FieldError] = []
+        errors: list[FieldError] = []
         wanted = []
         for place, body in enumerate(wish.jobs):
-            wanted.append(self._read_job(place, body, wish.source, user, faults))
+            wanted.append(self._read_job(place, body, wish.source, user, errors))
             if place % JOBS_A_TURN == 0:
                 await asyncio.sleep(0)
         if wish.prune and not wish.jobs:
-            faults.append(FieldError("/jobs", "pruning by an empty list would delete every job of its source"))
-        if faults:
-            raise BodyError(faults)
+            errors.append(FieldError("/jobs", "pruning by an empty list would delete every job of its source"))
+        if errors:
+            raise BodyError(errors)
         return [each for each in wanted if each is not None]
 
-    def _read_job(self, place: int, body: object, source: str, user: User, faults: list[FieldError]) -> _Wanted | None:
+    def _read_job(self, place: int, body: object, source: str, user: User, errors: list[FieldError]) -> _Wanted | None:
         at = pointer_to("jobs", str(place))
         try:
             parsed = self._jobs.parse(body, user)
         except BodyError as error:
-            faults += [replace(each, pointer=at + each.pointer) for each in error.errors]
+            errors += [replace(each, pointer=at + each.pointer) for each in error.errors]
             return None
         secrets = {f"{HEADER}{name}": value for name, value in parsed.headers.items()}
         if parsed.secret is not None:

@@ -21,7 +21,7 @@ from hourbell.store.errors import AlreadyAsked, Conflict
 from hourbell.store.list_reader import ListStore
 from hourbell.store.lists import JobView
 
-MOST = 10_000
+MAX_BACKFILL_RUNS = 10_000
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -62,7 +62,7 @@ class Backfills:
         if job.error is not None:
             raise Conflict("job_in_error", f"the job is in error: {job.error}")
         if job.cursor_at is None:
-            raise Conflict("not_adopted", "the job is not adopted yet; try again in a second")
+            raise Conflict("not_adopted", "no node has planned the job yet; try again in a second")
         occurrences = await calculate_much(_occurrences, job.definition, start, min(end, job.cursor_at))
         empty = set(await self._lists.without_run(job.id, [each.at for each in occurrences]))
         missing = [each for each in occurrences if each.at in empty]
@@ -93,9 +93,9 @@ class Backfills:
         pruned = await self._lists.without_skip(view.job.id, since) if since else []
         if pruned:
             first, last = rfc3339(min(pruned)), rfc3339(max(pruned))
-            message = f"nothing is on record of {len(pruned):,} of these instants, {first} to {last}: they may have run"
+            message = f"no history is left of {len(pruned):,} of these times, {first} to {last}: they may have run"
             raise RequestError(
-                [FieldError("/from", message, "take a later one, or set include_pruned to run them all the same")]
+                [FieldError("/from", message, "use a later start, or set include_pruned to run them anyway")]
             )
 
 
@@ -103,14 +103,16 @@ def _check_range(start: datetime, end: datetime, now: datetime) -> None:
     """Raise RequestError if the range is reversed or entirely in the future."""
     if end < start:
         hint = "write the earlier time as from, and the later one as to"
-        faults = [
-            FieldError("/from", "the range begins after it ends"),
+        errors = [
+            FieldError("/from", "the range ends before it starts"),
             FieldError("/to", "the range ends before it begins", hint),
         ]
-        raise RequestError(faults)
+        raise RequestError(errors)
     if start > now:
-        hint = "the schedule sees to what is to come; write a time before now"
-        raise RequestError([FieldError("/from", "only the past is filled, and this range is all to come", hint)])
+        hint = "end the range before now; the schedule runs future times"
+        raise RequestError(
+            [FieldError("/from", "the range is entirely in the future; backfill covers past times only", hint)]
+        )
 
 
 def _occurrences(definition: Definition, start: datetime, end: datetime) -> list[Occurrence]:
@@ -124,9 +126,9 @@ def _occurrences(definition: Definition, start: datetime, end: datetime) -> list
     if start > end:
         return []
     count = schedule.count(start - _MICROSECOND, end)
-    if count > MOST:
-        hint = f"at most {MOST:,} are filled by one call: take a shorter range, and the next after it"
-        raise RequestError([FieldError("/to", f"there are {count:,} instants in this range", hint)])
+    if count > MAX_BACKFILL_RUNS:
+        hint = f"one call covers at most {MAX_BACKFILL_RUNS:,}; use shorter ranges"
+        raise RequestError([FieldError("/to", f"the range has {count:,} scheduled times", hint)])
     found, after = [], start.astimezone(UTC) - _MICROSECOND
     while (occurrence := schedule.next_occurrence(after)) is not None and occurrence.at <= end:
         found.append(occurrence)

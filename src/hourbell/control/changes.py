@@ -16,10 +16,10 @@ from hourbell.store.lists import ChangedJob, ChangedRun, ChangeMark, Changes
 
 _SECONDS = 1.0
 _SILENCE_SECONDS = 15.0
-_MOST = 500
+_MAX_POLL_CHANGES = 500
 _KEPT = 300
 _OVERLAP = timedelta(seconds=2)  # a commit may become visible later than the times it wrote
-_LOOKS = 4  # polls that report a deletion: at least as many as still find the versions of the deleted job
+_AUDIT_POLLS = 4  # polls that report a deletion: at least as many as still find the versions of the deleted job
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Watch:
         self._ring: deque[Event] = deque(maxlen=_KEPT)
         self._count = 0
         self._mark: ChangeMark | None = None
-        self._audit_ids: deque[int] = deque(maxlen=_LOOKS)
+        self._audit_ids: deque[int] = deque(maxlen=_AUDIT_POLLS)
         self._told: frozenset[ChangedJob | ChangedRun] = frozenset()
         self._listeners = 0
         self._polling: asyncio.Task[None] | None = None
@@ -113,18 +113,18 @@ class Watch:
     async def _poll(self) -> None:
         while self._listeners:
             try:
-                await self._look()
+                await self._poll_once()
             except StoreUnavailable:
                 self._missed = True  # runs that end meanwhile may be written later than their timestamps
             await asyncio.sleep(_SECONDS)
 
-    async def _look(self) -> None:
+    async def _poll_once(self) -> None:
         """Poll for changes once.
 
         Polls overlap, because a later commit may have an earlier timestamp; changes already reported are dropped.
         """
         is_first = self._mark is None
-        found = await self._lists.changes(self._mark, self._now(), _MOST)
+        found = await self._lists.changes(self._mark, self._now(), _MAX_POLL_CHANGES)
         jobs = [each for each in found.jobs if each not in self._told]
         runs = [each for each in found.runs if each not in self._told]
         if not found.is_whole:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, assert_never
 
 from hourbell.core.job.definition import Definition
+from hourbell.core.run.outages import OutageOf
 from hourbell.core.run.plan import first_instant
 from hourbell.core.run.states import Kind, Reason, RunState, SkipReason
 from hourbell.core.schedule import Schedule, ScheduleError, zone_names
@@ -49,20 +50,27 @@ class Explanation:
 
 
 _FAILURES = {
-    Reason.PERMANENT: "the target refused it for good",
-    Reason.EXHAUSTED: "no attempts were left",
-    Reason.EXPIRED: "it grew older than the job's max_age before it could succeed",
-    Reason.POISON: "its nodes died under it",
-    Reason.LOST: "it may happen at most once, and nobody knows whether it did",
+    Reason.PERMANENT: "the target returned a permanent error",
+    Reason.EXHAUSTED: "all attempts failed",
+    Reason.EXPIRED: "it exceeded the job's max_age before it succeeded",
+    Reason.POISON: "its nodes died while they ran it",
+    Reason.LOST: "it may happen at most once, and it is unknown whether it did",
 }
 _SKIPS = {
-    SkipReason.MISSED: "nobody was there to plan it in time, and catch_up is {catch_up}",
+    SkipReason.MISSED: "no node planned it in time, and catch_up is {catch_up}",
     SkipReason.OVERLAP: "an earlier run had not ended, and overlap is {overlap}",
     SkipReason.PAUSED: "the job was paused",
     SkipReason.EDITED: "the job was changed before it was planned",
     SkipReason.WINDOW: "it was missed for longer than catch_up_window, which is {window}",
     SkipReason.TZDATA: "new time-zone data moved it, and its local time had been served",
 }
+
+
+_OUTAGES = {
+    OutageOf.NODES: "no node was running",
+    OutageOf.DATABASE: "the database was out of reach",
+}
+_NEVER_DUE = (Verdict.NOT_AN_INSTANT, Verdict.NOT_DUE_YET)  # no outage matters to them
 
 
 def explain(facts: InstantFacts, at: datetime, now: datetime) -> Explanation:
@@ -189,8 +197,8 @@ class _Case:
         if late:
             return late + self._unless_deleted("replay it only if it may happen twice")
         if run.cleared_at is not None:
-            return "; somebody discarded it"
-        return self._unless_deleted("replay it once the cause is mended")
+            return "; it was discarded"
+        return self._unless_deleted("replay it once the cause is fixed")
 
     def _late_success(self) -> str:
         number = self.facts.late_success
@@ -264,8 +272,16 @@ class _Case:
         )
 
     def _say(self, verdict: Verdict, told: str) -> Explanation:
-        sentence = f"{self.job.definition.name} at {self._when(self.at)} {told}."
+        during = "" if verdict in _NEVER_DUE else self._during_outages()
+        sentence = f"{self.job.definition.name} at {self._when(self.at)} {told}{during}."
         return Explanation(verdict, sentence, {"verdict": verdict.value, **self.data})
+
+    def _during_outages(self) -> str:
+        """Name the outages that the time fell into, each with its span."""
+        return "".join(
+            f"; {_OUTAGES[each.of]} from {self._when(each.start)} to {self._when(each.until)}"
+            for each in self.facts.outages
+        )
 
     def _when(self, instant: datetime) -> str:
         """Format an instant in UTC and, if the job's time zone is another one, in local time."""
@@ -297,6 +313,10 @@ class _Case:
             "skip": None,
             "previous_at": None,
             "next_at": None,
+            "outages": [
+                {"of": each.of.value, "from": rfc3339(each.start), "until": rfc3339(each.until)}
+                for each in facts.outages
+            ],
         }
 
 

@@ -9,13 +9,14 @@ from uuid import UUID
 from hourbell.control.calculations import calculate, calculate_much
 from hourbell.control.explain import Explanation, explain
 from hourbell.control.jobs import Jobs
-from hourbell.control.pages import Page, cursor_of, number_of, page_of, parts_of, position_of
+from hourbell.control.pages import BadCursor, Page, cursor_of, number_of, page_of, parts_of, position_of
 from hourbell.control.stats import Summary, summarize
 from hourbell.control.waiting import is_served, nobody_serves
 from hourbell.core.job.conflicts import JobConflict
 from hourbell.core.job.definition import Definition
 from hourbell.core.job.target import HttpCall, TargetError, parse_target
 from hourbell.core.run.forecast import forecast
+from hourbell.core.run.outages import Outage, OutageOf
 from hourbell.core.run.states import RunState
 from hourbell.core.schedule import ScheduleError, ScheduleWarning
 from hourbell.core.schedule.preview import Upcoming, upcoming
@@ -37,8 +38,8 @@ from hourbell.store.lists import (
     VersionView,
 )
 
-MOST_SAMPLED = 10_000
-MOST_SCHEDULES = 2_000
+MAX_SAMPLED_RUNS = 10_000
+MAX_SCHEDULES = 2_000
 STUCK_AFTER = timedelta(hours=1)
 ORPHAN_AFTER = timedelta(minutes=15)
 STALE_NODES_KEPT_FOR = timedelta(days=1)
@@ -153,15 +154,15 @@ class History:
     async def stats(self, ref: str, since: datetime) -> tuple[JobView, Summary, bool]:
         """Return a job, statistics of its newest ended runs, and True if there may be more runs than were sampled."""
         view = await self._jobs.get(ref, deleted=True)
-        ended = await self._lists.ended(view.job.id, since, MOST_SAMPLED)
-        return view, summarize(ended), len(ended) == MOST_SAMPLED
+        ended = await self._lists.ended(view.job.id, since, MAX_SAMPLED_RUNS)
+        return view, summarize(ended), len(ended) == MAX_SAMPLED_RUNS
 
     async def overview(self, since: datetime) -> Overview:
         return await self._lists.overview(since)
 
     async def forecast(self, start: datetime, bucket: timedelta, buckets: int) -> Forecast:
         """Count the runs that will be planned in each future time bucket if no job changes."""
-        groups, left_out = await self._lists.schedules(MOST_SCHEDULES)
+        groups, left_out = await self._lists.schedules(MAX_SCHEDULES)
         pairs = [(group.definition, group.jobs) for group in groups]
         counts = await calculate_much(partial(forecast, pairs, start, bucket, buckets, now=self._now()))
         return Forecast(start, bucket, counts, left_out)
@@ -193,6 +194,24 @@ class History:
     async def conflicts(self) -> list[JobConflict]:
         """List jobs that a program on a live node defines but another owner holds."""
         return await self._lists.conflicts(self._now() - self._live_for)
+
+    async def outages(
+        self,
+        limit: int,
+        cursor: str | None = None,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Page[Outage]:
+        """List the outages that touch a span, newest first."""
+        before = None
+        if cursor is not None:
+            at, of = parts_of("outages", cursor, 2)
+            if of not in list(OutageOf):
+                raise BadCursor
+            before = _instant_of(at), str(of)
+        found = await self._lists.outages(limit + 1, since, until, before)
+        return page_of(found, limit, lambda last: cursor_of("outages", last.start, last.of.value))
 
     async def nodes(self) -> list[ListedNode]:
         """List nodes until they shut down cleanly or a day after their last heartbeat, and mark stale ones."""

@@ -24,7 +24,7 @@ from hourbell.store.errors import Conflict
 AT_ONCE = 250  # jobs per transaction: on SQLite a due run waits for one or two transactions
 _PRUNED_AT_ONCE = 1_000
 _MAX_LARGE_BYTES_AT_ONCE = 256 * 1024  # of large lines: the engine waits while a batch is written
-LONGEST_LINE = 1_048_576
+MAX_LINE_BYTES = 1_048_576
 _LINES_A_TURN = 20  # yield to the event loop after so many: a few milliseconds
 _LARGE_BYTES = 8 * 1024  # a line of this size takes as long as many small ones
 
@@ -55,7 +55,7 @@ class LineResult:
     version: int | None = None
     code: str | None = None
     message: str | None = None
-    faults: tuple[FieldError, ...] = ()
+    errors: tuple[FieldError, ...] = ()
 
 
 Batch = list[tuple[int, JobEntry | LineResult]]
@@ -138,7 +138,7 @@ class Imports:
         self, import_id: UUID, owner: Owner, user: User, *, refused: bool, dry_run: bool
     ) -> AsyncIterator[list[LineResult]]:
         if refused:
-            message = "no job was pruned, because lines were refused; mend them and import again"
+            message = "no job was pruned, because lines were refused; correct them and import again"
             yield [LineResult(None, None, "not_pruned", code="lines_refused", message=message)]
             return
         names = [""] * _PRUNED_AT_ONCE
@@ -192,15 +192,15 @@ class Imports:
             body, headers = without_secret_headers(parse_json(line, max_values=MAX_VALUES))
             parsed = parse_job(body)
             user.may_define(parsed.call)
-            faults = self._rules.check(parsed.call)
+            errors = self._rules.check(parsed.call)
             if parsed.secret is not None:
                 hint = "import the job without, then POST …/rotate-secret"
-                faults.append(FieldError("/target/secret", "secrets are not imported", hint))
+                errors.append(FieldError("/target/secret", "secrets are not imported", hint))
             if headers:
                 hint = "apply the job, or PATCH it after the import"
-                faults.append(FieldError("/secret_headers", "secrets are not imported", hint))
-            if faults:
-                raise BodyError(faults)
+                errors.append(FieldError("/secret_headers", "secrets are not imported", hint))
+            if errors:
+                raise BodyError(errors)
         except BodyError as error:
             return _refused(number, "invalid_job", str(error), error.errors)
         except NotJson as error:
@@ -214,9 +214,9 @@ class Imports:
 
 
 def _refused(
-    line: int, code: str, message: str, faults: tuple[FieldError, ...] = (), *, name: str | None = None
+    line: int, code: str, message: str, errors: tuple[FieldError, ...] = (), *, name: str | None = None
 ) -> LineResult:
-    return LineResult(line, name, Imported.REFUSED, code=code, message=message, faults=faults)
+    return LineResult(line, name, Imported.REFUSED, code=code, message=message, errors=errors)
 
 
 def _result(line: int, result: ImportResult, *, dry_run: bool) -> LineResult:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from hourbell.control.rules import Rules
-from hourbell.control.secret_headers import header_faults, refuse_removals, without_secret_headers
+from hourbell.control.secret_headers import header_errors, refuse_removals, without_secret_headers
 from hourbell.control.secrets import MAKE_KEY, Secrets
 from hourbell.control.user import User
 from hourbell.core.access.roles import Role
@@ -35,9 +35,9 @@ from hourbell.store.lists import JobView, RunList, RunQuery
 
 OWN = "api"
 _KEYS = UUID("0f6c0a5e-8a57-5c39-9a1e-5d1c7f6b2a40")  # the namespace of ids derived from an idempotency key
-_LONGEST_NOTE = 1_000
+_MAX_NOTE_CHARACTERS = 1_000
 _PURGED_AT_ONCE = 1_000  # runs per transaction
-_MOST_COUNTED = 1_000
+_MAX_COUNTED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ class Jobs:
         found = await self.get(ref, deleted=purge)
         if purge:
             running = RunQuery(RunList.OF_JOB, RunState.RUNNING, found.job.id)
-            if under_way := await self._lists.runs(running, _MOST_COUNTED):
+            if under_way := await self._lists.runs(running, _MAX_COUNTED):
                 raise runs_still_running(len(under_way))
         if found.deleted_at is None:
             await self._delete(found, user, expect_version=expect_version, take_over=take_over)
@@ -202,8 +202,8 @@ class Jobs:
         self._may_change(found.job, user)
         if not take_over:
             _refuse_owned(found.job)
-        looked_at = expect_version or found.job.version  # no later version may be deleted
-        await self._store.delete_job(found.job.id, user.actor(self._now()), expect_version=looked_at)
+        checked_version = expect_version or found.job.version  # no later version may be deleted
+        await self._store.delete_job(found.job.id, user.actor(self._now()), expect_version=checked_version)
 
     async def pause(
         self,
@@ -218,13 +218,15 @@ class Jobs:
         """Stop planning a job, until a time if given. Planned runs continue unless `cancel_waiting` is set."""
         user.must_be(Role.OPERATOR, "to pause a job")
         now = self._now()
-        faults = []
+        errors = []
         if until is not None and until <= now:
-            faults.append(FieldError("/until", "it is over already", "write a time to come, or leave it out"))
-        if len(note) > _LONGEST_NOTE:
-            faults.append(FieldError("/note", f"it has {len(note)} characters; at most {_LONGEST_NOTE} are kept"))
-        if faults:
-            raise BodyError(faults)
+            errors.append(FieldError("/until", "`until` is in the past", "use a future time or omit it"))
+        if len(note) > _MAX_NOTE_CHARACTERS:
+            errors.append(
+                FieldError("/note", f"it has {len(note)} characters; at most {_MAX_NOTE_CHARACTERS} are kept")
+            )
+        if errors:
+            raise BodyError(errors)
         found, view = await self.get(ref), None
         with user.acting_once():
             view = await self._store.pause_job(
@@ -359,13 +361,13 @@ class Jobs:
         parsed = parse_job(body)
         call = parsed.call
         user.may_define(call)
-        faults = self._rules.check(call)
+        errors = self._rules.check(call)
         if parsed.secret is not None and not self._secrets.has_keys:
-            faults.append(FieldError("/target/secret", "there is no key to keep secrets with", MAKE_KEY))
+            errors.append(FieldError("/target/secret", "no key for sealing secrets is configured", MAKE_KEY))
         plain = call.headers if isinstance(call, HttpCall) else {}
-        faults += header_faults(headers, call, plain, has_keys=self._secrets.has_keys)
-        if faults or not isinstance(headers, dict):
-            raise BodyError(faults)
+        errors += header_errors(headers, call, plain, has_keys=self._secrets.has_keys)
+        if errors or not isinstance(headers, dict):
+            raise BodyError(errors)
         sealed = {name: Plain(value) for name, value in headers.items()}
         return Parsed(parsed.definition, call, parsed.secret, sealed)
 
@@ -387,7 +389,9 @@ def no_such_job(ref: str | UUID) -> Conflict:
 
 def key_used_before() -> Conflict:
     """Build the conflict for an expired idempotency key whose first result still exists: nothing was made now."""
-    return Conflict("idempotency_key_reused", "this Idempotency-Key was used long ago; choose a new one for each call")
+    return Conflict(
+        "idempotency_key_reused", "this Idempotency-Key was used before and has expired; use a new key for each call"
+    )
 
 
 def _refuse_owned(job: Job) -> None:
@@ -405,10 +409,10 @@ def _refuse_read_only(patch: object) -> None:
     """Raise BodyError if a patch sets read-only fields or removes secret headers."""
     given = sorted(READ_ONLY.intersection(patch)) if isinstance(patch, dict) else []
     if given:
-        hint = "leave it out; a version is expected by If-Match, and a job is paused by POST …/pause"
-        raise BodyError([FieldError(f"/{name}", f"{name} is not changed by a patch", hint) for name in given])
-    if faults := refuse_removals(patch):
-        raise BodyError(faults)
+        hint = "omit it; send the expected version as If-Match, and pause a job with POST …/pause"
+        raise BodyError([FieldError(f"/{name}", f"{name} cannot be changed by a patch", hint) for name in given])
+    if errors := refuse_removals(patch):
+        raise BodyError(errors)
 
 
 def _named(body: object, name: str) -> object:

@@ -13,14 +13,16 @@ from hourbell.store.lists import ListPosition
 
 T = TypeVar("T")
 
-MOST = 500
+MAX_PAGE_ITEMS = 500
 
 
 class BadCursor(ValueError):
     """A text that is not a cursor of the list."""
 
     def __init__(self) -> None:
-        super().__init__("this is not a cursor of this list; take next_cursor from the answer before, or leave it out")
+        super().__init__(
+            "the cursor does not belong to this list; use next_cursor of the previous response, or omit it"
+        )
 
 
 @dataclass(frozen=True, slots=True)

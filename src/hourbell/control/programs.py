@@ -85,10 +85,10 @@ class Programs:
         The first call also retires undefined jobs before they are planned, because no node could run them.
         """
         if self._missed is None and (program.jobs or program.tasks):
-            await self._look(program, now)
-        return await self.bring_in(program, now)
+            await self._check(program, now)
+        return await self.store_jobs(program, now)
 
-    async def bring_in(self, program: Program, now: datetime) -> bool:
+    async def store_jobs(self, program: Program, now: datetime) -> bool:
         """Create new jobs and change those that differ; return False if some were refused.
 
         The program takes over a job of another program that no live node defines any more, as after a module was
@@ -146,14 +146,14 @@ class Programs:
         as undefined, and other jobs only after two checks in a row, or at the first check after the program started.
         """
         await self.announce(program, node_id)
-        await self._look(program, self._now())
+        await self._check(program, self._now())
         await self._move_runs(program, self._now())
 
     async def _move_runs(self, program: Program, now: datetime) -> None:
         if moved := await self._store.move_unserved_runs(program.source, now - self._live_for):
             log.info("runs_moved", extra={"runs": moved, "source": program.source})
 
-    async def _look(self, program: Program, now: datetime) -> None:
+    async def _check(self, program: Program, now: datetime) -> None:
         if program.gone is Gone.KEEP:
             return
         undefined = await self._store.undefined_jobs(program.source, now - self._live_for)

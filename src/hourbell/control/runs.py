@@ -1,5 +1,6 @@
 """Operations on runs: list, read, cancel, replay and discard, one run or all that match."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -7,7 +8,7 @@ from enum import StrEnum
 from uuid import UUID
 
 from hourbell.control.jobs import key_used_before
-from hourbell.control.pages import MOST, BadCursor, Page, cursor_of, number_of, parts_of, position_of
+from hourbell.control.pages import MAX_PAGE_ITEMS, BadCursor, Page, cursor_of, number_of, parts_of, position_of
 from hourbell.control.user import User
 from hourbell.control.waiting import waits_for
 from hourbell.core.access.roles import Role
@@ -19,8 +20,12 @@ from hourbell.store.control import ControlStore
 from hourbell.store.errors import Conflict
 from hourbell.store.list_reader import ListStore
 from hourbell.store.lists import AttemptView, ListPosition, RunList, RunQuery, RunView
+from hourbell.store.times import FailedRun
 
 _KIND = "runs"
+MAX_GROUPED = 5_000  # failed runs that are grouped
+MAX_NAMES = 10  # of jobs that a group names
+_SCANNED_AT_ONCE = 1_000
 
 
 class BulkAction(StrEnum):
@@ -46,6 +51,31 @@ class RunFilter:
     since: datetime | None = None
     until: datetime | None = None
     subject: str | None = None  # of the run's job
+    fingerprint: str | None = None  # of failed runs that nobody has replayed or discarded
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """Failed runs of one cause, which nobody has replayed or discarded."""
+
+    fingerprint: str
+    error: str | None  # of the newest
+    reason: str | None
+    lane: str
+    count: int
+    first_at: datetime
+    last_at: datetime
+    jobs: Sequence[str]  # the names of up to ten, those with most failures first
+    job_count: int
+    sample_run_id: UUID  # the newest
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroups:
+    """Failed runs by cause, the most common first. `is_sampled` if older ones were not counted."""
+
+    items: Sequence[FailureGroup]
+    is_sampled: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,17 +169,43 @@ class Runs:
         with user.acting_once():
             await self._store.discard_run(run_id, user.actor(self._now()))
 
-    async def matching(self, action: BulkAction, wanted: RunFilter, limit: int) -> tuple[list[RunView], bool]:
+    async def groups(self, wanted: RunFilter, limit: int) -> FailureGroups:
+        """Group the newest failed runs that nobody has replayed or discarded by their cause.
+
+        At most 5,000 runs are looked at.
+        """
+        found = await self._lists.failed_runs(_dead_letters(wanted), MAX_GROUPED + 1)
+        return FailureGroups(
+            _grouped([run for run in found[:MAX_GROUPED] if run.cleared_at is None])[:limit], len(found) > MAX_GROUPED
+        )
+
+    async def matching(self, action: BulkAction, wanted: RunFilter, limit: int) -> tuple[list[UUID], bool]:
         """Return up to `limit` runs that a bulk action applies to, and True if there are more."""
-        found: list[RunView] = []
+        if wanted.fingerprint is not None:
+            _states(action, wanted)
+            return await self._of_cause(wanted, limit)
+        found: list[UUID] = []
         for state in _states(action, wanted):
             cursor = None
             while len(found) <= limit:
-                page = await self.page(replace(wanted, state=state), MOST, cursor)
-                found += [run for run in page.items if run.cleared_at is None]
+                page = await self.page(replace(wanted, state=state), MAX_PAGE_ITEMS, cursor)
+                found += [run.id for run in page.items if run.cleared_at is None]
                 cursor = page.next_cursor
                 if cursor is None:
                     break
+        return found[:limit], len(found) > limit
+
+    async def _of_cause(self, wanted: RunFilter, limit: int) -> tuple[list[UUID], bool]:
+        """Return up to `limit` failed runs with a fingerprint. It reads every failed run until there are enough."""
+        query, place = _dead_letters(wanted), None
+        found: list[UUID] = []
+        while len(found) <= limit:
+            page = await self._lists.failed_runs(query, _SCANNED_AT_ONCE, place)
+            found += [run.id for run in page if run.cleared_at is None and run.fingerprint == wanted.fingerprint]
+            if len(page) < _SCANNED_AT_ONCE:
+                break
+            key = page[-1].finished_at if query.job_id is None else page[-1].scheduled_at
+            place = ListPosition(key, page[-1].id)
         return found[:limit], len(found) > limit
 
     async def all_matching(
@@ -168,11 +224,11 @@ class Runs:
         refused: list[tuple[UUID, str]] = []
         now, apart = self._now(), timedelta(minutes=1) / per_minute
         actor = user.actor(now).without_key()  # the key belongs to the whole call
-        for run in found:
+        for run_id in found:
             try:
-                done.append((run.id, await self._act(action, run.id, actor, now + len(done) * apart)))
+                done.append((run_id, await self._act(action, run_id, actor, now + len(done) * apart)))
             except Conflict as conflict:  # changed meanwhile, or its job was deleted
-                refused.append((run.id, str(conflict)))
+                refused.append((run_id, str(conflict)))
         return BulkResult(done, refused, has_more)
 
     async def _act(self, action: BulkAction, run_id: UUID, actor: Actor, ready_at: datetime) -> UUID | None:
@@ -195,6 +251,38 @@ def _states(action: BulkAction, wanted: RunFilter) -> Sequence[RunState]:
     if wanted.state not in _FOR[action]:
         raise Conflict("wrong_state", f"{action} reaches runs that are {' or '.join(_FOR[action])}, not {wanted.state}")
     return (wanted.state,)
+
+
+def _dead_letters(wanted: RunFilter) -> RunQuery:
+    """Return the query for failed runs. Of one job, those that were replayed or discarded are among them."""
+    runs = RunList.ENDED if wanted.job_id is None else RunList.OF_JOB
+    return RunQuery(runs, RunState.FAILED, wanted.job_id, wanted.since, wanted.until)
+
+
+def _grouped(runs: Sequence[FailedRun]) -> list[FailureGroup]:
+    """Group failed runs by fingerprint, the most common first, then the one that failed last."""
+    by_cause: dict[str, list[FailedRun]] = {}
+    for run in runs:
+        by_cause.setdefault(run.fingerprint, []).append(run)
+    groups = [_group(fingerprint, each) for fingerprint, each in by_cause.items()]
+    return sorted(groups, key=lambda group: (group.count, group.last_at, group.fingerprint), reverse=True)
+
+
+def _group(fingerprint: str, runs: Sequence[FailedRun]) -> FailureGroup:
+    newest = max(runs, key=lambda run: run.finished_at)
+    names = Counter(run.job_name for run in runs if run.job_name is not None)
+    return FailureGroup(
+        fingerprint=fingerprint,
+        error=newest.error,
+        reason=newest.reason,
+        lane=newest.lane,
+        count=len(runs),
+        first_at=min(run.finished_at for run in runs),
+        last_at=newest.finished_at,
+        jobs=[name for name, _ in names.most_common(MAX_NAMES)],
+        job_count=len({run.job_id for run in runs}),
+        sample_run_id=newest.id,
+    )
 
 
 def _queries(wanted: RunFilter) -> list[RunQuery]:

@@ -15,7 +15,7 @@ def without_secret_headers(body: object) -> tuple[object, object]:
     return {name: value for name, value in body.items() if name != FIELD}, body.get(FIELD, {})
 
 
-def header_faults(headers: object, call: TargetCall, plain: Mapping[str, str], *, has_keys: bool) -> list[FieldError]:
+def header_errors(headers: object, call: TargetCall, plain: Mapping[str, str], *, has_keys: bool) -> list[FieldError]:
     """Return the validation errors of secret headers, next to the plain headers of the job."""
     at = pointer_to(FIELD)
     if not isinstance(headers, dict):
@@ -23,17 +23,17 @@ def header_faults(headers: object, call: TargetCall, plain: Mapping[str, str], *
     if headers and not isinstance(call, HttpCall):
         return [FieldError(at, "only an http target has headers")]
     if headers and not has_keys:
-        return [FieldError(at, "there is no key to keep secrets with", "set HOURBELL_SECRET_KEY on the server")]
+        return [FieldError(at, "no key for sealing secrets is configured", "set HOURBELL_SECRET_KEY on the server")]
     seen = {name.lower() for name in plain}
-    faults = []
+    errors = []
     for name, value in headers.items():
-        fault = check_header(name, value)
-        if fault is None and name.lower() in seen:
-            fault = f"the header {name} is there already; write it once"
+        problem = check_header(name, value)
+        if problem is None and name.lower() in seen:
+            problem = f"the header {name} is there already; write it once"
         seen.add(name.lower())
-        if fault is not None:
-            faults.append(FieldError(pointer_to(FIELD, name), fault))
-    return faults
+        if problem is not None:
+            errors.append(FieldError(pointer_to(FIELD, name), problem))
+    return errors
 
 
 def refuse_removals(patch: object) -> list[FieldError]:

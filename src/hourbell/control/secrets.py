@@ -92,9 +92,9 @@ class Secrets:
         if field == SIGNING:
             secret_bytes(plain.reveal())
         elif field.startswith(HEADER):
-            fault = check_header(field.removeprefix(HEADER), plain.reveal())
-            if fault:
-                raise ValueError(fault)
+            problem = check_header(field.removeprefix(HEADER), plain.reveal())
+            if problem:
+                raise ValueError(problem)
         else:
             raise ValueError(f"write {SIGNING}, or {HEADER} and the name of a header, as in {HEADER}Authorization")
         await self._put(job, field, plain, actor, old_until=actor.at)
@@ -166,7 +166,7 @@ class Secrets:
     @property
     def _ring(self) -> KeyRing:
         if self._keys is None:
-            raise Conflict("no_secret_key", f"there is no key to keep secrets with; {MAKE_KEY}")
+            raise Conflict("no_secret_key", f"no key for sealing secrets is configured; {MAKE_KEY}")
         return self._keys
 
     async def _job(self, ref: str | UUID) -> Job:

@@ -11,6 +11,8 @@ from hourbell.control.pages import BadCursor, Page, cursor_of, number_of, page_o
 from hourbell.control.waiting import is_served
 from hourbell.core.run.attention import GROUPS, Attention, first_reason
 from hourbell.core.run.attention_notes import failing_note, late_note, losing_note, paused_note
+from hourbell.core.run.fates import is_late
+from hourbell.core.run.outages import Outage
 from hourbell.core.run.timeline import (
     Bucket,
     SkippedRange,
@@ -18,10 +20,10 @@ from hourbell.core.run.timeline import (
     count_planned,
     count_planned_by_bucket,
     fill_buckets,
-    is_late,
     median_duration,
     planned_from,
     planned_times,
+    waits_late,
 )
 from hourbell.core.schedule import ScheduleError
 from hourbell.store.base import LIVE_FOR
@@ -37,6 +39,7 @@ from hourbell.store.timeline import (
 )
 
 MAX_SPAN = timedelta(days=62)
+MAX_OUTAGES = 1_000
 MAX_MARKS = 10_000  # of all jobs of a page
 _ZERO = timedelta(0)
 _NO_FACTS = JobFacts()
@@ -69,8 +72,9 @@ class TimelineItem:
         return median_duration(self.facts.durations)
 
     def is_late(self, run: TimelineRun) -> bool:
-        late_after = self.view.job.definition.late_after
-        return is_late(run.kind, run.state, run.scheduled_at, run.started_at, late_after, self.now)
+        if run.started_at is None:
+            return waits_late(run.kind, run.state, run.scheduled_at, run.late_after, self.now)
+        return is_late(run.kind, run.scheduled_at, run.started_at, run.late_after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,7 @@ class Timeline:
     now: datetime
     window: Window
     page: Page[TimelineItem]
+    outages: Sequence[Outage]  # the newest that touch the window, oldest first
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +121,8 @@ class Timelines:
             found = await self._in_one_order(query, sort, sets, limit, cursor)
         items = await self._items(found.items, sets, window, max_marks, now)
         page = Page(items, has_more=found.has_more, cursor_after=found.cursor_after)
-        return Timeline(now, window, page)
+        outages = await self._lists.outages(MAX_OUTAGES, window.start, window.end)
+        return Timeline(now, window, page, outages[::-1])
 
     async def pulse(self) -> Pulse:
         """Count who needs attention, and measure how far the oldest due work is behind."""

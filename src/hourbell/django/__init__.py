@@ -26,7 +26,7 @@ def scheduler() -> Scheduler:
     if not isinstance(found, Scheduler):
         raise ImproperlyConfigured(f"HOURBELL_SCHEDULER names {path}, which is not a hourbell.Scheduler.")
     autodiscover_modules("jobs")
-    found.surroundings = _with_fresh_connections
+    found.task_context = _with_fresh_connections
     return found
 
 

@@ -33,7 +33,7 @@ from hourbell.targets.pool import Pool
 log = logging.getLogger("hourbell.engine")
 
 NO_DEFINITION = Definition("", "", {}, retry=RETRY_PRESETS["none"])  # for one that is deleted or cannot be read
-_UNDEFINED = Failed("the definition of this run's job is gone or cannot be read", retryable=False)
+_UNDEFINED = Failed("the definition of this run's job is missing or unreadable", retryable=False)
 _NAMED = 20  # runs in one log line
 _ALLOW = Overlap.ALLOW  # attribute access on the enum takes longer than the comparison
 
@@ -200,7 +200,7 @@ class Attempts:
     def find_slow_lanes(self) -> None:
         """Find the lanes with an attempt that has been in flight for long."""
         held = self._held.values()
-        self._probation.look((each.run.lane, each.taken_at) for each in held if not each.is_settled)
+        self._probation.observe((each.run.lane, each.taken_at) for each in held if not each.is_settled)
 
     def start(self, taken: Iterable[ActiveAttempt]) -> None:
         create_task = asyncio.get_running_loop().create_task
@@ -347,8 +347,8 @@ class Attempts:
             # Log the traceback but not the message, which may contain the payload.
             trace = "".join(traceback.format_tb(error.__traceback__)[-8:])
             facts = {"run": str(active.run.id), "lane": active.run.lane}
-            log.error("target_broke", extra=facts | {"error": type(error).__name__, "trace": trace})
-            outcome = Failed(f"the target broke: {type(error).__name__}")
+            log.error("target_crashed", extra=facts | {"error": type(error).__name__, "trace": trace})
+            outcome = Failed(f"the target crashed: {type(error).__name__}")
         self._settle(active, outcome)
 
     def _settle(self, active: ActiveAttempt, outcome: Outcome) -> None:

@@ -21,6 +21,7 @@ from hourbell.engine.heartbeat import Heartbeat, HeartbeatResult, Pulse
 from hourbell.engine.janitor import Janitor
 from hourbell.engine.leases import Leases
 from hourbell.engine.loop import Loop, LoopRunner
+from hourbell.engine.outages import DatabaseReach, OutageRecorder
 from hourbell.engine.planner import Planner
 from hourbell.engine.reaper import Reaper
 from hourbell.engine.runner import Runner
@@ -114,6 +115,8 @@ class Engine:
             probation=probation,
             suspect_after=suspect_after(settings.poison_after),
         )
+        self._reach = reach = DatabaseReach(elapsed)
+        self._outages = OutageRecorder(self.clock, reach, node_id=node_id, live_for=leases.live_for)
         self.heartbeat = Heartbeat(
             heartbeat_store or store,
             self.clock,
@@ -123,6 +126,7 @@ class Engine:
             given_up=lambda: self.settler.given_up,
             pulse=self.pulse,
             on_beat=self.on_beat,
+            outages=self._outages,
             elapsed=elapsed,
         )
         planner = Planner(
@@ -131,7 +135,7 @@ class Engine:
             events=events,
             on_runs=self._on_runs,
             tzdata=tzdata,
-            longest_sleep=settings.tick_interval,
+            max_sleep=settings.tick_interval,
         )
         reaper = Reaper(
             store,
@@ -155,7 +159,7 @@ class Engine:
         )
 
         def looped(loop: Loop) -> LoopRunner:
-            return LoopRunner(loop, elapsed=elapsed, random=random)
+            return LoopRunner(loop, elapsed=elapsed, random=random, reach=reach)
 
         self._planner, self._reaper = looped(planner), looped(reaper)
         self._tidying = [looped(janitor)]  # background loops that no run waits for
@@ -176,7 +180,13 @@ class Engine:
         self._runner, self._settler, self.heartbeat_loop = (
             looped(self.runner),
             looped(self.settler),
-            LoopRunner(self.heartbeat, elapsed=elapsed, random=random, longest_backoff=self.heartbeat.longest_backoff),
+            LoopRunner(
+                self.heartbeat,
+                elapsed=elapsed,
+                random=random,
+                max_backoff=self.heartbeat.max_backoff,
+                reach=reach,
+            ),
         )
         self.settler.wake = self._settler.wake.set
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -249,6 +259,7 @@ class Engine:
 
     async def announce(self, now: datetime) -> None:
         """Register the node before it starts. `now` is the database's time."""
+        await self._outages.before_first_beat(self._store, now)
         await self._store.heartbeat(self._node(now), now, now + self._leases.duration, ())
 
     async def retire(self) -> None:
@@ -266,7 +277,7 @@ class Engine:
         self.attempts.stop_runs(result.cancels, Cancelled())
         if result.handed_back:
             self._events.handed_back(result.handed_back)
-            self.runner.look_again()
+            self.runner.rescan()
             self._wake_runner()
         if abs(result.drift) > _NOTICED:
             self._planner.wake.set()  # the time it sleeps until may be due by the corrected clock
@@ -293,7 +304,7 @@ class Engine:
             if wake is Wake.JOBS:
                 self._planner.wake.set()
             else:
-                self.runner.look_again()
+                self.runner.rescan()
                 self._wake_runner()
 
     async def _beat_pulse(self) -> None:

@@ -33,7 +33,7 @@ class EngineEvents:
             log.debug("runs_planned", extra={"jobs": planned.jobs, "runs": planned.runs})
         for reason, count in planned.skipped.items():
             self._metrics.skipped.labels(reason).inc(count)
-            log.info("instants_skipped", extra={"reason": reason, "count": count})
+            log.info("times_skipped", extra={"reason": reason, "count": count})
         for name, error in planned.errors:
             log.error("job_cannot_be_planned", extra={"job": name, "error": error})
 

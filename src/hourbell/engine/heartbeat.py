@@ -11,7 +11,8 @@ from datetime import timedelta
 from uuid import UUID
 
 from hourbell.engine.leases import Leases
-from hourbell.engine.loop import LONGEST_BACKOFF, NotAsked
+from hourbell.engine.loop import MAX_BACKOFF_SECONDS, NotAsked
+from hourbell.engine.outages import OutageRecorder
 from hourbell.engine.time import STEP, DatabaseClock
 from hourbell.store.base import EngineStore, LeaseKey, Node
 
@@ -61,6 +62,7 @@ class Heartbeat:
         given_up: Callable[[], Collection[LeaseKey]],
         pulse: Pulse,
         on_beat: Callable[[HeartbeatResult], None],
+        outages: OutageRecorder,
         elapsed: Callable[[], float],
     ) -> None:
         self._store = store
@@ -71,6 +73,7 @@ class Heartbeat:
         self._given_up = given_up
         self._pulse = pulse
         self.on_beat = on_beat
+        self._outages = outages
         self._elapsed = elapsed
         self._unheld: tuple[LeaseKey, ...] = ()  # by the last beat: leases in the node's name that it did not hold
         self._unheld_since = 0  # the last claim that may have taken one of them
@@ -82,9 +85,9 @@ class Heartbeat:
         return self._leases.duration.total_seconds() / 4
 
     @property
-    def longest_backoff(self) -> float:
+    def max_backoff(self) -> float:
         """The max backoff in seconds; short, so that after an outage every live node beats before a reaper acts."""
-        return min(LONGEST_BACKOFF, self.interval / 2)
+        return min(MAX_BACKOFF_SECONDS, self.interval / 2)
 
     @property
     def has_settled(self) -> bool:
@@ -111,6 +114,7 @@ class Heartbeat:
             well = (beat_at, beat_at)  # a beat was missed, perhaps by a suspended machine: other nodes may have, too
         self._well = (well[0], beat_at)
         self.on_beat(result)
+        await self._outages.after_beat(self._store)
         if self._clock.confirmations < 2:
             return 0.05
         return self.interval / 4 if self._unheld else self.interval
@@ -127,6 +131,7 @@ class Heartbeat:
         drift = self._clock.observe(sample, answered_at)
         if abs(drift) > STEP:
             log.warning("clock_stepped", extra={"seconds": drift.total_seconds()})
+        await self._outages.before_first_beat(self._store, self._clock.now())
         trusted_until = self._leases.trust_from_now()
         now = self._clock.now()
         # If every claim that may have taken them has ended, the response to it was lost, unless they are held by now.

@@ -8,11 +8,11 @@ from datetime import datetime
 from hourbell.store.base import LaneDemand
 from hourbell.targets.base import Target
 
-MOST_CLAIMED = 500  # at once; larger claims would be sent, and then answered, in bursts
-_LOOK_EVERY = 1.0
-_BETWEEN_LOOKS = 0.1  # at least, also when hints come faster
+MAX_CLAIM_RUNS = 500  # at once; larger claims would be sent, and then answered, in bursts
+_POLL_SECONDS = 1.0
+_MIN_POLL_SECONDS = 0.1  # at least, also when hints come faster
 _FIRST_PORTION = 100  # small, so that runs start soon; while there are more, each portion is twice as large
-_LARGEST_SHARE = 25  # max runs per lane when there are many lanes; halved while lanes have fewer ready runs
+_MAX_LANE_RUNS = 25  # max runs per lane when there are many lanes; halved while lanes have fewer ready runs
 
 
 @dataclass(slots=True)
@@ -20,27 +20,27 @@ class Lanes:
     """The known ready time of each lane's first run, from the last scan of the database and from hints since."""
 
     ready_at: dict[str, datetime] = field(default_factory=dict)
-    looked_at: float = float("-inf")
-    look_at: float = float("-inf")
+    polled_at: float = float("-inf")
+    poll_at: float = float("-inf")
     is_stale: bool = False  # runs were added or claimed since the scan, so that it does not show what is ready next
     hinted: set[str] = field(default_factory=set)  # lanes that got runs since the last claim began
 
-    def is_look_due(self, elapsed: float) -> bool:
+    def is_poll_due(self, elapsed: float) -> bool:
         """Return True if a scan is due; while there are hinted lanes, it is delayed a little to claim those first."""
-        return elapsed >= self.look_at + (_BETWEEN_LOOKS if self.hinted else 0.0)
+        return elapsed >= self.poll_at + (_MIN_POLL_SECONDS if self.hinted else 0.0)
 
-    def begin_look(self, elapsed: float) -> None:
-        self.looked_at = elapsed
-        self.look_at = elapsed + _LOOK_EVERY
+    def begin_poll(self, elapsed: float) -> None:
+        self.polled_at = elapsed
+        self.poll_at = elapsed + _POLL_SECONDS
         self.is_stale = False
 
-    def look_failed(self) -> None:
+    def poll_failed(self) -> None:
         """Record a failed scan: the next scan is due at once."""
-        self.look_at = self.looked_at
+        self.poll_at = self.polled_at
 
-    def look_again(self, elapsed: float) -> None:
+    def rescan(self, elapsed: float) -> None:
         """Schedule a scan soon, because runs were added to unknown lanes."""
-        self.look_at = min(self.look_at, max(self.looked_at + _BETWEEN_LOOKS, elapsed))
+        self.poll_at = min(self.poll_at, max(self.polled_at + _MIN_POLL_SECONDS, elapsed))
 
     def seen(self, ready_at: dict[str, datetime]) -> None:
         """Record the result of a scan; known lanes and those hinted since keep their position in the order of turns."""
@@ -104,7 +104,7 @@ class Portion:
     """The number of runs to claim at once, and the share of a lane when there are many lanes."""
 
     size: int = _FIRST_PORTION
-    share: int = _LARGEST_SHARE
+    share: int = _MAX_LANE_RUNS
 
     def of_lane(self, lanes: int) -> int:
         """Return how many runs to request from each of so many lanes.
@@ -116,5 +116,5 @@ class Portion:
     def learn(self, demands: Iterable[LaneDemand], claimed: Counter[str]) -> None:
         """Grow the portion while claims return all that was requested; else reset it and request less per lane."""
         has_more = claimed.total() >= sum(demand.free for demand in demands)
-        self.size = min(2 * self.size, MOST_CLAIMED) if has_more else _FIRST_PORTION
-        self.share = min(2 * self.share, _LARGEST_SHARE) if has_more else max(1, self.share // 2)
+        self.size = min(2 * self.size, MAX_CLAIM_RUNS) if has_more else _FIRST_PORTION
+        self.share = min(2 * self.share, _MAX_LANE_RUNS) if has_more else max(1, self.share // 2)

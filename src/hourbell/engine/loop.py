@@ -5,11 +5,12 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
+from hourbell.engine.outages import DatabaseReach
 from hourbell.store.errors import StoreUnavailable
 
 log = logging.getLogger("hourbell.engine")
 
-LONGEST_BACKOFF = 5.0
+MAX_BACKOFF_SECONDS = 5.0
 _PATIENCE = 15.0
 
 
@@ -55,13 +56,16 @@ class LoopRunner:
         *,
         elapsed: Callable[[], float],
         random: Callable[[], float],
-        longest_backoff: float = LONGEST_BACKOFF,
+        max_backoff: float = MAX_BACKOFF_SECONDS,
+        reach: DatabaseReach | None = None,
     ) -> None:
+        """`reach` is told whether the ticks reach the database."""
         self.wake = Signal()
         self._loop = loop
-        self._longest_backoff = longest_backoff
+        self._max_backoff = max_backoff
         self._elapsed = elapsed
         self._random = random
+        self._reach = reach
         self._stopping = False
         self._last_tick = elapsed()
         self._last_delay = 0.0
@@ -76,7 +80,7 @@ class LoopRunner:
         return self._elapsed() - self._last_tick
 
     @property
-    def longest_age(self) -> float:
+    def max_age_of_pass(self) -> float:
         """The age in seconds beyond which the loop is unhealthy: twice its last delay plus a grace period."""
         return 2 * self._last_delay + _PATIENCE
 
@@ -87,13 +91,18 @@ class LoopRunner:
     async def run(self) -> None:
         failures = 0
         while not self._stopping:
+            began_at = self._elapsed()
             try:
                 delay = await self._loop.tick()
                 self._last_tick, self._last_delay = self._elapsed(), delay
+                if self._reach is not None and not isinstance(delay, NotAsked):
+                    self._reach.succeeded()
                 if failures and not isinstance(delay, NotAsked):
                     log.info("loop_recovered", extra={"loop": self.name, "failures": failures})
                     failures = 0
             except StoreUnavailable as error:
+                if self._reach is not None:
+                    self._reach.failed(began_at)
                 failures += 1
                 delay = self._backoff(failures)
                 if failures == 1:
@@ -105,5 +114,5 @@ class LoopRunner:
             await self.wake.wait(delay)
 
     def _backoff(self, failures: int) -> float:
-        longest = min(self._longest_backoff, 0.1 * float(2 ** min(failures, 10)))
+        longest = min(self._max_backoff, 0.1 * float(2 ** min(failures, 10)))
         return longest * (0.5 + 0.5 * self._random())

@@ -17,16 +17,16 @@ from hourbell.engine.time import DatabaseClock
 from hourbell.engine.zone_data import CHECK_EVERY, ZoneData
 from hourbell.store.base import EngineStore, Planned
 
-MOST_JOBS = 1_000
+MAX_PASS_JOBS = 1_000
 _FIRST_JOBS = 20
-_MOST_RUNS = 2_000
+_MAX_PASS_RUNS = 2_000
 _LINES = 3  # concurrent chains of passes, so that one is read and one decided while one is written
 _IN_A_ROW = 5  # full passes in a chain, before the loop can check for shutdown
 _LOCKED_ELSEWHERE = 0.1  # seconds to leave a due job to the node that holds its lock
 _NOTHING = timedelta(0)
 _EARLY = timedelta(milliseconds=2)  # that the planner wakes before a job is due
 _MOMENT = 0.0002  # seconds; event loops with millisecond timers round it to zero
-_MOST_MOMENTS = 1_000
+_MAX_MOMENTS = 1_000
 _LONG = timedelta(seconds=1)  # a long wait for the database
 _ALONE = timedelta(seconds=1)  # the max sleep while wake-ups from other processes do not arrive
 
@@ -70,14 +70,14 @@ class Planner:
         events: EngineEvents,
         on_runs: Callable[[frozenset[str]], None],
         tzdata: str,
-        longest_sleep: timedelta,
+        max_sleep: timedelta,
     ) -> None:
         self._store = store
         self._clock = clock
         self._events = events
         self._on_runs = on_runs
         self._zone_data = ZoneData(store, tzdata)
-        self._longest_sleep = longest_sleep
+        self._max_sleep = max_sleep
         self._limit = _FIRST_JOBS
         self._next_plan_at: datetime | None = None
 
@@ -95,7 +95,7 @@ class Planner:
         self._limit = self._limit_after(least)
         if is_full or self._zone_data.is_refreshing:
             return 0
-        longest = self._longest_sleep if self._store.hears_others else min(_ALONE, self._longest_sleep)
+        longest = self._max_sleep if self._store.hears_others else min(_ALONE, self._max_sleep)
         next_plan_at = min((each.next_plan_at for each in passes if each.next_plan_at is not None), default=None)
         self._next_plan_at = next_plan_at
         if next_plan_at is None:
@@ -106,7 +106,7 @@ class Planner:
 
     async def _instant(self) -> _Asked:
         """Return the current time; if the next job is due within 2 ms, wait for it: timers are late by 1 to 2 ms."""
-        for _ in range(_MOST_MOMENTS):
+        for _ in range(_MAX_MOMENTS):
             now = self._clock.now()
             if self._next_plan_at is None or not _NOTHING < self._next_plan_at - now <= _EARLY:
                 break
@@ -118,7 +118,7 @@ class Planner:
 
         One chain decides while the database works for the others.
         """
-        lines, length = (_LINES, _IN_A_ROW) if self._limit == MOST_JOBS else (1, 1)
+        lines, length = (_LINES, _IN_A_ROW) if self._limit == MAX_PASS_JOBS else (1, 1)
         ended = await asyncio.gather(*(self._line(asked, length) for _ in range(lines)), return_exceptions=True)
         passes = []
         for each in ended:
@@ -130,7 +130,7 @@ class Planner:
     async def _line(self, asked: _Asked, length: int) -> Planned:
         """Run up to `length` passes in sequence, while they are full, and return the last."""
         planned = await self._pass(asked)
-        while length > 1 and planned.jobs == self._limit and planned.runs <= _MOST_RUNS:
+        while length > 1 and planned.jobs == self._limit and planned.runs <= _MAX_PASS_RUNS:
             length -= 1
             planned = await self._pass(asked)
         return planned
@@ -147,5 +147,5 @@ class Planner:
         """Return the max number of jobs of the next pass."""
         if planned.jobs < self._limit:
             return _FIRST_JOBS
-        fitting = self._limit * _MOST_RUNS // max(1, planned.runs)
-        return max(1, min(MOST_JOBS, 2 * self._limit, fitting))
+        fitting = self._limit * _MAX_PASS_RUNS // max(1, planned.runs)
+        return max(1, min(MAX_PASS_JOBS, 2 * self._limit, fitting))

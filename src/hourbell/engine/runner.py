@@ -26,11 +26,11 @@ from hourbell.store.rows import UNREADABLE
 from hourbell.targets.base import Target
 from hourbell.targets.pool import Pool
 
-MOST_LANES = 200
+MAX_CLAIM_LANES = 200
 _GATHER = 0.005  # seconds to wait for more free slots when there are fewer than a portion
 _PAUSE = 1.0  # seconds, while nothing may be claimed
 _ONE_IN = 8  # of so many slots, one goes to the oldest run whatever its priority, so that no run starves
-_MOST_DEFINITIONS = 10_000
+_MAX_DEFINITIONS = 10_000
 
 
 class Runner:
@@ -74,30 +74,30 @@ class Runner:
             return NotAsked(_PAUSE)
         if self._clock.confirmations < 1:
             return NotAsked(0.1)  # time has stepped: wait for a sample that confirms it
-        looks = self._lanes.is_look_due(self._elapsed())
-        if looks:
-            await self._look_at_lanes()
+        polls = self._lanes.is_poll_due(self._elapsed())
+        if polls:
+            await self._poll_lanes()
         lanes = self._lanes.ready(self._clock.now())
         claimed = await self._claim_ready()
-        if looks and self._may_claim:
+        if polls and self._may_claim:
             await self._claim_suspect(lanes)
         while claimed:
             if self._free < self._portion.size:
                 return _GATHER
-            if not self._may_claim or self._lanes.is_look_due(self._elapsed()):
+            if not self._may_claim or self._lanes.is_poll_due(self._elapsed()):
                 return 0
             claimed = await self._claim_ready()  # while the attempts of the previous claim are made
         if self._lanes.is_stale and self._free > 0:  # without a free slot, an earlier scan would not help
-            self.look_again()
-        return self._delay() if looks or claimed is not None else NotAsked(self._delay())
+            self.rescan()
+        return self._delay() if polls or claimed is not None else NotAsked(self._delay())
 
     def hint(self, lanes: Iterable[str]) -> None:
         """Record that runs in these lanes were added or became ready."""
         self._lanes.hint(lanes, self._clock.now())
 
-    def look_again(self) -> None:
+    def rescan(self) -> None:
         """Scan soon, because runs were added to unknown lanes."""
-        self._lanes.look_again(self._elapsed())
+        self._lanes.rescan(self._elapsed())
 
     @property
     def _may_claim(self) -> bool:
@@ -125,14 +125,14 @@ class Runner:
         if demands := [LaneDemand(demand.lane, 1) for demand in self._wants(lanes)]:
             await self._claim(demands, suspects=True)
 
-    async def _look_at_lanes(self) -> None:
-        self._lanes.begin_look(self._elapsed())
+    async def _poll_lanes(self) -> None:
+        self._lanes.begin_poll(self._elapsed())
         self._attempts.settle_dead()
         self._attempts.find_slow_lanes()
         try:
             found = await self._store.lanes(self._clock.now())
         except BaseException:
-            self._lanes.look_failed()
+            self._lanes.poll_failed()
             raise
         self._served = Served(self._targets)
         self._lanes.seen({work.lane: work.ready_at for work in found if self._served.target(work.lane) is not None})
@@ -146,12 +146,16 @@ class Runner:
         share = self._portion.of_lane(len(lanes))
         for lane in lanes:
             target = self._served.target(lane)
-            if free <= 0 or len(demands) == MOST_LANES:
+            if free <= 0 or len(demands) == MAX_CLAIM_LANES:
                 break
             if target is None:
                 continue
-            most, held, is_proven = target.slots(lane), self._attempts.in_lane(lane), self._probation.is_proven(lane)
-            take = min(free, share if most is None else min(share, most - held))
+            max_slots, held, is_proven = (
+                target.slots(lane),
+                self._attempts.in_lane(lane),
+                self._probation.is_proven(lane),
+            )
+            take = min(free, share if max_slots is None else min(share, max_slots - held))
             take = min(take, claimable_slots(use, held, is_proven=is_proven))
             pool = target.pool(lane)
             if pool is not None:
@@ -172,7 +176,7 @@ class Runner:
     def _delay(self) -> float:
         now = self._clock.now()
         next_ready_at = self._lanes.next_ready_at(now)
-        delay = self._lanes.look_at - self._elapsed()
+        delay = self._lanes.poll_at - self._elapsed()
         if next_ready_at is not None:
             delay = min(delay, (next_ready_at - now).total_seconds())
         return max(0.0, delay)
@@ -209,7 +213,7 @@ class Runner:
 
     async def _define(self, taken: list[ActiveAttempt]) -> None:
         """Set the definition of each attempt, from the cache or the store; NO_DEFINITION if it cannot be read."""
-        if len(self._definitions) > _MOST_DEFINITIONS:
+        if len(self._definitions) > _MAX_DEFINITIONS:
             self._definitions.clear()
         known = self._definitions
         missing = []

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from hourbell.core.run.settle import Answer, Failed, Succeeded
 from hourbell.engine.events import EngineEvents
+from hourbell.engine.loop import NotAsked
 from hourbell.store.base import EngineStore, LeaseKey, Saved, SettledAttempt
 from hourbell.store.errors import StoreUnavailable
 
@@ -22,7 +23,7 @@ BATCH = 1_000
 _IDLE = 60.0
 _ENOUGH = 200  # outcomes that are written without waiting for more
 _GATHER = 0.005
-_LONGEST_PAUSE = 2.0  # seconds
+_MAX_PAUSE_SECONDS = 2.0  # seconds
 
 
 _Waiting = tuple[SettledAttempt, str, Any]  # the settlement, the job's name, and the owner's object for `on_written`
@@ -76,10 +77,10 @@ class Settler:
     async def tick(self) -> float:
         """Write a batch of waiting outcomes; return 0 if there are more."""
         if not self._waiting:
-            return _IDLE
+            return NotAsked(_IDLE)
         if len(self._waiting) < _ENOUGH and not self._gathered:
             self._gathered = True
-            return _GATHER  # a short delay, so that more outcomes join the batch
+            return NotAsked(_GATHER)  # a short delay, so that more outcomes join the batch
         self._on_slots()  # the runner claims for the slots of the batch while it is written
         batch = self._waiting[:BATCH]
         saved = await self._write(batch)
@@ -95,7 +96,7 @@ class Settler:
     async def _pause(self, gone: _Gone) -> None:
         """Pause a job whose receiver is permanently gone. Errors are only logged: the next 410 tries again."""
         try:
-            async with asyncio.timeout(_LONGEST_PAUSE):
+            async with asyncio.timeout(_MAX_PAUSE_SECONDS):
                 is_paused = await self._store.pause_gone(gone.job_id, gone.version, gone.at, gone.note)
         except Exception as error:
             log.warning("job_not_paused", extra={"job": gone.name, "error": str(error) or type(error).__name__})
@@ -124,7 +125,7 @@ class Settler:
         except StoreUnavailable:
             raise
         except Exception:
-            log.exception("outcome_given_up", extra={"run": str(settled.settlement.run.id)})
+            log.exception("outcome_dropped", extra={"run": str(settled.settlement.run.id)})
             self._given_up.add(LeaseKey(settled.settlement.run.id, settled.settlement.attempt))
             return Saved.SUPERSEDED
 

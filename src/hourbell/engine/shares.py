@@ -79,7 +79,7 @@ class Probation:
         else:
             self._proven_at.pop(lane, None)
 
-    def look(self, calls: Iterable[tuple[str, float]]) -> None:
+    def observe(self, calls: Iterable[tuple[str, float]]) -> None:
         """Find slow lanes from the calls in flight, each with its lane and the time its slot was taken."""
         now = self.elapsed()
         self._slow = {lane for lane, taken_at in calls if now - taken_at > SOON_SECONDS}

@@ -15,6 +15,7 @@ from hourbell.core.alerts.incident import Trouble
 from hourbell.core.alerts.kinds import Event, IncidentKind
 from hourbell.core.alerts.policy import BUILT_IN, DEFAULT_POLICY, AlertPolicy
 from hourbell.core.alerts.scheduler import (
+    AFTER_OUTAGE,
     LateRuns,
     NodeFacts,
     failing_channel,
@@ -178,7 +179,8 @@ class Watcher:
             troubles += [failing] if failing is not None else []
         late, is_on = self._late_runs, await self._store.is_recovering()
         active = await self._store.active_jobs() if late.runs and not is_on else 0
-        recovering = recovery(late, active, now, is_on=is_on)
+        outage = await self._store.last_outage(now - AFTER_OUTAGE)
+        recovering = recovery(late, active, now, is_on=is_on, outage=outage)
         troubles += [recovering] if recovering is not None else []
         self._report(await self._store.watch_keys(now, kinds, troubles))
         self._note_recovery(is_on=recovering is not None)

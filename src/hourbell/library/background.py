@@ -27,8 +27,8 @@ log = logging.getLogger("hourbell.library")
 T = TypeVar("T")
 SETTLES = 1.0  # seconds; most servers have forked their workers by then
 _TRY_AGAIN = 5.0
-_LONGEST_STOP = 60.0
-_LONGEST_WAIT = 15.0  # seconds for the scheduler to start; bounded, because requests wait for it
+_MAX_STOP_SECONDS = 60.0
+_MAX_WAIT_SECONDS = 15.0  # seconds for the scheduler to start; bounded, because requests wait for it
 
 
 class Background:
@@ -50,7 +50,7 @@ class Background:
             thread, self._thread = self._thread, None
         if thread is not None:
             thread.end()
-            thread.join(_LONGEST_STOP)
+            thread.join(_MAX_STOP_SECONDS)
 
     @property
     def is_elsewhere(self) -> bool:
@@ -138,7 +138,7 @@ class _Thread:
         """Wait until the scheduler runs; return None then, or else the reason why it cannot be called."""
         if self.is_current:
             return "async code would wait for itself; write await scheduler.trigger(…), without blocking"
-        if not self._started.wait(_LONGEST_WAIT):
+        if not self._started.wait(_MAX_WAIT_SECONDS):
             return f"the scheduler has not started yet; {self._reason}"
         if self._loop is None or self.has_ended:
             return "the scheduler was stopped; call scheduler.start() again"
@@ -183,7 +183,7 @@ class _Thread:
                 await self._scheduler.__aenter__()
             except StoreUnavailable as error:
                 is_read_only = isinstance(error, StoreReadOnly)
-                self._reason = str(error) if is_read_only else f"the database is out of reach: {error}"
+                self._reason = str(error) if is_read_only else f"the database is unreachable: {error}"
                 log.warning("scheduler_waits", extra={"reason": str(error)})
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._stop.wait(), _TRY_AGAIN)

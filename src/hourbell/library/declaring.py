@@ -15,7 +15,7 @@ from hourbell.core.job.fields import BODY_FIELDS
 from hourbell.core.schedule.schedule import Dst
 from hourbell.core.values.field_errors import BodyError, FieldError
 from hourbell.core.values.readers import InvalidValue, read_duration, show_duration
-from hourbell.core.values.strict_json import fault_of
+from hourbell.core.values.strict_json import json_problem
 from hourbell.targets.task import Task
 
 Duration = timedelta | float | str
@@ -25,7 +25,7 @@ DeliveryWord = Literal["at_least_once", "at_most_once"]
 PriorityWord = Literal["low", "normal", "high"]
 Retry = Literal["default", "fixed", "exponential", "none"] | Mapping[str, object]
 
-_MOST_BYTES = 1_048_576  # of JSON, the limit of the API
+_MAX_PAYLOAD_BYTES = 1_048_576  # of JSON, the limit of the API
 _OF_SCHEDULE = ("/schedule", "/timezone", "/dst")
 
 
@@ -134,7 +134,7 @@ def own_name(function: Callable[..., Any]) -> str:
 
 def _check_callable(function: object) -> None:
     if not callable(function):
-        raise ValueError(f"{function!r} is no function; hand over the function itself, without quotes and without ()")
+        raise ValueError(f"{function!r} is not a function; pass the function itself, without quotes and without ()")
 
 
 def module_name(module: str) -> str:
@@ -173,11 +173,13 @@ def json_of(what: str, value: Any) -> Any:
         read = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{what} must be JSON: {error}") from None
-    if len(text) > _MOST_BYTES and (size := _bytes_of(read)) > _MOST_BYTES:
+    if len(text) > _MAX_PAYLOAD_BYTES and (size := _bytes_of(read)) > _MAX_PAYLOAD_BYTES:
         hint = "keep the data elsewhere, and hand over where"
-        raise ValueError(f"{what} has {size:,} bytes of JSON, and at most {_MOST_BYTES:,} (1 MiB) are taken; {hint}")
-    if (fault := fault_of(read)) is not None:
-        raise ValueError(f"{what} cannot be stored: {fault}")
+        raise ValueError(
+            f"{what} has {size:,} bytes of JSON, and at most {_MAX_PAYLOAD_BYTES:,} (1 MiB) are taken; {hint}"
+        )
+    if (problem := json_problem(read)) is not None:
+        raise ValueError(f"{what} cannot be stored: {problem}")
     return read
 
 

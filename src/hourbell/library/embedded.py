@@ -92,7 +92,7 @@ class Embedded:
             self._now = lambda: clock.now() + ahead
             live_for = max(LIVE_FOR, self._settings.lease)
             programs = Programs(stores.control, now=self._now, new_id=new_id, live_for=live_for)
-            await programs.bring_in(self._scheduler, now)
+            await programs.store_jobs(self._scheduler, now)
         rules = Rules(forbids=lambda *_: None)
         secrets = Secrets(stores.secrets, stores.control, None, new_id=new_id, random_bytes=os.urandom)
         self._jobs = Jobs(stores.control, stores.lists, rules=rules, secrets=secrets, now=self._now, new_id=new_id)
@@ -155,7 +155,7 @@ class Embedded:
         name = task if isinstance(task, str) else self._scheduler.name_of(task)
         known = self._scheduler.tasks.get(name)
         if known is None and not isinstance(task, str):
-            raise ValueError(f"{name} is no task; write @scheduler.task() above it")
+            raise ValueError(f"{name} is not a task; write @scheduler.task() above it")
         if known is not None:
             check_function(name, known.function, args)
         return name

@@ -17,7 +17,7 @@ from hourbell.library.background import Background
 from hourbell.library.declaring import Duration, OnceOptions, arguments_of, module_name
 from hourbell.library.helpers import is_isolated_call, may_start
 from hourbell.library.registry import Registry
-from hourbell.library.surroundings import Surrounded, Surroundings
+from hourbell.library.task_context import TaskContext, TasksInContext
 from hourbell.targets.task import Task
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ class Scheduler(Registry):
         try:
             self.gone = Gone(gone)
         except ValueError:
-            raise ValueError(f"gone is {gone!r}; write one of {', '.join(Gone)}") from None
-        self.surroundings: Surroundings | None = None  # context manager of a framework around each task call
+            raise ValueError(f"gone is {gone!r}; use one of {', '.join(Gone)}") from None
+        self.task_context: TaskContext | None = None  # context manager of a framework around each task call
         self._database_url = database_url
         self._has_engine = engine
         self._embedded: Embedded | None = None
@@ -58,7 +58,7 @@ class Scheduler(Registry):
 
         The mapping also shows tasks that are registered later.
         """
-        return Surrounded(self._tasks, self.surroundings)
+        return TasksInContext(self._tasks, self.task_context)
 
     async def __aenter__(self) -> Self:
         if self._embedded is not None and self._embedded.is_of_this_process:

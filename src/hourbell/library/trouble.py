@@ -23,7 +23,7 @@ def with_database(settings: Settings, error: Exception) -> Trouble:
     why = str(error).removeprefix(f"{settings.database}: ")
     if settings.database.kind == "postgresql":
         advice = f"check that it can be reached from here and that the database URL in {place} is right"
-        return Trouble("the database is out of reach", why, advice)
+        return Trouble("the database is unreachable", why, advice)
     if _NO_DATABASE in why:
         return Trouble(
             "the database cannot be used", "the file is not a SQLite database", f"name another one in {place}"
@@ -34,7 +34,7 @@ def with_database(settings: Settings, error: Exception) -> Trouble:
     if isinstance(error, StoreUnwritable):
         return Trouble("the database cannot be written", why, f"mend that, or name another file in {place}")
     why, advice = _of_file(Path(settings.database.location), why)
-    return Trouble("the database is out of reach", why, f"{advice}, or name another file in {place}")
+    return Trouble("the database is unreachable", why, f"{advice}, or name another file in {place}")
 
 
 def with_functions(settings: Settings, error: Exception) -> Trouble:
@@ -44,7 +44,7 @@ def with_functions(settings: Settings, error: Exception) -> Trouble:
         why, _, advice = str(error).partition("; ")
         return Trouble(f"{place} cannot be used ({shown})", why, advice)
     advice = f"check that it can be reached from here and that the URL in {place} is right"
-    return Trouble(f"the login of functions is out of reach ({shown})", str(error), advice)
+    return Trouble(f"the database is unreachable with the login of functions ({shown})", str(error), advice)
 
 
 def with_address(settings: Settings, error: Exception) -> Trouble:
@@ -57,8 +57,8 @@ def _of_file(file: Path, why: str) -> tuple[str, str]:
     if not file.parent.is_dir():
         return f"there is no folder {file.parent}", "make it"
     if not file.exists():
-        return "the file is not there, and was not made", "see that this user may write in its folder"
-    return why, "see that this user may read and write it and its folder, and that there is room"
+        return "the file does not exist and could not be created", "make sure that this user may write to its folder"
+    return why, "make sure that this user may read and write it and its folder, and that the disk has space"
 
 
 def _place_of(settings: Settings, name: str) -> str:

@@ -18,7 +18,7 @@ from hourbell.receiver.webhook import InvalidWebhook, Reason, Webhook
 Headers = Mapping[str, str] | Iterable[tuple[str, str]]
 
 _PREFIX = "whsec_"
-_LEAST, _MOST = 24, 64
+_MIN_KEY_BYTES, _MAX_KEY_BYTES = 24, 64
 # With a dot in the id, the signed text would not show where the id ends and the timestamp begins.
 _ID = re.compile(r"[!-\-/-~]{1,255}")
 _TIMESTAMP = re.compile(r"[1-9][0-9]{0,10}")
@@ -76,16 +76,16 @@ class Verifier:
         return any(hmac.compare_digest(entry, one) for entry in entries for one in expected)
 
     def _check_age(self, age_seconds: float) -> None:
-        most = self._tolerance.total_seconds()
-        if age_seconds > most:
+        limit = self._tolerance.total_seconds()
+        if age_seconds > limit:
             raise InvalidWebhook(
                 Reason.TOO_OLD,
-                f"signed {age_seconds:.0f} s ago, and {most:g} s are allowed; if it is no replay, check the clocks",
+                f"signed {age_seconds:.0f} s ago, and {limit:g} s are allowed; if it is no replay, check the clocks",
             )
-        if age_seconds < -most:
+        if age_seconds < -limit:
             raise InvalidWebhook(
                 Reason.TOO_NEW,
-                f"signed {-age_seconds:.0f} s in the future, and {most:g} s are allowed; check this machine's clock",
+                f"signed {-age_seconds:.0f} s in the future, and {limit:g} s are allowed; check this machine's clock",
             )
 
 
@@ -94,9 +94,9 @@ def _key(secret: str, number: int, count: int) -> bytes:
         key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
     except (AttributeError, binascii.Error, ValueError):
         key = b""
-    if not _LEAST <= len(key) <= _MOST or not secret.startswith(_PREFIX):
+    if not _MIN_KEY_BYTES <= len(key) <= _MAX_KEY_BYTES or not secret.startswith(_PREFIX):
         raise ValueError(
-            f"secret {number} of {count} is not {_PREFIX} and base64 of {_LEAST} to {_MOST} bytes; "
+            f"secret {number} of {count} is not {_PREFIX} and base64 of {_MIN_KEY_BYTES} to {_MAX_KEY_BYTES} bytes; "
             "copy it whole, without spaces or line breaks"
         )
     return key

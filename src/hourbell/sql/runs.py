@@ -3,11 +3,11 @@
 import json
 from collections.abc import Iterator
 
-from hourbell.core.values.strict_json import fault_of, text_fault
+from hourbell.core.values.strict_json import json_problem, text_problem
 from hourbell.sql import postgresql, sqlite
 from hourbell.sql.statement import Dialect, ParamStyle, Statement, Value, check_choices, rendered
 
-LONGEST_KEY = 255  # as in the API
+MAX_KEY_CHARACTERS = 255  # as in the API
 _BLOCK, _LENGTH, _JOB_ID = 64, 8, 16
 
 
@@ -25,14 +25,14 @@ def trigger_job(
     is an error of the database. On PostgreSQL the statement returns one row, whose `run_id` is text.
     """
     check_choices(dialect, paramstyle)
-    if (fault := fault_of(payload)) is not None:
-        raise ValueError(f"payload: {fault}")
+    if (problem := json_problem(payload)) is not None:
+        raise ValueError(f"payload: {problem}")
     values: dict[str, Value] = {"name": name, "payload": None if payload is None else json.dumps(payload)}
     statements = postgresql if dialect == "postgresql" else sqlite
     if key is None:
         return rendered(statements.TRIGGER_JOB, values, dialect, paramstyle)
-    if not 1 <= len(key) <= LONGEST_KEY or (fault := text_fault(key)) is not None:
-        raise ValueError(fault or f"a key has 1 to {LONGEST_KEY} characters")
+    if not 1 <= len(key) <= MAX_KEY_CHARACTERS or (problem := text_problem(key)) is not None:
+        raise ValueError(problem or f"a key has 1 to {MAX_KEY_CHARACTERS} characters")
     values["words"] = json.dumps(list(_words_after_id(f"manual:{key}".encode())))
     values["every_byte"] = bytes(range(256))
     return rendered(statements.TRIGGER_JOB_ONCE, values, dialect, paramstyle)

@@ -215,7 +215,7 @@ class AlertVerbs(Verbs):
             view = IncidentView(incident_of(row), row["job_name"])
             return view, [NotificationView(**each) for each in told], names or [n for n in [row["job_name"]] if n]
 
-        return await self._sessions.look(look)
+        return await self._sessions.snapshot(look)
 
     async def change_incident(
         self, incident_id: UUID, action: str, change: Callable[[Incident], Incident], actor: Actor

@@ -189,6 +189,11 @@ class AlertStore:
         """Return True while the incident of recovery mode is unresolved, whichever node opened it."""
         return bool(await self._sessions.fetch("unresolved_key", key=RECOVERY_KEY))
 
+    async def last_outage(self, since: datetime) -> tuple[datetime, datetime] | None:
+        """Return the beginning and the end of the last outage that ended since then."""
+        found = await self._sessions.fetch("last_outage", since=since)
+        return next(((row["started_at"], row["ended_at"]) for row in found), None)
+
     async def nodes(self) -> list[WatchedNode]:
         """Return all nodes that are known, also silent ones."""
         return [

@@ -100,6 +100,9 @@ select count(*) as count from hourbell.jobs where plan_at is not null and delete
 -- name: earliest_plan_at
 select plan_at from hourbell.jobs where plan_at is not null and deleted_at is null order by plan_at limit 1
 
+-- name: last_outage
+select started_at, ended_at from hourbell.outages where ended_at > :since order by ended_at desc limit 1
+
 -- name: watched_nodes
 select id, host, started_at, beat_at, lanes from hourbell.nodes
 

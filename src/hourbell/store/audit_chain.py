@@ -107,7 +107,7 @@ class AuditChainStore(ChainReader):
             audit_ids = [link.audit_id for link in links if link.audit_id is not None]
             await session.execute("dequeue_links", audit_ids=audit_ids)
 
-        head, has_rows, links = await self._sessions.look(link_rows)  # keeps hashing off SQLite's writer thread
+        head, has_rows, links = await self._sessions.snapshot(link_rows)  # keeps hashing off SQLite's writer thread
         if not links:
             return Extended(head)
         try:
@@ -193,7 +193,7 @@ async def _find_strays(reader: ChainReader, now: datetime, verdict: Verdict, aft
             message = f"the audit row {stray.audit_id} was removed before it was chained"
             verdict.add(Break("row_removed", message, audit_id=stray.audit_id))
         else:
-            message = f"the audit row {stray.audit_id} has no link: it was inserted past the table's trigger"
+            message = f"the audit row {stray.audit_id} has no link: it was inserted without the table's trigger"
             verdict.add(Break("row_unchained", message, audit_id=stray.audit_id, at=stray.at))
     verdict.waiting, oldest_at = await reader.waiting()
     verdict.waiting_since = oldest_at if oldest_at is not None and oldest_at < now - GRACE else None

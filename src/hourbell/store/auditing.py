@@ -23,7 +23,7 @@ async def act(sessions: Sessions, actor: Actor, verb: Verb[T]) -> T:
         if request.key is not None and not await session.fetch(
             "act_once", key=request.key, fingerprint=request.fingerprint, now=actor.at
         ):
-            raise AlreadyAsked("a request with this key has acted before")
+            raise AlreadyAsked("a request with this idempotency key was already carried out")
         return await verb(session)
 
     return await sessions.transact(act_once)

@@ -20,6 +20,7 @@ from uuid import UUID
 
 from hourbell.core.job.definition import Definition, Job
 from hourbell.core.run.notes import Notes
+from hourbell.core.run.outages import Outage
 from hourbell.core.run.plan import Plan
 from hourbell.core.run.run import Run
 from hourbell.core.run.settle import SUSPECT_AFTER, Settlement
@@ -205,6 +206,16 @@ class EngineStore(Protocol):
     async def retire(self, node: UUID) -> None:
         """Remove a node that stops from the list of nodes. Its leases are not touched."""
 
+    async def last_beat(self) -> datetime | None:
+        """Return the time of the newest heartbeat of any node, also of those that have retired; None if none ran."""
+
+    async def save_outage(self, outage: Outage) -> bool:
+        """Record an outage. Return False if the records cover it already, so that nothing changed.
+
+        Records of the same kind that overlap or touch it become one record with it, found by the node that found the
+        earliest. So N nodes that report one outage, each as it saw it, write one record.
+        """
+
     async def plan_due(self, now: datetime, limit: int, decide: Callable[[Job, datetime], Plan]) -> Planned:
         """Lock due jobs, let `decide` plan each, save runs, skips and cursors, all in one transaction.
 
@@ -290,7 +301,8 @@ class EngineStore(Protocol):
         """Scan up to `limit` ended runs older than `age`, after the mark, and remove those that need not be kept.
 
         The last `keep` runs of each job stay, and so do all unfinished runs. A job that was deleted or never fires
-        again keeps none, and is removed with its last run. Pruning does not change planning.
+        again keeps none, and is removed with its last run. Pruning does not change planning. Outages that ended more
+        than `age` ago are removed, too.
         """
 
     async def backlog(self, now: datetime, live_for: timedelta = LIVE_FOR) -> Backlog:

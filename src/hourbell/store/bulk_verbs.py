@@ -104,7 +104,7 @@ class BulkVerbs(Verbs):
                 await session.execute("forget_imports", id=import_id, before=actor.at - _FORGET_AFTER)
             return names
 
-        return await (self._sessions.look(prune) if dry_run else self._act(prune, actor))
+        return await (self._sessions.snapshot(prune) if dry_run else self._act(prune, actor))
 
     async def apply_jobs(
         self,
@@ -129,9 +129,7 @@ class BulkVerbs(Verbs):
             rows = await session.lock_jobs_of_bundle(bundle)
             state = state_of(rows, await secret_ids(session, [row["id"] for row in rows], actor.at))
             if expect not in (None, state):
-                raise Conflict(
-                    "plan_outdated", "somebody has changed these jobs since the plan was made; make another one"
-                )
+                raise Conflict("plan_outdated", "these jobs have changed since the plan was made; make a new plan")
             abandoned: set[UUID] = set()
             if others := of_other_programs(bundle, rows):
                 found = await session.fetch("abandoned_jobs", ids=others, heard_since=bundle.heard_since)
@@ -145,7 +143,7 @@ class BulkVerbs(Verbs):
                 await _write(session, decision, bundle, secrets, actor)
             return decision.applied
 
-        return await (self._sessions.look(apply_bundle) if dry_run else self._act_by_name(apply_bundle, actor))
+        return await (self._sessions.snapshot(apply_bundle) if dry_run else self._act_by_name(apply_bundle, actor))
 
 
 async def _write(

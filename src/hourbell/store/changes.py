@@ -70,7 +70,7 @@ def before_cursor(job: Job, occurrences: Iterable[Occurrence]) -> list[Occurrenc
     """Return the occurrences up to the cursor; raise a Conflict if the job has no cursor yet."""
     cursor_at = job.cursor_at
     if cursor_at is None:
-        raise Conflict("not_adopted", "the job is not planned yet; try again when a node has seen it")
+        raise Conflict("not_adopted", "no node has planned the job yet; try again in a second")
     return [each for each in occurrences if each.at <= cursor_at]
 
 
@@ -110,7 +110,7 @@ def refuse_cancel(run: Row | None) -> None:
     if run is None:
         raise Conflict("no_such_run", "there is no such run")
     if run["state"] in ENDS:
-        raise Conflict("run_ended", f"the run has ended before: it {_ENDED[run['state']]}")
+        raise Conflict("run_ended", f"the run has already ended: it {_ENDED[run['state']]}")
 
 
 def refuse_discard(run: Row | None) -> None:
@@ -120,7 +120,7 @@ def refuse_discard(run: Row | None) -> None:
     if run["state"] != RunState.FAILED:
         raise Conflict("not_a_dead_letter", f"the run is {run['state']}; only one that failed is a dead letter")
     if run["cleared_at"] is not None:
-        raise Conflict("not_a_dead_letter", "the run was replayed or discarded before")
+        raise Conflict("not_a_dead_letter", "the run was already replayed or discarded")
 
 
 def refuse_replay(run: Row | None) -> Row:

@@ -16,7 +16,7 @@ from hourbell.store.batch import Batch
 from hourbell.store.changes import ChangedJob, NewJob, check_version, old_version, unsaved_versions
 from hourbell.store.errors import Conflict, NoSuchJob
 from hourbell.store.lists import JobView
-from hourbell.store.rows import Row, definition_text, error_in, is_storable, job_of
+from hourbell.store.rows import Row, definition_text, error_in, is_storable_text, job_of
 from hourbell.store.secrets import leave_headers
 from hourbell.store.session import Session
 from hourbell.store.views import job_view
@@ -40,7 +40,7 @@ async def _lock_row(session: Session, ref: UUID | str) -> Row | None:
     """Lock the job with this id, or else the one with this name."""
     job_id = ref if isinstance(ref, UUID) else parse_id(ref)
     row = None if job_id is None else await session.fetch_one("lock_job", id=job_id)
-    if row is None and isinstance(ref, str) and is_storable(ref):
+    if row is None and isinstance(ref, str) and is_storable_text(ref):
         return await session.fetch_one("lock_jobs_by_name", names=[ref])
     return row
 

@@ -12,23 +12,7 @@ from uuid import UUID
 
 from hourbell.core.access.audit_chain import SealKeys
 from hourbell.core.doctor.deployment import AccessFacts
-from hourbell.core.doctor.facts import (
-    Cluster,
-    HeldRun,
-    JobFacts,
-    LaneFacts,
-    NodeFacts,
-    RunFacts,
-    RunMark,
-    Schema,
-    SkipMark,
-)
-from hourbell.core.doctor.findings import Fault, Findings
-from hourbell.core.doctor.instants import check_instants
-from hourbell.core.doctor.jobs import OVERDUE, Planners, check_job
-from hourbell.core.doctor.repairs import Dialect
-from hourbell.core.doctor.runs import check_overlapping, check_run
-from hourbell.core.doctor.surroundings import (
+from hourbell.core.doctor.environment import (
     check_audit,
     check_clock,
     check_conflicts,
@@ -47,13 +31,29 @@ from hourbell.core.doctor.surroundings import (
     objects_of,
     table_names,
 )
+from hourbell.core.doctor.facts import (
+    Cluster,
+    HeldRun,
+    JobFacts,
+    LaneFacts,
+    NodeFacts,
+    RunFacts,
+    RunMark,
+    Schema,
+    SkipMark,
+)
+from hourbell.core.doctor.findings import Defect, Findings
+from hourbell.core.doctor.instants import check_instants
+from hourbell.core.doctor.jobs import OVERDUE, Planners, check_job
+from hourbell.core.doctor.repairs import Dialect
+from hourbell.core.doctor.runs import check_overlapping, check_run
 from hourbell.core.job.conflicts import JobConflict
 from hourbell.core.job.definition import Definition, Job
 from hourbell.store.audit_chain import ChainReader, verify_newest
 from hourbell.store.migrations import Migration, count_from_baseline
 from hourbell.store.rows import Row, job_of
 
-LOOK_BACK = 10_000  # runs and skips read per job
+MAX_JOB_ROWS = 10_000  # runs and skips read per job
 JOBS_AT_ONCE = 500
 RUNS_AT_ONCE = 5_000
 AUDIT_ROWS = 1_000  # the newest rows, whose chain is verified
@@ -135,7 +135,7 @@ class Examined:
     is_whole: bool = False  # the tables were readable
 
 
-async def compare_clocks(store: DoctorStore, clock: Callable[[], datetime]) -> tuple[datetime, list[Fault]]:
+async def compare_clocks(store: DoctorStore, clock: Callable[[], datetime]) -> tuple[datetime, list[Defect]]:
     """Return the database's time, and a finding if this machine's clock differs."""
     before = clock()
     sample = await store.sample_time()
@@ -204,7 +204,7 @@ def groups_of(weights: Iterable[tuple[UUID, int]]) -> Iterator[list[UUID]]:
     group: list[UUID] = []
     total = 0
     for job_id, weight in weights:
-        if group and total + weight >= LOOK_BACK:
+        if group and total + weight >= MAX_JOB_ROWS:
             yield group
             group, total = [], 0
         group.append(job_id)
@@ -233,14 +233,14 @@ def job_facts(row: Row, runs: Sequence[Sequence[Any]], skips: Sequence[Sequence[
         ended_ever=row["ended_ever"],
         runs=since_skips([RunMark._make(run) for run in reversed(runs)], skips),
         skips=tuple(SkipMark._make(skip) for skip in reversed(skips)),
-        is_whole=len(runs) < LOOK_BACK and len(skips) < LOOK_BACK,
+        is_whole=len(runs) < MAX_JOB_ROWS and len(skips) < MAX_JOB_ROWS,
         created_at=row["created_at"],
     )
 
 
 def since_skips(runs: Sequence[RunMark], skips: Sequence[Sequence[Any]]) -> tuple[RunMark, ...]:
     """Return the runs newer than the oldest skip that was read: older ones cannot be judged if skips were left out."""
-    if len(skips) < LOOK_BACK:
+    if len(skips) < MAX_JOB_ROWS:
         return tuple(runs)
     oldest = SkipMark._make(skips[-1])
     return tuple(run for run in runs if run.scheduled_at > oldest.last_at)

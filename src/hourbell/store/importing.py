@@ -79,7 +79,7 @@ def _compared(
     theirs = owner if row is None else owner_text(row["managed_by"], row["source"])
     is_abandoned = row is not None and row["id"] in abandoned
     if theirs != owner and not take_over and not is_abandoned:
-        message = f"the job belongs to {theirs}; delete it there, or take another name"
+        message = f"the job belongs to {theirs}; delete it there, or use another name"
         return ImportResult(name, Imported.REFUSED, code="owned_by_another", message=message, owner=theirs)
     try:
         definition = allowed(with_lane(entry.definition))

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from hourbell.core.run.plan import LOOK_AGAIN
+from hourbell.core.run.plan import RESCAN_DELAY
 from hourbell.core.run.states import RunState
 from hourbell.store.lists import MAX_LISTED_BYTES, JobQuery, JobSort, JobState, ListPosition, RunList, RunQuery
 
@@ -20,7 +20,7 @@ _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")  # not the type in a cast, such as 
 _PARTS = (
     *("job_columns", "job_totals", "job_joins", "job_is_done"),  # the totals show whether a job is done
     *("run_columns", "run_definition", "definition_columns", "audit_columns"),
-    *("job_is_failing", "job_is_losing", "is_lost", "lost_day"),
+    *("job_is_failing", "job_is_losing", "is_lost", "was_lost", "lost_hour"),
 )
 _LIMITS = {
     "max_bytes": str(MAX_LISTED_BYTES),
@@ -108,7 +108,8 @@ def job_page(query: JobQuery, limit: int, after: ListPosition | None, choice: Ch
     if choice.ids is not None and query.sort in _BY_IDS:
         walk = _BY_IDS[query.sort]
         values["ids"] = list(choice.ids)
-    conditions = ["job_is_there" if _has_index_of_its_own(query, walk) else "job_is_not_deleted"]
+    has_own_index = _has_index_of_its_own(query, walk) or "job_is_paused" in choice.conditions
+    conditions = ["job_is_there" if has_own_index else "job_is_not_deleted"]
     conditions += choice.conditions
     if query.managed_by is None:
         conditions.append("job_is_no_system_job")
@@ -143,7 +144,7 @@ def job_page(query: JobQuery, limit: int, after: ListPosition | None, choice: Ch
     if query.next_before is not None:
         # A job with too much backlog is planned again later than its next scheduled time.
         conditions += ["job_will_fire", "job_next_before"]
-        values |= {"next_before": query.next_before, "plan_before": query.next_before + LOOK_AGAIN}
+        values |= {"next_before": query.next_before, "plan_before": query.next_before + RESCAN_DELAY}
     if after is not None:
         conditions.append(f"{walk}_after")
         values |= {"after_key": after.key, "after_id": after.id}

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from hourbell.core.job.conflicts import JobConflict
+from hourbell.core.run.outages import Outage
 from hourbell.core.run.states import RunState
 from hourbell.store.list_pages import job_page, run_page
 from hourbell.store.list_statements import Wanted
@@ -34,7 +35,7 @@ from hourbell.store.lists import (
     SkipView,
     VersionView,
 )
-from hourbell.store.rows import Row, shown_job_of
+from hourbell.store.rows import Row, outage_of, shown_job_of
 from hourbell.store.timeline import AttentionSets
 from hourbell.store.timeline_reader import TimelineReader
 from hourbell.store.views import (
@@ -61,6 +62,7 @@ _DELETED = "job.delete"
 _BIGGEST, _BIGGEST_VERSION = 2**63 - 1, 2**31 - 1
 
 _LATEST = Late(timedelta(days=10_000_000), UUID(int=2**128 - 1))  # before the run that started last
+_LONG_AGO, _NEVER = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 _FIRST_TO_EXPIRE = ListPosition(datetime(1, 1, 2, tzinfo=UTC), UUID(int=0))  # before the run that expires first
 
 
@@ -167,14 +169,17 @@ class ListStore(TimelineReader):
     async def instant(self, job_id: UUID, at: datetime) -> InstantFacts | None:
         """Return the facts about one scheduled time of a job; None if the job does not exist."""
         values = {"job_id": job_id, "at": at}
-        names = ("version_at", "change_at", "run_at", "replays_at", "skips_at")
-        jobs, versions, changes, runs, replays, skips = await self._read(
+        names = ("version_at", "change_at", "run_at", "replays_at", "skips_at", "outages_at")
+        jobs, versions, changes, runs, replays, skips, outages = await self._read(
             [(self._sql["job_by_id"], {"ref": job_id}), *((self._sql[name], values) for name in names)]
         )
         if not jobs:
             return None
         version = unplanned_version(at, jobs[0], changes) or next(map(version_view, versions), None)
-        return instant_facts(at, job_view(jobs[0]), version=version, runs=runs, replays=replays, skips=skips)
+        view = job_view(jobs[0])
+        return instant_facts(
+            at, view, version=version, runs=runs, replays=replays, skips=skips, outages=list(map(outage_of, outages))
+        )
 
     async def ended(self, job_id: UUID, since: datetime, limit: int) -> list[EndedRun]:
         """Return the newest ended runs of a job that were scheduled since then."""
@@ -207,6 +212,19 @@ class ListStore(TimelineReader):
     async def nodes(self, beat_after: datetime) -> list[NodeView]:
         """Return the nodes with a heartbeat since then, the newest last."""
         return [node_view(row) for row in await self._rows("nodes", beat_after=beat_after)]
+
+    async def outages(
+        self,
+        limit: int,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        before: tuple[datetime, str] | None = None,
+    ) -> list[Outage]:
+        """Return a page of the outages that touch the span, newest first, that began before the given one."""
+        before_at, before_of = before or (_NEVER, "")
+        values = {"since": since or _LONG_AGO, "until": until or _NEVER, "limit": limit}
+        rows = await self._rows("outages", **values, before_at=before_at, before_of=before_of)
+        return [outage_of(row) for row in rows]
 
     async def conflicts(self, beat_after: datetime) -> list[JobConflict]:
         """Return jobs that a program defines, on a node with a heartbeat since then, but that have another owner."""
@@ -255,6 +273,6 @@ def _changed_jobs(changed: Sequence[Row], deletions: Sequence[Row]) -> list[Chan
     return [ChangedJob(job_id, version) for job_id, version in versions.items()]
 
 
-def _within(number: int, most: int) -> int:
+def _within(number: int, limit: int) -> int:
     """Limit a number to the range of the database's integers; no row is beyond it."""
-    return max(-most, min(number, most))
+    return max(-limit, min(number, limit))

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hourbell.store.rows import Row, is_storable
+from hourbell.store.rows import Row, is_storable_text
 
 Wanted = tuple[str, Mapping[str, Any]]  # a statement with named parameters, and their values
 
@@ -21,7 +21,7 @@ class ListStatements(ABC):
 
     async def _answers(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
         """The same of values that callers choose: no row has text that a database cannot keep."""
-        if not all(_is_storable(value) for _, values in wanted for value in values.values()):
+        if not all(_is_storable_text(value) for _, values in wanted for value in values.values()):
             return [[] for _ in wanted]
         return await self._read(wanted)
 
@@ -30,7 +30,7 @@ class ListStatements(ABC):
         return rows
 
 
-def _is_storable(value: object) -> bool:
+def _is_storable_text(value: object) -> bool:
     if isinstance(value, list):
-        return all(map(_is_storable, value))
-    return not isinstance(value, str) or is_storable(value)
+        return all(map(_is_storable_text, value))
+    return not isinstance(value, str) or is_storable_text(value)

@@ -17,6 +17,7 @@ from uuid import UUID
 from hourbell.core.job.definition import Definition, Job
 from hourbell.core.run.attention import Attention
 from hourbell.core.run.notes import LogLine
+from hourbell.core.run.outages import Outage
 from hourbell.core.run.states import Kind, RunState, SkipReason
 
 MAX_LISTED_BYTES = 4_096
@@ -219,6 +220,7 @@ class InstantFacts:
     replays: Sequence[UUID]  # runs that repeat it, oldest first
     skips: Sequence[SkipView]  # skips that cover it
     late_success: int | None = None  # the attempt of a failed run that succeeded after all
+    outages: Sequence[Outage] = ()  # outages that it fell into
 
 
 @dataclass(frozen=True, slots=True)

@@ -307,6 +307,19 @@ left join (select lease_owner, count(*) as running from hourbell.runs where stat
 where n.beat_at >= :beat_after
 order by n.started_at, n.id
 
+-- name: outages
+select of, started_at, ended_at, found_by
+from hourbell.outages
+where ended_at >= :since and started_at <= :until and (started_at, of) < (:before_at, :before_of)
+order by started_at desc, of desc
+limit :limit
+
+-- name: outages_at
+select of, started_at, ended_at, found_by
+from hourbell.outages
+where started_at <= :at and ended_at >= :at
+order by started_at, of
+
 -- name: audit
 select {audit_columns}
 from hourbell.audit a
@@ -395,3 +408,14 @@ limit :limit
 
 -- name: version_times
 select version, changed_at from hourbell.job_versions where job_id = :job_id order by version desc limit :limit
+
+-- name: failed_runs
+with page as materialized (
+    select r.id, r.job_id, r.lane, r.reason, r.attempt, r.scheduled_at, r.finished_at, r.cleared_at
+    from {from} where {where} order by {order} limit :limit
+)
+select r.*,
+       (select coalesce(j.deleted_name, j.name) from hourbell.jobs j where j.id = r.job_id) as job_name,
+       (select substr(a.error, 1, 1000) from hourbell.attempts a where a.run_id = r.id and a.number = r.attempt) as error
+from page r
+order by {sort}

@@ -12,6 +12,7 @@ from hourbell.core.job.definition import Definition, Job
 from hourbell.core.job.tags import tag_errors
 from hourbell.core.job.target import lane_of
 from hourbell.core.job.version_json import definition_to_json
+from hourbell.core.run.outages import Outage, OutageOf
 from hourbell.core.run.policies import RETRY_PRESETS, RetryPolicy
 from hourbell.core.run.run import Run
 from hourbell.core.run.settle import Cancelled, Failed, Interrupted, Lost, Outcome, Succeeded, Unstarted
@@ -35,6 +36,10 @@ OUTCOMES: dict[type[Outcome], str] = {
     Unstarted: "unstarted",
     Cancelled: "cancelled",
 }
+
+
+def outage_of(row: Row) -> Outage:
+    return Outage(OutageOf(row["of"]), row["started_at"], row["ended_at"], row["found_by"])
 
 
 def definition_of(row: Row) -> Definition:
@@ -263,7 +268,7 @@ def definition_text(definition: Definition) -> str:
     return json.dumps(definition_to_json(definition))
 
 
-def is_storable(text: str) -> bool:
+def is_storable_text(text: str) -> bool:
     """Return True if both databases can store the text."""
     return "\0" not in text and text.encode(errors="ignore").decode() == text
 

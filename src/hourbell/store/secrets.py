@@ -48,7 +48,7 @@ def refuse_other_origin(secrets: Iterable[NewSecret], definition: Definition) ->
     """Raise a Conflict if a secret was sealed for another origin than that of the definition it comes with."""
     origin = origin_of(definition)
     if any(each.sealed.origin not in (None, origin) for each in secrets):
-        raise Conflict("version_mismatch", "somebody has changed the job meanwhile; look at it, and try again")
+        raise Conflict("version_mismatch", "the job was changed meanwhile; check it and try again")
 
 
 def _refuse_to_put(has_one: bool, is_first: bool | None) -> None:

@@ -100,5 +100,5 @@ class Sessions(Protocol):
     async def transact(self, verb: Verb[T]) -> T:
         """Run a verb as one transaction."""
 
-    async def look(self, verb: Verb[T]) -> T:
+    async def snapshot(self, verb: Verb[T]) -> T:
         """Run a verb that changes nothing and reads everything as of one moment."""

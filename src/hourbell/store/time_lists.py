@@ -1,20 +1,23 @@
 """Lists of scheduled times: the runs and skips of jobs, in a short form and by scheduled time."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from hourbell.core.run.states import Kind, RunState, SkipReason
-from hourbell.store.list_pages import run_times_pages
+from hourbell.store.list_pages import run_page, run_times_pages
 from hourbell.store.list_statements import ListStatements
-from hourbell.store.lists import ListPosition
+from hourbell.store.lists import ListPosition, RunQuery
 from hourbell.store.rows import Row
-from hourbell.store.times import RecentTimes, RunTime, SkipTime
+from hourbell.store.times import FailedRun, RecentTimes, RunsOfDay, RunTime, SkipsOfDay, SkipTime
 
 MAX_VERSIONS = 500  # of a job, looked at to name those of its skips
 _FIRST, _LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
 _BIGGEST = 2**63 - 1
+_OF_FAILED = tuple(field.name for field in fields(FailedRun))
+_OF_SKIPS = tuple(field.name for field in fields(SkipsOfDay))
 _Limits = Mapping[tuple[UUID, int], timedelta | None]
 
 
@@ -90,6 +93,28 @@ class TimeLists(ListStatements):
     async def ended_times(self, job_id: UUID, limit: int) -> list[RunTime]:
         """The newest runs of a job that ended, by (scheduled_at, id), newest first."""
         return await self._run_times(await self._rows("ended_times", job_id=job_id, limit=limit))
+
+    async def run_days(
+        self, job_id: UUID, since: datetime, until: datetime, offset: timedelta, limit: int
+    ) -> list[RunsOfDay]:
+        """Count the newest runs of a job in a range by local day and state. Local time is UTC + offset."""
+        values = {"job_id": job_id, "since": since, "until": until, "offset": offset, "limit": limit}
+        rows = await self._rows("run_days", **values)
+        return [RunsOfDay(row["day"], RunState(row["state"]), bool(row["late"]), row["runs"]) for row in rows]
+
+    async def skip_days(
+        self, job_id: UUID, since: datetime, until: datetime, offset: timedelta, limit: int
+    ) -> list[SkipsOfDay]:
+        """Sum up the newest skips of a job that end in a range by local day, and name each that lasts over midnight."""
+        values = {"job_id": job_id, "since": since, "until": until, "offset": offset, "limit": limit}
+        rows = await self._rows("skip_days", **values)
+        return [SkipsOfDay(**{name: row[name] for name in _OF_SKIPS}) for row in rows]
+
+    async def failed_runs(self, query: RunQuery, limit: int, after: ListPosition | None = None) -> list[FailedRun]:
+        """A page of failed runs with their errors. Those of one job may be cleared; `query` asks for failed runs."""
+        page = run_page(query, limit, after)
+        [rows] = await self._answers([(page.statement(self._sql, "failed_runs"), page.values)])
+        return [FailedRun(**{name: row[name] for name in _OF_FAILED}) for row in rows]
 
     async def version_times(self, job_id: UUID) -> list[tuple[int, datetime]]:
         """The newest 500 versions of a job, newest first, and since when each was valid."""

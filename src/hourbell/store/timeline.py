@@ -64,6 +64,7 @@ class TimelineRun:
     started_at: datetime | None
     finished_at: datetime | None
     attempt: int
+    late_after: timedelta | None  # of its version of the job; None if that is gone
     error: str | None  # of its last attempt, if that failed
 
 

@@ -3,6 +3,10 @@
 -- name: is_lost
 k.reason in ('missed', 'overlap', 'window', 'tzdata')
 
+-- name: was_lost
+-- The same where a job is given: in a form that `skips_lost`, which would be searched hour by hour, does not have.
+k.reason || '' in ('missed', 'overlap', 'window', 'tzdata')
+
 -- name: jobs_by_ids_order
 j.name collate "C"
 
@@ -20,6 +24,10 @@ j.name collate "C" = any(:names::text[])
 
 -- name: job_is_late
 j.id = any(:late_ids::uuid[])
+
+-- name: job_is_due
+-- In a form that no index has, as these jobs are listed by name.
+case when j.plan_at <= :plan_before and j.next_at < :next_before and j.enabled and j.error is null then 1 else 0 end <> 0
 
 -- name: job_is_enabled
 j.enabled

@@ -12,12 +12,12 @@ from uuid import UUID
 
 from hourbell.core.job.definition import Job
 from hourbell.core.run.attention import DUE_WITHIN, GROUPS, LOSING_WITHIN, Attention
-from hourbell.core.run.plan import LOOK_AGAIN
+from hourbell.core.run.plan import RESCAN_DELAY
 from hourbell.core.run.states import Kind, RunState, SkipReason
 from hourbell.core.run.timeline import RunCount, Window
 from hourbell.store.list_pages import Choice, job_page
 from hourbell.store.list_statements import Wanted
-from hourbell.store.lists import JobQuery, JobView, ListPosition
+from hourbell.store.lists import JobQuery, JobSort, JobView, ListPosition
 from hourbell.store.rows import Row
 from hourbell.store.time_lists import TimeLists
 from hourbell.store.timeline import (
@@ -41,6 +41,7 @@ _HEADS = 20  # waiting runs of each lane and rank, of which the first that may b
 _DURATIONS, _DURATIONS_AMONG = 20, 100  # succeeded runs, of so many of the newest
 _STREAK = 1_000  # failed runs in a row
 _LOST = 1_000  # skips of a job
+_STEPS_TO_CHOOSE, _STEPS_TO_COUNT = 5_000, 10_000  # to find losing jobs: one for each job and hour
 _COUNTED_RUNS = 200_000  # of a page of jobs, in buckets
 _LEAST_PER_BUCKET = 10
 
@@ -57,7 +58,7 @@ class TimelineReader(TimeLists):
         if Attention.FAILING in asked:
             wanted["failing"] = [self._jobs_of_result("failed", MAX_CHOSEN + 1)]
         if Attention.LOSING in asked:
-            wanted["losing"] = self._losing_jobs(now, MAX_CHOSEN + 1)
+            wanted["losing"] = [self._losing_jobs(now, MAX_CHOSEN + 1, _STEPS_TO_CHOOSE)]
         if Attention.LATE in asked:
             wanted["late"] = [self._late_jobs(now, COUNTED_JOBS)]
         if Attention.DUE in asked:
@@ -66,6 +67,8 @@ class TimelineReader(TimeLists):
             wanted["of_result"] = [self._jobs_of_result(last_result, MAX_CHOSEN + 1)]
         found = await self._found(wanted)
         sets: dict[str, Any] = {name: _ids_within(rows, MAX_CHOSEN) for name, rows in found.items() if name != "late"}
+        if _is_cut(found.get("losing", ()), _STEPS_TO_CHOOSE):
+            sets["losing"] = None
         late = {row["job_id"]: row["due_at"] for row in found.get("late", ())}
         return AttentionSets(now=now, late=late, **sets)
 
@@ -75,13 +78,15 @@ class TimelineReader(TimeLists):
         found = await self._found(
             {
                 "failing": [self._jobs_of_result("failed", limit)],
-                "losing": self._losing_jobs(now, limit),
+                "losing": [self._losing_jobs(now, limit, _STEPS_TO_COUNT)],
                 "late": [self._late_jobs(now, limit)],
                 "due_within_hour": [self._due_jobs(now, limit)],
             }
         )
-        counts = {name: len({row["job_id"] for row in rows}) for name, rows in found.items()}
-        at_least = [name for name, count in counts.items() if count > COUNTED_JOBS]
+        counts = {name: sum(row["job_id"] is not None for row in rows) for name, rows in found.items()}
+        is_cut = {name: count > COUNTED_JOBS for name, count in counts.items()}
+        is_cut["losing"] |= _is_cut(found["losing"], _STEPS_TO_COUNT)
+        at_least = [name for name in counts if is_cut[name]]
         return AttentionCounts(**{name: min(count, COUNTED_JOBS) for name, count in counts.items()}, at_least=at_least)
 
     async def oldest_due_at(self) -> datetime | None:
@@ -158,9 +163,10 @@ class TimelineReader(TimeLists):
         values = {"job_ids": list(job_ids), "since": window.start, "until": window.end, "limit": limit}
         names = ("timeline_runs", "timeline_skips")
         found, skipped = await self._read([(self._sql[name], values) for name in names])
+        limits = await self._late_limits({(row["job_id"], row["job_version"]) for row in found})
         runs: dict[UUID, list[TimelineRun]] = defaultdict(list)
         for row in sorted(found, key=_scheduled_at):
-            runs[row["job_id"]].append(_timeline_run(row))
+            runs[row["job_id"]].append(_timeline_run(row, limits.get((row["job_id"], row["job_version"]))))
         skips: dict[UUID, list[TimelineSkip]] = defaultdict(list)
         for row in sorted(skipped, key=_last_at):
             skip = TimelineSkip(row["first_at"], row["last_at"], row["count"], SkipReason(row["reason"]))
@@ -195,17 +201,13 @@ class TimelineReader(TimeLists):
     def _jobs_of_result(self, result: str, limit: int) -> Wanted:
         return self._sql["jobs_of_result"], {"result": result, "limit": limit}
 
-    def _losing_jobs(self, now: datetime, limit: int) -> list[Wanted]:
-        """A statement for each day (UTC) since when times were lost."""
-        since = now - LOSING_WITHIN
-        days = sorted({at.astimezone(UTC).date() for at in (since, now)})
-        return [
-            (
-                self._sql["losing_jobs"],
-                {"day": datetime(day.year, day.month, day.day), "since": since, "limit": limit},  # noqa: DTZ001
-            )
-            for day in days
-        ]
+    def _losing_jobs(self, now: datetime, limit: int, steps: int) -> Wanted:
+        hour, last_hour = (
+            at.astimezone(UTC).replace(minute=0, second=0, microsecond=0, tzinfo=None)
+            for at in (now - LOSING_WITHIN, now)
+        )
+        values = {"hour": hour, "last_hour": last_hour, "since": now - LOSING_WITHIN, "limit": limit}
+        return self._sql["losing_jobs"], {**values, "steps": steps}
 
     def _late_jobs(self, now: datetime, limit: int) -> Wanted:
         values = {"now": now, "lanes": _MAX_LANES, "window": _OLDEST_OF_LANE, "total": _OLDEST_RUNS, "limit": limit}
@@ -213,7 +215,7 @@ class TimelineReader(TimeLists):
 
     def _due_jobs(self, now: datetime, limit: int) -> Wanted:
         before = now + DUE_WITHIN
-        return self._sql["due_jobs"], {"next_before": before, "plan_before": before + LOOK_AGAIN, "limit": limit}
+        return self._sql["due_jobs"], {"next_before": before, "plan_before": before + RESCAN_DELAY, "limit": limit}
 
     async def _found(self, wanted: Mapping[str, Sequence[Wanted]]) -> dict[str, list[Row]]:
         """The rows of the statements under each name, all as of one moment."""
@@ -224,9 +226,14 @@ class TimelineReader(TimeLists):
 
 
 def _ids_within(rows: Sequence[Row], most: int) -> list[UUID] | None:
-    """The jobs of the rows, each once; None if they are too many."""
-    ids = list({row["job_id"]: None for row in rows})
+    """The jobs of the rows; None if they are too many."""
+    ids = [row["job_id"] for row in rows if row["job_id"] is not None]
     return ids if len(ids) <= most else None
+
+
+def _is_cut(losing: Sequence[Row], steps: int) -> bool:
+    """Tell if there may be more losing jobs than were found."""
+    return any(row["steps"] >= steps for row in losing)
 
 
 def _choice(query: JobQuery, sets: AttentionSets, groups: Sequence[Attention | None]) -> Choice:
@@ -247,7 +254,7 @@ def _choice(query: JobQuery, sets: AttentionSets, groups: Sequence[Attention | N
             case Attention.PAUSED:
                 conditions.append("job_is_paused")
             case Attention.DUE:
-                conditions += ["job_will_fire", "job_next_before"]
+                conditions += ["job_will_fire", "job_next_before"] if query.sort is JobSort.NEXT else ["job_is_due"]
                 candidates.append(sets.due)
     if groups:
         [group] = groups
@@ -266,13 +273,13 @@ def _choice(query: JobQuery, sets: AttentionSets, groups: Sequence[Attention | N
             "lost_since": sets.now - LOSING_WITHIN,
             "late_ids": list(sets.late),
             "next_before": before,
-            "plan_before": before + LOOK_AGAIN,
+            "plan_before": before + RESCAN_DELAY,
         }
     known = [ids for ids in candidates if ids is not None]
     return Choice(tuple(dict.fromkeys(conditions)), values, min(known, key=len) if known else None)
 
 
-def _timeline_run(row: Row) -> TimelineRun:
+def _timeline_run(row: Row, late_after: timedelta | None) -> TimelineRun:
     return TimelineRun(
         row["id"],
         Kind(row["kind"]),
@@ -283,6 +290,7 @@ def _timeline_run(row: Row) -> TimelineRun:
         row["started_at"],
         row["finished_at"],
         row["attempt"],
+        late_after,
         row["error"],
     )
 

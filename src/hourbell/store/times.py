@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from hourbell.core.run.fates import Fate, fate_of, is_late, lateness
+from hourbell.core.run.fingerprint import fingerprint_of
 from hourbell.core.run.states import Kind, RunState, SkipReason
 
 
@@ -67,3 +68,44 @@ class RecentTimes:
 
     runs: Sequence[RunTime] = ()
     skips: Sequence[SkipTime] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRun:
+    """A failed run with what tells its cause."""
+
+    id: UUID
+    job_id: UUID
+    job_name: str | None  # None if the job is gone
+    lane: str
+    reason: str | None
+    scheduled_at: datetime
+    finished_at: datetime
+    cleared_at: datetime | None
+    error: str | None  # the beginning of that of its last attempt
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint_of(self.error, self.lane, self.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class RunsOfDay:
+    """How many runs of a local day have a state, late ones apart."""
+
+    day: int  # since 1970-01-01
+    state: RunState
+    is_late: bool
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class SkipsOfDay:
+    """Skips that end on one local day: all that begin on it, too, or a single one that does not."""
+
+    day: int  # of their ends
+    first_day: int  # of their begins
+    first_at: datetime
+    last_at: datetime
+    count: int
+    records: int

@@ -4,7 +4,7 @@ Values that cannot be read are replaced or left out: one invalid row must not br
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from functools import lru_cache
@@ -16,6 +16,7 @@ from hourbell.core.job.conflicts import JobConflict
 from hourbell.core.job.definition import Definition
 from hourbell.core.job.version_json import definition_from_json
 from hourbell.core.run.notes import LogLine
+from hourbell.core.run.outages import Outage
 from hourbell.core.run.run import scheduled_run_id
 from hourbell.core.run.states import Kind, RunState, SkipReason
 from hourbell.store.bundles import owner_text
@@ -169,6 +170,7 @@ def instant_facts(
     runs: list[Row],
     replays: list[Row],
     skips: list[Row],
+    outages: Sequence[Outage],
 ) -> InstantFacts:
     run = next(map(run_view, runs), None)
     repeated = run.id if run is not None else scheduled_run_id(job.job.id, at)
@@ -178,6 +180,7 @@ def instant_facts(
         run=run,
         replays=_repeating(repeated, replays),
         skips=[skip_view(row) for row in skips],
+        outages=outages,
     )
 
 

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from uuid import UUID
 
 from hourbell.core.job.version_json import definition_from_json
-from hourbell.core.run.notes import LONGEST_TEXT, fraction_of
+from hourbell.core.run.notes import MAX_TEXT_CHARACTERS, fraction_of
 from hourbell.core.run.states import Kind
 from hourbell.targets.base import Transaction
 from hourbell.targets.task_error import error_text
@@ -43,10 +43,10 @@ class _ChildAttemptContext:
             self._sending.send_bytes(json.dumps(message).encode())
 
     def log(self, text: object) -> None:
-        self.tell(log=str(text)[:LONGEST_TEXT])
+        self.tell(log=str(text)[:MAX_TEXT_CHARACTERS])
 
     def progress(self, fraction: float | None, message: object) -> None:
-        self.tell(progress=[None if fraction is None else fraction_of(fraction), str(message)[:LONGEST_TEXT]])
+        self.tell(progress=[None if fraction is None else fraction_of(fraction), str(message)[:MAX_TEXT_CHARACTERS]])
 
     def open_transaction(self) -> AbstractAsyncContextManager[Transaction]:
         raise RuntimeError("run.transaction() is for async functions; make the function async, without isolate=True")

@@ -9,34 +9,34 @@ import traceback
 from pathlib import Path
 
 import hourbell
-from hourbell.core.values.storable import storable
-from hourbell.targets.task_run import MOST_ERROR
+from hourbell.core.values.sanitize import sanitize_text
+from hourbell.targets.task_run import MAX_ERROR_CHARACTERS
 
 _OURS = str(Path(hourbell.__file__).parent) + "/"
 _BETWEEN = (asyncio.timeouts.__file__, contextlib.__file__)
 _OUR_ERRORS = ("hourbell.store.", "hourbell.targets.")
-_MOST_READ = 50  # frames
-_MOST_KEPT = 8  # frames, the innermost
-_MOST_SAID = 1_000  # characters of the exception's own message
+_MAX_READ_FRAMES = 50  # frames
+_MAX_FRAMES = 8  # frames, the innermost
+_MAX_MESSAGE_CHARACTERS = 1_000  # characters of the exception's own message
 
 
 def error_text(error: BaseException) -> str:
     """Return the end of the traceback; only the message for an error that Hourbell raised on purpose."""
     if type(error).__module__.startswith(_OUR_ERRORS):
-        return storable(str(error) or type(error).__name__)[:MOST_ERROR]
-    told = traceback.TracebackException.from_exception(error, limit=-_MOST_READ)
+        return sanitize_text(str(error) or type(error).__name__)[:MAX_ERROR_CHARACTERS]
+    told = traceback.TracebackException.from_exception(error, limit=-_MAX_READ_FRAMES)
     _leave_out_ours(told)
     said = "".join(told.format_exception_only()).rstrip("\n")
     is_alone = told.__cause__ is None and told.__context__ is None and not told.exceptions
     text = said if is_alone and not told.stack else "".join(told.format()).rstrip("\n")
-    if len(said) > _MOST_SAID and text.endswith(said):
-        text = f"{text.removesuffix(said)}{said[:_MOST_SAID]} … ({len(said):,} characters)"
-    return storable(text[-MOST_ERROR:])
+    if len(said) > _MAX_MESSAGE_CHARACTERS and text.endswith(said):
+        text = f"{text.removesuffix(said)}{said[:_MAX_MESSAGE_CHARACTERS]} … ({len(said):,} characters)"
+    return sanitize_text(text[-MAX_ERROR_CHARACTERS:])
 
 
 def _leave_out_ours(told: traceback.TracebackException) -> None:
     theirs = [frame for frame in told.stack if not frame.filename.startswith((_OURS, *_BETWEEN))]
-    told.stack[:] = theirs[-_MOST_KEPT:]
+    told.stack[:] = theirs[-_MAX_FRAMES:]
     for other in (told.__cause__, told.__context__, *(told.exceptions or ())):
         if other is not None:
             _leave_out_ours(other)

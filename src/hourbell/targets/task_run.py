@@ -14,12 +14,12 @@ from hourbell.core.job.definition import Definition
 from hourbell.core.run.run import trigger_of
 from hourbell.core.run.settle import Succeeded
 from hourbell.core.run.states import Kind
-from hourbell.core.values.storable import storable, storable_json
+from hourbell.core.values.sanitize import sanitize_json, sanitize_text
 from hourbell.targets.base import Transaction
 
 ISOLATED = "hourbell-isolated:"  # prefix of the names of processes that are started for one call
-MOST_ERROR = 4_000  # characters
-MOST_RESULT = 65_536  # bytes of JSON
+MAX_ERROR_CHARACTERS = 4_000  # characters
+MAX_RESULT_BYTES = 65_536  # bytes of JSON
 
 LastSuccess = datetime | None | EllipsisType  # `...` if it was not read
 
@@ -143,12 +143,12 @@ def kept(result: object) -> object:
     try:
         text = json.dumps(result, allow_nan=False)
         if r"\u" in text:  # characters that a database may reject are escaped, and few results have an escape
-            result = storable_json(json.loads(text))
+            result = sanitize_json(json.loads(text))
     except (TypeError, ValueError, RecursionError):
-        return storable(_text_of(result)[:MOST_ERROR])
-    if len(text) > MOST_RESULT:
-        size = f"{len(text):,} bytes of JSON; a run keeps a result of at most {MOST_RESULT:,}"
-        return f"{text[:MOST_ERROR]} … ({size})"
+        return sanitize_text(_text_of(result)[:MAX_ERROR_CHARACTERS])
+    if len(text) > MAX_RESULT_BYTES:
+        size = f"{len(text):,} bytes of JSON; a run keeps a result of at most {MAX_RESULT_BYTES:,}"
+        return f"{text[:MAX_ERROR_CHARACTERS]} … ({size})"
     return result
 
 

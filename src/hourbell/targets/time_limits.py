@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import Callable
 from types import TracebackType
 
-_LOOK = 1.0  # seconds between scans; a limit of at most two of them gets its timer at once
+_SCAN_SECONDS = 1.0  # seconds between scans; a limit of at most two of them gets its timer at once
 _GRACE = 5.0  # seconds from the timeout to `on_overrun`
 
 
@@ -14,25 +14,25 @@ class TimeLimits:
 
     def __init__(self) -> None:
         self._without_timer: set[TimeLimit] = set()
-        self._looking: asyncio.TimerHandle | None = None
+        self._scan: asyncio.TimerHandle | None = None
 
     def begin(self, limit: "TimeLimit", loop: asyncio.AbstractEventLoop) -> None:
-        if limit.seconds <= 2 * _LOOK:
+        if limit.seconds <= 2 * _SCAN_SECONDS:
             limit.set_timer(loop)
             return
         self._without_timer.add(limit)
-        if self._looking is None:
-            self._looking = loop.call_later(_LOOK, self._set_timers, loop)
+        if self._scan is None:
+            self._scan = loop.call_later(_SCAN_SECONDS, self._set_timers, loop)
 
     def end(self, limit: "TimeLimit") -> None:
         self._without_timer.discard(limit)
 
     def close(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
+        if self._scan is not None:
+            self._scan.cancel()
 
     def _set_timers(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._looking = None
+        self._scan = None
         under_way, self._without_timer = self._without_timer, set()
         for limit in under_way:
             limit.set_timer(loop)

@@ -6,7 +6,7 @@ from hourbell.core.job.definition import Definition
 from hourbell.core.schedule import Schedule
 from hourbell.testing.times import Moment, end_of, local_text, moment, zone_of
 
-_MOST = 10_000
+_MAX_FIRED_RUNS = 10_000
 
 
 def fires(
@@ -36,9 +36,9 @@ def fires(
         if last < first:
             return []
     found = parsed.between(first, last)
-    instants = ([first] if parsed.matches(first) else []) + list(islice(found, _MOST + 1))
-    if len(instants) > _MOST:
-        raise ValueError(f"the schedule fires more than {_MOST:,} times; look at a shorter time")
+    instants = ([first] if parsed.matches(first) else []) + list(islice(found, _MAX_FIRED_RUNS + 1))
+    if len(instants) > _MAX_FIRED_RUNS:
+        raise ValueError(f"the schedule fires more than {_MAX_FIRED_RUNS:,} times; look at a shorter time")
     return [local_text(at, zone) for at in instants]
 
 

@@ -9,9 +9,9 @@ from hourbell.store.sqlite.connection import Session
 LEAD = timedelta(seconds=2)  # a node wakes up so long before work is due, with a working heartbeat
 _STRIDE = timedelta(seconds=40)  # max jump while functions run: less than a lease, so that leases are renewed
 _WARM_UP = timedelta(seconds=40)  # heartbeats that a reaper needs before it acts
-_LONGEST = timedelta(days=3_650)
+_MAX_HORIZON = timedelta(days=3_650)
 
-_LOOK = """
+_HORIZON_SQL = """
 select
     (select min(plan_at) from hourbell_jobs where plan_at is not null and deleted_at is null) as plan_at,
     (select min(ready_at) from hourbell_runs where state in ('pending', 'retrying') and ready_at > ?1) as ready_at,
@@ -38,7 +38,7 @@ class Work:
 
     @classmethod
     def at(cls, session: Session, moment: datetime, node_id: UUID) -> "Work":
-        [row] = session.fetch(_LOOK, moment, node_id)
+        [row] = session.fetch(_HORIZON_SQL, moment, node_id)
         times = (row["plan_at"], row["ready_at"], row["expires_at"])
         return cls(*times, bool(row["has_waiting"]), bool(row["has_running"]), bool(row["has_doomed"]))
 
@@ -62,4 +62,4 @@ def idle_until(session: Session, now: datetime, node_id: UUID) -> datetime:
     if work.expires_at is not None and work.expires_at - _WARM_UP > now:
         until.append(work.expires_at - _WARM_UP)
     is_at_work = work.has_running or work.has_waiting
-    return min([*until, now + (_STRIDE if is_at_work else _LONGEST)])
+    return min([*until, now + (_STRIDE if is_at_work else _MAX_HORIZON)])

@@ -16,7 +16,7 @@ from contextvars import Context, ContextVar
 from typing import Any, NoReturn
 
 MOMENT = 1e-7  # below 1 µs, and above the float rounding error of ten years in seconds
-_MOST_TURNS = 100_000  # per second of virtual time
+_MAX_LOOP_TURNS = 100_000  # per second of virtual time
 
 is_housekeeping: ContextVar[bool] = ContextVar("is_housekeeping", default=False)
 
@@ -85,7 +85,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 raise Standstill("everything waits for something that cannot happen under virtual time")
             self._seconds = max(self._seconds, self._next_time())
         self._seconds += MOMENT
-        self._look_for_standstill()
+        self._check_standstill()
         while timers and timers[0]._when <= self._seconds:
             timer = heapq.heappop(timers)
             timer._scheduled = False
@@ -110,11 +110,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self.on_jump()
         return until
 
-    def _look_for_standstill(self) -> None:
+    def _check_standstill(self) -> None:
         if int(self._seconds) > self._second:
             self._second, self._turns = int(self._seconds), 0
         self._turns += 1
-        if self._turns > _MOST_TURNS:
+        if self._turns > _MAX_LOOP_TURNS:
             self._turns = 0  # reset, so that the remaining tasks can be cancelled
             raise Standstill("a task goes on for ever while no time passes; let it sleep in its loop")
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from hourbell.store.sqlite.connection import Session
 
-_LOOK = "select attempt, fraction, message, log from hourbell_run_notes where run_id = ?"
+_NOTES_SQL = "select attempt, fraction, message, log from hourbell_run_notes where run_id = ?"
 
 
 class ProgressRecord(NamedTuple):
@@ -27,7 +27,7 @@ def said_by(session: Session, run_id: UUID) -> dict[int, Said]:
         row["attempt"]: Said(
             tuple(line["text"] for line in json.loads(row["log"])), _progress(row["fraction"], row["message"])
         )
-        for row in session.fetch(_LOOK, run_id)
+        for row in session.fetch(_NOTES_SQL, run_id)
     }
 
 

@@ -33,7 +33,7 @@ from hourbell.testing.service import Outage, Service
 from hourbell.testing.times import Duration, Moment, duration, moment, zone_of
 from hourbell.testing.webhooks import Receivers, Script, WebhookRecord
 
-_MOST = 1_000_000
+_MAX_REHEARSED_RUNS = 1_000_000
 _LANE_SLOTS = 100
 
 
@@ -163,7 +163,9 @@ class Rehearsal:
     def runs(self, job: str | None = None) -> list[RunRecord]:
         """Return the runs of a job, or of all jobs, oldest first."""
         ids = self._jobs.ids if job is None else [self._jobs.id_of(job)]
-        pages = [answer_of(self._lists.runs(RunQuery(RunList.OF_JOB, job_id=job_id), _MOST)) for job_id in ids]
+        pages = [
+            answer_of(self._lists.runs(RunQuery(RunList.OF_JOB, job_id=job_id), _MAX_REHEARSED_RUNS)) for job_id in ids
+        ]
         views = sorted(
             (view for page in pages for view in page),
             key=lambda view: (view.scheduled_at, view.planned_at, view.job_name or "", view.id),
@@ -172,7 +174,7 @@ class Rehearsal:
 
     def skips(self, job: str) -> list[SkipRecord]:
         """Return the skips of a job, oldest first."""
-        found = answer_of(self._lists.skips(self._jobs.id_of(job), _MOST))
+        found = answer_of(self._lists.skips(self._jobs.id_of(job), _MAX_REHEARSED_RUNS))
         return sorted((skip_record(skip) for skip in found), key=lambda skip: skip.first_at)
 
     @property

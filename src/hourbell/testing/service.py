@@ -18,7 +18,7 @@ from hourbell.testing.node import Node
 from hourbell.testing.times import cut
 
 _FIRST = datetime(2026, 1, 1, tzinfo=UTC)
-_LONGEST = timedelta(days=3_650)  # beyond it, float seconds are too coarse
+_MAX_HORIZON = timedelta(days=3_650)  # beyond it, float seconds are too coarse
 _BEFORE = timedelta(milliseconds=1)
 _PATIENCE = 0.5  # virtual seconds in which work due at a moment is finished
 
@@ -70,7 +70,7 @@ class Service:
         """Advance to a time, and run everything that is due until then and at that moment."""
         if self._loop.is_running():
             raise RuntimeError("time passes already; a function under test cannot advance it")
-        if until - self._first > _LONGEST:
+        if until - self._first > _MAX_HORIZON:
             raise ValueError(f"{until.isoformat()} is too far; a test may last ten years")
         with outside_of_loops():
             while self._pass_boundary(until):

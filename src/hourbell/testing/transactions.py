@@ -14,7 +14,7 @@ from hourbell.store.base import LeaseKey, OpenTransaction, SettledAttempt
 from hourbell.store.sqlite.connection import Operation, Patience, Session, T, open_connection
 from hourbell.store.sqlite.settling import write_settlements
 from hourbell.store.sqlite.task_connection import TaskConnection
-from hourbell.store.sqlite.transactions import LONGEST, TooLong
+from hourbell.store.sqlite.transactions import MAX_TRANSACTION_SECONDS, TooLong
 
 
 class Transactions:
@@ -60,7 +60,7 @@ class _Conversation:
         self._check()
         if self.limit is None:
             self.session.script("begin immediate")
-            self.limit = asyncio.get_running_loop().call_later(LONGEST, self._give_up)
+            self.limit = asyncio.get_running_loop().call_later(MAX_TRANSACTION_SECONDS, self._give_up)
         return operation(self.session)
 
     def commit(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from hourbell.core.values.url import parse_url
-from hourbell.targets.http.transport import MOST_READ, NotBegun, Request, Response, TransportError
+from hourbell.targets.http.transport import MAX_RESPONSE_BYTES, NotBegun, Request, Response, TransportError
 from hourbell.testing.times import cut
 
 
@@ -64,7 +64,9 @@ class Receivers:
         await asyncio.sleep(script.seconds)
         if script.error is not None:
             raise TransportError(script.error, begun=True)
-        return Response(script.status, script.headers, script.body[:MOST_READ], len(script.body) <= MOST_READ)
+        return Response(
+            script.status, script.headers, script.body[:MAX_RESPONSE_BYTES], len(script.body) <= MAX_RESPONSE_BYTES
+        )
 
     async def close(self) -> None: ...
 

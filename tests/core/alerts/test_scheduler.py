@@ -1,5 +1,6 @@
 """When Hourbell itself has trouble."""
 
+from datetime import timedelta
 from uuid import UUID
 
 import pytest
@@ -86,3 +87,14 @@ def test_a_channel_fails_after_a_while_or_when_a_message_failed_for_good() -> No
     trouble = failing_channel("ops", since, "HTTP 503\nmore", None, T0 + 10 * SECOND)
     assert trouble is not None
     assert trouble.error == "the channel ops cannot deliver: HTTP 503"
+
+
+@pytest.mark.parametrize(
+    ("lasted", "ago", "is_trouble"),
+    [(59 * SECOND, SECOND, False), (MINUTE, SECOND, True), (HOUR, 30 * SECOND, True), (HOUR, 31 * SECOND, False)],
+)
+def test_an_outage_that_has_just_ended_is_recovery_mode(lasted: timedelta, ago: timedelta, is_trouble: bool) -> None:
+    trouble = recovery(LateRuns(), 5, T0, is_on=False, outage=(T0 - ago - lasted, T0 - ago))
+
+    assert (trouble is not None) is is_trouble
+    assert trouble is None or trouble.error.startswith("the scheduler was down for 1")

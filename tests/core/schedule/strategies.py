@@ -114,7 +114,7 @@ def _range(draw: st.DrawFn, low: int, high: int) -> str:
 
 
 def _items(low: int, high: int, *others: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    """One item of a list: a number, a range, a step, or what else the field allows."""
+    """An item of a list: a number, a range, a step, or anything else the field allows."""
     ranges = _range(low, high)
     steps = st.one_of(st.integers(1, 12), st.integers(1, high + 5))
     return st.one_of(

@@ -124,10 +124,10 @@ def firings(expression: str, after: str, number: int, name: str | None = None) -
     return [f"{at:%Y-%m-%d %H:%M:%S}".removesuffix(":00") for at in islice(found, number)]
 
 
-def faults(expression: str) -> list[str]:
+def errors(expression: str) -> list[str]:
     with pytest.raises(ScheduleError) as caught:
         Schedule.parse(expression)
-    return [str(fault) for fault in caught.value.faults]
+    return [str(detail) for detail in caught.value.errors]
 
 
 def rows(*table: tuple[str, ...]) -> list[object]:
@@ -152,7 +152,7 @@ def test_an_expression_fires_on_the_dates_of_the_calendar(expression: str, expec
 
 
 @pytest.mark.parametrize(
-    ("expression", "fault"),
+    ("expression", "detail"),
     rows(
         ("5/15 * * * *", "minute field, column 1: a step needs '*' or a range; write 5-59/15"),
         ("0 8/2 * * *", "hour field, column 3: a step needs '*' or a range; write 8-23/2"),
@@ -164,8 +164,8 @@ def test_an_expression_fires_on_the_dates_of_the_calendar(expression: str, expec
         ("0,30/5 9 * * *", "minute field, column 3: a step needs '*' or a range; write 30-59/5"),
     ),
 )
-def test_a_step_on_a_single_value_is_refused(expression: str, fault: str) -> None:
-    assert faults(expression) == [fault]
+def test_a_step_on_a_single_value_is_refused(expression: str, detail: str) -> None:
+    assert errors(expression) == [detail]
 
 
 @pytest.mark.parametrize(
@@ -185,14 +185,14 @@ def test_a_step_on_a_single_value_is_refused(expression: str, fault: str) -> Non
     ),
 )
 def test_a_range_that_wraps_around_is_refused(expression: str, written: str, instead: str) -> None:
-    [fault] = faults(expression)
+    [detail] = errors(expression)
 
-    assert fault.endswith(f": range {written} runs backwards; write {instead}")
+    assert detail.endswith(f": range {written} runs backwards; write {instead}")
     assert Schedule.parse(expression.replace(written, instead)).next(instant(NEW_YEAR))
 
 
 def test_a_range_that_wraps_around_with_a_step_is_spelled_out() -> None:
-    assert faults("0 22-4/2 * * *") == ["hour field, column 3: range 22-4 runs backwards; write 22,0,2,4"]
+    assert errors("0 22-4/2 * * *") == ["hour field, column 3: range 22-4 runs backwards; write 22,0,2,4"]
 
 
 @pytest.mark.parametrize("name", ["FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"])
@@ -210,7 +210,7 @@ def test_every_weekday_has_its_name(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "fault"),
+    ("expression", "detail"),
     rows(
         ("0 0 l * *", "l is lower case; write L"),
         ("0 0 lw * *", "lw is lower case; write LW"),
@@ -219,32 +219,32 @@ def test_every_weekday_has_its_name(name: str) -> None:
         ("0 0 1-5W * *", "1-5W: W takes a single day; write 15W, or 1W,15W"),
     ),
 )
-def test_what_l_and_w_do_not_do_is_refused(expression: str, fault: str) -> None:
-    assert faults(expression) == [f"day-of-month field, column 5: {fault}"]
+def test_what_l_and_w_do_not_do_is_refused(expression: str, detail: str) -> None:
+    assert errors(expression) == [f"day-of-month field, column 5: {detail}"]
 
 
 @pytest.mark.parametrize(
     "expression", ["? 0 0 * * * *", "0 ? 0 * * * *", "0 0 ? * * * *", "0 0 0 * ? * *", "0 0 0 * * * ?"]
 )
 def test_a_question_mark_is_refused_outside_the_day_fields(expression: str) -> None:
-    [fault] = faults(expression)
+    [detail] = errors(expression)
 
-    assert fault.endswith("'?' is for the two day fields; write *")
-    assert f"column {expression.index('?') + 1}:" in fault
+    assert detail.endswith("'?' is for the two day fields; write *")
+    assert f"column {expression.index('?') + 1}:" in detail
 
 
 @pytest.mark.parametrize("year", ["2027", "60", "2027-2030", "2027,2028"])
 def test_a_year_in_the_sixth_of_six_fields_is_explained(year: str) -> None:
-    for fault in faults(f"0 9 * * 1-5 {year}"):
-        assert fault.startswith("day-of-week field, column 1")
-        assert "the sixth is the weekday and seconds come first" in fault
+    for detail in errors(f"0 9 * * 1-5 {year}"):
+        assert detail.startswith("day-of-week field, column 1")
+        assert "the sixth is the weekday and seconds come first" in detail
 
 
 @pytest.mark.parametrize("expression", ["0 9 * * 1-5 59", "0 0 9 * * 2027 *"])
 def test_another_wrong_weekday_is_not_taken_for_a_year(expression: str) -> None:
-    [fault] = faults(expression)
+    [detail] = errors(expression)
 
-    assert fault.endswith("is outside 0-7")
+    assert detail.endswith("is outside 0-7")
 
 
 @pytest.mark.parametrize("expression", ["0\t9\t*\t*\t1-5", "  0 9   * *  1-5  ", "0 \t 9 * * 1-5\t"])
@@ -263,10 +263,10 @@ def test_spaces_and_tabs_separate_fields(expression: str) -> None:
     ],
 )
 def test_any_other_character_is_refused_where_it_stands(character: str, hint: str) -> None:
-    [fault] = faults(f"0 9{character} * * *")
+    [detail] = errors(f"0 9{character} * * *")
 
-    assert fault.startswith("column 4: ")
-    assert fault.endswith(hint)
+    assert detail.startswith("column 4: ")
+    assert detail.endswith(hint)
 
 
 def test_512_characters_are_read_and_no_more() -> None:
@@ -274,11 +274,11 @@ def test_512_characters_are_read_and_no_more() -> None:
 
     assert len(longest) == 512
     assert firings(longest, NEW_YEAR, 1) == ["2026-01-05 09:00"]
-    assert faults(longest + " ") == ["the schedule is 513 characters long; at most 512 are read"]
+    assert errors(longest + " ") == ["the schedule is 513 characters long; at most 512 are read"]
 
 
 def test_without_a_name_h_is_refused() -> None:
-    assert faults("H 3 * * *") == ["minute field, column 1: H needs the job's name to spread by; give a name"]
+    assert errors("H 3 * * *") == ["minute field, column 1: H needs the job's name to spread by; give a name"]
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_croniter_agrees_in_utc(expression: str, after: datetime) -> None:
 
 
 def _has_dead_date(expression: str) -> bool:
-    """Whether only the weekday keeps the schedule alive; croniter finds nothing then, as the table shows."""
+    """Return True if only the weekday makes the schedule fire; croniter finds nothing then, as the table shows."""
     *others, _weekday = expression.split()
     return Schedule.parse(" ".join([*others, "*"])).never_fires
 
@@ -366,10 +366,10 @@ DISAGREEMENTS = [
 ]
 
 
-def shown(runs: Iterator[datetime], most: int) -> str:
+def shown(runs: Iterator[datetime], limit: int) -> str:
     """The first runs as the table writes them, or how they end."""
     try:
-        found = [f"{at:%Y-%m-%dT%H:%M}" for at in islice(runs, most)]
+        found = [f"{at:%Y-%m-%dT%H:%M}" for at in islice(runs, limit)]
     except (ScheduleError, CronSimError, CroniterError):
         return REFUSED
     return " ".join(found) or NEVER

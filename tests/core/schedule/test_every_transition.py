@@ -100,7 +100,7 @@ def probes(transition: Transition) -> list[datetime]:
 
 
 def disagreements(schedule: Schedule, firings: list[datetime], start: datetime, end: datetime, asked: list[datetime]):
-    """Where a schedule answers differently from the walk, whose firings lie in (start, end]."""
+    """Return where a schedule differs from the walk, whose firings are in (start, end]."""
     given = list(schedule.between(start, end))
     if given != firings:
         yield "between", sorted(set(given) ^ set(firings))[:3]
@@ -211,7 +211,7 @@ def test_looking_every_day_finds_every_transition_of_the_table() -> None:
 
 
 def table_disagreements(name: str, stride: timedelta) -> list[tuple[str, datetime]]:
-    """Where our table of a zone differs from `zoneinfo`: at the edges of its periods, and every stride between."""
+    """Return where our table of a zone differs from `zoneinfo`: at the edges of its periods, and every stride."""
     zone, wall = load_zone(name), wall_zone(name)
     first, end = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
     edges = [EPOCH + timedelta(seconds=second) for second in zone.starts[1:-1]]

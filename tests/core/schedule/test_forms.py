@@ -38,10 +38,10 @@ def assert_fires(schedule: Schedule, expected: str, after: str = NEW_YEAR) -> No
         assert firings(schedule, after, len(wanted)) == wanted
 
 
-def faults(expression: str) -> list[str]:
+def errors(expression: str) -> list[str]:
     with pytest.raises(ScheduleError) as caught:
         Schedule.parse(expression)
-    return [str(fault) for fault in caught.value.faults]
+    return [str(detail) for detail in caught.value.errors]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_years_reach_back_to_1970() -> None:
 )
 def test_nicknames(nickname: str, expected: str) -> None:
     assert_fires(Schedule.parse(nickname), expected)
-    assert faults(nickname.upper()) == [
+    assert errors(nickname.upper()) == [
         f"column 1: {nickname.upper()} is written in lower case; write {nickname}",
     ]
 
@@ -238,15 +238,15 @@ def test_a_part_that_counts_needs_dtstart(part: str) -> None:
     name = part.rpartition(";")[2].partition("=")[0]
     rule = f"RRULE:FREQ=MONTHLY;{part}"
 
-    [fault] = faults(rule)
+    [detail] = errors(rule)
 
-    assert fault.endswith(f"{name} needs DTSTART; add DTSTART:20260101T090000")
+    assert detail.endswith(f"{name} needs DTSTART; add DTSTART:20260101T090000")
     assert Schedule.parse(f"DTSTART:20260101T090000\n{rule}").next(instant(NEW_YEAR))
 
 
 @pytest.mark.parametrize("frequency", ["HOURLY", "MINUTELY", "SECONDLY"])
 def test_a_recurrence_faster_than_daily_is_refused(frequency: str) -> None:
-    assert faults(f"RRULE:FREQ={frequency}") == [
+    assert errors(f"RRULE:FREQ={frequency}") == [
         f"recurrence field, column 12: FREQ={frequency} is not supported; for less than a day write cron or every"
     ]
 
@@ -276,15 +276,15 @@ def test_a_recurrence_that_fires_again_is_not_said_to_fire_never() -> None:
 
 
 def test_reboot_is_refused_with_a_hint() -> None:
-    [fault] = faults("@reboot")
+    [detail] = errors("@reboot")
 
-    assert fault == "column 1: @reboot is not a time; to run something at start-up, trigger the job from there"
+    assert detail == "column 1: @reboot is not a time; to run something at start-up, trigger the job from there"
 
 
 @pytest.mark.parametrize("prefix", ["CRON_TZ=Europe/Paris", "TZ=Europe/Paris", "TZ=UTC"])
 @pytest.mark.parametrize("rest", ["0 9 * * *", "@daily", "0 0 9 * * *", ""])
 def test_a_zone_before_the_schedule_is_refused_with_a_hint_to_the_timezone_field(prefix: str, rest: str) -> None:
-    assert faults(f"{prefix} {rest}") == [
+    assert errors(f"{prefix} {rest}") == [
         f"column 1: {prefix} does not belong in the schedule; leave it out and set the timezone of the schedule"
     ]
 

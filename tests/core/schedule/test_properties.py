@@ -27,10 +27,10 @@ MICROSECOND = timedelta(microseconds=1)
 NEW_YORK_FOLD = datetime(2026, 11, 1, 6, 30, tzinfo=UTC)  # 01:30 for the second time
 
 
-def first_few(schedule: Schedule, after: datetime, most: int = 6) -> list[datetime]:
+def first_few(schedule: Schedule, after: datetime, limit: int = 6) -> list[datetime]:
     """The next instants, asked for one at a time."""
     found: list[datetime] = []
-    while len(found) < most and (at := schedule.next(found[-1] if found else after)) is not None:
+    while len(found) < limit and (at := schedule.next(found[-1] if found else after)) is not None:
         found.append(at)
     return found
 
@@ -105,9 +105,9 @@ def test_between_is_repeated_next_and_count_its_length(
 def test_count_over_years_is_the_length_of_between(text: str, dst: str, zoned: tuple[str, datetime], days: int) -> None:
     zone, start = zoned
     schedule = Schedule.parse(text, zone, dst)
-    most = 2_000
-    found = list(islice(schedule.between(start, start + timedelta(days=days)), most))
-    end = found[-1] if len(found) == most else start + timedelta(days=days)
+    limit = 2_000
+    found = list(islice(schedule.between(start, start + timedelta(days=days)), limit))
+    end = found[-1] if len(found) == limit else start + timedelta(days=days)
 
     assert schedule.count(start, end) == len(found)
 
@@ -203,8 +203,8 @@ def test_an_error_pickles_with_its_faults() -> None:
     with pytest.raises(ScheduleError) as caught:
         Schedule.parse("60 24 0 13 8")
 
-    assert pickle.loads(pickle.dumps(caught.value)).faults == caught.value.faults
-    assert len(caught.value.faults) == 5
+    assert pickle.loads(pickle.dumps(caught.value)).errors == caught.value.errors
+    assert len(caught.value.errors) == 5
 
 
 class Calls:
@@ -229,10 +229,10 @@ def calls_to_parse(text: str) -> int:
         try:
             schedule = Schedule.parse(text, name="job")
         except ScheduleError as error:
-            schedule, faults = None, error.faults
+            schedule, errors = None, error.errors
     if schedule is None:
-        assert faults
-        assert all(len(fault.text) <= 40 for fault in faults)
+        assert errors
+        assert all(len(detail.text) <= 40 for detail in errors)
     return calls.made
 
 

@@ -18,18 +18,18 @@ from tests.core.schedule.strategies import examples
 
 WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 YEARS = timedelta(days=365 * 7)  # `next` looks eight years ahead
-MOST = 60
+MAX_SAMPLES = 60
 
 
 def by_hourbell(text: str, start: datetime, end: datetime) -> list[datetime]:
     schedule = Schedule.parse(text)
     runs = schedule.between(start.replace(tzinfo=UTC) - timedelta(seconds=1), end.replace(tzinfo=UTC))
-    return [at.replace(tzinfo=None) for at in islice(runs, MOST)]
+    return [at.replace(tzinfo=None) for at in islice(runs, MAX_SAMPLES)]
 
 
 def by_dateutil(text: str, start: datetime, end: datetime) -> list[datetime]:
     runs = rrulestr(text, forceset=True).xafter(start, inc=True)
-    return list(islice(takewhile(lambda at: at <= end, runs), MOST))
+    return list(islice(takewhile(lambda at: at <= end, runs), MAX_SAMPLES))
 
 
 @st.composite

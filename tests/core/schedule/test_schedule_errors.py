@@ -1,4 +1,4 @@
-"""What a schedule that cannot be read says: every fault, in order of place, with its column and what to write."""
+"""Errors of an invalid schedule: all of them, in order, each with its column and a hint."""
 
 import pickle
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from hourbell.core.schedule import Fault, Schedule, ScheduleError
+from hourbell.core.schedule import ErrorDetail, Schedule, ScheduleError
 
 
 def refused(expression: str, timezone: str = "UTC", dst: str = "once") -> ScheduleError:
@@ -69,9 +69,15 @@ def test_the_messages_of_the_specification(expression: str, message: str) -> Non
 def test_a_fault_in_a_field_says_where_what_and_what_to_write(
     expression: str, field: str, column: int, text: str, allowed: str, hint: str | None
 ) -> None:
-    [fault] = refused(expression).faults
+    [detail] = refused(expression).errors
 
-    assert (fault.field, fault.column, fault.text, fault.allowed, fault.hint) == (field, column, text, allowed, hint)
+    assert (detail.field, detail.column, detail.text, detail.allowed, detail.hint) == (
+        field,
+        column,
+        text,
+        allowed,
+        hint,
+    )
 
 
 @pytest.mark.parametrize(
@@ -148,10 +154,10 @@ def test_two_starts_of_a_recurrence_are_refused() -> None:
     ],
 )
 def test_the_column_is_where_the_text_stands(expression: str) -> None:
-    for fault in refused(expression).faults:
-        assert fault.text
-        assert fault.column is not None
-        assert expression[fault.column - 1 :].startswith(fault.text)
+    for detail in refused(expression).errors:
+        assert detail.text
+        assert detail.column is not None
+        assert expression[detail.column - 1 :].startswith(detail.text)
 
 
 def test_every_fault_is_reported_at_once_in_order_of_place() -> None:
@@ -176,7 +182,7 @@ def test_every_fault_is_reported_at_once_in_order_of_place() -> None:
     ],
 )
 def test_the_faults_of_a_recurrence_come_in_order_of_place(expression: str) -> None:
-    columns = [fault.column for fault in refused(expression).faults]
+    columns = [detail.column for detail in refused(expression).errors]
 
     assert len(columns) > 1
     assert columns == sorted(columns, key=lambda column: column or 0)
@@ -212,9 +218,9 @@ def test_the_faults_of_a_recurrence_come_in_order_of_place(expression: str) -> N
     ],
 )
 def test_a_fault_never_echoes_more_than_40_characters(expression: str) -> None:
-    for fault in refused(expression.replace("{z}", "z" * 90)).faults:
-        assert str(fault).casefold().count("z") <= 40
-        assert len(fault.text) <= 40
+    for detail in refused(expression.replace("{z}", "z" * 90)).errors:
+        assert str(detail).casefold().count("z") <= 40
+        assert len(detail.text) <= 40
 
 
 def test_a_long_zone_name_is_cut() -> None:
@@ -235,16 +241,16 @@ def test_a_long_zone_name_is_cut() -> None:
     ],
 )
 def test_an_unknown_zone_is_answered_with_the_likely_one(timezone: str, meant: str) -> None:
-    [fault] = refused("@daily", timezone).faults
+    [detail] = refused("@daily", timezone).errors
 
-    assert (fault.field, fault.text, fault.hint) == ("timezone", timezone, f"did you mean {meant}?")
+    assert (detail.field, detail.text, detail.hint) == ("timezone", timezone, f"did you mean {meant}?")
 
 
 @pytest.mark.parametrize("timezone", ["", "Mars/Phobos", "../../etc/passwd", "+01:00", "CEST", "PST", "BST", "AEST"])
 def test_a_zone_like_no_other_is_answered_with_an_example(timezone: str) -> None:
-    [fault] = refused("@daily", timezone).faults
+    [detail] = refused("@daily", timezone).errors
 
-    assert fault.hint == "write an IANA name such as Europe/Paris"
+    assert detail.hint == "write an IANA name such as Europe/Paris"
 
 
 @pytest.mark.parametrize(("timezone", "wrong"), [("GMT+1", "Etc/GMT+1"), ("UTC+1", "UTC")])
@@ -254,9 +260,9 @@ def test_an_offset_is_not_answered_with_a_zone_of_another_offset(timezone: str, 
 
 @pytest.mark.parametrize("dst", ["Once", "", "twice", None, 1, []])
 def test_an_unknown_daylight_saving_mode_is_refused(dst: object) -> None:
-    [fault] = refused("@daily", dst=dst).faults  # type: ignore[arg-type]
+    [detail] = refused("@daily", dst=dst).errors  # type: ignore[arg-type]
 
-    assert (fault.field, fault.allowed, fault.hint) == ("dst", "once, wall, skip", "write once, wall or skip")
+    assert (detail.field, detail.allowed, detail.hint) == ("dst", "once, wall, skip", "write once, wall or skip")
 
 
 @pytest.mark.parametrize("given", [None, 5, b"@daily", ["@daily"]])
@@ -301,5 +307,5 @@ def test_an_error_is_a_value_error_and_survives_pickling() -> None:
     copy = pickle.loads(pickle.dumps(error))
 
     assert isinstance(error, ValueError)
-    assert copy.faults == error.faults == (Fault("60 is outside 0-59", "minute", 1, "60", "0-59"),)
+    assert copy.errors == error.errors == (ErrorDetail("60 is outside 0-59", "minute", 1, "60", "0-59"),)
     assert (copy.field, copy.column, copy.text, copy.allowed, copy.hint) == ("minute", 1, "60", "0-59", None)

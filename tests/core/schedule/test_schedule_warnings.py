@@ -1,4 +1,4 @@
-"""What a schedule warns of, seen from 1 January 2026, with the dates on which it shows, and what it is silent about."""
+"""Warnings about a schedule, seen from 1 January 2026, with the dates they concern, and schedules without warnings."""
 
 from datetime import UTC, datetime
 

@@ -113,7 +113,7 @@ class WallCron:
     def matches_date(self, on: date) -> bool:
         known = self._dates.get(on)
         if known is None:
-            known = self._dates[on] = self._look_at(on)
+            known = self._dates[on] = self._check_day(on)
         return known
 
     @cached_property
@@ -125,7 +125,7 @@ class WallCron:
     def _dates(self) -> dict[date, bool]:
         return {}
 
-    def _look_at(self, on: date) -> bool:
+    def _check_day(self, on: date) -> bool:
         if on.month not in self.months or (self.years is not None and on.year not in self.years):
             return False
         by_date = any(_date_matches(item, on) for item in self.date_text.split(","))
@@ -214,7 +214,7 @@ def _weekday_matches(item: str, on: date) -> bool:
 
 @dataclass(frozen=True)
 class Walk:
-    """What the clock on the wall reads, step by step, over a window of real time."""
+    """Return the local times, step by step, in a window of real time."""
 
     instants: tuple[datetime, ...]
     readings: tuple[datetime, ...]
@@ -228,7 +228,7 @@ class Walk:
         return cls(instants, tuple(at.astimezone(zone).replace(tzinfo=None) for at in instants), step)
 
     def firings(self, cron: WallCron, dst: str) -> list[datetime]:
-        """When the schedule fires. The window's first hours do not know which local times they repeat."""
+        """Return when the schedule fires. In the first hours of the window, repeated local times are unknown."""
         readings = [pair for time in cron.times for pair in self._by_time.get(time, ()) if cron.matches(pair[1])]
         if cron.is_periodic or dst == "wall":
             return sorted(at for at, _ in readings)

@@ -82,7 +82,7 @@ def _blocked(fleet: Fleet, blocking: set[UUID]) -> dict[Key, Cut]:
 
 
 def _moved(books: Books, blocked: Mapping[Key, Cut]) -> int:
-    """How many were taken over by another process before the first one woke."""
+    """Count the runs taken over by another process before the first one woke."""
     return sum(
         any(
             again.run_id == run_id and again.member != cut.member and again.at < cut.ended_at

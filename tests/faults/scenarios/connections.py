@@ -22,7 +22,7 @@ from tests.faults.receiver import Load
 from tests.faults.verdict import Setting, Verdict
 
 NODES = 3
-MOST = "45"  # connections of the server
+MAX_CONNECTIONS = "45"  # connections of the server
 TAKEN, ENDED, BOTH = 4 * LEASE, 12, 2 * LEASE  # seconds of each phase
 ENDINGS = (0.02, 0.15)  # seconds between two sessions ended
 RESUMED = 10  # seconds until every node delivers again, at most
@@ -38,7 +38,7 @@ async def run(setting: Setting) -> Verdict:
     verdict = Verdict("connections", setting.backend)
     random = Random(setting.random.random())
     long = min(1.0, max(0.15, setting.scale))
-    with Cluster(max_connections=MOST) as cluster, Fleet(setting.folder, cluster.url, *LOADS) as fleet:
+    with Cluster(max_connections=MAX_CONNECTIONS) as cluster, Fleet(setting.folder, cluster.url, *LOADS) as fleet:
         await fleet.start_all(NODES)
         boss = await asyncpg.connect(cluster.url)
         async with _Hoard(cluster):

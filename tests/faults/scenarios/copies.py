@@ -28,7 +28,7 @@ LOAD = Load(jobs=60, seconds=0.1, options={"jitter": "1s"})
 
 @dataclass(slots=True)
 class Findings:
-    """What was looked at in the copies, and what is wrong with them."""
+    """The number of checks of the copies, and the errors found."""
 
     opened: int = 0
     settled: int = 0

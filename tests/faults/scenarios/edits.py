@@ -140,10 +140,10 @@ def _misplaced(job: Row, history: History, runs: Sequence[Row], skips: Sequence[
         if len(instants) != skip["count"] or job["name"].startswith(RATED.prefix):
             faults.append(f"{job['name']}: a skip nobody asked for: {skip}")
     for instant in _seconds(job["created_at"], job["cursor_at"]):
-        least, most = history.places_of(instant)
+        lowest, highest = history.places_of(instant)
         number = places.pop(instant, 0)
-        if not least <= number <= most:
-            faults.append(f"{job['name']}: {instant} has {number} places, not {least} to {most}")
+        if not lowest <= number <= highest:
+            faults.append(f"{job['name']}: {instant} has {number} places, not {lowest} to {highest}")
     return faults + [f"{job['name']}: {instant} has a place and never fell due" for instant in places]
 
 

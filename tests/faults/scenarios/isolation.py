@@ -47,8 +47,8 @@ async def run(setting: Setting) -> Verdict:
                 alone, beside = await _stretches(good, min(request.scheduled_at for request in unanswered), jobs)
     missing = [*alone.missing(jobs), *beside.missing(jobs)]
     none_of(verdict, "runs of good jobs that did not reach the receiver", missing)
-    most = percentile(alone.lateness, 99) + (ALLOWED if setting.scale >= 1 else ALLOWED_AMONG_TESTS)
-    verdict.at_most("lateness p99 beside the mute receiver, seconds", round(most, 2), beside.figures["p99"])
+    limit = percentile(alone.lateness, 99) + (ALLOWED if setting.scale >= 1 else ALLOWED_AMONG_TESTS)
+    verdict.at_most("lateness p99 beside the mute receiver, seconds", round(limit, 2), beside.figures["p99"])
     verdict.at_least("requests to the mute receiver", LANE_SLOTS, len(unanswered))
     verdict.at_most("of those, before the first was given up", LANE_SLOTS, _before_the_first_end(unanswered))
     verdict.figures |= {"lateness alone, seconds": alone.figures, "lateness beside, seconds": beside.figures}
@@ -69,7 +69,7 @@ async def _add_jobs(database: Database, prefix: str, number: int, url: str) -> N
 
 
 async def _stretches(good: Hooks, mute_since: datetime, jobs: int) -> tuple["Stretch", "Stretch"]:
-    """What the good receiver got before the mute one was there and beside it, once it has got everything."""
+    """The deliveries of the good receiver before the mute one existed and beside it."""
     end = elapsed() + LATEST
     while True:
         requests = good.requests()

@@ -63,7 +63,7 @@ async def _lose_the_latest(cluster: Cluster, fleet: Fleet, name: str, seconds: f
 
 
 async def _planned_again(cluster: Cluster, fleet: Fleet) -> int:
-    """How many instants that were delivered before the last restore have been planned anew since."""
+    """Count the times delivered before the last restore that were planned again since."""
     restore = fleet.cuts[-1]
     seen = {line.run_id for line in fleet.lines() if line.at < restore.ended_at}
     await asyncio.sleep(1)

@@ -77,5 +77,5 @@ def _open(fleet: Fleet) -> dict[UUID, Line]:
 
 
 def _begun_again(books: Books, held: set[Key], after: float, before: float) -> int:
-    """How many of these deliveries were taken from their node, and begun elsewhere within this time."""
+    """Count these deliveries that were taken from their node and begun elsewhere within this time."""
     return sum(first.key in held and after < again.at < before for first, again in books.repeated())

@@ -1,4 +1,4 @@
-"""Some nodes cannot reach the database while others can: closed, reset, stopped, mute, delayed and slow lines.
+"""Some nodes cannot reach the database while others can: closed, reset, stopped, mute, delayed and slow connections.
 
 A node whose line is cut does not know it at first. It may finish what it has begun, but past its trust window it must
 begin nothing, and what it writes when the line is back must change no run that another node has by then.
@@ -86,7 +86,7 @@ async def _tour(fleet: Fleet, member: Member, proxy: Proxy, ways: Sequence[str])
 
 
 async def _next_delivery(fleet: Fleet, member: Member, offset: int) -> float:
-    """When this node begins its next delivery."""
+    """Return when this node begins its next delivery."""
 
     def later() -> list[float]:
         return [line.at for line in fleet.lines(offset) if line.what == "begun" and line.member == member.name]
@@ -106,7 +106,7 @@ def _is_past_trust(line: Line, cut: Cut) -> bool:
 
 
 def _check_late_writes(verdict: Verdict, books: Books) -> None:
-    """What a node wrote of an attempt that was taken from it changed no run, and is kept."""
+    """A late write for an attempt that another node took over changes no run, and is stored."""
     taken = {key: row for key, row in books.attempts.items() if row["outcome"] == "lost" and key in books.begun}
     verdict.at_least("deliveries taken from a node that was cut off", len(books.cuts), len(taken))
     forgotten = [key for key, row in taken.items() if row["late_outcome"] is None]

@@ -74,7 +74,7 @@ async def _tell_twice(fleet: Fleet) -> tuple[int | None, float]:
 
 
 def _is_draining(member: Member, lines: Sequence[Line]) -> bool:
-    """Whether it has a delivery open that will not end in the next moment."""
+    """Return True if it has an open delivery that will not end at once."""
     ended = {line.key for line in lines if line.what == "ended"}
     begun = [line for line in lines if line.member == member.name and line.key not in ended]
     return any(elapsed() - line.at < LOAD.seconds - 0.1 for line in begun)

@@ -26,7 +26,7 @@ class Authority:
         self.ca_file.write_bytes(made.public_bytes(serialization.Encoding.PEM))
 
     def server(self, host: str) -> ssl.SSLContext:
-        """What a receiver of this name needs to serve TLS."""
+        """Create the files that a receiver of this name needs to serve TLS."""
         return self._server(host, clock.now() + DAY)
 
     def expired_server(self, host: str) -> ssl.SSLContext:

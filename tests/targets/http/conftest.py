@@ -1,4 +1,4 @@
-"""What the tests of transports share."""
+"""Shared fixtures of transport tests."""
 
 from collections.abc import AsyncIterator
 

@@ -26,7 +26,7 @@ class Receiver:
 
 
 class Talk:
-    """One connection at a receiver."""
+    """A connection at a receiver."""
 
     def __init__(self, receiver: Receiver, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.receiver = receiver
@@ -35,7 +35,7 @@ class Talk:
         self._unread = b""
 
     async def read(self) -> bytes:
-        """Whatever comes next, counted; EOFError when the client has hung up."""
+        """Read the next bytes, and count them; EOFError when the client has closed the connection."""
         data = await self._reader.read(65_536)
         self.receiver.bytes_read += len(data)
         if not data:
@@ -205,7 +205,7 @@ async def answers_once_then_reads_and_closes(talk: Talk) -> None:
 
 
 async def answers_twice(talk: Talk) -> None:
-    """What nobody asked for comes a little later, when the connection may be idle."""
+    """An unrequested response arrives a little later, when the connection may be idle."""
     await talk.request()
     await talk.say(OK)
     await asyncio.sleep(0.05)

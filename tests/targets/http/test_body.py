@@ -1,4 +1,4 @@
-"""What a webhook carries: the envelope, or the job's own body with its placeholders filled."""
+"""The body of a webhook: the envelope, or the job's own body with its placeholders filled."""
 
 import json
 from datetime import timedelta
@@ -9,7 +9,7 @@ from hourbell.core.job.target import HttpCall, parse_target
 from hourbell.core.job.template import TemplateError
 from hourbell.core.run.states import Kind
 from hourbell.targets.base import Call
-from hourbell.targets.http.body import MOST_BYTES, RunTexts, body_of, content_type_of
+from hourbell.targets.http.body import MAX_BODY_BYTES, RunTexts, body_of, content_type_of
 from tests.targets.http.steps import RUN_ID, T0, a_call, a_definition
 
 
@@ -84,7 +84,7 @@ def test_a_get_without_a_body_has_none() -> None:
 
 def test_a_body_that_is_too_large_is_told() -> None:
     with pytest.raises(TemplateError, match="at most 1048576"):
-        made(a_call(a_definition("x" * MOST_BYTES)))
+        made(a_call(a_definition("x" * MAX_BODY_BYTES)))
 
 
 def test_half_of_a_character_cannot_be_sent_and_is_not_shown() -> None:

@@ -1,4 +1,4 @@
-"""How long opening a connection may take, and what is said when it does not come about."""
+"""Connection timeouts, and the errors of failed connections."""
 
 import asyncio
 import socket

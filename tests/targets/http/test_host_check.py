@@ -17,12 +17,12 @@ PUBLIC, PRIVATE, LINK_LOCAL, OWN = map(ip_address, ("93.184.216.34", "10.1.2.3",
 
 
 class Names:
-    """What names lead to; those that hang answer when they are released."""
+    """A resolver with fixed answers; names that hang answer when they are released."""
 
     def __init__(self, **addresses: tuple[Address, ...]) -> None:
         self.addresses = addresses
         self.asked: list[str] = []
-        self.most_at_once = 0
+        self.max_concurrent = 0
         self._open = 0
         self.released = asyncio.Event()
 
@@ -30,7 +30,7 @@ class Names:
         del port
         self.asked.append(host)
         self._open += 1
-        self.most_at_once = max(self.most_at_once, self._open)
+        self.max_concurrent = max(self.max_concurrent, self._open)
         try:
             await asyncio.sleep(0.01)
             if host.startswith("hangs"):
@@ -177,7 +177,7 @@ def test_many_hosts_in_one_request_are_a_few_lookups_at_a_time_and_few_in_all() 
         names = Names()
         await warnings(check_of(names), *(f"https://name-{number}.example/" for number in range(1_000)))
 
-        assert (len(names.asked), names.most_at_once) == (MAX_HOSTS, MAX_LOOKUPS)
+        assert (len(names.asked), names.max_concurrent) == (MAX_HOSTS, MAX_LOOKUPS)
 
     in_virtual_time(scenario)
 
@@ -188,7 +188,7 @@ def test_many_requests_at_once_have_a_few_lookups_at_a_time() -> None:
         check = check_of(names)
         await asyncio.gather(*(warnings(check, f"https://name-{number}.example/") for number in range(100)))
 
-        assert names.most_at_once <= MAX_LOOKUPS
+        assert names.max_concurrent <= MAX_LOOKUPS
 
     in_virtual_time(scenario)
 

@@ -56,7 +56,7 @@ FORMS: dict[str, Callable[[str], str]] = {
 }
 
 secrets = st.text(st.characters(min_codepoint=33, max_codepoint=126, exclude_characters="()"), min_size=8, max_size=60)
-surroundings = st.text(st.sampled_from("( )\n"), min_size=1, max_size=40)
+near_text = st.text(st.sampled_from("( )\n"), min_size=1, max_size=40)
 
 
 def left_of(before: str, masked: str, after: str) -> list[str]:
@@ -75,7 +75,7 @@ def test_a_secret_that_was_sent_back_is_masked_in_every_form(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@given(secret=secrets, before=surroundings, after=surroundings)
+@given(secret=secrets, before=near_text, after=near_text)
 def test_any_secret_is_masked_in_every_form(form: str, secret: str, before: str, after: str) -> None:
     assume("***" not in secret)
     masked = mask_secrets(f"{before}({FORMS[form](secret)}){after}", [secret], MAX)
@@ -88,7 +88,7 @@ def test_any_secret_is_masked_in_every_form(form: str, secret: str, before: str,
 def test_base64_shows_no_bit_of_a_secret_at_any_alignment(
     offset: int, secret: str, before: bytes, after: bytes
 ) -> None:
-    """What is left is the same as of a text that has nothing in the secret's place."""
+    """The rest of a text is the same as without a secret in it."""
     before = before[: len(before) // 3 * 3] + bytes(offset)
     masked = mask_secrets(standard(before + secret.encode() + after), [secret], MAX)
     first, *_, last = masked.split(MASK)

@@ -1,4 +1,4 @@
-"""What an answer makes of an attempt, and what is kept of it."""
+"""Outcomes of responses, and what is stored of them."""
 
 from datetime import timedelta
 

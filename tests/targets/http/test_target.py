@@ -1,4 +1,4 @@
-"""One request for each attempt: what it says, how it is signed, and what its end makes of the run."""
+"""One request per attempt: its content, its signature, and the effect of its response on the run."""
 
 import gc
 import json

@@ -1,10 +1,10 @@
-"""What every transport sends, and how it gives back the answers of receivers that mean well."""
+"""Requests of every transport, and responses of well-behaved receivers."""
 
 from dataclasses import replace
 
 import pytest
 
-from hourbell.targets.http.transport import MOST_READ, Transport
+from hourbell.targets.http.transport import MAX_RESPONSE_BYTES, Transport
 from tests.targets.http.receivers import OK, answers, answers_and_closes, answers_at_once_and_reads_nothing, receiving
 from tests.targets.http.transports import a_request, yes
 
@@ -35,9 +35,9 @@ ANSWERS = {
     "without_a_phrase": (b"HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nok", 200, b"ok"),
     "not_modified": (b"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", 304, b""),
     "as_long_as_is_read": (
-        b"HTTP/1.1 200 OK\r\nContent-Length: 65536\r\n\r\n" + b"x" * MOST_READ,
+        b"HTTP/1.1 200 OK\r\nContent-Length: 65536\r\n\r\n" + b"x" * MAX_RESPONSE_BYTES,
         200,
-        b"x" * MOST_READ,
+        b"x" * MAX_RESPONSE_BYTES,
     ),
 }
 
@@ -145,11 +145,11 @@ async def test_an_answer_counts_before_the_request_is_read(transport: Transport)
 
 
 async def test_what_is_longer_than_is_read_is_cut(transport: Transport) -> None:
-    said = b"HTTP/1.1 200 OK\r\nContent-Length: 65537\r\n\r\n" + b"x" * (MOST_READ + 1)
+    said = b"HTTP/1.1 200 OK\r\nContent-Length: 65537\r\n\r\n" + b"x" * (MAX_RESPONSE_BYTES + 1)
     async with receiving(answers(said)) as receiver:
         response = await transport.send(a_request(receiver.port), yes)
 
-    assert (response.body, response.is_whole) == (b"x" * MOST_READ, False)
+    assert (response.body, response.is_whole) == (b"x" * MAX_RESPONSE_BYTES, False)
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

@@ -1,4 +1,4 @@
-"""When every transport asks for leave, and what is left of an attempt that is stopped."""
+"""Every transport asks before it begins; and the effects of an attempt that is stopped."""
 
 import asyncio
 from dataclasses import replace

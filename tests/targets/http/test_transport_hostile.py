@@ -1,4 +1,4 @@
-"""How every transport comes away from receivers that are slow, broken or hostile: in time, with the truth, unharmed."""
+"""Every transport survives slow, broken and hostile receivers: in time, with the correct outcome."""
 
 import asyncio
 import socket
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hourbell.targets.http.transport import MOST_READ, Response, Transport, TransportError
+from hourbell.targets.http.transport import MAX_RESPONSE_BYTES, Response, Transport, TransportError
 from tests.targets.http import receivers
 from tests.targets.http.receivers import (
     OK,
@@ -110,7 +110,7 @@ GREEDY = [
 
 
 async def send(transport: Transport, port: int, *, timeout: float = 1, body: bytes = b"{}") -> Response:
-    """What takes much longer than a second is a failure, whatever the request's own timeout."""
+    """A response that takes much longer than a second fails, whatever the request's own timeout."""
     async with asyncio.timeout(6):
         return await transport.send(a_request(port, timeout=timeout, body=body), yes)
 
@@ -148,7 +148,7 @@ async def test_of_a_body_that_is_too_much_the_beginning_is_read(transport: Trans
         response = await send(transport, receiver.port, timeout=60)
         await until(lambda: receiver.open == 0)
 
-    assert (response.status, response.body, response.is_whole) == (200, b"x" * MOST_READ, False)
+    assert (response.status, response.body, response.is_whole) == (200, b"x" * MAX_RESPONSE_BYTES, False)
     assert (receiver.connections, len(receiver.requests)) == (1, 1)
 
 
@@ -185,7 +185,7 @@ async def test_nothing_is_decompressed(transport: Transport) -> None:
     async with receiving(receivers.GZIP_BOMB) as receiver:
         response = await send(transport, receiver.port, timeout=60)
 
-    assert response.body == receivers.PACKED[:MOST_READ]
+    assert response.body == receivers.PACKED[:MAX_RESPONSE_BYTES]
 
 
 async def test_more_answers_than_requests_do_no_harm(transport: Transport) -> None:

@@ -1,4 +1,4 @@
-"""How every transport keeps connections, and that it never sends a request twice on their account."""
+"""Connection reuse of every transport; a request is never sent twice because of it."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""That every transport checks whom it talks to, and says in plain words what is wrong with a certificate."""
+"""Every transport verifies certificates, and explains an invalid one."""
 
 import asyncio
 import ssl

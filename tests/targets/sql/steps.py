@@ -1,4 +1,4 @@
-"""One attempt at a run that calls a function, as the engine makes it: claimed, delivered, and settled once more."""
+"""An attempt at a run that calls a function, as the engine makes it: claimed, delivered, and settled twice."""
 
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
@@ -173,7 +173,7 @@ class Node:
         return SettledAttempt(settle(run, outcome, NOW + SECOND, definition.retry), self.id, NOW)
 
     async def effects(self) -> list[tuple[UUID, int]]:
-        """Which attempts of which runs left something behind."""
+        """Return the attempts of runs that left an effect."""
         rows = await self.database.connection.fetch("select run_id, attempt from public.effects order by 1, 2")
         return [tuple(row) for row in rows]
 

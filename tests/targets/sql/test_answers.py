@@ -1,4 +1,4 @@
-"""What a function answers becomes the run's outcome, and its work is kept only with success."""
+"""A function's return value becomes the run's outcome, and its work is committed only on success."""
 
 import json
 from typing import Any
@@ -157,11 +157,11 @@ async def test_a_function_knows_its_run(node: Node) -> None:
 
 async def test_a_run_leaves_nothing_to_the_next_one(node: Node) -> None:
     leave = "perform set_config('hourbell.left', 'x', false); create temp table left_behind (); prepare p as select 1;"
-    look = """return jsonb_build_object('success', true, 'message', '', 'details', jsonb_build_array(
+    query = """return jsonb_build_object('success', true, 'message', '', 'details', jsonb_build_array(
         current_setting('hourbell.left', true), to_regclass('pg_temp.left_behind'),
         (select count(*) from pg_prepared_statements), pg_backend_pid()));"""
     await node.database.sql(function(leave, "public.leave()"))
-    await node.database.sql(function(look))
+    await node.database.sql(function(query))
     before = (await node.succeed("public.f"))["details"]
     await node.succeed("public.leave")
 

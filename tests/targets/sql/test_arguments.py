@@ -33,7 +33,7 @@ async def node() -> AsyncIterator[Node]:
 
 
 async def echo(node: Node, kind: str, value: object) -> object:
-    """What a parameter of a type holds when it is given a value: as text, and its type."""
+    """Return the value that a parameter of a type receives, as text, and its type."""
     await node.database.sql(
         f"""create or replace function public.echo(x {kind}) returns jsonb language sql as $$
         select jsonb_build_object('success', true, 'message', pg_typeof(x)::text, 'details', x::text) $$"""

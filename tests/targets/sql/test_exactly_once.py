@@ -151,7 +151,7 @@ async def test_a_node_frozen_between_settlement_and_commit_keeps_nobody_waiting(
 
 
 async def test_a_node_that_is_gone_frees_what_its_function_held(far: Node, proxy: Proxy) -> None:
-    """As kill -9 does: the session ends although the server is at work on the function."""
+    """Simulate kill -9: the session ends while the server runs the function."""
     await far.database.sql(function(SLOW))
     attempt = asyncio.ensure_future(far.target.deliver(far.call(*await far.claim("public.f"))))
     await at_work(far)

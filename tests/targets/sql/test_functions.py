@@ -1,4 +1,4 @@
-"""Which function a target means, and what is said if it is none or several."""
+"""Resolution of a target's function, and the errors if there is none or several."""
 
 from collections.abc import AsyncIterator
 

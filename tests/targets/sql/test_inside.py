@@ -1,4 +1,4 @@
-"""What a function sees of its run: settings and the payload, in each of the three ways functions are called."""
+"""The view of a function on its run: settings and the payload, in each of the three ways functions are called."""
 
 import re
 from collections.abc import AsyncIterator, Callable

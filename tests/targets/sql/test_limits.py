@@ -23,7 +23,7 @@ end;
 
 
 async def sessions(database: PostgresDatabase) -> list[str]:
-    """What the sessions for functions are at."""
+    """Return the state of the sessions for functions."""
     rows = await database.connection.fetch(
         """select state from pg_stat_activity
         where application_name = 'hourbell functions' and datname = current_database()"""

@@ -27,7 +27,7 @@ OUTCOMES: Mapping[str, Mapping[str, Any]] = {
 
 
 async def written(node: Node) -> list[list[Row]]:
-    """What every kind of outcome leaves in the tables; the last one of a run that somebody wants stopped."""
+    """Return the rows after every kind of outcome; the last is a run with a requested cancellation."""
     await node.database.sql(function("raise 'broken';", "public.broken()"))
     for options in OUTCOMES.values():
         await node.run(**options)
@@ -73,10 +73,10 @@ async def test_success_is_settled_by_the_functions_own_transaction(apart: Node) 
 async def test_the_nonce_is_known_by_its_digest_only_while_the_function_is_at_work(apart: Node) -> None:
     seen: list[Row] = []
 
-    async def look() -> None:
+    async def poll() -> None:
         seen.extend(await apart.database.rows("function_calls"))
 
-    apart.before_settle = look
+    apart.before_settle = poll
     run, definition = await apart.claim()
     await apart.attempt(run, definition)
 

@@ -72,7 +72,7 @@ async def test_a_name_that_is_not_in_the_settings_is_told_with_those_that_are(no
 async def test_a_database_that_is_away_is_tried_again(node: Node) -> None:
     failed = await node.fail(database="away")
 
-    assert failed.error.startswith("the database is out of reach: ")
+    assert failed.error.startswith("the database is unreachable: ")
     assert (failed.retryable, failed.begun) == (True, False)
 
 

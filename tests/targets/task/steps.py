@@ -1,4 +1,4 @@
-"""One attempt at a task, as a node makes it, and what it has said."""
+"""An attempt at a task, as a node makes it, and its notes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -76,7 +76,7 @@ class Attempt:
     begins: int = 0
 
     async def make(self, times: int = 1) -> Outcome:
-        """What the last of so many attempts of one node came to."""
+        """Return the outcome of the last of this many attempts of one node."""
         target = TaskTarget({"job": Task("job", self.function, isolate=self.isolate)}, threads=1)
         try:
             outcomes = [await target.deliver(self._call()) for _ in range(times)]

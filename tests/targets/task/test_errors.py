@@ -1,4 +1,4 @@
-"""What is kept of an exception: where it was raised in the task, in Python's words."""
+"""Stored errors: where the exception was raised in the task, as Python prints it."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ import pytest
 import hourbell
 from hourbell.core.run.settle import Failed
 from hourbell.store.errors import StoreUnavailable
-from hourbell.targets.task_run import MOST_ERROR, Run
+from hourbell.targets.task_run import MAX_ERROR_CHARACTERS, Run
 from tests.targets.task import functions
 from tests.targets.task.steps import Attempt
 
@@ -83,7 +83,7 @@ async def test_an_error_that_says_what_to_do_is_only_what_it_says(kind: type[Exc
 
 
 class Panic(BaseException):
-    """As libraries raise that want nobody to catch it."""
+    """Some libraries raise exceptions that are not meant to be caught."""
 
 
 def panic(_: Run) -> None:
@@ -116,4 +116,4 @@ async def test_of_a_long_message_the_beginning_is_kept() -> None:
     assert error.startswith("Traceback (most recent call last):")
     assert last.startswith("ValueError: boom boom")
     assert last.endswith(" … (500,012 characters)")
-    assert len(error) <= MOST_ERROR
+    assert len(error) <= MAX_ERROR_CHARACTERS

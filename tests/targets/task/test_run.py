@@ -1,4 +1,4 @@
-"""What a task gets: which run it is, somewhere to say what it does, and the word that it should end."""
+"""The run object of a task: its fields, its notes, and its cancellation."""
 
 import asyncio
 import gc
@@ -16,7 +16,7 @@ from hourbell.core.job.definition import Definition
 from hourbell.core.run.settle import Failed, Outcome, Succeeded, Unstarted
 from hourbell.targets.attempt_context import NodeAttemptContext
 from hourbell.targets.task import Task
-from hourbell.targets.task_run import MOST_RESULT, Run
+from hourbell.targets.task_run import MAX_RESULT_BYTES, Run
 from hourbell.targets.time_limits import TimeLimit
 from tests.engine.virtual import VirtualTime, run_virtually
 from tests.targets.task import functions
@@ -342,10 +342,10 @@ async def test_a_result_is_kept_whole_up_to_a_size(is_in_transaction: bool) -> N
                 run.result = result
         return result
 
-    largest = await Attempt(function, {"size": MOST_RESULT}).make()
-    larger = await Attempt(function, {"size": MOST_RESULT + 1}).make()
+    largest = await Attempt(function, {"size": MAX_RESULT_BYTES}).make()
+    larger = await Attempt(function, {"size": MAX_RESULT_BYTES + 1}).make()
 
-    assert largest == Succeeded("x" * (MOST_RESULT - 2))
+    assert largest == Succeeded("x" * (MAX_RESULT_BYTES - 2))
     assert isinstance(larger, Succeeded)
     beginning, _, why = str(larger.result).partition(" … ")
     assert set(beginning) == {'"', "x"}
@@ -365,12 +365,12 @@ async def test_what_no_database_can_keep_of_a_result_is_replaced(is_in_transacti
 
 
 async def test_what_no_database_can_keep_of_other_text_is_replaced() -> None:
-    class Odd:
+    class Unprintable:
         def __str__(self) -> str:
             return "a\0b\ud800"
 
     async def answer(_: Run) -> object:
-        return Odd()
+        return Unprintable()
 
     async def fail(_: Run) -> None:
         raise RuntimeError("a\0b\ud800")

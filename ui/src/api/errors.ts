@@ -45,3 +45,8 @@ export function problemError(response: Response, body: unknown): ApiError {
 export function isPassing(error: unknown): boolean {
   return error instanceof ApiError && (error.status === 0 || error.status === 429 || error.status >= 502)
 }
+
+/** The caller has no session, or it has ended. */
+export function isLoginNeeded(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 401
+}

@@ -2,12 +2,12 @@
  * Query keys and hooks that several screens use. A key begins with its topic; the topics decide what the event stream
  * refreshes (`TOPICS_OF`). A screen's own queries live in its folder and use the same topics.
  */
-import { QueryClient, useQuery, type UseQueryResult } from '@tanstack/react-query'
+import { MutationCache, QueryCache, QueryClient, useQuery, type UseQueryResult } from '@tanstack/react-query'
 import { useEffect } from 'react'
 import { observe } from '../lib/clock'
 import { may, type Role } from '../lib/roles'
 import { api, call, getJson, setCsrfToken } from './client'
-import { ApiError, isPassing } from './errors'
+import { ApiError, isLoginNeeded, isPassing } from './errors'
 import type { Job, JobDetail, List, RunDetail, Session, Stats } from './types'
 
 export type Topic = 'jobs' | 'job' | 'runs' | 'run' | 'timeline' | 'stats' | 'forecast' | 'nodes' | 'audit' | 'tokens' | 'session'
@@ -29,7 +29,13 @@ export const keys = {
 }
 
 export function createQueryClient(): QueryClient {
-  return new QueryClient({
+  // A session that has ended shows in any answer; asking for it again leads to the login.
+  const onError = (error: unknown, query?: { queryKey: readonly unknown[] }) => {
+    if (isLoginNeeded(error) && query?.queryKey[0] !== keys.session[0]) void client.invalidateQueries({ queryKey: keys.session })
+  }
+  const client: QueryClient = new QueryClient({
+    queryCache: new QueryCache({ onError: (error, query) => onError(error, query) }),
+    mutationCache: new MutationCache({ onError: (error) => onError(error) }),
     defaultOptions: {
       queries: {
         staleTime: 2_000,
@@ -41,10 +47,11 @@ export function createQueryClient(): QueryClient {
       mutations: { retry: false, networkMode: 'always' },
     },
   })
+  return client
 }
 
 export function useSession(): UseQueryResult<Session, Error> {
-  const session = useQuery({ queryKey: keys.session, queryFn: () => call(api.GET('/api/v1/session')), staleTime: 60_000, retry: (failures, error) => failures < 5 && isPassing(error) })
+  const session = useQuery({ queryKey: keys.session, queryFn: () => call(api.GET('/api/v1/session')), staleTime: 60_000, retryOnMount: false, retry: (failures, error) => failures < 5 && isPassing(error) })
   const token = session.data?.csrf_token
   useEffect(() => setCsrfToken(token), [token])
   return session

@@ -1,3 +1,4 @@
+import { Button } from '../components/Button'
 import { Dialog } from '../components/Dialog'
 import { Keys } from '../components/Keys'
 import { useActiveShortcuts } from './shortcuts'
@@ -5,7 +6,7 @@ import { useActiveShortcuts } from './shortcuts'
 export function Help({ onClose }: { onClose: () => void }) {
   const shortcuts = useActiveShortcuts()()
   return (
-    <Dialog title="Keyboard" onClose={onClose}>
+    <Dialog title="Keyboard" onClose={onClose} footer={<Button onClick={onClose}>Close</Button>}>
       <dl className="hb-help">
         {shortcuts.map(({ keys, label }) => (
           <div key={keys}>

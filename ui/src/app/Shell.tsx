@@ -1,7 +1,7 @@
 import { lazy, Suspense, useEffect, useRef, useState, type ReactNode } from 'react'
 import { Link, useLocation, useSearch } from 'wouter'
 import { api, BASE, call, setCsrfToken } from '../api/client'
-import { ApiError } from '../api/errors'
+import { isLoginNeeded } from '../api/errors'
 import { useSession } from '../api/queries'
 import { Button } from '../components/Button'
 import { ErrorNotice } from '../components/ErrorNotice'
@@ -37,7 +37,7 @@ export function Shell({ children }: { children: ReactNode }) {
   const main = useRef<HTMLElement>(null)
   const nav = NAV.filter(({ needs }) => !needs || may(session.data?.role, needs))
   const isLogin = path === '/login'
-  const needsLogin = session.error instanceof ApiError && session.error.status === 401
+  const needsLogin = isLoginNeeded(session.error)
 
   useEffect(() => {
     if (needsLogin && !isLogin) navigate(withSearch('/login', { next: search ? `${path}?${search}` : path }), { replace: true })
@@ -84,7 +84,7 @@ export function Shell({ children }: { children: ReactNode }) {
         <UserMenu onHelp={() => setHelping(true)} />
       </header>
       <main id="main" ref={main} tabIndex={-1}>
-        {session.isSuccess ? (
+        {session.data && !needsLogin ? (
           children
         ) : session.isError && !needsLogin ? (
           <div className="hb-screen">
@@ -144,6 +144,7 @@ function UserMenu({ onHelp }: { onHelp: () => void }) {
         Tokens
       </MenuItem>
       <div className="hb-menu-part" role="group" aria-label="Theme">
+        <span className="hb-muted hb-small">Theme</span>
         {THEMES.map((name) => (
           <Button key={name} size="small" aria-pressed={theme === name} onClick={() => setTheme(name)}>
             {name}

@@ -1,13 +1,15 @@
 import type { QueryClient } from '@tanstack/react-query'
 import { createContext, useContext, useEffect, useRef, useState, useSyncExternalStore, type ReactNode } from 'react'
 import { Live, type Changes, type LiveState } from '../api/live'
+import { isLoginNeeded } from '../api/errors'
 import { useSession } from '../api/queries'
 
 const LiveContext = createContext<Live | null>(null)
 
 export function LiveProvider({ client, children }: { client: QueryClient; children: ReactNode }) {
   const [live] = useState(() => new Live(client))
-  const isKnown = useSession().isSuccess
+  const session = useSession()
+  const isKnown = session.data !== undefined && !isLoginNeeded(session.error)
   useEffect(() => {
     if (!isKnown) return undefined
     live.start()

@@ -1,15 +1,15 @@
 import { useEffect, useState } from 'react'
 import { Button } from './Button'
 
-/** Text to copy. `label` says what it is ("curl"). */
-export function CodeBlock({ code, label }: { code: string; label?: string }) {
+/** Text to copy. `label` says what it is ("curl"); `name` says it to screen readers only. */
+export function CodeBlock({ code, label, name = label }: { code: string; label?: string; name?: string }) {
   return (
     <figure className="hb-code">
       {label && <figcaption>{label}</figcaption>}
-      <pre tabIndex={0} aria-label={label}>
+      <pre tabIndex={0} aria-label={name} role="region">
         <code>{code}</code>
       </pre>
-      <CopyButton text={code} what={label} />
+      <CopyButton text={code} what={name} />
     </figure>
   )
 }

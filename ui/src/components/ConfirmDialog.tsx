@@ -50,8 +50,10 @@ function ConfirmDialog({ question, onAnswer }: { question: Question; onAnswer: (
       onSubmit={() => isReady && onAnswer(true)}
       footer={
         <>
-          <Button onClick={() => onAnswer(false)}>Cancel</Button>
-          <Button type="submit" look={isDanger ? 'danger' : 'primary'} disabled={!isReady} autoFocus={typed === undefined}>
+          <Button onClick={() => onAnswer(false)} autoFocus={isDanger && typed === undefined}>
+            Cancel
+          </Button>
+          <Button type="submit" look={isDanger ? 'danger' : 'primary'} disabled={!isReady} autoFocus={!isDanger && typed === undefined}>
             {action}
           </Button>
         </>

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     """,
 )
 @file_options()
-@click.option("--dry-run", is_flag=True, help="Show the plan, and change nothing.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask before jobs are deleted or taken over.")
-@click.option("--json", "as_json", is_flag=True, help="Print the API's answer.")
+@click.option("--dry-run", is_flag=True, help="Show the plan without changing anything.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation before jobs are deleted or taken over.")
+@click.option("--json", "as_json", is_flag=True, help="Print the API's response.")
 @server_options
 def command(client: "Client", wanted: FilePlan, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Make the jobs be as the file says, all at once or not at all.
+    """Apply a jobs file atomically.
 
-    The plan is shown first. If somebody changes these jobs between the plan and its execution, nothing is done, and
-    the exit code is 5. A job that somebody has paused stays so. Only jobs of the same source are touched.
+    The plan is shown first. If any of these jobs changes between the plan and its execution, nothing is applied, and
+    the exit code is 5. A job that somebody paused stays paused. Only jobs of the same source are touched.
     """
     plan = wanted.ask(client)
     question = _question(plan)

@@ -26,13 +26,13 @@ DIFFERS, TROUBLE = 1, USAGE
     """,
 )
 @file_options(needs_secrets=False)
-@click.option("--json", "as_json", is_flag=True, help="Print the API's answer.")
+@click.option("--json", "as_json", is_flag=True, help="Print the API's response.")
 @server_options
 def command(client: "Client", wanted: FilePlan, as_json: bool) -> None:
     """Show what `hourbell apply` would change.
 
-    The exit code is 0 if nothing, 1 if something, and 2 or more if that is not known: 2 also if the server is out of
-    reach. Secrets that cannot be looked up here are left out of the comparison, each with a note.
+    The exit code is 0 if nothing would change, 1 if something would, and 2 or more if that is unknown, such as 2 if the
+    server is unreachable. Secrets that cannot be looked up here are left out of the comparison, each with a note.
     """
     from hourbell.client import ClientError
 

@@ -102,11 +102,11 @@ def command(
     managed_by: str | None,
     source: str | None,
 ) -> None:
-    """Write jobs as a jobs file, with only what is not the default.
+    """Write jobs as a jobs file, without default values.
 
-    Jobs of one source can be applied again, which changes nothing. Secrets are not in it: a comment says which job has
-    which. Nor are pauses that somebody made: the server keeps them, and a comment tells of them. A job that is in error
-    is told instead of written, and the exit code is 1.
+    Applying the exported jobs of one source changes nothing. Secrets are not exported: a comment names each job that
+    has one. Pauses by users are not exported either: the server stores them, and a comment mentions them. A job in
+    error is reported instead of exported, and the exit code is 1.
     """
     if name is not None and Path(name).exists():
         fail(f"{name} is there already", "name a new file, or redirect stdout: > FILE", exit_code=USAGE)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Function = Callable[..., None]
 
 STDIN = "-"
-_LARGEST = 8 << 20
+_MAX_REQUEST_BYTES = 8 << 20
 _TOO_LARGE = 413
 _JOB = re.compile(r"/jobs/(\d{1,9})(?=/|$)", re.ASCII)
 
@@ -75,7 +75,7 @@ class FilePlan:
         except ApiError as error:
             if error.code == "plan_outdated":
                 again = "look at the new plan: run it again"
-                fail("nothing was done: somebody changed these jobs meanwhile", again, exit_code=CONFLICT)
+                fail("nothing was changed: these jobs were changed meanwhile", again, exit_code=CONFLICT)
             if error.status == _TOO_LARGE:
                 why = "what is sent is JSON, and larger than the file"
                 split = "split it into files of a source each, or use `hourbell import jobs`"
@@ -107,7 +107,7 @@ def file_options(*, needs_secrets: bool = True) -> Callable[[Function], Function
 def _with_file(function: Function, *, needs_secrets: bool) -> Function:
     @click.option("-f", "--file", "name", required=True, metavar="FILE|-", help="The jobs file; - is stdin.")
     @click.option("--format", "form", type=click.Choice(FORMATS), help="Its format.  [default: by its name or text]")
-    @click.option("--source", metavar="LABEL", help="Instead of the file's own: what tells its jobs from others.")
+    @click.option("--source", metavar="LABEL", help="The source of the jobs, instead of the file's own.")
     @click.option("--prune", is_flag=True, help="Delete jobs of the same source that are not in the file.")
     @click.option("--take-over", is_flag=True, help="Also change jobs of these names that others own.")
     @click.option(
@@ -156,7 +156,7 @@ def read(name: str, form: Format | None, *, needs_secrets: bool = True) -> JobsF
     try:
         file = read_jobs_file(text, form or format_of_name(name) or format_of_text(text), resolve)
     except JobsFileError as error:
-        fail(f"{_shown(name)} cannot be used as it is written", *str(error).splitlines(), exit_code=USAGE)
+        fail(f"{_shown(name)} is invalid", *str(error).splitlines(), exit_code=USAGE)
     for warning in file.warnings:
         note(warning)
     if file.incomplete is not None:
@@ -169,8 +169,8 @@ def _text(name: str) -> str:
         raise click.UsageError("Pipe a jobs file, or name one with -f FILE.")
     try:
         with click.open_file(name, "rb") as file:
-            data: bytes = file.read(_LARGEST + 1)
-        if len(data) <= _LARGEST:
+            data: bytes = file.read(_MAX_REQUEST_BYTES + 1)
+        if len(data) <= _MAX_REQUEST_BYTES:
             return data.decode("utf-8")
         fail(f"{_shown(name)} is larger than 8 MiB", "make several of it, each with its source", exit_code=USAGE)
     except OSError as error:

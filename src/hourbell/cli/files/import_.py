@@ -28,7 +28,7 @@ _PREFIX = re.compile(r"[A-Za-z0-9_-]{0,40}", re.ASCII)
     """,
 )
 def command() -> None:
-    """What other schedulers have, as a jobs file, which needs no server; or many jobs, to a server."""
+    """Convert definitions of other schedulers to a jobs file (needs no server), or import many jobs to a server."""
 
 
 command.add_command(jobs)
@@ -44,10 +44,14 @@ command.add_command(jobs)
     """,
 )
 @click.argument("file", type=click.File("rb"), required=False, metavar="[FILE|-]")
-@click.option("--system/--user", default=None, help="Whether entries name a user.  [default: guessed from the file]")
-@click.option("--timezone", "-z", metavar="ZONE", help="IANA name, for entries without CRON_TZ.  [default: TZ, or UTC]")
-@click.option("--source", metavar="LABEL", help="What tells the jobs of this file from others; written into it.")
-@click.option("--prefix", default="", metavar="TEXT", help="What the names of all jobs begin with, as in web1-.")
+@click.option(
+    "--system/--user", default=None, help="Whether entries have a user column.  [default: guessed from the file]"
+)
+@click.option(
+    "--timezone", "-z", metavar="ZONE", help="IANA time zone for entries without CRON_TZ.  [default: TZ, or UTC]"
+)
+@click.option("--source", metavar="LABEL", help="The source of the jobs; written into the file.")
+@click.option("--prefix", default="", metavar="TEXT", help="A prefix for all job names, such as web1-.")
 @click.option("-o", "--output", default="toml", type=click.Choice(FORMATS), help="The format.  [default: toml]")
 def crontab(
     file: IO[bytes] | None,
@@ -59,9 +63,9 @@ def crontab(
 ) -> None:
     """Print a jobs file with a disabled job for each entry of a crontab.
 
-    Hourbell runs no shell commands: each job names a task to be written, crontab.NAME, and has the command in its
-    description. What cannot be read is told with its line, and the exit code is 1; the rest is printed all the same,
-    and the file says that it is incomplete, so that nothing is pruned by it.
+    Hourbell runs no shell commands: each job names a task that you write, crontab.NAME, and has the command in its
+    description. Entries that cannot be read are reported with their line number, and the exit code is 1; the others are
+    still printed, and the file is marked as incomplete, so that it cannot prune jobs.
     """
     if source is not None and not can_be_source(source):
         raise click.BadParameter("write 1 to 200 printable characters, as in web1-cron.", param_hint="--source")

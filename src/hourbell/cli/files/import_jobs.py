@@ -36,13 +36,13 @@ _FEW = 5
     """,
 )
 @click.argument("file", type=click.File("rb"), metavar="FILE|-")
-@click.option("--source", metavar="TEXT", help="Where the jobs come from.")
-@click.option("--managed-by", type=click.Choice(["api", "file"]), help="Who owns them.  [default: api]")
+@click.option("--source", metavar="TEXT", help="The source of the jobs.")
+@click.option("--managed-by", type=click.Choice(["api", "file"]), help="The owner of the jobs.  [default: api]")
 @click.option("--prune", is_flag=True, help="Delete jobs of the same owner and source that are not in the file.")
 @click.option("--take-over", is_flag=True, help="Also change jobs of these names that others own.")
 @click.option("--drop-secrets", is_flag=True, help="Give up secret headers set for another origin than the new one.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask before jobs are deleted.")
-@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation before jobs are deleted.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done without doing it.")
 @output_options
 @server_options
 def jobs(
@@ -57,10 +57,10 @@ def jobs(
     dry_run: bool,
     output: Output,
 ) -> None:
-    """Create what is new and change what differs, by name: a job on each line, as the API writes it.
+    """Create new jobs and change jobs that differ, by name, from JSON lines as the API writes them.
 
-    A line that is refused keeps no other out, and is told with its number; the exit code is 2 if it cannot be used as
-    it is written; else 4 if it is not allowed, and 5 if things stand against it. Jobs that are paused stay paused.
+    A refused line does not affect the others and is reported with its number. The exit code is 2 if a line is invalid;
+    else 4 if one is not allowed, and 5 if one conflicts with the existing jobs. Paused jobs stay paused.
     """
     if file.isatty():
         raise click.UsageError("Name a file, or pipe lines of JSON.")
@@ -120,9 +120,9 @@ def _tell(result: "ImportResult") -> None:
     where = f"line {result.line}: " if result.line is not None else ""
     if not result.errors:
         complain(f"{where}{result.message or result.code or result.result}")
-    for fault in result.errors:
-        hint = f"; {fault.hint}" if fault.hint else ""
-        complain(f"{where}{fault.pointer}: {fault.message}{hint}")
+    for error in result.errors:
+        hint = f"; {error.hint}" if error.hint else ""
+        complain(f"{where}{error.pointer}: {error.message}{hint}")
 
 
 def _confirm_pruning(results: "Iterator[ImportResult]") -> None:

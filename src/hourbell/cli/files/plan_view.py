@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hourbell.client import Plan, PlannedJob, Upcoming
     from hourbell.core.job.definition import Definition
 
-_LONGEST = 200  # characters of a value
+_MAX_VALUE_CHARACTERS = 200  # characters of a value
 _HEADS = {"create": ("+ create", "green"), "change": ("~ change", "yellow"), "none": ("= keep", "")}
 
 
@@ -75,7 +75,7 @@ def _definition_lines(definition: "Definition") -> Iterator[str]:
     except ScheduleError:
         words = ""
     yield f"    schedule: {plain(definition.schedule)}{words}, {definition.timezone}"
-    yield f"    target: {fitted(plain(_target(definition.target)), _LONGEST)}"
+    yield f"    target: {fitted(plain(_target(definition.target)), _MAX_VALUE_CHARACTERS)}"
     if not definition.enabled:
         yield "    paused: the file says enabled = false"
 
@@ -98,7 +98,7 @@ def _value(value: object) -> str:
         return "(none)"
     if isinstance(value, str) and value.startswith("(hidden"):
         return plain(value)
-    return fitted(json_line(value), _LONGEST)
+    return fitted(json_line(value), _MAX_VALUE_CHARACTERS)
 
 
 def _instants(instants: "Sequence[Upcoming]") -> str:

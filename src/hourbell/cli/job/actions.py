@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hourbell.cli.job.bulk import LONGEST_LIST, Chosen, act_on_each, show_each
+from hourbell.cli.job.bulk import MAX_LISTED_ITEMS, Chosen, act_on_each, show_each
 from hourbell.cli.job.pauses import is_by_definition, owner_of
 from hourbell.cli.job.selection import Selection, selection_options
 from hourbell.cli.run.waiting import exit_code_of, follow, is_unserved
@@ -33,9 +33,9 @@ _FEW = 5
     """,
 )
 @selection_options
-@click.option("--until", metavar="TIME", help="When it resumes by itself: 2h, 'tomorrow 09:00', RFC 3339.")
-@click.option("--note", "why", default="", metavar="TEXT", help="Why, for whoever looks at it.")
-@click.option("--cancel-waiting", is_flag=True, help="Cancel what waits already, too.")
+@click.option("--until", metavar="TIME", help="Resume automatically at this time: 2h, 'tomorrow 09:00', RFC 3339.")
+@click.option("--note", "why", default="", metavar="TEXT", help="The reason for the pause.")
+@click.option("--cancel-waiting", is_flag=True, help="Also cancel waiting runs.")
 @zone_option
 @output_options
 @server_options
@@ -48,7 +48,7 @@ def pause(
     zone: str,
     output: Output,
 ) -> None:
-    """Stop planning. Runs that were planned before go on, unless they are cancelled too."""
+    """Stop planning jobs. Runs that are already planned continue, unless you cancel them too."""
     end = instant(until, zone, "--until", "ahead")
     jobs = selection.jobs(client, "pause", lambda job: job.state != "paused")
     done, status = act_on_each(
@@ -69,15 +69,15 @@ def pause(
     """,
 )
 @selection_options
-@click.option("--catch-up", is_flag=True, help="Plan what the pause swallowed, as if it had been missed.")
+@click.option("--catch-up", is_flag=True, help="Plan the times of the pause by the catch-up policy.")
 @zone_option
 @output_options
 @server_options
 def resume(client: "Client", selection: Selection, catch_up: bool, zone: str, output: Output) -> None:
-    """Plan again from now on.
+    """Plan jobs again from now on.
 
-    --tag and --all resume what somebody paused. A job that its own file, program or definition has switched off is
-    resumed by its name.
+    --tag and --all resume jobs that a user paused. A job that is disabled by its file, program or definition must be
+    resumed by name.
     """
     again: list[Job] = []
 
@@ -118,10 +118,10 @@ def _paused_by_people(client: "Client", selection: Selection) -> tuple[Chosen, .
     """,
 )
 @selection_options
-@click.option("--payload", metavar="JSON|@FILE|-", help="Instead of the job's own.")
-@click.option("--key", metavar="TEXT", help="The same key runs a job once, while that run is kept.")
-@click.option("--wait", is_flag=True, help="Wait until it ends; exit code 7 if it does not succeed.")
-@click.option("--timeout", type=LENGTH, metavar="DURATION", help="How long to wait; exit code 8 after that.")
+@click.option("--payload", metavar="JSON|@FILE|-", help="A payload instead of the job's own.")
+@click.option("--key", metavar="TEXT", help="Idempotency key: the same key runs a job once, while that run is stored.")
+@click.option("--wait", is_flag=True, help="Wait until the run ends; exit code 7 if it does not succeed.")
+@click.option("--timeout", type=LENGTH, metavar="DURATION", help="Stop waiting after this time, with exit code 8.")
 @zone_option
 @output_options
 @server_options
@@ -135,7 +135,7 @@ def trigger(
     zone: str,
     output: Output,
 ) -> None:
-    """Run jobs now, also paused ones. Their schedules are not touched."""
+    """Run jobs now, even paused ones. Their schedules do not change."""
     if timeout is not None and not wait:
         raise click.UsageError("--timeout is for --wait.")
     value = None if payload is None else json_value(payload, "--payload")
@@ -145,7 +145,7 @@ def trigger(
     if wait:
         runs = follow(client, [each.run_id for each in made], timeout, zone)
         told = runs
-        if len(runs) > LONGEST_LIST and output.is_for_people:
+        if len(runs) > MAX_LISTED_ITEMS and output.is_for_people:
             told = [run for run in runs if run.state != "succeeded"]
             click.echo(f"{len(runs) - len(told):,} of {len(runs):,} runs succeeded", err=True)
         if was_one and told:
@@ -175,11 +175,17 @@ def trigger(
     """,
 )
 @selection_options
-@click.option("--take-over", is_flag=True, help="Also if a file, a program or plain SQL owns it, and may put it back.")
-@click.option("--purge", is_flag=True, help="Remove the history too; by id also of a job deleted before. Needs admin.")
+@click.option(
+    "--take-over",
+    is_flag=True,
+    help="Delete the job even if a file, a program or plain SQL owns it and may create it again.",
+)
+@click.option(
+    "--purge", is_flag=True, help="Also remove the history; by id, also for deleted jobs. Requires the role admin."
+)
 @server_options
 def delete(client: "Client", selection: Selection, take_over: bool, purge: bool) -> None:
-    """Remove jobs from use and cancel what waits. Their history stays readable by the job's id, unless you purge it."""
+    """Delete jobs and cancel their waiting runs. Their history stays readable by the job's id, unless you purge it."""
 
     jobs = selection.jobs(client, "delete")
     gone = 0
@@ -189,13 +195,13 @@ def delete(client: "Client", selection: Selection, take_over: bool, purge: bool)
         ref, name = _deletable(client, job, purge=purge)
         client.jobs.delete(ref, take_over=take_over, purge=purge)
         gone += 1
-        if len(jobs) <= LONGEST_LIST:
+        if len(jobs) <= MAX_LISTED_ITEMS:
             click.echo(f"{'purged' if purge else 'deleted'} {plain(name)}", err=True)
 
     try:
         _, status = act_on_each(client, jobs, remove, "deleted")
     finally:
-        if len(jobs) > LONGEST_LIST:
+        if len(jobs) > MAX_LISTED_ITEMS:
             click.echo(f"deleted {gone:,} jobs", err=True)
     sys.exit(status)
 

@@ -11,8 +11,8 @@ from hourbell.cli.shared.remote import complain, exit_code, refusal
 if TYPE_CHECKING:
     from hourbell.client import Client
 
-LONGEST_LIST = 20  # more items are counted instead of listed
-_MOST_ALIKE, _FEW = 10, 3
+MAX_LISTED_ITEMS = 20  # more items are counted instead of listed
+_MAX_ALIKE_ITEMS, _FEW = 10, 3
 
 
 class Chosen(NamedTuple):
@@ -54,7 +54,7 @@ def show_each(
     """Show one answer in full if one job was named, else a list. A long list is only counted for people."""
     if was_one and made:
         output.one(made[0], view, lines(made[0]))
-    elif len(made) > LONGEST_LIST and output.is_for_people:
+    elif len(made) > MAX_LISTED_ITEMS and output.is_for_people:
         click.echo(f"{done} {len(made):,} jobs", err=True)
     elif made:
         output.items(made, view, {"items": [item.raw for item in made]})
@@ -65,7 +65,7 @@ def _tell(refused: Sequence[_Refused], of: int, done: str) -> None:
     for each in refused:
         alike.setdefault(each.words, []).append(each.name)
     for (what, *more), names in alike.items():
-        if len(names) > _MOST_ALIKE:
+        if len(names) > _MAX_ALIKE_ITEMS:
             complain(f"{len(names):,} jobs ({', '.join(names[:_FEW])}, …): {what}", *more)
             continue
         for name in names:

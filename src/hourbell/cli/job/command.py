@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     """,
 )
 def command() -> None:
-    """Jobs: make, look at, change, pause, run and delete them. Needs a server (HOURBELL_URL)."""
+    """Manage jobs: create, list, change, pause, run and delete. Needs a server (HOURBELL_URL)."""
 
 
 for _action in (*job_actions.COMMANDS, *job_history.COMMANDS, *job_secrets.COMMANDS):
@@ -50,20 +50,22 @@ for _action in (*job_actions.COMMANDS, *job_history.COMMANDS, *job_secrets.COMMA
     """,
 )
 @click.argument("start", required=False, metavar="[START]")
-@click.option("--tag", metavar="TAG", help="With this tag.")
-@click.option("--state", type=click.Choice(["active", "done", "paused", "error"]), help="In this state.")
-@click.option("--target", metavar="TYPE", help="Of this type: http, sql, task or queue.")
-@click.option("--last", "last_result", metavar="STATE", help="Whose last run ended so: succeeded, failed, cancelled.")
-@click.option("--managed-by", metavar="OWNER", help="Of this owner: api, code, file or sql.")
-@click.option("--source", metavar="SOURCE", help="From this source.")
-@click.option("--subject", metavar="TEXT", help="For this subject.")
+@click.option("--tag", metavar="TAG", help="Only with this tag.")
+@click.option("--state", type=click.Choice(["active", "done", "paused", "error"]), help="Only in this state.")
+@click.option("--target", metavar="TYPE", help="Only with a target of this type: http, sql, task or queue.")
+@click.option(
+    "--last", "last_result", metavar="STATE", help="Only with this last result: succeeded, failed, cancelled."
+)
+@click.option("--managed-by", metavar="OWNER", help="Only of this owner: api, code, file or sql.")
+@click.option("--source", metavar="SOURCE", help="Only from this source.")
+@click.option("--subject", metavar="TEXT", help="Only for this subject.")
 @click.option(
     "--attention",
     type=click.Choice(["failing", "losing", "late", "paused", "due"]),
-    help="That need attention for this reason.",
+    help="Only jobs that need attention for this reason.",
 )
-@click.option("--next-before", metavar="TIME", help="That fire before.")
-@click.option("--sort", type=click.Choice(["name", "next"]), help="By name, or what fires next first.")
+@click.option("--next-before", metavar="TIME", help="Only jobs that fire before this time.")
+@click.option("--sort", type=click.Choice(["name", "next"]), help="Sort by name or by next time.")
 @number_option
 @zone_option
 @output_options
@@ -78,7 +80,7 @@ def list_(
     output: Output,
     **filters: Any,
 ) -> None:
-    """List jobs; with START, those whose names begin so."""
+    """List jobs; with START, only those whose names start with it."""
     pages = client.jobs.list(
         q=start,
         next_before=instant(next_before, zone, "--next-before", "ahead"),
@@ -86,7 +88,7 @@ def list_(
         **filters,
     )
     is_filtered = start is not None or next_before is not None or any(each is not None for each in filters.values())
-    first = "there is no job yet; `hourbell job create` makes one, `hourbell apply` brings in those of a file"
+    first = "there is no job yet; create one with `hourbell job create`, or apply a file with `hourbell apply`"
     nothing = "there is no such job; `hourbell job list` without filters shows all" if is_filtered else first
     show_list(pages, number, output, job_view(zone), nothing)
 
@@ -97,7 +99,7 @@ def list_(
 @output_options
 @server_options
 def get(client: "Client", job: str, zone: str, output: Output) -> None:
-    """Show a job: its definition, its state, when it fires next and how it went."""
+    """Show a job: its definition, its state, its next times and its totals."""
     found = client.jobs.get(job)
     output.one(found, job_view(zone), job_lines(found, zone))
 
@@ -115,12 +117,10 @@ def get(client: "Client", job: str, zone: str, output: Output) -> None:
 )
 @click.argument("name")
 @definition_options
-@click.option(
-    "--secret", metavar="generate|@FILE|-", help="Sign the webhooks; a secret that is generated is shown once."
-)
-@click.option("--paused", is_flag=True, help="Nothing is planned until it is resumed.")
-@click.option("--replace", is_flag=True, help="Put it in the place of a job of that name, if there is one.")
-@click.option("--dry-run", is_flag=True, help="Show what would be made, and when it would fire.")
+@click.option("--secret", metavar="generate|@FILE|-", help="Sign the webhooks; a generated secret is shown once.")
+@click.option("--paused", is_flag=True, help="Create the job paused.")
+@click.option("--replace", is_flag=True, help="Replace an existing job of that name.")
+@click.option("--dry-run", is_flag=True, help="Show the job and its next times without creating it.")
 @output_options
 @server_options
 def create(
@@ -133,7 +133,7 @@ def create(
     output: Output,
     **given: Any,
 ) -> None:
-    """Make a job that fires from now on, never for the past."""
+    """Create a job that fires from now on, never for the past."""
     zone = given.get("timezone") or "UTC"
     body = {"name": name, **{key: value for key, value in definition_of(given, zone).items() if value is not None}}
     for field, flags in (("schedule", "--schedule"), ("target", "--url, --sql, --task or --target")):
@@ -162,12 +162,16 @@ def create(
     """,
 )
 @click.argument("job", type=JOB)
-@click.option("--name", metavar="NAME", help="Another name; what was planned and what became of it stays.")
+@click.option("--name", metavar="NAME", help="A new name; planned runs and history stay.")
 @definition_options
-@click.option("--take-over", is_flag=True, help="Also if a file, a program or plain SQL owns it; it is yours then.")
-@click.option("--drop-backlog", is_flag=True, help="Cancel what waits of the old definition.")
+@click.option(
+    "--take-over",
+    is_flag=True,
+    help="Change the job even if a file, a program or plain SQL owns it, and become its owner.",
+)
+@click.option("--drop-backlog", is_flag=True, help="Cancel waiting runs of the old definition.")
 @click.option("--drop-secrets", is_flag=True, help="Give up secret headers set for another origin than the new one.")
-@click.option("--dry-run", is_flag=True, help="Show the next instants before and after, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the next times before and after, without changing anything.")
 @output_options
 @server_options
 def edit(
@@ -181,12 +185,12 @@ def edit(
     output: Output,
     **given: Any,
 ) -> None:
-    """Change what the flags say; the rest stays, and the value `default` brings a default back.
+    """Change the given fields; the others stay. The value `default` restores a default.
 
-    A --payload, --body, --retry or --target is the whole of it; a --header or --arg is added to the others, or takes
-    the place of the one of that name. --header 'NAME:' takes a header away, and --tag '' all tags.
+    --payload, --body, --retry and --target replace the whole value; --header and --arg add to the existing ones, or
+    replace the one of that name. --header 'NAME:' removes a header, and --tag '' all tags.
 
-    It is refused if somebody else changes the job in the same moment.
+    The change is refused if somebody else changes the job at the same moment.
     """
     changes = definition_of(given, given.get("timezone") or "UTC")
     if name is not None:

@@ -23,16 +23,18 @@ _METAVARS = {"schedule": "EXPR", "timezone": "ZONE"} | {
 _KINDS = {"url": ("http", "url"), "sql": ("sql", "function"), "task": ("task", "name")}
 _TARGET_OPTIONS = (
     click.option("--url", metavar="URL", help="Call a webhook."),
-    click.option("--method", metavar="METHOD", help="Of the webhook.  [default: POST]"),
+    click.option("--method", metavar="METHOD", help="The method of the webhook.  [default: POST]"),
     click.option(
-        "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Of the webhook; may be repeated."
+        "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="A header of the webhook; may be repeated."
     ),
-    click.option("--body", metavar=_JSON, help="Of the webhook, instead of the usual one."),
-    click.option("--sql", metavar="FUNCTION", help="Call a function of PostgreSQL."),
-    click.option("--task", metavar="NAME", help="Call a function of Python."),
-    click.option("--arg", "args", multiple=True, metavar="NAME=VALUE", help="For --sql or --task; may be repeated."),
-    click.option("--timeout", metavar="DURATION", help="How long an attempt may take; of a webhook 1s to 60s."),
-    click.option("--target", metavar=_JSON, help="The whole target as in the API."),
+    click.option("--body", metavar=_JSON, help="The body of the webhook, instead of the envelope."),
+    click.option("--sql", metavar="FUNCTION", help="Call a PostgreSQL function."),
+    click.option("--task", metavar="NAME", help="Call a Python function."),
+    click.option(
+        "--arg", "args", multiple=True, metavar="NAME=VALUE", help="An argument for --sql or --task; may be repeated."
+    ),
+    click.option("--timeout", metavar="DURATION", help="Timeout of an attempt; for webhooks 1s to 60s."),
+    click.option("--target", metavar=_JSON, help="The whole target, as in the API."),
 )
 
 

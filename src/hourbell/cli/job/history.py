@@ -17,6 +17,8 @@ from hourbell.cli.shared.views import milliseconds, stats_lines
 from hourbell.core.run.fates import Fate
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from hourbell.client import Client, Job, LedgerItem, Upcoming, Version
 
 
@@ -28,11 +30,15 @@ if TYPE_CHECKING:
     """,
 )
 @click.argument("job", type=JOB)
-@click.option("--from", "start", required=True, metavar="TIME", help="The first instant: 2026-11-01, -7d, RFC 3339.")
-@click.option("--to", "end", required=True, metavar="TIME", help="The last one; a date means its first moment.")
-@click.option("--per-minute", type=click.IntRange(1), help="How many become ready each minute.  [default: 60]")
+@click.option(
+    "--from", "start", required=True, metavar="TIME", help="The first scheduled time: 2026-11-01, -7d, RFC 3339."
+)
+@click.option("--to", "end", required=True, metavar="TIME", help="The last scheduled time; a date means its start.")
+@click.option(
+    "--per-minute", type=click.IntRange(1), help="The number of runs that become ready per minute.  [default: 60]"
+)
 @click.option("--include-pruned", is_flag=True, help="Also run times whose runs may have been pruned.")
-@click.option("--dry-run", is_flag=True, help="Show the instants, and make no run.")
+@click.option("--dry-run", is_flag=True, help="Show the times without adding runs.")
 @zone_option
 @output_options
 @server_options
@@ -47,7 +53,7 @@ def backfill(
     zone: str,
     output: Output,
 ) -> None:
-    """Make runs for instants of the past that have none; what is to come is left to the schedule."""
+    """Add runs for past scheduled times that have none; future times are left to the schedule."""
     first, last = instant(start, zone, "--from", "ago"), instant(end, zone, "--to", "ago")
     assert first is not None
     assert last is not None
@@ -61,7 +67,7 @@ def backfill(
         for run in made.runs:
             click.echo(run)
         return
-    heads = (f"INSTANT ({zone})", "RUN")
+    heads = (f"SCHEDULED ({zone})", "RUN")
     rows = [
         (shown(at, zone), run) for at, run in zip(made.instants, made.runs or [""] * len(made.instants), strict=True)
     ]
@@ -71,17 +77,17 @@ def backfill(
         table(heads[: 1 if dry_run else 2], [r[: 1 if dry_run else 2] for r in rows], None),
     )
     if not made.instants:
-        note("every instant of that time has a run, or there is none")
+        note("every scheduled time in that range already has a run")
 
 
 @click.command(cls=ExampleCommand, examples="hourbell job stats nightly-report --since 30d")
 @click.argument("job", type=JOB)
-@click.option("--since", metavar="TIME", help="From when on: 30d, 2026-11-01, RFC 3339.  [default: 7d]")
+@click.option("--since", metavar="TIME", help="Count runs since this time: 30d, 2026-11-01, RFC 3339.  [default: 7d]")
 @zone_option
 @output_options
 @server_options
 def stats(client: "Client", job: str, since: str | None, zone: str, output: Output) -> None:
-    """Show how the runs of a job ended, how long they took and how late they were."""
+    """Show how many runs of a job succeeded and failed, how long they took and how late they were."""
     found = client.jobs.stats(job, since=instant(since, zone, "--since", "ago"))
     output.one(found, View((), tuple, lambda each: each.job, lambda each: each.job), stats_lines(found, zone))
 
@@ -94,18 +100,18 @@ def stats(client: "Client", job: str, since: str | None, zone: str, output: Outp
     """,
 )
 @click.argument("job", type=JOB)
-@click.option("-n", "--number", type=click.IntRange(1), default=10, help="How many instants.  [default: 10]")
+@click.option("-n", "--number", type=click.IntRange(1), default=10, help="The number of times.  [default: 10]")
 @click.option("--after", metavar="TIME", help="Start from: +1d, 'tomorrow 09:00', RFC 3339.  [default: now]")
 @zone_option
 @output_options
 @server_options
 def upcoming(client: "Client", job: str, number: int, after: str | None, zone: str, output: Output) -> None:
-    """List when a job fires next, in its own zone and in another."""
+    """List the next times of a job, in its own zone and in another."""
     start = instant(after, zone, "--after", "ahead")
     found = client.jobs.get(job)
     instants = client.jobs.upcoming(found.id, count=number, after=start)
     view = View(
-        (f"LOCAL ({found.timezone})", f"INSTANT ({zone})", "NOTE"),
+        (f"LOCAL ({found.timezone})", f"SCHEDULED ({zone})", "NOTE"),
         lambda each: (each.local.replace("T", " "), shown(each.at, zone), _surprise(each)),
         lambda each: each.raw["at"],
         lambda each: each.raw["at"],
@@ -169,6 +175,59 @@ def times(
 
 @click.command(
     cls=ExampleCommand,
+    examples="hourbell job days nightly-report\nhourbell job days nightly-report --from 2026-11-01 --until 2026-11-07",
+)
+@click.argument("job", type=JOB)
+@click.option("--from", "start", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="The first date.")
+@click.option("--until", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="The last date, included.")
+@output_options
+@server_options
+def days(client: "Client", job: str, start: "datetime | None", until: "datetime | None", output: Output) -> None:
+    """Count what became of the scheduled times of a job on each date in its time zone."""
+    found = client.jobs.days(job, start=start and start.date(), until=until and until.date())
+    names = ("succeeded", "late", "failed", "cancelled", "skipped", "unfinished")
+    view = View(
+        (f"DATE ({found.timezone})", *(name.upper() for name in names)),
+        lambda day: (day.date, *(getattr(day, name) for name in names)),
+        lambda day: day.date,
+        lambda day: day.date,
+    )
+    output.items(found.items, view, found.raw)
+    if found.is_sampled and output.is_for_people:
+        note(f"dates before {found.counted_from} are not counted: there are too many runs")
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples="hourbell job series nightly-report\nhourbell job series nightly-report -n 500 --json",
+)
+@click.argument("job", type=JOB)
+@click.option("-n", "--number", type=click.IntRange(1, 500), default=100, help="How many runs.  [default: 100]")
+@zone_option
+@output_options
+@server_options
+def series(client: "Client", job: str, number: int, zone: str, output: Output) -> None:
+    """List how long the last runs of a job took and how late they began, oldest first."""
+    found = client.jobs.series(job, limit=number)
+    view = View(
+        (f"SCHEDULED ({zone})", "STATE", "TOOK", "LATE BY", "ATTEMPT"),
+        lambda point: (
+            shown(point.at, zone),
+            point.state,
+            milliseconds(point.duration_ms),
+            milliseconds(point.lateness_ms),
+            point.attempt,
+        ),
+        lambda point: point.run_id,
+        lambda point: point.run_id,
+    )
+    output.items(found.items, view, found.raw)
+    if output.is_for_people and found.median_duration_ms is not None:
+        note(f"half took {milliseconds(found.median_duration_ms)} or less, 95 % {milliseconds(found.p95_duration_ms)}")
+
+
+@click.command(
+    cls=ExampleCommand,
     examples="hourbell job skips nightly-report\nhourbell job skips nightly-report --timezone Europe/Paris",
 )
 @click.argument("job", type=JOB)
@@ -177,14 +236,14 @@ def times(
 @output_options
 @server_options
 def skips(client: "Client", job: str, number: int, zone: str, output: Output) -> None:
-    """List instants that got no run, and why, newest first."""
+    """List scheduled times that got no run, with the reason, newest first."""
     view = View(
-        (f"FIRST ({zone})", f"LAST ({zone})", "INSTANTS", "REASON"),
+        (f"FIRST ({zone})", f"LAST ({zone})", "TIMES", "REASON"),
         lambda skip: (shown(skip.first_at, zone), shown(skip.last_at, zone), skip.count, skip.reason),
         lambda skip: skip.raw["first_at"],
         lambda skip: skip.reason,
     )
-    show_list(client.jobs.skips(job), number, output, view, "no instant was skipped")
+    show_list(client.jobs.skips(job), number, output, view, "no scheduled time was skipped")
 
 
 @click.command(
@@ -197,14 +256,14 @@ def skips(client: "Client", job: str, number: int, zone: str, output: Output) ->
 )
 @click.argument("job", type=JOB)
 @click.option(
-    "--version", type=click.IntRange(1), metavar="NUMBER", help="Only this version, with values of any length."
+    "--version", type=click.IntRange(1), metavar="NUMBER", help="Show only this version, with values of any length."
 )
 @number_option
 @zone_option
 @output_options
 @server_options
 def versions(client: "Client", job: str, version: int | None, number: int, zone: str, output: Output) -> None:
-    """List every definition the job has had, with who changed what, newest first."""
+    """List all versions of a job's definition, with who changed what, newest first."""
     if version is not None:
         found = client.jobs.version(job, version)
         output.one(found, View((), tuple, lambda each: each.version, lambda each: each.version), _lines(found, zone))
@@ -227,7 +286,7 @@ def versions(client: "Client", job: str, version: int | None, number: int, zone:
     show_list(client.jobs.versions(job), number, output, view, "there is no version")
 
 
-COMMANDS = (backfill, stats, times, upcoming, skips, versions)
+COMMANDS = (backfill, stats, days, series, times, upcoming, skips, versions)
 
 
 def _why_never(job: "Job", zone: str) -> str:

@@ -22,7 +22,7 @@ def given_secret(text: str) -> str:
         return text
     if text != "-" and not text.startswith("@"):
         raise click.BadParameter(
-            "write generate, @FILE or -; what stands on a command line can be read by others.", param_hint="--secret"
+            "write generate, @FILE or -; other users can read the command line.", param_hint="--secret"
         )
     secret = source_text(text, "--secret").strip()
     if not secret or secret == GENERATE:
@@ -39,11 +39,11 @@ def given_secret(text: str) -> str:
 )
 @click.argument("job", type=JOB)
 @click.option("--keep-old", metavar="DURATION", help="How long the old secret stays valid.  [default: 24h]")
-@click.option("--json", "as_json", is_flag=True, help="Print the API's answer.")
+@click.option("--json", "as_json", is_flag=True, help="Print the API's response.")
 @zone_option
 @server_options
 def rotate_secret(client: "Client", job: str, keep_old: str | None, as_json: bool, zone: str) -> None:
-    """Sign webhooks with a new secret, or with a first one, which is printed this once."""
+    """Create or rotate the signing secret of a job. The new secret is printed only once."""
     made = client.jobs.rotate_secret(job, keep_old=keep_old)
     click.echo(json_text(made.raw) if as_json else plain(made.secret))
     if made.old_valid_until is not None:

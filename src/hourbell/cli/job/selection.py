@@ -55,9 +55,9 @@ def selection_options(function: Function) -> Function:
     """Add the names, `--tag`, `--all` and `--yes`, passed to the function as one `selection`."""
 
     @click.argument("jobs", nargs=-1, type=JOB, metavar="[JOB]…")
-    @click.option("--tag", metavar="TAG", help="Instead of names: all jobs with this tag.")
-    @click.option("--all", "is_all", is_flag=True, help="Instead of names: all jobs.")
-    @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+    @click.option("--tag", metavar="TAG", help="All jobs with this tag, instead of names.")
+    @click.option("--all", "is_all", is_flag=True, help="All jobs, instead of names.")
+    @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
     @functools.wraps(function)
     def call(*args: Any, jobs: tuple[str, ...], tag: str | None, is_all: bool, yes: bool, **given: Any) -> None:
         if (bool(jobs), tag is not None, is_all).count(True) != 1:

@@ -9,7 +9,7 @@ from hourbell.cli.shared.command import ExampleCommand, ExampleGroup
 
 @click.group(cls=ExampleGroup, examples="hourbell access open")
 def command() -> None:
-    """Whether the server asks for tokens. The first token closes it, and it stays closed when the last one ends."""
+    """Manage open access. The first token ends it, and it stays ended when the last token expires."""
 
 
 @command.command(
@@ -22,10 +22,10 @@ def command() -> None:
 )
 @database_option
 def open_(database_url: str | None) -> None:
-    """Let everybody on the server's machine in without a token, until the next one is made.
+    """Allow calls without a token from the server's machine, until the next token is created.
 
-    Refused while a token is valid: revoke it first. A server that listens beyond loopback still lets nobody in, and
-    does not start again. The audit records it.
+    Refused while a token is valid: revoke it first. A server that listens beyond loopback still refuses calls without a
+    token, and does not start again. The audit records the change.
     """
     from hourbell.wiring import open_access
 

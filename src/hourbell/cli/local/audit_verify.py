@@ -35,17 +35,17 @@ def _hash(_: click.Context, __: click.Parameter, value: str | None) -> str | Non
     "--expect",
     metavar="HASH",
     callback=_hash,
-    help="A hash that this command printed before; it must still be there, and not be before --from.",
+    help="A hash that this command printed before; it must still exist, at or after --from.",
 )
-@click.option("--from", "start", type=click.IntRange(1), default=1, help="Verify only from this position on.")
+@click.option("--from", "start", type=click.IntRange(1), default=1, help="Start at this position.")
 @database_option
 @json_option
 def verify(expect: str | None, start: int, database_url: str | None, as_json: bool) -> None:
     """Verify the hash chain of the audit: no row was changed, removed or inserted later.
 
-    It only reads the database, directly, and may be run while nodes work. Keep the hash it prints where nobody who can
-    write the database can: given as --expect, it also finds that the newest rows were removed. Exit code 0 if the chain
-    is unbroken, 1 if it is broken or the database is out of reach, 2 for a bad setting.
+    It reads the database directly, and may be run while nodes work. Keep the printed hash where nobody who can write
+    the database can change it: passed as --expect, it also detects that the newest rows were removed. The exit code is
+    0 if the chain is intact, 1 if it is broken or the database is unreachable, and 2 for an invalid setting.
     """
     from hourbell.wiring import verify_audit
 

@@ -19,7 +19,7 @@ SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def command(context: click.Context, shell: str) -> None:
-    """Print what the shell is to run: at once by eval, and for good from its start-up file."""
+    """Print a completion script: run it with eval now, or in the start-up file of your shell."""
     kind = get_completion_class(shell)
     assert kind is not None
     click.echo(kind(context.find_root().command, {}, "hourbell", "_HOURBELL_COMPLETE").source(), nl=False)

@@ -35,18 +35,18 @@ _MASK = "***"
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A setting as it may be shown. `fault` is its validation error, if any."""
+    """A setting as it may be shown. `problem` is its validation error, if any."""
 
     name: str
     variable: str
     value: object
     origin: str
-    fault: str | None = None
+    problem: str | None = None
 
 
 @click.group(cls=ExampleGroup, examples="hourbell config show\nhourbell config show --json | jq '.settings[].value'")
 def command() -> None:
-    """The settings of this machine. Needs no server."""
+    """Show the settings of this machine. Needs no server."""
 
 
 @command.command(
@@ -59,26 +59,28 @@ def command() -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(as_json: bool) -> None:
-    """Print every setting, its value and where that came from: the default, a variable or hourbell.toml.
+    """Print every setting, its value and its source: the default, a variable or hourbell.toml.
 
-    Passwords and keys are masked. Exit code 2 if something cannot be used; the rest is printed all the same.
+    Passwords and keys are masked. The exit code is 2 if a setting is invalid; the others are still printed.
     """
     of_the_node, of_the_client = _of_the_node(os.environ, Path()), _of_the_client(os.environ)
     found = [*of_the_node, *of_the_client]
-    faults = [*(_faults(of_the_node) or _together()), *_faults(of_the_client)]
+    problems = [*(_problems(of_the_node) or _together()), *_problems(of_the_client)]
     if as_json:
         rows = [{name: getattr(each, name) for name in Shown.__slots__} for each in found]
-        click.echo(json_text({"settings": rows, "faults": faults}))
+        click.echo(json_text({"settings": rows, "faults": problems}))
     else:
-        cells = [(each.variable, _text(each.value), f"{each.origin}{' (bad)' if each.fault else ''}") for each in found]
+        cells = [
+            (each.variable, _text(each.value), f"{each.origin}{' (bad)' if each.problem else ''}") for each in found
+        ]
         for line in table(("SETTING", "VALUE", "FROM"), cells, None):
             click.echo(line)
-    for fault in faults:
-        complain(fault)
+    for problem in problems:
+        complain(problem)
     for unknown in unknown_variables(os.environ, known_variables()):
         if not unknown.is_misspelled:  # a misspelled variable is already among the errors
             click.echo(f"warning: {unknown.message}", err=True)
-    sys.exit(USAGE if faults else 0)
+    sys.exit(USAGE if problems else 0)
 
 
 def _of_the_node(environment: Mapping[str, str], folder: Path) -> list[Shown]:
@@ -104,19 +106,19 @@ def _of_the_client(environment: Mapping[str, str]) -> list[Shown]:
     from hourbell.client.server_address import DEFAULT_URL, TOKEN, TOKEN_FILE, URL, find_server
 
     url = environment.get(URL)
-    fault = None
+    problem = None
     try:
         find_server(url, "none")
     except ValueError as error:
-        fault = str(error)
-    shown_url = Shown("url", URL, masked(url or DEFAULT_URL), URL if url else DEFAULT, fault)
-    fault, value = None, None
+        problem = str(error)
+    shown_url = Shown("url", URL, masked(url or DEFAULT_URL), URL if url else DEFAULT, problem)
+    problem, value = None, None
     origin = next((name for name in (TOKEN, TOKEN_FILE) if environment.get(name)), DEFAULT)
     try:
         value = _MASK if find_server(DEFAULT_URL, None, environment).token else None
     except ValueError as error:
-        fault = str(error)
-    return [shown_url, Shown("token", TOKEN, value, origin, fault)]
+        problem = str(error)
+    return [shown_url, Shown("token", TOKEN, value, origin, problem)]
 
 
 def _given(name: str, environment: Mapping[str, str], file: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -147,11 +149,11 @@ def _together() -> list[str]:
     return []
 
 
-def _faults(settings: list[Shown]) -> list[str]:
+def _problems(settings: list[Shown]) -> list[str]:
     return [
-        f"{f'{each.name} in {FILE}' if each.origin == FILE else each.origin}: {each.fault}"
+        f"{f'{each.name} in {FILE}' if each.origin == FILE else each.origin}: {each.problem}"
         for each in settings
-        if each.fault
+        if each.problem
     ]
 
 

@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 from hourbell import clock
 from hourbell.cli.shared.command import ExampleCommand, ExampleGroup
 from hourbell.cli.shared.times import parse_time
-from hourbell.core.schedule import Fault, Schedule, ScheduleError, zone_names
+from hourbell.core.schedule import ErrorDetail, Schedule, ScheduleError, zone_names
 from hourbell.core.schedule.preview import Upcoming, format_offset, preview, rfc3339, upcoming
 
 FAILED, USAGE = 1, 2
@@ -31,10 +31,10 @@ def schedule_options(function: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--after", default="now", metavar="TIME", help="Start from: RFC 3339, now, -2h, 'tomorrow 09:00'."
         ),
-        click.option("--name", metavar="JOB", help="The job's name, which H fields are spread by."),
+        click.option("--name", metavar="JOB", help="The job's name, which decides the values of H fields."),
         click.option("--dst", default="once", metavar="once|wall|skip", help="What to do when clocks change."),
         click.option(
-            "--timezone", "-z", default="UTC", metavar="ZONE", shell_complete=_complete_zone, help="IANA name."
+            "--timezone", "-z", default="UTC", metavar="ZONE", shell_complete=_complete_zone, help="An IANA time zone."
         ),
         click.argument("expression", metavar="EXPR"),
     ):
@@ -51,10 +51,10 @@ def schedule_options(function: Callable[..., None]) -> Callable[..., None]:
     """,
 )
 def command() -> None:
-    """What a schedule means and when it fires. Needs no server.
+    """Explain a schedule and list its times. Needs no server.
 
-    EXPR is a cron expression of 5, 6 or 7 fields, a nickname such as @daily, 'every 15m',
-    'at 2026-12-24T18:00:00', 'yearly 02-29 09:00' or 'RRULE:FREQ=MONTHLY;BYDAY=-1FR'.
+    EXPR is a cron expression of 5, 6 or 7 fields, a nickname such as @daily, 'every 15m', 'at 2026-12-24T18:00:00',
+    'yearly 02-29 09:00' or 'RRULE:FREQ=MONTHLY;BYDAY=-1FR'.
     """
 
 
@@ -67,9 +67,9 @@ def command() -> None:
     """,
 )
 @schedule_options
-@click.option("-n", "--number", default=5, type=click.IntRange(1, 10_000), help="How many instants.  [default: 5]")
+@click.option("-n", "--number", default=5, type=click.IntRange(1, 10_000), help="The number of times.  [default: 5]")
 def next_(expression: str, number: int, as_json: bool, after: str, **how: Any) -> None:
-    """Print the next instants, in the zone and in UTC."""
+    """Print the next times, in the zone and in UTC."""
     schedule = _parse(expression, **how)
     start = _start(after, schedule)
     if as_json:
@@ -86,9 +86,9 @@ def next_(expression: str, number: int, as_json: bool, after: str, **how: Any) -
     """,
 )
 @schedule_options
-@click.option("-n", "--number", default=3, type=click.IntRange(1, 10_000), help="How many instants.  [default: 3]")
+@click.option("-n", "--number", default=3, type=click.IntRange(1, 10_000), help="The number of times.  [default: 3]")
 def explain(expression: str, number: int, as_json: bool, after: str, **how: Any) -> None:
-    """Say in words what a schedule does, when it fires next, and what may surprise."""
+    """Describe a schedule in plain English, with its next times and warnings."""
     schedule = _parse(expression, **how)
     start = _start(after, schedule)
     if as_json:
@@ -115,12 +115,12 @@ def explain(expression: str, number: int, as_json: bool, after: str, **how: Any)
 )
 @schedule_options
 def check(expression: str, as_json: bool, after: str, **how: Any) -> None:
-    """Tell whether a job may have this schedule: exit code 0 if so, 1 if it never fires, 2 if it cannot be read."""
+    """Validate a schedule: exit code 0 if it is valid, 1 if it never fires, 2 if it cannot be parsed."""
     try:
         schedule = Schedule.parse(expression, **how)
     except ScheduleError as error:
         if as_json:
-            _print_json({"valid": False, "faults": [_fault_json(fault) for fault in error.faults]})
+            _print_json({"valid": False, "faults": [_detail_json(detail) for detail in error.errors]})
             sys.exit(USAGE)
         _refuse(expression, error)
     start = _start(after, schedule)
@@ -154,31 +154,31 @@ def _start(after: str, schedule: Schedule) -> datetime:
 
 def _refuse(expression: str, error: ScheduleError) -> NoReturn:
     """Print every schedule error with a caret under its column, and exit."""
-    for fault in error.faults:
-        click.echo(f"{click.style('error', fg='red')}: {fault}", err=True)
-        if fault.column is not None and fault.field not in ("timezone", "dst"):
-            for line in _caret(expression, fault):
+    for detail in error.errors:
+        click.echo(f"{click.style('error', fg='red')}: {detail}", err=True)
+        if detail.column is not None and detail.field not in ("timezone", "dst"):
+            for line in _caret(expression, detail):
                 click.echo(f"  {line}", err=True)
     sys.exit(USAGE)
 
 
-def _caret(expression: str, fault: Fault) -> tuple[str, str]:
+def _caret(expression: str, detail: ErrorDetail) -> tuple[str, str]:
     """Return the expression, or the part of it around the error, and a line of carets under the error."""
-    at = (fault.column or 1) - 1
+    at = (detail.column or 1) - 1
     first = max(0, min(at - _WIDEST // 2, len(expression) - _WIDEST))
     part = "".join(character if character.isprintable() else " " for character in expression[first : first + _WIDEST])
-    width = max(1, min(len(fault.text), len(part) - (at - first)))
+    width = max(1, min(len(detail.text), len(part) - (at - first)))
     return part, " " * (at - first) + "^" * width
 
 
-def _fault_json(fault: Fault) -> dict[str, object]:
+def _detail_json(detail: ErrorDetail) -> dict[str, object]:
     return {
-        "field": fault.field,
-        "column": fault.column,
-        "text": fault.text,
-        "message": fault.message,
-        "allowed": fault.allowed,
-        "hint": fault.hint,
+        "field": detail.field,
+        "column": detail.column,
+        "text": detail.text,
+        "message": detail.message,
+        "allowed": detail.allowed,
+        "hint": detail.hint,
     }
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     """,
 )
 def command() -> None:
-    """Bring the schema of the database up to date, or see what is to do; remove old history."""
+    """Manage the database: migrate its schema, show pending migrations, remove old history."""
 
 
 command.add_command(prune)
@@ -42,7 +42,7 @@ command.add_command(prune)
 @database_option
 @json_option
 def migrate(database_url: str | None, as_json: bool) -> None:
-    """Bring the schema up to date, and list what was run. Many nodes may do so at once."""
+    """Migrate the schema to this release, and list the applied migrations. Many nodes may do so at once."""
     settings = settings_for(database_url)
     with Progress("bringing the schema up to date"):
         done = ask(settings, _migrate(settings))
@@ -65,7 +65,7 @@ def migrate(database_url: str | None, as_json: bool) -> None:
 @database_option
 @json_option
 def status(database_url: str | None, as_json: bool) -> None:
-    """List every migration, applied or pending. Exit code 1 if some are pending."""
+    """List every migration, applied or pending. The exit code is 1 if some are pending."""
     settings = settings_for(database_url)
     found = ask(settings, _status(settings))
     if as_json:
@@ -88,9 +88,9 @@ def status(database_url: str | None, as_json: bool) -> None:
     """,
 )
 @database_option
-@click.option("--pending", is_flag=True, help="Only what the database has not seen yet.")
+@click.option("--pending", is_flag=True, help="Only pending migrations.")
 def sql(database_url: str | None, pending: bool) -> None:
-    """Print the SQL of the migrations, for review. `hourbell db migrate` runs it and keeps a record."""
+    """Print the SQL of the migrations for review. `hourbell db migrate` runs and records it."""
     settings = settings_for(database_url)
     if pending:
         wanted = [migration for migration, applied in ask(settings, _status(settings)) if not applied]
@@ -110,13 +110,13 @@ def sql(database_url: str | None, pending: bool) -> None:
 )
 @database_option
 def rotate_keys(database_url: str | None) -> None:
-    """Seal the secrets of all jobs with the first key of HOURBELL_SECRET_KEY. Nodes may go on working meanwhile.
+    """Seal the secrets of all jobs with the first key of HOURBELL_SECRET_KEY. Nodes may keep running.
 
-    Give every node both keys first, the new one in front; afterwards the old one can go.
+    Give every node both keys first, the new one in front; afterwards you can remove the old one.
     """
     settings = settings_for(database_url)
     count = ask(settings, _rotate_keys(settings))
-    click.echo(f"{count} {'secret' if count == 1 else 'secrets'} sealed anew", err=True)
+    click.echo(f"{count} {'secret' if count == 1 else 'secrets'} resealed", err=True)
 
 
 async def _rotate_keys(settings: Settings) -> int:

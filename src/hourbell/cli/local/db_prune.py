@@ -24,17 +24,22 @@ _BATCH = 1_000
     """,
 )
 @click.option(
-    "--older-than", type=LENGTH, metavar="DURATION", help="Runs that ended before.  [default: HOURBELL_RETENTION]"
+    "--older-than",
+    type=LENGTH,
+    metavar="DURATION",
+    help="Remove runs that ended before this time.  [default: HOURBELL_RETENTION]",
 )
-@click.option("--keep", type=click.IntRange(0), help="But never a job's last so many.  [default: HOURBELL_KEEP_RUNS]")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option(
+    "--keep", type=click.IntRange(0), help="The number of latest runs to keep per job.  [default: HOURBELL_KEEP_RUNS]"
+)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @database_option
 @json_option
 def prune(older_than: timedelta | None, keep: int | None, yes: bool, database_url: str | None, as_json: bool) -> None:
-    """Remove runs that ended long ago. Nodes do so by themselves; this does it now, and further if you say so.
+    """Remove runs that ended long ago. Nodes do so periodically; this does it now, and further if you ask.
 
-    Runs that wait or run are never removed, and planning does not change. A one-shot job (at …) that has fired goes
-    with its last run.
+    Waiting and running runs are never removed, and planning does not change. A one-shot job (at …) that has fired is
+    removed with its last run.
     """
     settings = settings_for(database_url)
     must_exist(settings)

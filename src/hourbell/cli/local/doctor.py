@@ -30,11 +30,11 @@ _COLOURS = {"error": "red", "warning": "yellow"}
 @database_option
 @json_option
 def command(production: bool, database_url: str | None, as_json: bool) -> None:
-    """Look for what is wrong in a database: lost or doubled runs, impossible rows, stuck work, clocks, the schema.
+    """Check a database for problems: lost or duplicate runs, invalid rows, stuck work, clocks, the schema.
 
-    It only reads, and may be run while nodes work. Exit code 0 if there is no error (there may be warnings), 1 if
-    there is one or the database is out of reach, 2 for a bad setting. With --production it also checks whether the
-    deployment is safe, and exits with 1 for warnings, too; run it as the user of the node, with its settings.
+    It is read-only, and may be run while nodes work. The exit code is 0 if there is no error (there may be warnings), 1
+    if there is one or the database is unreachable, and 2 for an invalid setting. With --production it also checks that
+    the deployment is safe, and exits with 1 for warnings, too; run it as the user of the node, with its settings.
     """
     from hourbell.wiring import examine_database
 
@@ -70,8 +70,8 @@ def _show(finding: "Finding") -> None:
 def _summary(settings: Settings, examined: "Examined", findings: "list[Finding]") -> str:
     errors = sum(finding.is_error for finding in findings)
     kinds = f"{_number(errors, 'error')}, {_number(len(findings) - errors, 'warning')}"
-    looked = f"{_number(examined.jobs, 'job')} and {_number(examined.runs, 'run')}"
-    return f"{kinds} in {settings.database}; looked at {looked}"
+    summary = f"{_number(examined.jobs, 'job')} and {_number(examined.runs, 'run')}"
+    return f"{kinds} in {settings.database}; looked at {summary}"
 
 
 def _number(count: int, what: str) -> str:

@@ -31,21 +31,21 @@ BY = "cli"
     """,
 )
 def command() -> None:
-    """Secrets of webhooks: what signs them, and headers that nobody may read. They are sealed in the database."""
+    """Manage secrets of webhooks: signing secrets and secret headers. They are sealed in the database."""
 
 
 @command.command(cls=ExampleCommand, examples="hourbell secret create daily-report")
 @click.argument("job")
 @database_option
 def create(job: str, database_url: str | None) -> None:
-    """Make a secret that signs the webhooks of a job, and print it. It is not shown again."""
+    """Create the signing secret of a job, and print it. It is not shown again."""
     made = _do(settings_for(database_url), lambda secrets, actor: secrets.create(job, actor))
     click.echo(made.reveal())
 
 
 @command.command(cls=ExampleCommand, examples="hourbell secret rotate daily-report --keep-old 48h")
 @click.argument("job")
-@click.option("--keep-old", metavar="TIME", default="24h", help="How long the old one signs too.  [default: 24h]")
+@click.option("--keep-old", metavar="TIME", default="24h", help="How long the old secret also signs.  [default: 24h]")
 @database_option
 def rotate(job: str, keep_old: str, database_url: str | None) -> None:
     """Replace the signing secret of a job, and print the new one. For a while both sign, so that either verifies."""
@@ -69,7 +69,7 @@ def rotate(job: str, keep_old: str, database_url: str | None) -> None:
 @click.argument("field")
 @database_option
 def put(job: str, field: str, database_url: str | None) -> None:
-    """Set a secret you bring: `signing`, or `header:NAME`, a header sent with each request. Read from stdin."""
+    """Set your own secret: `signing`, or `header:NAME` for a header sent with each request. It is read from stdin."""
     from hourbell.sealing import Plain
 
     text = click.prompt("Secret", hide_input=True) if sys.stdin.isatty() else sys.stdin.read()
@@ -82,7 +82,7 @@ def put(job: str, field: str, database_url: str | None) -> None:
 @click.argument("field")
 @database_option
 def remove(job: str, field: str, database_url: str | None) -> None:
-    """Take a secret away at once."""
+    """Remove a secret at once."""
     _do(settings_for(database_url), lambda secrets, actor: secrets.remove(job, field, actor))
 
 
@@ -91,7 +91,7 @@ def remove(job: str, field: str, database_url: str | None) -> None:
 @database_option
 @json_option
 def show(job: str, database_url: str | None, as_json: bool) -> None:
-    """List which secrets a job has, and since when; not what they say."""
+    """List the secrets of a job and their age, without their values."""
     rows = _do(settings_for(database_url), lambda secrets, actor: secrets.list(job, actor.at))
     if as_json:
         body = [

@@ -38,14 +38,14 @@ To make a first job, type in another terminal one of:
     DATABASE_URL=postgresql://localhost/hourbell hourbell serve --http-addr :8080
     """,
 )
-@click.option("--app", metavar="MODULE:NAME", help="A Scheduler with tasks and jobs, to import and run.")
-@click.option("--database-url", metavar="URL", help="Where the jobs are kept.  [default: sqlite:///hourbell.db]")
-@click.option("--http-addr", metavar="ADDR", help="Where to listen.  [default: 127.0.0.1:8080]")
-@click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.  [default: info]")
+@click.option("--app", metavar="MODULE:NAME", help="The Scheduler to import and run, with its tasks and jobs.")
+@click.option("--database-url", metavar="URL", help="The database URL.  [default: sqlite:///hourbell.db]")
+@click.option("--http-addr", metavar="ADDR", help="The listen address.  [default: 127.0.0.1:8080]")
+@click.option("--log-level", metavar="LEVEL", help="The log level: debug, info, warning or error.  [default: info]")
 def command(app: str | None, **flags: str | None) -> None:
     """Start a node: planner, runner and the HTTP server with the page, the REST API, /health and /metrics.
 
-    Without a database URL it keeps everything in hourbell.db in this folder.
+    Without a database URL it stores everything in hourbell.db in this folder.
     """
     try:
         settings = load_settings(flags)

@@ -35,20 +35,26 @@ _TIME = "%Y-%m-%d %H:%M:%SZ"
     """,
 )
 def command() -> None:
-    """Tokens for the API. With the first one, the server asks everybody for theirs and may listen beyond loopback.
+    """Manage API tokens. With the first one, every call needs a token, and the server may listen beyond loopback.
 
-    Roles: viewer looks; operator also triggers, pauses and replays; editor also defines http jobs; admin does all.
+    Roles: viewer reads; operator also triggers, pauses and replays; editor also defines http jobs; admin may do
+    everything.
     """
 
 
 @command.command(cls=ExampleCommand, examples="hourbell token create deploy --role editor --expires 30d")
 @click.argument("name")
-@click.option("--role", required=True, type=click.Choice([role.value for role in Role]), help="What it may do.")
-@click.option("--expires", metavar="TIME", default="90d", help="As in 90d or 12h, or never.  [default: 90d]")
+@click.option("--role", required=True, type=click.Choice([role.value for role in Role]), help="The role of the token.")
+@click.option(
+    "--expires",
+    metavar="TIME",
+    default="90d",
+    help="Expire after this time, such as 90d or 12h, or never.  [default: 90d]",
+)
 @database_option
 @json_option
 def create(name: str, role: str, expires: str, database_url: str | None, as_json: bool) -> None:
-    """Make a token and print it. It is not shown again."""
+    """Create a token and print it. It is not shown again."""
     from hourbell.control.access import check_token
 
     settings, expires_in = settings_for(database_url), _read_expiry(expires)
@@ -71,7 +77,7 @@ def create(name: str, role: str, expires: str, database_url: str | None, as_json
 @database_option
 @json_option
 def show(database_url: str | None, as_json: bool) -> None:
-    """List the tokens that were made, not what they say: the newest first."""
+    """List the tokens, without their values, newest first."""
     settings = settings_for(database_url)
     must_exist(settings)
     tokens = _do(settings, lambda access: access.list())
@@ -95,7 +101,7 @@ def show(database_url: str | None, as_json: bool) -> None:
 @click.argument("token", metavar="ID-or-NAME")
 @database_option
 def revoke(token: str, database_url: str | None) -> None:
-    """End a token. Servers refuse it within five seconds."""
+    """Revoke a token. Servers refuse it within five seconds."""
     settings = settings_for(database_url)
     must_exist(settings)
 

@@ -62,18 +62,27 @@ class Runs:
         return status
 
 
+_fingerprint_option = click.option(
+    "--fingerprint", metavar="TEXT", help="Instead of ids: exactly the failed runs of this group of `run groups`."
+)
+
+
 def runs_options(function: Function) -> Function:
     """Add the ids, the filters, `--dry-run`, `--yes` and `--json`, passed to the function as `runs` and `as_json`."""
 
     @click.argument("ids", nargs=-1, type=RUN, metavar="[RUN]…")
-    @click.option("--state", type=STATES, help="Instead of ids: all in this state.")
-    @click.option("--job", type=JOB, metavar="JOB", help="Instead of ids: all of this job.")
-    @click.option("--since", metavar="TIME", help="Instead of ids: what ended, or was to begin, since: 1h, RFC 3339.")
-    @click.option("--until", metavar="TIME", help="And before: -1h, now, RFC 3339.")
-    @click.option("--all", "is_all", is_flag=True, help="Instead of ids: all of them.")
-    @click.option("--dry-run", is_flag=True, help="Instead of ids: only count them.")
-    @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-    @click.option("--json", "as_json", is_flag=True, help="Print the API's answer.")
+    @click.option("--state", type=STATES, help="All runs in this state, instead of ids.")
+    @click.option("--job", type=JOB, metavar="JOB", help="All runs of this job, instead of ids.")
+    @click.option(
+        "--since",
+        metavar="TIME",
+        help="All runs that ended or were scheduled since this time, instead of ids: 1h, RFC 3339.",
+    )
+    @click.option("--until", metavar="TIME", help="Only before this time: -1h, now, RFC 3339.")
+    @click.option("--all", "is_all", is_flag=True, help="All runs, instead of ids.")
+    @click.option("--dry-run", is_flag=True, help="Only count the matching runs; needs a filter instead of ids.")
+    @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+    @click.option("--json", "as_json", is_flag=True, help="Print the API's response.")
     @zone_option
     @functools.wraps(function)
     def call(
@@ -87,6 +96,7 @@ def runs_options(function: Function) -> Function:
         dry_run: bool,
         yes: bool,
         zone: str,
+        fingerprint: str | None = None,  # only of commands on failed runs
         **given: Any,
     ) -> None:
         chosen = {
@@ -96,6 +106,8 @@ def runs_options(function: Function) -> Function:
             "until": instant(until, zone, "--until", "ago"),
             "everything": is_all,
         }
+        if fingerprint is not None:
+            chosen["fingerprint"] = fingerprint
         by_filter = any(chosen.values())
         if bool(ids) == by_filter:
             raise click.UsageError("Name runs by their ids, or choose them by --state, --job, --since or --all.")
@@ -114,13 +126,17 @@ def runs_options(function: Function) -> Function:
     hourbell run replay --state failed --since 1h --dry-run
     hourbell run replay --state failed --since 1h --yes
     hourbell run replay --job nightly-report --per-minute 60
+    hourbell run replay --fingerprint 5f0c1d2e3a4b5c6d --per-minute 60
     """,
 )
-@click.option("--per-minute", type=click.IntRange(1), help="How many of a filter's become ready each minute.")
+@_fingerprint_option
+@click.option(
+    "--per-minute", type=click.IntRange(1), help="With a filter: the number of replays that become ready per minute."
+)
 @server_options
 @runs_options
 def replay(client: "Client", runs: Runs, per_minute: int | None, as_json: bool) -> None:
-    """Run again what failed, with its payload and the job's target as it is now. Prints the new runs."""
+    """Run failed runs again, with their payload and the job's current target. Prints the new runs."""
     sys.exit(runs.act(client, "replay", as_json, per_minute=per_minute))
 
 
@@ -134,7 +150,7 @@ def replay(client: "Client", runs: Runs, per_minute: int | None, as_json: bool) 
 @server_options
 @runs_options
 def cancel(client: "Client", runs: Runs, as_json: bool) -> None:
-    """Cancel runs that wait, and ask the nodes of running ones to stop them. Prints their ids."""
+    """Cancel waiting runs, and ask the nodes of running ones to stop them. Prints their ids."""
     sys.exit(runs.act(client, "cancel", as_json))
 
 
@@ -145,10 +161,11 @@ def cancel(client: "Client", runs: Runs, as_json: bool) -> None:
     hourbell run discard --state failed --until -7d --yes
     """,
 )
+@_fingerprint_option
 @server_options
 @runs_options
 def discard(client: "Client", runs: Runs, as_json: bool) -> None:
-    """Take failed runs off the dead letters. Their history stays. Prints their ids."""
+    """Remove failed runs from the dead letters. Their history stays. Prints their ids."""
     sys.exit(runs.act(client, "discard", as_json))
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Function = Callable[..., None]
 
-_MOST_COUNTED = 500
+_MAX_COUNTED = 500
 
 
 @click.group(
@@ -37,9 +37,9 @@ _MOST_COUNTED = 500
     """,
 )
 def command() -> None:
-    """Runs: list, look at, watch, replay, cancel and discard them. Needs a server (HOURBELL_URL).
+    """Manage runs: list, show, watch, replay, cancel and discard. Needs a server (HOURBELL_URL).
 
-    RUN is the id of a run or, if that is enough to tell it from the newest others, its last 6 characters or more.
+    RUN is the id of a run, or its last 6 characters or more if they are unique among the newest runs.
     """
 
 
@@ -47,10 +47,10 @@ def _list_options(function: Function) -> Function:
     """Add the options of a list of runs, except the state."""
     since_help = "That ended, or were to begin, since: 24h, 2026-11-01, RFC 3339."
     function = number_option(zone_option(output_options(server_options(function))))
-    function = click.option("--until", metavar="TIME", help="And before: -1h, now, RFC 3339.")(function)
+    function = click.option("--until", metavar="TIME", help="Only before this time: -1h, now, RFC 3339.")(function)
     function = click.option("--since", metavar="TIME", help=since_help)(function)
-    function = click.option("--subject", metavar="TEXT", help="Of jobs for this subject.")(function)
-    return click.option("--job", type=JOB, metavar="JOB", help="Of this job.")(function)
+    function = click.option("--subject", metavar="TEXT", help="Only of jobs for this subject.")(function)
+    return click.option("--job", type=JOB, metavar="JOB", help="Only of this job.")(function)
 
 
 for _action in (*run_actions.COMMANDS, *run_lists.COMMANDS):
@@ -69,11 +69,11 @@ for _action in (*run_actions.COMMANDS, *run_lists.COMMANDS):
 @click.option(
     "--state",
     type=STATES,
-    help="In this state. Without --job and --subject, failed are those that nobody replayed or discarded.",
+    help="Only in this state. Without --job or --subject, `failed` lists only dead letters.",
 )
 @_list_options
 def list_(client: "Client", state: str | None, **given: Any) -> None:
-    """List runs: what runs, what waits, what ended last; of one job or subject by the instant, newest first."""
+    """List runs: running, waiting, then ended ones; of one job or subject by scheduled time, newest first."""
     _list(client, state, **given)
 
 
@@ -125,7 +125,7 @@ def _list(
 @output_options
 @server_options
 def get(client: "Client", run: RunPart, zone: str, output: Output) -> None:
-    """Show a run with its attempts: what went wrong, and what was answered."""
+    """Show a run with its attempts, errors and responses."""
     found = client.runs.get(run_id(client, run))
     output.one(found, run_view(zone), run_lines(found, zone))
 
@@ -138,7 +138,7 @@ def get(client: "Client", run: RunPart, zone: str, output: Output) -> None:
     """,
 )
 @click.argument("run", type=RUN)
-@click.option("--timeout", type=LENGTH, metavar="DURATION", help="How long to watch; exit code 8 after that.")
+@click.option("--timeout", type=LENGTH, metavar="DURATION", help="Stop watching after this time, with exit code 8.")
 @zone_option
 @server_options
 def watch(client: "Client", run: RunPart, timeout: timedelta | None, zone: str) -> None:
@@ -160,7 +160,7 @@ def watch(client: "Client", run: RunPart, timeout: timedelta | None, zone: str) 
 
 def _no_failure(client: "Client", job: str | None) -> str:
     """Report that there are no dead letters, and count the runs that are still being retried."""
-    trying = client.runs.list(state="retrying", job=job).page(limit=_MOST_COUNTED)
+    trying = client.runs.list(state="retrying", job=job).page(limit=_MAX_COUNTED)
     said = "there is no such run" if job else "no run has failed, or all were replayed or discarded"
     if not trying:
         return said

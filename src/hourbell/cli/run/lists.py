@@ -1,13 +1,14 @@
-"""Lists of problem runs, normally empty: late, stuck, orphans."""
+"""Lists of problem runs, normally empty: late, stuck, orphans, and groups of failed ones."""
 
 from typing import TYPE_CHECKING
 
 import click
 
 from hourbell.cli.shared.command import ExampleCommand
-from hourbell.cli.shared.output import Output, note, output_options
-from hourbell.cli.shared.parameters import zone_option
+from hourbell.cli.shared.output import Output, View, note, output_options, plain_lines
+from hourbell.cli.shared.parameters import JOB, instant, zone_option
 from hourbell.cli.shared.remote import server_options
+from hourbell.cli.shared.times import shown
 from hourbell.cli.shared.views import milliseconds, run_view
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from hourbell.client import Client, Page, Run
 
 _number_option = click.option(
-    "-n", "--number", type=click.IntRange(1, 500), default=50, help="How many at most.  [default: 50]"
+    "-n", "--number", type=click.IntRange(1, 500), default=50, help="The maximum number.  [default: 50]"
 )
 
 
@@ -26,7 +27,7 @@ _number_option = click.option(
 @output_options
 @server_options
 def late(client: "Client", number: int, zone: str, output: Output) -> None:
-    """List runs that began later than their job's --late-after, worst first."""
+    """List runs that started later than their job's --late-after, worst first."""
     found = _show(client.runs.late, number, zone, output)
     if found and output.is_for_people:
         note(f"the worst began {milliseconds(found[0].lateness_ms)} after its instant")
@@ -48,11 +49,57 @@ def stuck(client: "Client", number: int, zone: str, output: Output) -> None:
 @output_options
 @server_options
 def orphans(client: "Client", number: int, zone: str, output: Output) -> None:
-    """List runs without a single attempt a quarter of an hour after they were planned and ready."""
+    """List runs without an attempt 15 minutes after they were planned and ready."""
     _show(client.runs.orphans, number, zone, output)
 
 
-COMMANDS = (late, stuck, orphans)
+@click.command(
+    cls=ExampleCommand,
+    examples="""
+    hourbell run groups
+    hourbell run groups --since 24h -n 5
+    hourbell run groups -q | head -1 | xargs hourbell run replay --per-minute 60 --fingerprint
+    """,
+)
+@click.option("--job", type=JOB, metavar="JOB", help="Of this job.")
+@click.option("--since", metavar="TIME", help="That ended since: 24h, 2026-11-01, RFC 3339.")
+@click.option("--until", metavar="TIME", help="And before: -1h, now, RFC 3339.")
+@_number_option
+@zone_option
+@output_options
+@server_options
+def groups(
+    client: "Client", job: str | None, since: str | None, until: str | None, number: int, zone: str, output: Output
+) -> None:
+    """Group failed runs that nobody replayed or discarded by their cause, the most common first."""
+    found = client.runs.groups(
+        job=job,
+        since=instant(since, zone, "--since", "ago"),
+        until=instant(until, zone, "--until", "ago"),
+        limit=number,
+    )
+    view = View(
+        ("FINGERPRINT", "RUNS", f"FIRST ({zone})", f"LAST ({zone})", "JOBS", "LANE", "ERROR"),
+        lambda group: (
+            group.fingerprint,
+            group.count,
+            shown(group.first_at, zone),
+            shown(group.last_at, zone),
+            ",".join(group.jobs),
+            group.lane,
+            (plain_lines(group.error) or [group.reason])[0],
+        ),
+        lambda group: group.fingerprint,
+        lambda group: group.fingerprint,
+    )
+    output.items(found.items, view, found.raw)
+    if not found.items and output.is_for_people:
+        note("no run has failed, or all were replayed or discarded")
+    if found.is_sampled and output.is_for_people:
+        note("only the newest 5,000 failed runs are counted")
+
+
+COMMANDS = (late, stuck, orphans, groups)
 
 
 def _show(fetch: "Callable[..., Page[Run]]", number: int, zone: str, output: Output) -> "list[Run]":
@@ -64,5 +111,5 @@ def _show(fetch: "Callable[..., Page[Run]]", number: int, zone: str, output: Out
         body = {**body, "items": [*body["items"], *page.raw["items"]], "next_cursor": page.next_cursor}
     output.items(runs, run_view(zone), body)
     if not runs and output.is_for_people:
-        note("there is none; that is as it should be")
+        note("none (expected)")
     return runs

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _POLL = 0.5  # seconds
-_MOST_NAMED = 20
+_MAX_NAMED_RUNS = 20
 
 
 class Story:
@@ -90,7 +90,11 @@ def telling_what_goes_on(runs: Sequence[UUID]) -> Iterator[None]:
 
 
 def _few(lines: list[str]) -> list[str]:
-    return lines if len(lines) <= _MOST_NAMED else [*lines[:_MOST_NAMED], f"and {len(lines) - _MOST_NAMED:,} more"]
+    return (
+        lines
+        if len(lines) <= _MAX_NAMED_RUNS
+        else [*lines[:_MAX_NAMED_RUNS], f"and {len(lines) - _MAX_NAMED_RUNS:,} more"]
+    )
 
 
 def exit_code_of(runs: "Iterable[Run]") -> int:

@@ -41,9 +41,11 @@ def _unless_subcommand(function: Function) -> Function:
     hourbell audit verify
     """,
 )
-@click.option("--job", type=JOB, metavar="JOB", help="Of this job; of one that is gone, as far as it is known.")
-@click.option("--subject", metavar="ID", help="Of the job, run or token with this id; also if it is gone.")
-@click.option("--entry", type=click.IntRange(1), metavar="NUMBER", help="Only this entry, with changes of any length.")
+@click.option("--job", type=JOB, metavar="JOB", help="Only of this job, even if it was deleted.")
+@click.option("--subject", metavar="ID", help="Only of the job, run or token with this id, even if it was deleted.")
+@click.option(
+    "--entry", type=click.IntRange(1), metavar="NUMBER", help="Show only this entry, with changes of any length."
+)
 @number_option
 @zone_option
 @output_options
@@ -52,10 +54,10 @@ def _unless_subcommand(function: Function) -> Function:
 def command(
     client: "Client", job: str | None, subject: str | None, entry: int | None, number: int, zone: str, output: Output
 ) -> None:
-    """List every change with who made it, newest first. It needs the role admin.
+    """List every change with who made it, newest first. Requires the role admin.
 
-    Changes of over 4 KiB are not in the list; --entry shows them.
-    `hourbell audit verify` checks that nobody altered that record.
+    Changes of over 4 KiB are not in the list; --entry shows them. `hourbell audit verify` checks that the audit was not
+    altered.
     """
     from hourbell.client import NotFound
 

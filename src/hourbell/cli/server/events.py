@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     hourbell events --timeout 1m | jq -c '.runs[] | select(.state == "failed")'
     """,
 )
-@click.option("-n", "--number", type=click.IntRange(1), help="Stop after so many.")
-@click.option("--timeout", type=LENGTH, metavar="DURATION", help="Stop after that time.")
+@click.option("-n", "--number", type=click.IntRange(1), help="Stop after this number.")
+@click.option("--timeout", type=LENGTH, metavar="DURATION", help="Stop after this time.")
 @zone_option
 @server_options
 def command(client: "Client", number: int | None, timeout: timedelta | None, zone: str) -> None:
-    """Tell which jobs and runs change, at most once a second, until it is interrupted.
+    """Stream jobs and runs that change, at most once a second, until interrupted.
 
-    Piped, each second with changes is a line of JSON; `reset` says that something may have been missed.
+    Piped, each second with changes is a line of JSON; `reset` means that changes may have been missed.
     """
     client.health()
     click.echo(f"listening to {client.url}", err=True)

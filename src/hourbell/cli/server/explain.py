@@ -32,18 +32,20 @@ if TYPE_CHECKING:
     "zone",
     type=ZONE,
     metavar="ZONE",
-    help="The zone in which TIME is read.  [default: the job's own]",
+    help="The time zone of TIME.  [default: the job's]",
 )
 @output_options
 @server_options
 def command(client: "Client", job: str, time: str, zone: str | None, output: Output) -> None:
-    """Say what became of an instant: it ran and how that ended, it waits, it was skipped and why, or it is none."""
+    """Explain a scheduled time: it ran and how it ended, it waits, it was skipped and why, or it is not in the
+    schedule.
+    """
     time = time.strip()
     own = client.jobs.get(job).timezone if zone is None else zone
     at = instant(time, own, "TIME")
     assert at is not None
     if zone is None and output.is_for_people and is_local(time, clock.now()):
-        note(f"TIME is read in {own}, the job's own zone; --timezone says another")
+        note(f"TIME is read in {own}, the job's own zone; use --timezone for another")
     found = client.explain(job, at.replace(microsecond=0))
     view = View((), tuple, lambda each: each.data.get("run_id") or each.verdict, lambda each: each.verdict)
     output.one(found, view, [plain(as_flags(found.sentence))])

@@ -28,25 +28,25 @@ _DAY, _MINUTE = timedelta(days=1), timedelta(minutes=1)
     hourbell forecast --from 'tomorrow 00:00' --bucket 15m -n 96 --json | jq '.buckets[].count'
     """,
 )
-@click.option("--from", "start", metavar="TIME", help="From when on: +1d, 'tomorrow 09:00', RFC 3339.")
-@click.option("--bucket", type=LENGTH, default="1h", metavar="DURATION", help="How long a span is.  [default: 1h]")
-@click.option("-n", "--number", type=click.IntRange(1), default=24, help="How many spans.  [default: 24]")
+@click.option("--from", "start", metavar="TIME", help="The start: +1d, 'tomorrow 09:00', RFC 3339.")
+@click.option("--bucket", type=LENGTH, default="1h", metavar="DURATION", help="The length of a bucket.  [default: 1h]")
+@click.option("-n", "--number", type=click.IntRange(1), default=24, help="The number of buckets.  [default: 24]")
 @zone_option
 @output_options
 @server_options
 def command(client: "Client", start: str | None, bucket: timedelta, number: int, zone: str, output: Output) -> None:
-    """Count the runs that will be planned in each span of time, if no job is changed.
+    """Count the runs that will be planned in each time bucket, if no job changes.
 
-    Without --from, the first span is the one that now is in, as in 09:00 to 10:00, with what is still to come of
-    it; what is past is never counted.
+    Without --from, the first bucket contains the current time, such as 09:00 to 10:00, with the rest of its runs; past
+    times are never counted.
     """
     first = instant(start, zone, "--from", "ahead") or whole(clock.now(), bucket, zone)
     found = client.forecast(start=first, bucket=bucket, buckets=number)
-    most = max((each.count for each in found.buckets), default=0)
+    limit = max((each.count for each in found.buckets), default=0)
     heads = (f"FROM ({zone})", "RUNS", "") if is_terminal() else (f"FROM ({zone})", "RUNS")
     view = View(
         heads,
-        lambda each: (shown(each.at, zone), each.count, _bar(each.count, most))[: len(heads)],
+        lambda each: (shown(each.at, zone), each.count, _bar(each.count, limit))[: len(heads)],
         lambda each: each.raw["at"],
         lambda each: each.raw["at"],
     )
@@ -66,5 +66,5 @@ def whole(now: datetime, span: timedelta, zone: str) -> datetime:
     return now.replace(microsecond=0) - since_midnight % (_MINUTE if _DAY % span else span)
 
 
-def _bar(count: int, most: int) -> str:
-    return "#" * max(1, count * _BAR // most) if count else " "
+def _bar(count: int, limit: int) -> str:
+    return "#" * max(1, count * _BAR // limit) if count else " "

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 @output_options
 @server_options
 def command(client: "Client", zone: str, output: Output) -> None:
-    """List the nodes: their state, how many runs they hold, and their last heartbeat.
+    """List nodes: their state, the number of their running runs, and their last heartbeat.
 
-    A node that stops properly leaves the list. One that died stays for a day and is stale.
+    A node that shuts down cleanly leaves the list. One that died stays for a day and is stale.
     """
     found = client.nodes()
     view = View(

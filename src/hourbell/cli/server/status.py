@@ -24,14 +24,17 @@ if TYPE_CHECKING:
     hourbell status -q || echo 'call somebody'
     """,
 )
-@click.option("--since", metavar="TIME", help="Count what ended since: 7d, 2026-11-01, RFC 3339.  [default: 24h]")
+@click.option(
+    "--since", metavar="TIME", help="Count runs that ended since this time: 7d, 2026-11-01, RFC 3339.  [default: 24h]"
+)
 @zone_option
 @output_options
 @server_options
 def command(client: "Client", since: str | None, zone: str, output: Output) -> None:
-    """Say whether the server is ready, how many jobs and runs it has, and who you are to it.
+    """Show server health, load and your identity.
 
-    Exit code 1 if it is not ready, or if a program's job is left out because somebody else owns one of its name.
+    The exit code is 1 if the server is not ready, or if a job of a program is left out because somebody else owns its
+    name.
     """
     start = instant(since, zone, "--since", "ago")
     ready = client.ready()

@@ -32,12 +32,12 @@ Snapshot = dict[str, Any]
     hourbell top --interval 10s --timezone Europe/Paris
     """,
 )
-@click.option("-n", "--number", type=click.IntRange(1), help="Stop after so many.")
-@click.option("--interval", type=LENGTH, default="2s", metavar="DURATION", help="How often.  [default: 2s]")
+@click.option("-n", "--number", type=click.IntRange(1), help="Stop after this number.")
+@click.option("--interval", type=LENGTH, default="2s", metavar="DURATION", help="The refresh interval.  [default: 2s]")
 @zone_option
 @server_options
 def command(client: "Client", number: int | None, interval: timedelta, zone: str) -> None:
-    """Show how it goes: totals, what needs attention, what runs, what comes next, the nodes.
+    """Live dashboard: totals, problems, running runs, next jobs and nodes.
 
     Piped, each interval is a line of JSON.
     """
@@ -88,7 +88,7 @@ class _Found:
         attention = [("job", job.name, job.error) for job in self.in_error]
         attention += [("stuck", run.job_name or "", str(run.id)) for run in self.stuck]
         attention += [("failed", run.job_name or "", f"{run.id} {run.reason or ''}") for run in self.failed]
-        lines += _section("needs attention", ("WHAT", "JOB", "WHICH"), attention)
+        lines += _section("needs attention", ("PROBLEM", "JOB", "DETAIL"), attention)
         lines += _section(
             "running", ("JOB", f"SINCE ({zone})", "LATE", "RUN"), [_running(run, zone) for run in self.running]
         )

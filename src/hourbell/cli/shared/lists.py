@@ -16,7 +16,7 @@ _PAGE = 500
 
 def number_option(function: Function) -> Function:
     return click.option(
-        "-n", "--number", type=click.IntRange(1, 1_000_000), default=50, help="How many at most.  [default: 50]"
+        "-n", "--number", type=click.IntRange(1, 1_000_000), default=50, help="The maximum number.  [default: 50]"
     )(function)
 
 

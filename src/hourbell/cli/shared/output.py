@@ -89,8 +89,8 @@ class Output:
 def output_options(function: Function) -> Function:
     """Add `--json`, `-o` and `-q`, passed to the function as one `output`."""
 
-    @click.option("--json", "as_json", is_flag=True, help="Print the API's answer, the same as -o json.")
-    @click.option("-o", "--output", "form", type=click.Choice(FORMATS), help="The format.  [default: table]")
+    @click.option("--json", "as_json", is_flag=True, help="Print the API's response, the same as -o json.")
+    @click.option("-o", "--output", "form", type=click.Choice(FORMATS), help="The output format.  [default: table]")
     @click.option("-q", "--quiet", is_flag=True, help="Print only ids.")
     @functools.wraps(function)
     def call(*args: Any, as_json: bool, form: str | None, quiet: bool, **given: Any) -> None:

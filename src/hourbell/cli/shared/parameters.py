@@ -118,7 +118,7 @@ def zone_option(function: Function) -> Function:
         type=ZONE,
         metavar="ZONE",
         default="UTC",
-        help="The zone in which times are read and shown.  [default: UTC]",
+        help="The time zone in which times are read and shown.  [default: UTC]",
     )(function)
 
 

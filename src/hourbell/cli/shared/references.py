@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
-LONGEST = 65_536
+MAX_SOURCE_BYTES = 65_536
 
 
 def resolver(folder: Path, environment: Mapping[str, str] = os.environ) -> Callable[[str], str]:
@@ -53,13 +53,15 @@ def _content(name: str, folder: Path) -> str:
         raise ValueError("file: names no file; write file:/path")
     try:
         with (folder / name).open("rb") as file:
-            data = file.read(LONGEST + 1)
+            data = file.read(MAX_SOURCE_BYTES + 1)
     except OSError as error:
         raise ValueError(f"file:{name} cannot be read: {error.strerror}; put the secret there") from None
     except ValueError:  # the path contains a zero byte
         raise ValueError("file: names no file that there can be; write file:/path") from None
-    if len(data) > LONGEST:
-        raise ValueError(f"file:{name} is longer than {LONGEST} bytes; name a file that holds the secret alone")
+    if len(data) > MAX_SOURCE_BYTES:
+        raise ValueError(
+            f"file:{name} is longer than {MAX_SOURCE_BYTES} bytes; name a file that holds the secret alone"
+        )
     try:
         return data.decode("utf-8").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:

@@ -56,7 +56,9 @@ def server_options(function: Function) -> Function:
     An error from the server is printed to stderr, and the process exits with the matching exit code.
     """
 
-    @click.option("--server", metavar="URL", help="Where it is.  [default: HOURBELL_URL, or http://127.0.0.1:8080]")
+    @click.option(
+        "--server", metavar="URL", help="The URL of the server.  [default: HOURBELL_URL, or http://127.0.0.1:8080]"
+    )
     @click.option(
         "--token-file",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -102,14 +104,14 @@ def refusal(
 
     more: list[str] = []
     if isinstance(error, ServerOutOfReach):
-        what = f"the server is out of reach: {client.url}"
+        what = f"the server is unreachable: {client.url}"
         more = [str(error)]
     elif isinstance(error, UnexpectedAnswer):
         what = f"this is not a Hourbell server, or one of another version: {client.url}"
         more = [str(error).removeprefix(NOT_OURS).lstrip(". "), "look at --server or HOURBELL_URL"]
     elif isinstance(error, ApiError):
         what = as_flags(error.detail.replace("; see errors.", ".").replace("The body cannot", "This cannot"))
-        more = _faults(error, schedule)
+        more = _error_lines(error, schedule)
         if isinstance(error, NotFound) and error.code == "no_such_job" and job:
             more += [_near(client, str(job))]
         elif advice := _ADVICE_BY_CODE.get(error.code) or _ADVICE.get(error.status):
@@ -142,18 +144,22 @@ def confirm(intention: str, *, yes: bool) -> None:
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        fail(f"nothing was done: nobody can be asked here whether to {intention}", "add --yes", exit_code=USAGE)
+        fail(
+            f"nothing was done: this is not a terminal, so nobody can confirm whether to {intention}",
+            "add --yes",
+            exit_code=USAGE,
+        )
     if not click.confirm(f"{intention.capitalize()}?", err=True):
         fail("nothing was done")
 
 
-def _faults(error: "ApiError", schedule: str | None) -> list[str]:
+def _error_lines(error: "ApiError", schedule: str | None) -> list[str]:
     lines = []
-    for fault in error.errors:
-        hint = f"; {fault.hint}" if fault.hint else ""
-        lines.append(f"{_flag_of(fault.pointer)}: {as_flags(fault.message + hint)}")
-        column = _COLUMN.search(fault.message)
-        if fault.pointer == "/schedule" and schedule and column:
+    for each in error.errors:
+        hint = f"; {each.hint}" if each.hint else ""
+        lines.append(f"{_flag_of(each.pointer)}: {as_flags(each.message + hint)}")
+        column = _COLUMN.search(each.message)
+        if each.pointer == "/schedule" and schedule and column:
             lines += [f"  {line}" for line in caret(schedule, int(column[1]))]
     return lines
 

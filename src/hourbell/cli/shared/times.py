@@ -38,7 +38,7 @@ def parse_time(text: str, now: datetime, timezone: str, bare: Direction | None =
     try:
         instant = _read(" ".join(text.split()), now, timezone, bare)
     except (ScheduleError, OverflowError, OutOfRange) as error:
-        if not isinstance(error, ScheduleError) or error.faults[0].allowed == f"{FIRST_YEAR}-{LAST_YEAR}":
+        if not isinstance(error, ScheduleError) or error.errors[0].allowed == f"{FIRST_YEAR}-{LAST_YEAR}":
             years = f"the years {FIRST_YEAR} to {LAST_YEAR}"
             raise ValueError(f"{text[:40]!r} is out of range; write a time of {years}") from None
         instant = None

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from hourbell.client import Attempt, Intention, Job, LogLine, Run, Stats, Upcoming
 
-_LONGEST_EXCERPT = 2_000
+_MAX_EXCERPT_CHARACTERS = 2_000
 _SHOWN_LOG = 20  # number of lines
 _LINES = frozenset(  # fields with a line of their own; other fields are shown only if they differ from the default
     {
@@ -47,7 +47,7 @@ def run_view(zone: str) -> View:
             "JOB",
             "STATE",
             "KIND",
-            f"INSTANT ({zone})",
+            f"SCHEDULED ({zone})",
             f"ENDED ({zone})",
             "ATTEMPT",
             "TOOK",
@@ -112,7 +112,7 @@ def run_lines(run: "Run", zone: str) -> list[str]:
         ("reason", run.reason),
         ("late success", _late_success(run)),
         ("kind", run.kind),
-        ("instant", _at(run.scheduled_at, zone)),
+        ("scheduled", _at(run.scheduled_at, zone)),
         ("ready", _at(run.ready_at, zone) if not run.has_ended else None),
         ("waits for", run.waits_for),
         ("started", _at(run.started_at, zone)),
@@ -172,10 +172,10 @@ def _attempt_lines(attempt: "Attempt", zone: str) -> list[str]:
         ("late outcome", attempt.late_outcome),
         ("status", attempt.status_code),
         ("error", plain_lines(attempt.error)),
-        ("began", _at(attempt.started_at, zone) or "it is not known when it began"),
+        ("started", _at(attempt.started_at, zone) or "unknown"),
         ("took", milliseconds(attempt.duration_ms)),
     )
-    excerpt = (attempt.excerpt or "")[:_LONGEST_EXCERPT].splitlines()
+    excerpt = (attempt.excerpt or "")[:_MAX_EXCERPT_CHARACTERS].splitlines()
     return [*lines, *(f"  | {plain(line)}" for line in excerpt), *_log_lines(attempt.log, zone)]
 
 

@@ -9,8 +9,8 @@ from functools import lru_cache
 
 PREFIX = "whsec_"
 SECRET_BYTES = 32
-_LEAST, _MOST = 24, 64
-_MOST_KEYS = 4_096
+_MIN_KEY_BYTES, _MAX_KEY_BYTES = 24, 64
+_MAX_KEYS = 4_096
 
 
 def new_secret(random_bytes: bytes) -> str:
@@ -24,8 +24,8 @@ def secret_bytes(secret: str) -> bytes:
         key = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
     except (binascii.Error, ValueError):
         key = b""
-    if not secret.startswith(PREFIX) or not _LEAST <= len(key) <= _MOST:
-        raise ValueError(f"a secret is {PREFIX} and base64 of {_LEAST} to {_MOST} random bytes")
+    if not secret.startswith(PREFIX) or not _MIN_KEY_BYTES <= len(key) <= _MAX_KEY_BYTES:
+        raise ValueError(f"a secret is {PREFIX} and base64 of {_MIN_KEY_BYTES} to {_MAX_KEY_BYTES} random bytes")
     return key
 
 
@@ -41,7 +41,7 @@ def _digest(key: bytes, message: bytes) -> str:
     return base64.b64encode(keyed.digest()).decode()
 
 
-@lru_cache(_MOST_KEYS)
+@lru_cache(_MAX_KEYS)
 def _keyed(key: bytes) -> hmac.HMAC:
     """Return an HMAC initialized with the key, cached because each message only copies it."""
     return hmac.new(key, digestmod=hashlib.sha256)

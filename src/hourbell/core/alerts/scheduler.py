@@ -16,6 +16,7 @@ LATE_SHARE = 0.1
 PLANNING_SILENT = timedelta(seconds=60)  # how long a job may be due before planning counts as silent
 GONE_AFTER = timedelta(hours=1)  # a node that has been silent for so long is not expected back
 UNSERVED_FOR = timedelta(seconds=60)
+LONG_OUTAGE, AFTER_OUTAGE = timedelta(minutes=1), timedelta(seconds=30)
 CHANNEL_SILENT = timedelta(seconds=30)
 _SECOND = timedelta(seconds=1)
 
@@ -81,21 +82,33 @@ def failing_channel(
     )
 
 
-def recovery(late: LateRuns, active_jobs: int, now: datetime, *, is_on: bool) -> Trouble | None:
-    """Return the trouble that stands for all late jobs: from many late runs on, until none is late."""
-    if late.oldest_at is None or not late.runs:
-        return None
+def recovery(
+    late: LateRuns, active_jobs: int, now: datetime, *, is_on: bool, outage: tuple[datetime, datetime] | None = None
+) -> Trouble | None:
+    """Return the trouble that stands for all late jobs: from many late runs on, until none is late.
+
+    An outage that has just ended is one, too, for as long as its backlog may take to show.
+    """
     is_many = late.runs > MANY_LATE_RUNS and late.jobs > 1 and late.jobs >= LATE_SHARE * active_jobs
-    if not (is_many or is_on):
+    is_after_outage = outage is not None and outage[1] - outage[0] >= LONG_OUTAGE and now - outage[1] <= AFTER_OUTAGE
+    if not (is_many or is_after_outage or (is_on and late.runs)):
         return None
-    age = show_duration((now - late.oldest_at) // _SECOND * _SECOND)
-    text = f"{late.runs} runs of {late.jobs} jobs are late, the oldest by {age}"
+    texts = []
+    if outage is not None and is_after_outage:
+        texts.append(f"the scheduler was down for {_shown(outage[1] - outage[0])}")
+    if late.oldest_at is not None:
+        age = _shown(now - late.oldest_at)
+        texts.append(f"{late.runs} runs of {late.jobs} jobs are late, the oldest by {age}")
     return Trouble(
         RECOVERY_KEY,
         IncidentKind.RECOVERY,
-        late.oldest_at,
-        text,
+        late.oldest_at or now,
+        "; ".join(texts),
         fingerprint(RECOVERY_KEY),
         count=late.runs,
         group_size=late.jobs,
     )
+
+
+def _shown(span: timedelta) -> str | float:
+    return show_duration(span // _SECOND * _SECOND)

@@ -1,4 +1,4 @@
-"""The catalog of faults: the severity, message and repair of each kind that the doctor reports."""
+"""The catalog of defects: the severity, message and repair of each kind that the doctor reports."""
 
 from hourbell.core.doctor.findings import Check, Severity
 
@@ -34,12 +34,12 @@ OBJECT_MISSING = _error(
     "rows it names are there twice: repair those first. A missing table must come back from a backup.",
 )
 TRIGGER_DISABLED = _error(
-    "trigger_disabled", "a trigger of the schema is switched off", "Switch it on again with the statement below."
+    "trigger_disabled", "a trigger of the schema is disabled", "Enable it with the statement below."
 )
 INDEX_INVALID = _error(
     "index_invalid",
     "an index is invalid: PostgreSQL does not use it, and it guards nothing",
-    "Build it anew with the statement below, which locks nobody out.",
+    "Rebuild it with the statement below, which does not block writers.",
 )
 
 # The database
@@ -58,7 +58,7 @@ DATABASE_READ_ONLY = _error(
 )
 DATABASE_UNWRITABLE = _error(
     "database_unwritable",
-    "the database cannot be written: a node of this user would not start, or do its work",
+    "the database is not writable: a node of this user cannot start or work",
     "Give the file, the files beside it and their folder to the user of the nodes, or run this as that user; where the "
     "disk is full, make room.",
 )
@@ -133,12 +133,12 @@ TZDATA_HERE = _warning(
 JOB_IN_ERROR = _error(
     "job_in_error",
     "a job cannot be planned and does not fire",
-    "Mend its definition; it is adopted from then on. `hourbell cron check EXPR` says what is wrong with a schedule. "
-    "To stop it instead, set enabled to false.",
+    "Correct its definition; it is planned from then on. `hourbell cron check EXPR` shows what is wrong with a "
+    "schedule. To stop it instead, set enabled to false.",
 )
 JOB_OVERDUE = _error(
     "job_overdue",
-    "a job is long due, nodes are running, and none plans it",
+    "a job is overdue, nodes are running, and none plans it",
     "Look for `tick_failed` and `tzdata_outdated` in the log of the nodes, then restart them one by one. If the "
     "database's clock was put forward a moment ago, run the doctor again in a minute.",
 )
@@ -149,8 +149,8 @@ JOB_UNATTENDED = _error(
 )
 JOB_NEVER_PLANNED = _error(
     "job_never_planned",
-    "the planner never looks at an enabled job again, though its schedule goes on",
-    "Have it looked at with the statement below. What fell due since then follows the job's catch-up policy.",
+    "an enabled job is never planned again, although its schedule continues",
+    "Schedule it for planning with the statement below. What fell due since then follows the job's catch-up policy.",
 )
 
 JOB_CONFLICT = _error(
@@ -170,18 +170,18 @@ JOB_REPLACED = _warning(
 # Instants
 INSTANT_LOST = _error(
     "instant_lost",
-    "a due instant has neither a run nor a skip",
-    "Nothing makes up for it by itself. For each instant, the first statement runs it now; or, if it must not run any "
-    "more, the second puts it on record as missed. Use one of the two.",
+    "a due time has neither a run nor a skip",
+    "This is not corrected automatically. For each scheduled time, the first statement runs it now; or, if it must not "
+    "run any more, the second records it as missed. Use one of the two.",
 )
 INSTANT_TWICE = _error(
     "instant_twice",
-    "a due instant is accounted for twice",
-    "What happened, happened: look at the runs and skips of the job at this time. It harms no further planning.",
+    "a due time is recorded twice",
+    "Check the runs and skips of the job at this time. Future planning is not affected.",
 )
 RUN_OUTSIDE = _error(
     "run_outside_schedule",
-    "a run stands for an instant that its schedule does not name",
+    "a run has a scheduled time that is not in its schedule",
     "If it has not ended, cancel it with the statement below. One that ended is history, which retention removes.",
 )
 SKIP_MISCOUNTED = _error(
@@ -206,7 +206,7 @@ RUN_TWICE = _error(
 )
 RUN_WITHOUT_LEASE = _error(
     "run_without_lease",
-    "a run is running, but nobody holds it",
+    "a run is running, but no node holds it",
     "Let its lease end now with the statement below; a node then takes the run over within seconds.",
 )
 RUN_UNCLAIMED = _error(
@@ -221,7 +221,7 @@ WAITING_WITH_TRACES = _error(
 )
 ENDED_WITHOUT_TIME = _error(
     "ended_without_time",
-    "a run ended, but nobody knows when, and retention never removes it",
+    "a run ended without an end time, so retention never removes it",
     "It does no other harm. To remove it with its attempts, run the statement below.",
 )
 ENDED_WITH_LEASE = _error(
@@ -243,7 +243,7 @@ ATTEMPT_AHEAD = _error(
 )
 ATTEMPT_MISSING = _error(
     "attempt_missing",
-    "a run ended, but the attempt that ended it is not on record",
+    "a run ended, but the attempt that ended it is not stored",
     "Somebody deleted rows of the attempts. The run itself needs nothing; what it did is lost unless a backup has it.",
 )
 RUN_WITHOUT_JOB = _error(
@@ -286,19 +286,19 @@ LANE_UNSERVED = _warning(
 )
 RUNS_STUCK = _warning(
     "runs_stuck",
-    "runs have been ready for long and are not taken",
+    "runs have been ready for a long time and no node claims them",
     "Start more nodes, or raise HOURBELL_SLOTS. If the nodes have nothing to do, look for `tick_failed` in their log.",
 )
 
 # The deployment, with --production
 ACCESS_OPEN = _error(
     "access_open",
-    "the server needs no token, so that everybody on its machine may do everything",
-    "Make a token: hourbell token create admin --role admin. From then on every request needs one.",
+    "the server needs no token, so every user of its machine has full access",
+    "Create a token: hourbell token create admin --role admin. From then on every request needs one.",
 )
 TOKEN_MISSING = _warning(
     "token_missing",
-    "no token is valid, so that nobody can call the API",
+    "no token is valid, so nobody can call the API",
     "Make one: hourbell token create admin --role admin.",
 )
 HTTP_UNENCRYPTED = _warning(

@@ -1,6 +1,6 @@
 """Checks of a deployment: access, listening address, keys, files, database roles and limits.
 
-To add a check, write a function from a Deployment to faults, add it to CHECKS, and add its kind to the catalog.
+To add a check, write a function from a Deployment to defects, add it to CHECKS, and add its kind to the catalog.
 """
 
 from collections.abc import Callable, Iterator
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from hourbell.core.doctor import catalog
-from hourbell.core.doctor.findings import Fault
+from hourbell.core.doctor.findings import Defect
 from hourbell.core.values.readers import show_duration
 
 SHORTEST_RETENTION = timedelta(days=1)
-LONGEST_RETENTION = timedelta(days=730)
+MAX_RETENTION = timedelta(days=730)
 SPARE_DESCRIPTORS = 500  # for connections of the API and the database, and for files
 
 
@@ -45,61 +45,61 @@ class Deployment:
     access: AccessFacts | None = None
 
 
-def check_deployment(deployment: Deployment) -> Iterator[Fault]:
+def check_deployment(deployment: Deployment) -> Iterator[Defect]:
     for check in CHECKS:
         yield from check(deployment)
 
 
-def check_tokens(deployment: Deployment) -> Iterator[Fault]:
+def check_tokens(deployment: Deployment) -> Iterator[Defect]:
     access = deployment.access
     if access is not None and access.is_open:
-        yield Fault(catalog.ACCESS_OPEN, f"the server at {deployment.http_addr} asks for no token")
+        yield Defect(catalog.ACCESS_OPEN, f"the server at {deployment.http_addr} asks for no token")
     elif access is not None and not access.valid_tokens:
-        yield Fault(catalog.TOKEN_MISSING, "every token was revoked or has expired")
+        yield Defect(catalog.TOKEN_MISSING, "every token was revoked or has expired")
 
 
-def check_listening(deployment: Deployment) -> Iterator[Fault]:
+def check_listening(deployment: Deployment) -> Iterator[Defect]:
     if not deployment.is_loopback and not deployment.has_trusted_proxies:
-        yield Fault(catalog.HTTP_UNENCRYPTED, f"HTTP_ADDR is {deployment.http_addr}, and no proxy is trusted")
+        yield Defect(catalog.HTTP_UNENCRYPTED, f"HTTP_ADDR is {deployment.http_addr}, and no proxy is trusted")
 
 
-def check_files(deployment: Deployment) -> Iterator[Fault]:
+def check_files(deployment: Deployment) -> Iterator[Defect]:
     for path in deployment.exposed_files:
-        yield Fault(catalog.DATABASE_EXPOSED, f"{path}; run: {deployment.close_command}")
+        yield Defect(catalog.DATABASE_EXPOSED, f"{path}; run: {deployment.close_command}")
 
 
-def check_key(deployment: Deployment) -> Iterator[Fault]:
+def check_key(deployment: Deployment) -> Iterator[Defect]:
     if deployment.key_exposure is not None:
-        yield Fault(catalog.KEY_EXPOSED, deployment.key_exposure)
+        yield Defect(catalog.KEY_EXPOSED, deployment.key_exposure)
     if not deployment.has_key:
-        yield Fault(catalog.KEY_MISSING, "neither HOURBELL_SECRET_KEY nor a key file is there")
+        yield Defect(catalog.KEY_MISSING, "neither HOURBELL_SECRET_KEY nor a key file is there")
 
 
-def check_encryption(deployment: Deployment) -> Iterator[Fault]:
+def check_encryption(deployment: Deployment) -> Iterator[Defect]:
     for each in deployment.unencrypted:
-        yield Fault(catalog.DATABASE_UNENCRYPTED, each)
+        yield Defect(catalog.DATABASE_UNENCRYPTED, each)
 
 
-def check_roles(deployment: Deployment) -> Iterator[Fault]:
+def check_roles(deployment: Deployment) -> Iterator[Defect]:
     access = deployment.access
     if access is not None and access.superuser is not None:
-        yield Fault(catalog.ROLE_SUPERUSER, f"role {access.superuser}")
+        yield Defect(catalog.ROLE_SUPERUSER, f"role {access.superuser}")
     if access is not None and access.own_function_jobs and not deployment.has_function_login:
-        yield Fault(catalog.FUNCTION_LOGIN_MISSING, f"jobs that call functions: {access.own_function_jobs}")
+        yield Defect(catalog.FUNCTION_LOGIN_MISSING, f"jobs that call functions: {access.own_function_jobs}")
 
 
-def check_retention(deployment: Deployment) -> Iterator[Fault]:
-    if not SHORTEST_RETENTION <= deployment.retention <= LONGEST_RETENTION:
-        yield Fault(catalog.RETENTION_UNUSUAL, f"HOURBELL_RETENTION is {show_duration(deployment.retention)}")
+def check_retention(deployment: Deployment) -> Iterator[Defect]:
+    if not SHORTEST_RETENTION <= deployment.retention <= MAX_RETENTION:
+        yield Defect(catalog.RETENTION_UNUSUAL, f"HOURBELL_RETENTION is {show_duration(deployment.retention)}")
 
 
-def check_descriptors(deployment: Deployment) -> Iterator[Fault]:
+def check_descriptors(deployment: Deployment) -> Iterator[Defect]:
     limit, needed = deployment.descriptors, deployment.slots + SPARE_DESCRIPTORS
     if limit is not None and limit < needed:
-        yield Fault(catalog.DESCRIPTORS_FEW, f"the limit is {limit}, and {deployment.slots} slots need {needed}")
+        yield Defect(catalog.DESCRIPTORS_FEW, f"the limit is {limit}, and {deployment.slots} slots need {needed}")
 
 
-CHECKS: tuple[Callable[[Deployment], Iterator[Fault]], ...] = (
+CHECKS: tuple[Callable[[Deployment], Iterator[Defect]], ...] = (
     check_tokens,
     check_listening,
     check_key,

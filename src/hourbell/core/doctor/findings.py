@@ -14,7 +14,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A kind of fault: `message` says what is wrong, `repair` how to fix it."""
+    """A kind of defect: `message` says what is wrong, `repair` how to fix it."""
 
     name: str
     severity: Severity
@@ -23,7 +23,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class Defect:
     """One problem, or `count` of them shown as one row; each statement in `sql` alone would repair it."""
 
     check: Check
@@ -34,7 +34,7 @@ class Fault:
 
 @dataclass(slots=True)
 class Finding:
-    """All faults of one kind."""
+    """All defects of one kind."""
 
     check: Check
     count: int = 0
@@ -47,18 +47,18 @@ class Finding:
 
 
 class Findings:
-    """Collects faults in bounded memory. Iterates errors first, then in the order of discovery."""
+    """Collects defects in bounded memory. Iterates errors first, then in the order of discovery."""
 
     def __init__(self) -> None:
         self._found: dict[str, Finding] = {}
 
-    def add(self, faults: Iterable[Fault]) -> None:
-        for fault in faults:
-            finding = self._found.setdefault(fault.check.name, Finding(fault.check))
-            finding.count += fault.count
+    def add(self, defects: Iterable[Defect]) -> None:
+        for defect in defects:
+            finding = self._found.setdefault(defect.check.name, Finding(defect.check))
+            finding.count += defect.count
             if len(finding.rows) < SHOWN:
-                finding.rows.append(fault.row)
-                finding.sql += fault.sql
+                finding.rows.append(defect.row)
+                finding.sql += defect.sql
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(sorted(self._found.values(), key=lambda finding: not finding.is_error))

@@ -1,6 +1,6 @@
 """The check that each instant of a job's current version has exactly one run or skip, and that no other time has one.
 
-The tables prove less than the engine guarantees, and the check reports only proven faults:
+The tables prove less than the engine guarantees, and the check reports only proven defects:
 
 1. An instant certainly belongs to the current version if that version planned a run before it. The first version's
    instants begin when it was stored. Instants of a later version before its first run count from one day after the last
@@ -9,9 +9,9 @@ The tables prove less than the engine guarantees, and the check reports only pro
    retention would have removed that run first. The same holds if the job's statistics show that no run was pruned.
    Instants older than the configured retention are not checked.
 3. Outside UTC, newer time-zone data may have moved past instants. A run or skip that does not match today's data hides
-   all faults before it.
+   all defects before it.
 4. A skip that does not match, or that overlaps, may belong to another version if a version was adopted from plain SQL
-   while the clock went back. It then hides all faults before it, too.
+   while the clock went back. It then hides all defects before it, too.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from itertools import islice
 
 from hourbell.core.doctor import catalog
 from hourbell.core.doctor.facts import JobFacts, RunMark, SkipMark
-from hourbell.core.doctor.findings import Fault
+from hourbell.core.doctor.findings import Defect
 from hourbell.core.doctor.repairs import Dialect
 from hourbell.core.doctor.runs import PLANNED
 from hourbell.core.run.plan import first_instant
@@ -38,29 +38,29 @@ _BY_TRIGGER = "sql"  # version stored when the job was triggered, before it was 
 
 def check_instants(
     facts: JobFacts, now: datetime, retention: timedelta, dialect: Dialect, *, knows_zones: bool
-) -> list[Fault]:
-    """Return all faults in the instants of one job. Unless `knows_zones`, only jobs in UTC are checked."""
-    faults = list(_runs_twice(facts))
+) -> list[Defect]:
+    """Return all defects in the instants of one job. Unless `knows_zones`, only jobs in UTC are checked."""
+    defects = list(_runs_twice(facts))
     definition, cursor_at = facts.job.definition, facts.job.cursor_at
     try:
         schedule = definition.parsed()
     except ScheduleError:
-        return faults
+        return defects
     is_utc = load_zone(definition.timezone).is_utc
     start = _start(facts)
     if cursor_at is None or start is None or not (is_utc or knows_zones):
-        return faults
+        return defects
     walk = _Walk(facts, schedule, dialect, max(_certain_from(facts), now - retention), is_utc=is_utc)
-    return faults + walk.faults(start, cursor_at)
+    return defects + walk.defects(start, cursor_at)
 
 
-def _runs_twice(facts: JobFacts) -> Iterator[Fault]:
+def _runs_twice(facts: JobFacts) -> Iterator[Defect]:
     before: RunMark | None = None
     for run in facts.runs:
         if run.kind not in PLANNED:
             continue
         if before is not None and before.scheduled_at == run.scheduled_at:
-            yield Fault(catalog.RUN_TWICE, f"job {facts.job.definition.name}, {run.scheduled_at.isoformat()}")
+            yield Defect(catalog.RUN_TWICE, f"job {facts.job.definition.name}, {run.scheduled_at.isoformat()}")
         before = run
 
 
@@ -109,8 +109,8 @@ class _Walk:
     certain_from: datetime
     is_utc: bool
 
-    def faults(self, start: datetime, until: datetime) -> list[Fault]:
-        found: list[Fault] = []
+    def defects(self, start: datetime, until: datetime) -> list[Defect]:
+        found: list[Defect] = []
         at = skipped_until = served_at = start
         for mark in self._marks(start):
             first, last = _ends(mark)
@@ -168,8 +168,8 @@ class _Walk:
             return occurrence.local != run.local_at
         return local_time_at(self.facts.job.definition.timezone, run.scheduled_at)[0] != run.local_at
 
-    def _lost(self, after: datetime, until: datetime) -> list[Fault]:
-        """Report each of the first lost instants in (after, until], and the count of the others as one fault."""
+    def _lost(self, after: datetime, until: datetime) -> list[Defect]:
+        """Report each of the first lost instants in (after, until], and the count of the others as one defect."""
         after = max(after, self.certain_from - _MICROSECOND)
         definition = self.facts.job.definition
         if after >= until or (instant := self._next(after)) is None or instant > until:
@@ -177,35 +177,35 @@ class _Walk:
         if definition.ends_at is not None:
             until = min(until, definition.ends_at)
         instants = list(islice(self.schedule.between(instant - _MICROSECOND, until), _SHOWN))
-        faults = [self._one_lost(each) for each in instants]
+        defects = [self._one_lost(each) for each in instants]
         more = self.schedule.count(instants[-1], until)
         if more:
             last = self.schedule.previous(until + _MICROSECOND)
             row = f"job {definition.name}, {more} more until {last.isoformat() if last else until.isoformat()}"
-            faults.append(Fault(catalog.INSTANT_LOST, row, count=more))
-        return faults
+            defects.append(Defect(catalog.INSTANT_LOST, row, count=more))
+        return defects
 
-    def _one_lost(self, instant: datetime) -> Fault:
+    def _one_lost(self, instant: datetime) -> Defect:
         job, dialect = self.facts.job, self.dialect
         local = local_time_at(job.definition.timezone, instant)[0]
         sql = (
             dialect.run_instant(job.id, instant, local),
             f"-- or, to leave it out: {dialect.skip_instant(job.id, instant)}",
         )
-        return Fault(catalog.INSTANT_LOST, f"job {job.definition.name}, {instant.isoformat()}", sql)
+        return Defect(catalog.INSTANT_LOST, f"job {job.definition.name}, {instant.isoformat()}", sql)
 
-    def _twice(self, instant: datetime) -> Fault:
-        return Fault(catalog.INSTANT_TWICE, f"job {self.facts.job.definition.name}, {instant.isoformat()}")
+    def _twice(self, instant: datetime) -> Defect:
+        return Defect(catalog.INSTANT_TWICE, f"job {self.facts.job.definition.name}, {instant.isoformat()}")
 
-    def _outside(self, run: RunMark) -> Fault:
+    def _outside(self, run: RunMark) -> Defect:
         name, job_id = self.facts.job.definition.name, self.facts.job.id
         sql = self.dialect.cancel_instant(job_id, run.scheduled_at)
-        return Fault(catalog.RUN_OUTSIDE, f"job {name}, {run.scheduled_at.isoformat()}", (sql,))
+        return Defect(catalog.RUN_OUTSIDE, f"job {name}, {run.scheduled_at.isoformat()}", (sql,))
 
-    def _miscounted(self, skip: SkipMark) -> Fault:
+    def _miscounted(self, skip: SkipMark) -> Defect:
         job = self.facts.job
         count = self.schedule.count(skip.first_at - _MICROSECOND, skip.last_at)
         sql = (self.dialect.set_skip_count(job.id, skip.first_at, skip.last_at, count),) if count else ()
         between = f"{skip.first_at.isoformat()} to {skip.last_at.isoformat()}"
         row = f"job {job.definition.name}, {between}: says {skip.total}, the schedule {count}"
-        return Fault(catalog.SKIP_MISCOUNTED, row, sql)
+        return Defect(catalog.SKIP_MISCOUNTED, row, sql)

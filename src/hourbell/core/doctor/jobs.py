@@ -6,7 +6,7 @@ from enum import Enum, auto
 
 from hourbell.core.doctor import catalog
 from hourbell.core.doctor.facts import JobFacts
-from hourbell.core.doctor.findings import Fault
+from hourbell.core.doctor.findings import Defect
 from hourbell.core.doctor.repairs import Dialect
 from hourbell.core.run.plan import first_instant
 from hourbell.core.run.states import SkipReason
@@ -30,21 +30,21 @@ _OVERDUE = {Planners.NONE: catalog.JOB_UNATTENDED, Planners.SETTLED: catalog.JOB
 
 def check_job(
     facts: JobFacts, now: datetime, dialect: Dialect, *, planners: Planners, knows_zones: bool
-) -> Iterator[Fault]:
-    """Check one job; `planners` decides which fault an overdue job is, if any."""
+) -> Iterator[Defect]:
+    """Check one job; `planners` decides which defect an overdue job is, if any."""
     job = facts.job
     definition, row = job.definition, f"job {job.definition.name}"
     if job.error is not None and definition.enabled:
-        yield Fault(catalog.JOB_IN_ERROR, f"{row}: {job.error}")
+        yield Defect(catalog.JOB_IN_ERROR, f"{row}: {job.error}")
     if job.error is None and job.plan_at is not None and job.plan_at < now - OVERDUE and planners in _OVERDUE:
-        yield Fault(_OVERDUE[planners], f"{row}, since {job.plan_at.isoformat()}")
+        yield Defect(_OVERDUE[planners], f"{row}, since {job.plan_at.isoformat()}")
     if job.error is None and job.plan_at is None and definition.enabled and _goes_on(facts, knows_zones=knows_zones):
-        yield Fault(catalog.JOB_NEVER_PLANNED, row, (dialect.plan_now(job.id),))
+        yield Defect(catalog.JOB_NEVER_PLANNED, row, (dialect.plan_now(job.id),))
     if job.cursor_at is not None and job.cursor_at > now + AHEAD and not _was_moved_there(facts, job.cursor_at):
-        yield Fault(catalog.CURSOR_AHEAD, f"{row}, {job.cursor_at.isoformat()}")
+        yield Defect(catalog.CURSOR_AHEAD, f"{row}, {job.cursor_at.isoformat()}")
     if facts.created_at is not None and (replaced := _last_before(facts, facts.created_at - AHEAD)) is not None:
         between = f"{replaced.isoformat()} to {facts.created_at.isoformat()}"
-        yield Fault(catalog.JOB_REPLACED, f"{row}: nothing is known of its times from {between}")
+        yield Defect(catalog.JOB_REPLACED, f"{row}: nothing is known of its times from {between}")
 
 
 def _last_before(facts: JobFacts, created_at: datetime) -> datetime | None:

@@ -1,4 +1,4 @@
-"""SQL statements that repair faults, in each database's dialect. They are shown to operators, never run."""
+"""SQL statements that repair defects, in each database's dialect. They are shown to operators, never run."""
 
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from hourbell.core.doctor import catalog
 from hourbell.core.doctor.facts import HeldRun, RunFacts
-from hourbell.core.doctor.findings import Fault
+from hourbell.core.doctor.findings import Defect
 from hourbell.core.doctor.repairs import Dialect
 from hourbell.core.run.run import is_scheduled_run_id
 from hourbell.core.run.states import ENDS, UNFINISHED, WAITING, Kind, Reason, RunState
@@ -12,14 +12,14 @@ from hourbell.core.run.states import ENDS, UNFINISHED, WAITING, Kind, Reason, Ru
 PLANNED = (Kind.SCHEDULED, Kind.BACKFILL)
 
 
-def check_run(run: RunFacts, dialect: Dialect) -> Iterator[Fault]:
-    """Report all faults of one run."""
+def check_run(run: RunFacts, dialect: Dialect) -> Iterator[Defect]:
+    """Report all defects of one run."""
     if run.kind in PLANNED and not is_scheduled_run_id(run.id, run.job_id, run.scheduled_at):
-        yield Fault(catalog.RUN_ID_WRONG, f"{_row(run)}, {run.scheduled_at.isoformat()}", (dialect.cancel(run.id),))
+        yield Defect(catalog.RUN_ID_WRONG, f"{_row(run)}, {run.scheduled_at.isoformat()}", (dialect.cancel(run.id),))
     if run.newest_attempt > _highest(run):
         sql = dialect.set_attempt(run.id, run.newest_attempt + (run.state == RunState.RUNNING))
         numbers = f"attempt {run.newest_attempt} on record, the run is at {run.attempt}"
-        yield Fault(catalog.ATTEMPT_AHEAD, f"{_row(run)}: {numbers}", (sql,) if run.state in UNFINISHED else ())
+        yield Defect(catalog.ATTEMPT_AHEAD, f"{_row(run)}: {numbers}", (sql,) if run.state in UNFINISHED else ())
     if run.state in UNFINISHED:
         yield from _check_unfinished(run, dialect)
     elif run.state in ENDS:
@@ -35,37 +35,37 @@ def _highest(run: RunFacts) -> int:
     return run.attempt - 1 if run.state == RunState.RUNNING and run.attempt > 0 else run.attempt
 
 
-def _check_unfinished(run: RunFacts, dialect: Dialect) -> Iterator[Fault]:
+def _check_unfinished(run: RunFacts, dialect: Dialect) -> Iterator[Defect]:
     if run.state in WAITING and (run.has_owner or run.has_lease or run.has_finished):
-        yield Fault(catalog.WAITING_WITH_TRACES, _row(run), (dialect.clear_traces(run.id),))
+        yield Defect(catalog.WAITING_WITH_TRACES, _row(run), (dialect.clear_traces(run.id),))
     if run.state == RunState.RUNNING:
         if not (run.has_owner and run.has_lease):
-            yield Fault(catalog.RUN_WITHOUT_LEASE, _row(run), (dialect.end_lease(run.id),))
+            yield Defect(catalog.RUN_WITHOUT_LEASE, _row(run), (dialect.end_lease(run.id),))
         elif run.attempt < 1:
-            yield Fault(catalog.RUN_UNCLAIMED, _row(run), (dialect.end_lease(run.id),))
+            yield Defect(catalog.RUN_UNCLAIMED, _row(run), (dialect.end_lease(run.id),))
     if run.job_name is None:
-        yield Fault(catalog.RUN_WITHOUT_JOB, _row(run), (dialect.cancel(run.id),))
+        yield Defect(catalog.RUN_WITHOUT_JOB, _row(run), (dialect.cancel(run.id),))
     elif not run.has_version:
-        yield Fault(catalog.RUN_WITHOUT_VERSION, _row(run), (dialect.cancel(run.id),))
+        yield Defect(catalog.RUN_WITHOUT_VERSION, _row(run), (dialect.cancel(run.id),))
 
 
-def _check_ended(run: RunFacts, dialect: Dialect) -> Iterator[Fault]:
+def _check_ended(run: RunFacts, dialect: Dialect) -> Iterator[Defect]:
     if not run.has_finished:
-        yield Fault(catalog.ENDED_WITHOUT_TIME, _row(run), (dialect.delete_run(run.id),))
+        yield Defect(catalog.ENDED_WITHOUT_TIME, _row(run), (dialect.delete_run(run.id),))
     if run.has_owner or run.has_lease:
-        yield Fault(catalog.ENDED_WITH_LEASE, _row(run))
+        yield Defect(catalog.ENDED_WITH_LEASE, _row(run))
     if run.job_name is None:
-        yield Fault(catalog.JOB_REPLACED, f"{_row(run)}, {run.scheduled_at.isoformat()}: the row of its job is gone")
+        yield Defect(catalog.JOB_REPLACED, f"{_row(run)}, {run.scheduled_at.isoformat()}: the row of its job is gone")
     if (run.reason is not None) != (run.state == RunState.FAILED):
-        yield Fault(catalog.REASON_WRONG, f"{_row(run)}, reason {run.reason}")
+        yield Defect(catalog.REASON_WRONG, f"{_row(run)}, reason {run.reason}")
     # A waiting run that is cancelled or expires ends without an attempt; every other run ends by an attempt.
     by_attempt = run.state == RunState.SUCCEEDED or (run.state == RunState.FAILED and run.reason != Reason.EXPIRED)
     if by_attempt and run.newest_attempt < max(run.attempt, 1):
-        yield Fault(catalog.ATTEMPT_MISSING, f"{_row(run)}: attempt {run.attempt} is not on record")
+        yield Defect(catalog.ATTEMPT_MISSING, f"{_row(run)}: attempt {run.attempt} is not on record")
 
 
-def check_overlapping(groups: Iterable[tuple[HeldRun, ...]], dialect: Dialect) -> Iterator[Fault]:
+def check_overlapping(groups: Iterable[tuple[HeldRun, ...]], dialect: Dialect) -> Iterator[Defect]:
     """Report each group of running runs of one job, which must not overlap."""
     for runs in groups:
         ids = ", ".join(str(run.id) for run in runs)
-        yield Fault(catalog.EXCLUSIVE_TWICE, f"job {runs[0].job_id}: runs {ids}", (dialect.stop(runs[-1].id),))
+        yield Defect(catalog.EXCLUSIVE_TWICE, f"job {runs[0].job_id}: runs {ids}", (dialect.stop(runs[-1].id),))

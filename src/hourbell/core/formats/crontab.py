@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from hourbell.core.formats.crontab_lines import has_both_days, read_command, read_variable, split_fields, system_form
 from hourbell.core.schedule import Schedule, ScheduleError
 from hourbell.core.schedule.errors import echo
-from hourbell.core.values.strict_json import text_fault
+from hourbell.core.values.strict_json import text_problem
 
-LONGEST_LINE, LONGEST_COMMENTS = 4_000, 2_000
+MAX_LINE_CHARACTERS, MAX_COMMENT_CHARACTERS = 4_000, 2_000
 _NICKNAMES = {"@every_minute": "* * * * *"}
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?(?::[A-Za-z0-9_.-]+)?", re.ASCII)
 _DAY = "(?:SUN|MON|TUE|WED|THU|FRI|SAT)"  # upper case only: sat and mon may be programs
@@ -127,7 +127,7 @@ def _tie_comments(lines: Iterable[Line]) -> list[Line]:
             while first and isinstance(made[first - 1], Comment):
                 first -= 1
             above = [each for each in made[first:] if isinstance(each, Comment)]
-            if sum(len(each.text) + 1 for each in above) > LONGEST_COMMENTS:
+            if sum(len(each.text) + 1 for each in above) > MAX_COMMENT_CHARACTERS:
                 above, first = [], len(made)
             made[first:] = [Comment(each.line, each.text, is_loose=False) for each in above]
             line = replace(line, comments=tuple(each.text for each in above))
@@ -160,10 +160,10 @@ class _Reader:
         stripped = text.strip(" \t")
         if not stripped:
             return Blank(number)
-        if (fault := text_fault(text)) is not None:
-            raise _Unclear(fault)
-        if len(text) > LONGEST_LINE:
-            raise _Unclear(f"the line is longer than {LONGEST_LINE} characters", "put the command in a script")
+        if (problem := text_problem(text)) is not None:
+            raise _Unclear(problem)
+        if len(text) > MAX_LINE_CHARACTERS:
+            raise _Unclear(f"the line is longer than {MAX_LINE_CHARACTERS} characters", "put the command in a script")
         if stripped.startswith("#"):
             return Comment(number, stripped[1:].strip())
         try:
@@ -214,7 +214,7 @@ class _Reader:
 def _lacking(fields: list[str], known: int) -> str:
     """Return the message for an entry in which only the first `known` words can be fields."""
     if known < len(fields):
-        return f"{echo(fields[known])} stands where the {_FIELDS[known]} does"
+        return f"{echo(fields[known])} is in place of the {_FIELDS[known]}"
     return f"expected 5 fields and a command, got {known} word{'' if known == 1 else 's'}"
 
 
@@ -238,7 +238,7 @@ def _schedule(fields: list[str], zone: str) -> tuple[str, str | None]:
     try:
         schedule = Schedule.parse(text, zone)
     except ScheduleError as error:
-        raise _Unclear("; ".join(map(str, error.faults[:5]))) from None
+        raise _Unclear("; ".join(map(str, error.errors[:5]))) from None
     if schedule.never_fires:
         raise _Unclear(f"{text} never fires", "there is no such day")
     return text, note
@@ -250,7 +250,7 @@ def _check_zone(zone: str) -> None:
     except ScheduleError as error:
         hint = error.hint or "write an IANA name such as Europe/Paris"
         hint = "write CRON_TZ on a line of its own, above the entry" if " " in zone else hint
-        raise _Unclear(f"CRON_TZ: {error.faults[0].message}", hint) from None
+        raise _Unclear(f"CRON_TZ: {error.errors[0].message}", hint) from None
 
 
 def _check_field(text: str) -> None:
@@ -262,7 +262,7 @@ def _check_field(text: str) -> None:
 
 def _check_user(user: str) -> None:
     if _LIKE_A_FIELD.fullmatch(user):
-        raise _Unclear(f"{echo(user)} stands where the user does", "cron has five fields, without seconds or years")
+        raise _Unclear(f"{echo(user)} is in place of the user", "cron has five fields, without seconds or years")
     if _USER.fullmatch(user) is None:
         raise _Unclear(
             f"{echo(user)!r} is not a user", "write one before the command, or read the file as a user's crontab"

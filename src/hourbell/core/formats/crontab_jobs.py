@@ -13,7 +13,7 @@ from hourbell.core.job.target import lane_of
 from hourbell.core.schedule import zone_names
 
 TAG = "crontab"
-_LONGEST_SLUG = 80
+_MAX_SLUG_CHARACTERS = 80
 _ODD = re.compile(r"[^A-Za-z0-9_]+", re.ASCII)
 _SEPARATORS = re.compile(r"&&|\|\||[;|&()]")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=", re.ASCII)
@@ -35,7 +35,7 @@ def crontab_to_jobs(
     jobs, notes = [], []
     zoneless = set()
     for entry in crontab.entries:
-        name = _free_name((prefix + slug_of(entry.command))[:_LONGEST_SLUG], taken)
+        name = _free_name((prefix + slug_of(entry.command))[:_MAX_SLUG_CHARACTERS], taken)
         by_tz = _known_zone(entry.environment.get("TZ", ""))
         zone = entry.timezone or timezone or by_tz or "UTC"
         if entry.timezone is None and timezone is None:
@@ -84,7 +84,7 @@ def slug_of(command: str) -> str:
             program = scripts[0].rpartition("/")[2] if scripts else program
         slug = _ODD.sub("-", re.sub(r"\.(?:sh|py|pl|rb|php|js)$", "", program)).strip("-").lower()
         if slug:
-            return slug[:_LONGEST_SLUG]
+            return slug[:_MAX_SLUG_CHARACTERS]
     return "entry"
 
 

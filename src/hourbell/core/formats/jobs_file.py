@@ -33,8 +33,8 @@ __all__ = [
 
 AS_JSON = {"payload_json": "payload", "target_json": "target"}
 TOP = ("source", "incomplete", "defaults", "job")
-LONGEST_SOURCE = 200  # also the max length of `incomplete`
-_MOST_SHOWN = 100
+MAX_SOURCE_CHARACTERS = 200  # also the max length of `incomplete`
+_MAX_SHOWN_ERRORS = 100
 _EXAMPLE = {"name": "defaults", "schedule": "@daily", "target": {"type": "task", "name": "defaults"}}
 
 
@@ -56,9 +56,9 @@ class JobsFileError(ValueError):
     """An invalid jobs file. `errors` lists every validation error found in it."""
 
     def __init__(self, errors: Sequence[FileError]) -> None:
-        lines = [str(error) for error in errors[:_MOST_SHOWN]]
-        if len(errors) > _MOST_SHOWN:
-            lines.append(f"and {len(errors) - _MOST_SHOWN} more")
+        lines = [str(error) for error in errors[:_MAX_SHOWN_ERRORS]]
+        if len(errors) > _MAX_SHOWN_ERRORS:
+            lines.append(f"and {len(errors) - _MAX_SHOWN_ERRORS} more")
         super().__init__("\n".join(lines))
         self.errors = tuple(errors)
 
@@ -132,7 +132,7 @@ def read_jobs_file(text: str, format: Format, resolve: Resolve) -> JobsFile:  # 
 
 def can_be_source(text: str) -> bool:
     """Check that a text can be a file's source."""
-    return 1 <= len(text) <= LONGEST_SOURCE and text.isprintable()
+    return 1 <= len(text) <= MAX_SOURCE_CHARACTERS and text.isprintable()
 
 
 class _FileReader:
@@ -157,7 +157,7 @@ class _FileReader:
         if text is None:
             return None
         if not isinstance(text, str) or not can_be_source(text):
-            message = f"{name} is not a text of 1 to {LONGEST_SOURCE} printable characters"
+            message = f"{name} is not a text of 1 to {MAX_SOURCE_CHARACTERS} printable characters"
             self.error(FieldError(pointer_to(name), message, hint))
             return None
         return text
@@ -193,7 +193,7 @@ class _FileReader:
         own = _normal(body, errors)
         errors += [_not_a_field(name) for name in own if name in READ_ONLY]
         normal = {**defaults, **own}
-        self._look_for_literal(normal, place, line)
+        self._refuse_literal(normal, place, line)
         normal = secrets.taken_out(normal)
         known = {error.pointer for error in errors}
         parsed = None
@@ -216,7 +216,7 @@ class _FileReader:
         if first != (f"line {line}" if line else f"job {number}"):
             self.error(FieldError("/name", f"the name is there already, at {first}", "take another"), place, line)
 
-    def _look_for_literal(self, body: Mapping[str, Any], place: str, line: int | None) -> None:
+    def _refuse_literal(self, body: Mapping[str, Any], place: str, line: int | None) -> None:
         at = place if line is None else f"line {line}, {place}"
         self.warnings += [f"{at}: {each}" for each in plain_secrets(body.get("target"))]
 

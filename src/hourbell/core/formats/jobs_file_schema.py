@@ -3,7 +3,7 @@
 The fields of a job come from the table of job fields.
 """
 
-from hourbell.core.formats.jobs_file import AS_JSON, LONGEST_SOURCE
+from hourbell.core.formats.jobs_file import AS_JSON, MAX_SOURCE_CHARACTERS
 from hourbell.core.job.field_kinds import Schema
 from hourbell.core.job.fields import BODY_FIELDS, JobField
 from hourbell.core.job.target import METHODS
@@ -21,16 +21,16 @@ def jobs_file_schema() -> Schema:
         "additionalProperties": False,
         "properties": {
             "source": {
-                "description": "What tells this file from others: applying it touches only jobs of this source.",
+                "description": "Identifies the jobs of this file: applying it changes only jobs of this source.",
                 "type": "string",
                 "minLength": 1,
-                "maxLength": LONGEST_SOURCE,
+                "maxLength": MAX_SOURCE_CHARACTERS,
             },
             "incomplete": {
                 "description": "What is missing in this file. While it is there, nothing is pruned.",
                 "type": "string",
                 "minLength": 1,
-                "maxLength": LONGEST_SOURCE,
+                "maxLength": MAX_SOURCE_CHARACTERS,
             },
             "defaults": {
                 "description": "What every job has unless it says otherwise.",

@@ -18,7 +18,7 @@ def plain_secrets(target: object) -> Iterator[str]:
     if not isinstance(target, dict):
         return
     if isinstance(secret := target.get("secret"), str) and secret.startswith("whsec_"):
-        yield 'the secret stands in the file; write secret = "env:NAME" or "file:/path"'
+        yield 'the secret is in plain text in the file; write secret = "env:NAME" or "file:/path"'
     headers = target.get("headers")
     for name, value in headers.items() if isinstance(headers, dict) else ():
         if not isinstance(value, str) or _is_reference(value):
@@ -27,7 +27,7 @@ def plain_secrets(target: object) -> Iterator[str]:
         if "${" in value:
             yield f"the header {name} is sent as it stands, with ${{…}} in it; {better}"
         elif name.lower() in _SECRET_HEADERS:
-            yield f"the header {name} stands in the file; {better}"
+            yield f"the header {name} is in plain text in the file; {better}"
 
 
 class Secrets:

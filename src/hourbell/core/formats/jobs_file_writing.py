@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
-_LARGEST = 1 << 63  # TOML integers have 64 bits
-_LONGEST_PLAIN_KEY = 500  # YAML limits the length of a simple key
+_INTEGER_LIMIT = 1 << 63  # TOML integers have 64 bits
+_MAX_PLAIN_KEY_CHARACTERS = 500  # YAML limits the length of a simple key
 
 
 def can_be_toml(value: object) -> bool:
@@ -16,7 +16,7 @@ def can_be_toml(value: object) -> bool:
         return all(map(can_be_toml, value.values()))
     if isinstance(value, (list, tuple)):
         return all(map(can_be_toml, value))
-    return value is not None and not (type(value) is int and not -_LARGEST <= value < _LARGEST)
+    return value is not None and not (type(value) is int and not -_INTEGER_LIMIT <= value < _INTEGER_LIMIT)
 
 
 def toml_key(key: str) -> str:
@@ -87,7 +87,7 @@ def yaml_value(value: object, *, block: bool = False) -> str:
 
 
 def _yaml_key(key: str) -> str:
-    return _quoted(key) if len(key) < _LONGEST_PLAIN_KEY else f"? {_quoted(key)} "
+    return _quoted(key) if len(key) < _MAX_PLAIN_KEY_CHARACTERS else f"? {_quoted(key)} "
 
 
 def _can_be_block(text: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from hourbell.core.schedule.errors import echo
 
 _DEEPEST = 40
-_MOST_VALUES = 1_000_000  # with all aliases expanded
+_MAX_VALUES = 1_000_000  # with all aliases expanded
 _VALUE_CHARACTERS = 64  # length of text that counts as one value
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,308})", re.ASCII)
 _FLOAT = re.compile(r"-?(?:0|[1-9][0-9]{0,308})\.[0-9]{1,308}(?:[eE][-+]?[0-9]{1,4})?", re.ASCII)
@@ -86,7 +86,7 @@ def _check_size(yaml: Any, root: Any, no: Callable[[str, Any], Exception]) -> No
             for each in _inner(yaml, node):
                 inner_size, inner_depth = measure(each, above | {id(node)})
                 size, depth = size + inner_size, max(depth, inner_depth + 1)
-            if size > _MOST_VALUES or depth > _DEEPEST:
+            if size > _MAX_VALUES or depth > _DEEPEST:
                 raise no("with its aliases written out this is too large; write less of it", node.start_mark)
             sizes[id(node)] = size, depth
         return sizes[id(node)]

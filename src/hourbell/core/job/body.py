@@ -15,7 +15,7 @@ from hourbell.core.job.target import ChannelCall, TargetCall, TargetError, parse
 from hourbell.core.schedule import Schedule, ScheduleError
 from hourbell.core.values.field_errors import BodyError, FieldError, shown, unknown_fields
 from hourbell.core.values.readers import schedule_errors, show_duration
-from hourbell.core.values.strict_json import fault_of
+from hourbell.core.values.strict_json import json_problem
 
 __all__ = ["FIELDS", "GENERATE", "READ_ONLY", "ParsedJob", "job_to_body", "merge_patch", "parse_job"]
 
@@ -23,7 +23,8 @@ __all__ = ["FIELDS", "GENERATE", "READ_ONLY", "ParsedJob", "job_to_body", "merge
 READ_ONLY = frozenset(
     {
         "id", "version", "managed_by", "source", "next_at", "state", "error", "paused", "totals", "created_at",
-        "updated_at", "words", "secrets", "links", "warnings", "generated_secret",
+        "updated_at", "words", "secrets", "links", "warnings", "generated_secret", "recent", "median_duration_ms",
+        "p95_duration_ms", "streak",
     }
 )  # fmt: skip
 GENERATE = "generate"
@@ -140,7 +141,7 @@ def _read_target(target: object, errors: list[FieldError]) -> tuple[Mapping[str,
         hint = 'write one such as {"type": "http", "url": "https://example.com/hook"}'
         errors.append(FieldError("/target", what, hint))
         return {}, None, None
-    if (wrong := fault_of(target)) is not None:
+    if (wrong := json_problem(target)) is not None:
         errors.append(FieldError("/target", wrong))
         return {}, None, None
     secret = _read_secret(target, errors)

@@ -24,6 +24,6 @@ class JobConflict:
         if self.owner.startswith(_CODE):
             return (
                 f"{self.program} takes it over when no live node defines it as {self.owner} any more; "
-                f"to let {self.program} make it anew now: {self.command}"
+                f"to let {self.program} create it again now: {self.command}"
             )
-        return f"give one of them another name, or let {self.program} make it anew: {self.command}"
+        return f"give one of them another name, or let {self.program} create it again: {self.command}"

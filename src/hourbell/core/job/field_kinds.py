@@ -23,7 +23,7 @@ from hourbell.core.values.readers import (
     show_duration,
     show_retry,
 )
-from hourbell.core.values.strict_json import fault_of, text_fault
+from hourbell.core.values.strict_json import json_problem, text_problem
 
 Name = Literal["text", "choice", "duration", "instant", "flag", "retry", "tags", "json", "target"]
 Column = Literal["text", "jsonb", "interval", "timestamptz", "boolean", "text[]"]
@@ -79,7 +79,7 @@ def text(max_length: int | None = None, min_length: int | None = None, pattern: 
     def collect(name: str, value: object, errors: list[FieldError]) -> object:
         if not isinstance(value, str) or (max_length is not None and len(value) > max_length):
             errors.append(FieldError(f"/{name}", f"{name} is not a text of at most {max_length} characters"))
-        elif (wrong := text_fault(value)) is not None:
+        elif (wrong := text_problem(value)) is not None:
             errors.append(FieldError(f"/{name}", wrong))
         return value
 
@@ -156,7 +156,7 @@ def _collect_tags(name: str, value: object, errors: list[FieldError]) -> object:
 
 
 def _collect_json(name: str, value: object, errors: list[FieldError]) -> object:
-    if (wrong := fault_of(value)) is not None:
+    if (wrong := json_problem(value)) is not None:
         errors.append(FieldError(f"/{name}", wrong))
     return value
 

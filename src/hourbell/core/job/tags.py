@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from hourbell.core.values.field_errors import FieldError, shown
-from hourbell.core.values.strict_json import text_fault
+from hourbell.core.values.strict_json import text_problem
 
 MAX_TAGS, MAX_TAG_LENGTH = 50, 100
 
@@ -25,4 +25,4 @@ def readable_tags(tags: object) -> tuple[str, ...]:
     """Return the valid texts among stored tags, which SQL may have set to anything."""
     if not isinstance(tags, (list, tuple)):
         return ()
-    return tuple(tag for tag in tags if isinstance(tag, str) and text_fault(tag) is None)
+    return tuple(tag for tag in tags if isinstance(tag, str) and text_problem(tag) is None)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from hourbell.core.job.template import faults_of
+from hourbell.core.job.template import template_problems
 from hourbell.core.values.field_errors import FieldError, inside
 from hourbell.core.values.readers import MAX_DURATION, SECOND, InvalidValue, read_duration
 from hourbell.core.values.url import Url, parse_url
@@ -171,7 +171,7 @@ def _http(reader: "_Reader") -> HttpCall | None:
     headers = _headers(reader)
     timeout = reader.duration("timeout", _TIMEOUT, _MAX_HTTP_TIMEOUT)
     body = reader.values.get("body")
-    for wrong in faults_of(body):
+    for wrong in template_problems(body):
         reader.error("body", f"body: {wrong}")
     return None if url is None else HttpCall(url, str(method), headers, body, timeout)
 

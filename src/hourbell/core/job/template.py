@@ -75,7 +75,7 @@ class _Filling:
             raise TemplateError(f"the body's placeholders stand for more than {MAX_FILLED_CHARS} characters")
 
 
-def faults_of(body: object) -> list[str]:
+def template_problems(body: object) -> list[str]:
     """Return the errors in a body's placeholders that no payload can fix."""
     roots = ", ".join(ROOTS)
     paths = [path.strip() for text in _texts(body) if "{{" in text for path in _PLACEHOLDER.findall(text)]
@@ -102,5 +102,5 @@ def _look_up(path: str, values: Mapping[str, object]) -> object:
         elif isinstance(value, list) and _INDEX.fullmatch(step) and int(step) < len(value):
             value = value[int(step)]
         else:
-            raise TemplateError(f"the body asks for {{{{{path}}}}}, and there is no {step!r} there")
+            raise TemplateError(f"the body contains {{{{{path}}}}}, but there is no {step!r}")
     return value

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from hourbell.core.values.storable import storable
+from hourbell.core.values.sanitize import sanitize_text
 
-MOST_LINES = 1_000
-MOST_BYTES = 65_536  # of all lines' text
-LONGEST_TEXT = 2_000  # characters
+MAX_LOG_LINES = 1_000
+MAX_LOG_BYTES = 65_536  # of all lines' text
+MAX_TEXT_CHARACTERS = 2_000  # characters
 _ROUNDING = 1e-6
 
 
@@ -42,16 +42,16 @@ class Notebook:
         self._message = ""
 
     def add_line(self, at: datetime, text: object) -> None:
-        line = LogLine(at, storable(str(text)[:LONGEST_TEXT]))
+        line = LogLine(at, sanitize_text(str(text)[:MAX_TEXT_CHARACTERS]))
         self._lines.append(line)
         self._bytes += len(line.text.encode())
-        while len(self._lines) > MOST_LINES or self._bytes > MOST_BYTES:
+        while len(self._lines) > MAX_LOG_LINES or self._bytes > MAX_LOG_BYTES:
             self._bytes -= len(self._lines.popleft().text.encode())
 
     def set_progress(self, fraction: float | None, message: object = "") -> None:
         """Set the progress, from 0 to 1, or None if it is unknown; raise a ValueError for any other value."""
         self._fraction = None if fraction is None else fraction_of(fraction)
-        self._message = storable(str(message)[:LONGEST_TEXT])
+        self._message = sanitize_text(str(message)[:MAX_TEXT_CHARACTERS])
 
     def notes(self, run_id: UUID, attempt: int) -> Notes:
         return Notes(run_id, attempt, self._fraction, self._message, tuple(self._lines))

@@ -19,9 +19,9 @@ from hourbell.core.run.run import NewRun, jitter_of, scheduled_run_id
 from hourbell.core.run.states import SkipReason
 from hourbell.core.schedule import Occurrence, Schedule, ScheduleError
 
-MOST_PER_PASS = 100
-MOST_WAITING = 1_000
-LOOK_AGAIN = timedelta(seconds=2)  # delay when a job has too many waiting runs
+MAX_PASS_OCCURRENCES = 100
+MAX_WAITING_RUNS = 1_000
+RESCAN_DELAY = timedelta(seconds=2)  # delay when a job has too many waiting runs
 _MICROSECOND = timedelta(microseconds=1)
 _CLOCK_STEP = timedelta(minutes=1)  # a change further in the future than this was made before the clock went back
 
@@ -68,9 +68,9 @@ def plan(job: Job, now: datetime) -> Plan:
         return _moved(job, schedule, job.from_now(now))  # first seen: no runs for the past
     if now <= job.cursor_at:
         return _moved(job, schedule, job.cursor_at)
-    room = min(MOST_PER_PASS, MOST_WAITING - job.waiting)
+    room = min(MAX_PASS_OCCURRENCES, MAX_WAITING_RUNS - job.waiting)
     if room <= 0:
-        return replace(_moved(job, schedule, job.cursor_at), plan_at=now + LOOK_AGAIN)
+        return replace(_moved(job, schedule, job.cursor_at), plan_at=now + RESCAN_DELAY)
     return _plan_due(job, schedule, now, now, job.cursor_at, room)
 
 
@@ -133,9 +133,9 @@ def _plan_superseded(job: Job, superseded_at: datetime, now: datetime) -> Plan:
         schedule = job.definition.parsed()
     except ScheduleError:
         return _end_version(job, until, now)  # an invalid schedule has no instants
-    room = min(MOST_PER_PASS, MOST_WAITING - job.waiting)
+    room = min(MAX_PASS_OCCURRENCES, MAX_WAITING_RUNS - job.waiting)
     if room <= 0:
-        return Plan(job, job.cursor_at, None, now + LOOK_AGAIN)
+        return Plan(job, job.cursor_at, None, now + RESCAN_DELAY)
     planned = _plan_due(job, schedule, now, until, job.cursor_at, room)
     assert planned.cursor_at is not None
     if planned.cursor_at < until:
@@ -298,8 +298,8 @@ def _new_run(job: Job, schedule: Schedule, occurrence: Occurrence, now: datetime
     ready_at = occurrence.at
     if definition.jitter:
         following = schedule.next(occurrence.at)
-        most = definition.jitter if following is None else min(definition.jitter, following - occurrence.at)
-        ready_at += jitter_of(job.id, occurrence.at, most)
+        max_jitter = definition.jitter if following is None else min(definition.jitter, following - occurrence.at)
+        ready_at += jitter_of(job.id, occurrence.at, max_jitter)
     return NewRun(
         scheduled_run_id(job.id, occurrence.at),
         occurrence.at,

@@ -32,10 +32,10 @@ def manual_run_id(job_id: UUID, key: str) -> UUID:
     return uuid5(job_id, f"manual:{key}")
 
 
-def jitter_of(job_id: UUID, scheduled_at: datetime, most: timedelta) -> timedelta:
+def jitter_of(job_id: UUID, scheduled_at: datetime, max_jitter: timedelta) -> timedelta:
     """Return the delay after its instant at which a run becomes ready: deterministic, and uniform in [0, most)."""
     digest = blake2b(f"{job_id}:{_microseconds(scheduled_at)}".encode(), digest_size=8).digest()
-    return most // _MICROSECOND * int.from_bytes(digest, "big") // 2**64 * _MICROSECOND
+    return max_jitter // _MICROSECOND * int.from_bytes(digest, "big") // 2**64 * _MICROSECOND
 
 
 @lru_cache(maxsize=128)  # many jobs are due at one instant

@@ -26,7 +26,7 @@ from hourbell.core.run.states import Reason, RunState
 
 POISON_AFTER = 3
 SUSPECT_AFTER = 2
-LONGEST_RETRY_AFTER = timedelta(hours=1)
+MAX_RETRY_AFTER = timedelta(hours=1)
 _SUCCEEDED = RunState.SUCCEEDED  # the state of nearly all runs; reading it from the enum costs ten times as much
 
 
@@ -132,7 +132,7 @@ def _retried(run: Run, outcome: Failed, now: datetime, retry: RetryPolicy, rando
     if wait is None:
         return _ended(run, outcome, RunState.FAILED, now, Reason.EXHAUSTED, failures=failures)
     if outcome.retry_after is not None:
-        wait = max(wait, min(outcome.retry_after, LONGEST_RETRY_AFTER))
+        wait = max(wait, min(outcome.retry_after, MAX_RETRY_AFTER))
     if wait >= run.expires_at - now:
         return _ended(run, outcome, RunState.FAILED, now, Reason.EXPIRED, failures=failures)
     return Settlement(run, outcome, RunState.RETRYING, now, None, now + wait, failures, run.crashes)

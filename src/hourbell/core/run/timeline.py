@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from hourbell.core.job.definition import Definition
+from hourbell.core.run.fates import is_late
 from hourbell.core.run.forecast import forecast
 from hourbell.core.run.states import Kind, RunState
 
@@ -144,23 +145,11 @@ def fill_buckets(
     return [found[at] for at in sorted(found)]
 
 
-def is_late(
-    kind: Kind,
-    state: RunState,
-    scheduled_at: datetime,
-    started_at: datetime | None,
-    late_after: timedelta,
-    now: datetime,
+def waits_late(
+    kind: Kind, state: RunState, scheduled_at: datetime, late_after: timedelta | None, now: datetime
 ) -> bool:
-    """Tell if a run began, or still waits, more than `late_after` after its time.
-
-    Backfills and replays repeat the past on purpose and are never late, nor is a run that ended without having begun.
-    """
-    if kind not in (Kind.SCHEDULED, Kind.MANUAL):
-        return False
-    if started_at is None:
-        return state is RunState.PENDING and now - scheduled_at > late_after
-    return started_at - scheduled_at > late_after
+    """Tell if a run that has not begun would be late if it began now."""
+    return state is RunState.PENDING and is_late(kind, scheduled_at, now, late_after)
 
 
 def median_duration(durations: Sequence[timedelta]) -> timedelta | None:

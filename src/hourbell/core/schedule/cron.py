@@ -12,7 +12,7 @@ from hourbell.core.schedule.calendar import (
     calendar_months,
     mask_of,
 )
-from hourbell.core.schedule.errors import Fault, ScheduleError, echo
+from hourbell.core.schedule.errors import ErrorDetail, ScheduleError, echo
 from hourbell.core.schedule.fields import (
     DAY_OF_MONTH,
     DAY_OF_WEEK,
@@ -104,7 +104,7 @@ def parse_cron(text: str, job_name: str | None) -> Cron:
     words = list(_words(text))
     if len(words) not in (5, 6, 7):
         raise ScheduleError(_wrong_number_of_fields(text, len(words)))
-    faults: list[Fault] = []
+    errors: list[ErrorDetail] = []
     omitted_second = 1 if len(words) == 5 else 0
     needs_both_days = False
     fields = []
@@ -114,15 +114,15 @@ def parse_cron(text: str, job_name: str | None) -> Cron:
             word, column = word[1:], column + 1
             if not word:
                 hint = "write a weekday after '+', as +MON"
-                faults.append(Fault("a value is missing", kind.name, column, "", kind.allowed, hint))
+                errors.append(ErrorDetail("a value is missing", kind.name, column, "", kind.allowed, hint))
                 word = "*"
-        fields.append(FieldReader(kind, job_name, faults.append).read(word, column))
+        fields.append(FieldReader(kind, job_name, errors.append).read(word, column))
     if omitted_second:
         fields.insert(0, Field(SECOND, "0", 0, (Span(0, 0),), "0"))
     if len(words) < 7:
         fields.append(Field(YEAR, "*", 0, (Span(YEAR.low, YEAR.last, is_star=True),), "*"))
-    if faults:
-        raise ScheduleError(*(_six_fields_hint(fault, words) for fault in faults))
+    if errors:
+        raise ScheduleError(*(_six_fields_hint(detail, words) for detail in errors))
     second, minute, hour, day_of_month, month, day_of_week, year = fields
     return Cron(second, minute, hour, day_of_month, month, day_of_week, year, needs_both_days)
 
@@ -136,7 +136,7 @@ def _words(text: str) -> Iterator[tuple[str, int]]:
         column += len(word) + 1
 
 
-def _wrong_number_of_fields(text: str, count: int) -> Fault:
+def _wrong_number_of_fields(text: str, count: int) -> ErrorDetail:
     word = text.strip(" \t")
     hint = None
     if found := _LOOKS_LIKE_INTERVAL.fullmatch(word):
@@ -145,15 +145,15 @@ def _wrong_number_of_fields(text: str, count: int) -> Fault:
         hint = f"write @{word}"
     elif word.startswith("FREQ="):
         hint = f"write RRULE:{echo(word)}"
-    return Fault(f"expected 5, 6 or 7 fields, got {count}", text=echo(text), hint=hint)
+    return ErrorDetail(f"expected 5, 6 or 7 fields, got {count}", text=echo(text), hint=hint)
 
 
-def _six_fields_hint(fault: Fault, words: list[tuple[str, int]]) -> Fault:
+def _six_fields_hint(detail: ErrorDetail, words: list[tuple[str, int]]) -> ErrorDetail:
     """Add a hint if the sixth field is over 59: it is probably a year in the position of the weekday."""
-    if len(words) != 6 or fault.field != DAY_OF_WEEK.name or not fault.text.isdigit() or int(fault.text) <= 59:
-        return fault
+    if len(words) != 6 or detail.field != DAY_OF_WEEK.name or not detail.text.isdigit() or int(detail.text) <= 59:
+        return detail
     hint = "of six fields the sixth is the weekday and seconds come first; for a year write seven"
-    return Fault(fault.message, fault.field, fault.column, fault.text, fault.allowed, hint)
+    return ErrorDetail(detail.message, detail.field, detail.column, detail.text, detail.allowed, hint)
 
 
 def days_by_date(field: Field, length: int, first_weekday: int) -> int:

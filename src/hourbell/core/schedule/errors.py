@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 ECHO_LIMIT = 40
-_MOST_SHOWN = 20
+_MAX_SHOWN_ERRORS = 20
 
 
 def echo(text: str) -> str:
@@ -13,7 +13,7 @@ def echo(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ErrorDetail:
     """One error in a schedule. `column` counts from 1; field and column are None if it is about the whole text."""
 
     message: str
@@ -32,34 +32,34 @@ class Fault:
 
 
 class ScheduleError(ValueError):
-    """An invalid schedule. `faults` lists all errors, in order of position."""
+    """An invalid schedule. `errors` lists all errors, in order of position."""
 
-    def __init__(self, *faults: Fault) -> None:
-        lines = [str(fault) for fault in faults[:_MOST_SHOWN]]
-        if len(faults) > _MOST_SHOWN:
-            lines.append(f"and {len(faults) - _MOST_SHOWN} more")
+    def __init__(self, *errors: ErrorDetail) -> None:
+        lines = [str(detail) for detail in errors[:_MAX_SHOWN_ERRORS]]
+        if len(errors) > _MAX_SHOWN_ERRORS:
+            lines.append(f"and {len(errors) - _MAX_SHOWN_ERRORS} more")
         super().__init__("\n".join(lines))
-        self.faults = faults
+        self.errors = errors
 
-    def __reduce__(self) -> tuple[type["ScheduleError"], tuple[Fault, ...]]:
-        return ScheduleError, self.faults
+    def __reduce__(self) -> tuple[type["ScheduleError"], tuple[ErrorDetail, ...]]:
+        return ScheduleError, self.errors
 
     @property
     def field(self) -> str | None:
-        return self.faults[0].field
+        return self.errors[0].field
 
     @property
     def column(self) -> int | None:
-        return self.faults[0].column
+        return self.errors[0].column
 
     @property
     def text(self) -> str:
-        return self.faults[0].text
+        return self.errors[0].text
 
     @property
     def allowed(self) -> str | None:
-        return self.faults[0].allowed
+        return self.errors[0].allowed
 
     @property
     def hint(self) -> str | None:
-        return self.faults[0].hint
+        return self.errors[0].hint

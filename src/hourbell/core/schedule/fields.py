@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from hourbell.core.schedule.calendar import FIRST_YEAR, LAST_YEAR, mask_of
-from hourbell.core.schedule.errors import Fault, echo
+from hourbell.core.schedule.errors import ErrorDetail, echo
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Field:
 class FieldReader:
     """Parses the terms of one field; errors are passed to `note`."""
 
-    def __init__(self, kind: FieldKind, job_name: str | None, note: Callable[[Fault], None]) -> None:
+    def __init__(self, kind: FieldKind, job_name: str | None, note: Callable[[ErrorDetail], None]) -> None:
         self._kind = kind
         self._job_name = job_name
         self._note = note
@@ -142,15 +142,17 @@ class FieldReader:
             at += len(item) + 1
         return Field(self._kind, text, column, tuple(terms), ",".join(resolved))
 
-    def _fault(self, message: str, column: int, text: str, hint: str | None = None, allowed: str | None = None) -> None:
-        self._note(Fault(message, self._kind.name, column, echo(text), allowed or self._kind.allowed, hint))
+    def _detail(
+        self, message: str, column: int, text: str, hint: str | None = None, allowed: str | None = None
+    ) -> None:
+        self._note(ErrorDetail(message, self._kind.name, column, echo(text), allowed or self._kind.allowed, hint))
 
     def _term(self, item: str, column: int, *, is_alone: bool) -> Term | None:
         if not item:
-            self._fault("a value is missing", column, item, "remove the extra comma")
+            self._detail("a value is missing", column, item, "remove the extra comma")
             return None
         if item == "?" and not is_alone:
-            self._fault("'?' stands alone", column, item, "write * or the values")
+            self._detail("'?' stands alone", column, item, "write * or the values")
             return None
         if item[0] == "H" or (item[0] == "h" and not item[1:2].isalpha()):
             return self._hashed(item, column)
@@ -170,10 +172,10 @@ class FieldReader:
         step_column = column + len(base) + 1
         if base == "?":
             if self._kind not in (DAY_OF_MONTH, DAY_OF_WEEK):
-                self._fault("'?' is for the two day fields", column, item, "write *")
+                self._detail("'?' is for the two day fields", column, item, "write *")
                 return None
             if slash:
-                self._fault("'?' takes no step", column, item, f"write *{slash}{echo(step_text)}")
+                self._detail("'?' takes no step", column, item, f"write *{slash}{echo(step_text)}")
                 return None
         if base in ("*", "?"):
             step = self._step(step_text, step_column) if slash else 1
@@ -186,13 +188,13 @@ class FieldReader:
             return None
         if slash and not dash:
             hint = f"write {first_text}-{self._kind.last}/{step}"
-            self._fault("a step needs '*' or a range", column, item, hint)
+            self._detail("a step needs '*' or a range", column, item, hint)
             return None
         if self._kind is DAY_OF_WEEK and last_text.upper() == "SUN" and first > 0:
             last = 7
         if last < first:
             hint = self._forwards(first, last, step, first_text, last_text)
-            self._fault(f"range {echo(base)} runs backwards", column, item, hint)
+            self._detail(f"range {echo(base)} runs backwards", column, item, hint)
             return None
         return Span(first, last, step)
 
@@ -222,15 +224,15 @@ class FieldReader:
             if kind.low <= value <= kind.high:
                 return value
             hint = "write 0 for midnight" if kind is HOUR and value == 24 else None
-            self._fault(f"{echo(text)} is outside {kind.low}-{kind.high}", column, text, hint)
+            self._detail(f"{echo(text)} is outside {kind.low}-{kind.high}", column, text, hint)
             return None
         value_by_name = kind.names.get(text.upper())
         if value_by_name is not None:
             return value_by_name
         if not text:
-            self._fault(f"{echo(item)} is not complete", item_column, item, "a range is written 1-5")
+            self._detail(f"{echo(item)} is not complete", item_column, item, "a range is written 1-5")
             return None
-        self._fault(f"{echo(text)} is not a value", column, text, self._guess(text))
+        self._detail(f"{echo(text)} is not a value", column, text, self._guess(text))
         return None
 
     def _guess(self, text: str) -> str:
@@ -250,18 +252,18 @@ class FieldReader:
 
     def _step(self, text: str, column: int) -> int | None:
         if not text.isdigit():
-            self._fault(f"{echo(text) or 'nothing'} is not a step", column, text, "write a number of 1 or more")
+            self._detail(f"{echo(text) or 'nothing'} is not a step", column, text, "write a number of 1 or more")
             return None
         step = _number(text)
         if step == 0:
-            self._fault("a step of 0 never moves", column, text, "write a number of 1 or more")
+            self._detail("a step of 0 never moves", column, text, "write a number of 1 or more")
             return None
         return step
 
     def _special_day(self, item: str, column: int) -> Term | None:
         upper = item.upper()
         if item != upper and _SPECIAL_DAY.fullmatch(upper):
-            self._fault(f"{item} is lower case", column, item, f"write {upper}")
+            self._detail(f"{item} is lower case", column, item, f"write {upper}")
             return None
         if item == "L":
             return LastDay()
@@ -272,7 +274,7 @@ class FieldReader:
             if 1 <= back <= 30:
                 return LastDay(back)
             hint = "write L" if back == 0 else None
-            self._fault(f"{echo(item[2:])} is outside 1-30", column + 2, item[2:], hint, "1-30")
+            self._detail(f"{echo(item[2:])} is outside 1-30", column + 2, item[2:], hint, "1-30")
             return None
         if item.endswith("W") and item[:-1].isdigit():
             day = self._value(item[:-1], column, item)
@@ -285,28 +287,28 @@ class FieldReader:
             message, hint = f"{echo(item)} is not a value", "for the last Friday write 5L in the day-of-week field"
         else:
             message, hint = f"{echo(item)} is not a value", "L stands alone, as L-3 or as LW"
-        self._fault(message, column, item, hint)
+        self._detail(message, column, item, hint)
         return None
 
     def _nth_weekday(self, item: str, column: int) -> Term | None:
         day_text, nth_text = (item[:-1], item[-1]) if "#" not in item else item.split("#", 1)
         if not day_text:
             hint = "for the last Friday write 5L" if "#" not in item else "for the second Friday write 5#2"
-            self._fault(f"{echo(item)} needs a weekday", column, item, hint)
+            self._detail(f"{echo(item)} needs a weekday", column, item, hint)
             return None
         if "-" in day_text or "/" in item or day_text in ("*", "?"):
             mark = "#" if "#" in item else "L"
-            self._fault(f"'{mark}' takes a single weekday", column, item, "write a list, as MON#1,TUE#1")
+            self._detail(f"'{mark}' takes a single weekday", column, item, "write a list, as MON#1,TUE#1")
             return None
         weekday = self._value(day_text, column, item)
         if weekday is None:
             return None
         if nth_text == "l":
-            self._fault(f"{item} is lower case", column, item, f"write {item[:-1]}L")
+            self._detail(f"{item} is lower case", column, item, f"write {item[:-1]}L")
             return None
         if nth_text not in ("1", "2", "3", "4", "5", "L"):
             message = f"{echo(nth_text)} is outside 1-5" if nth_text else "a number is missing after '#'"
-            self._fault(message, column + len(item) - len(nth_text), nth_text, "or write L for the last", "1-5")
+            self._detail(message, column + len(item) - len(nth_text), nth_text, "or write L for the last", "1-5")
             return None
         return NthWeekday(weekday % 7, None if nth_text == "L" else int(nth_text))
 
@@ -314,29 +316,29 @@ class FieldReader:
         """Parse `H`, `H/n`, `H(a-b)` or `H(a-b)/n`, resolved by a hash of the job's name."""
         kind = self._kind
         if item[0] == "h":
-            self._fault(f"{echo(item)} is lower case", column, item, f"write {echo('H' + item[1:])}")
+            self._detail(f"{echo(item)} is lower case", column, item, f"write {echo('H' + item[1:])}")
             return None
         if kind is YEAR:
-            self._fault("H is not for the year field", column, item, "write the years")
+            self._detail("H is not for the year field", column, item, "write the years")
             return None
         base, slash, step_text = item.partition("/")
         first, last = kind.low, kind.hashed_last or kind.last
         if base != "H":
             if not (base.startswith("H(") and base.endswith(")")):
-                self._fault(f"{echo(item)} is not a value", column, item, "write H, H/15 or H(0-29)")
+                self._detail(f"{echo(item)} is not a value", column, item, "write H, H/15 or H(0-29)")
                 return None
-            faults: list[Fault] = []
-            bounds = FieldReader(kind, None, faults.append)._span(base[2:-1], column + 2)
+            errors: list[ErrorDetail] = []
+            bounds = FieldReader(kind, None, errors.append)._span(base[2:-1], column + 2)
             if bounds is None or bounds.step != 1:
                 hint = f"write H({kind.low}-{kind.last}), or a part of it"
-                self._fault(f"{echo(base)} holds no range", column, item, hint)
+                self._detail(f"{echo(base)} holds no range", column, item, hint)
                 return None
             first, last = bounds.first, bounds.last
         step = self._step(step_text, column + len(base) + 1) if slash else None
         if slash and step is None:
             return None
         if not self._job_name:
-            self._fault("H needs the job's name to spread by", column, item, "give a name")
+            self._detail("H needs the job's name to spread by", column, item, "give a name")
             return None
         size = last - first + 1
         if step is None:

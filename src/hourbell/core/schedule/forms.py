@@ -16,7 +16,7 @@ from hourbell.core.schedule.calendar import (
     LAST_YEAR,
     calendar_months,
 )
-from hourbell.core.schedule.errors import Fault, ScheduleError, echo
+from hourbell.core.schedule.errors import ErrorDetail, ScheduleError, echo
 from hourbell.core.schedule.pattern import GridPattern, MaskPattern, OncePattern
 
 _UNITS = {"w": 7 * DAY, "d": DAY, "h": 3_600, "m": 60, "s": 1}
@@ -27,7 +27,7 @@ _MOMENT = re.compile(
     re.ASCII,
 )
 _YEARLY = re.compile(r"(\d\d)-(\d\d) +(\d\d):(\d\d)(?::(\d\d))?(?: +(\S+))?", re.ASCII)
-_LONGEST = 100 * 366 * DAY
+_MAX_INTERVAL = 100 * 366 * DAY
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  local readings have no zone
 
 
@@ -95,21 +95,21 @@ def parse_interval(text: str, start: int) -> Interval:
     """Parse the text after `every`, which begins at this index."""
     words = text[start:].split()
     if not words:
-        raise ScheduleError(_fault("every needs a duration", text, start, "write every 15m"))
+        raise ScheduleError(_detail("every needs a duration", text, start, "write every 15m"))
     duration = words[0]
     seconds = parse_duration(duration)
     if seconds is None:
-        raise ScheduleError(_fault(f"{echo(duration)} is not a duration", text, start, _duration_hint(words)))
-    if not 1 <= seconds <= _LONGEST:
+        raise ScheduleError(_detail(f"{echo(duration)} is not a duration", text, start, _duration_hint(words)))
+    if not 1 <= seconds <= _MAX_INTERVAL:
         allowed = "1s to 36600d"
-        fault = Fault(f"{echo(duration)} is outside {allowed}", "interval", start + 1, echo(duration), allowed)
-        raise ScheduleError(fault)
+        detail = ErrorDetail(f"{echo(duration)} is outside {allowed}", "interval", start + 1, echo(duration), allowed)
+        raise ScheduleError(detail)
     anchor = Moment(0, is_instant=True)
     if len(words) > 1:
         at = text.index(words[1], start + len(duration))
         if words[1] != "from" or len(words) < 3:
             hint = "after the duration only 'from 2026-01-01T00:00:00Z' may follow"
-            raise ScheduleError(_fault(f"{echo(text[at:])} is not understood", text, at, hint))
+            raise ScheduleError(_detail(f"{echo(text[at:])} is not understood", text, at, hint))
         begins = at + len("from")
         begins += len(text[begins:]) - len(text[begins:].lstrip())
         anchor = parse_moment(text, begins, "interval")
@@ -135,10 +135,10 @@ def parse_moment(text: str, start: int, field: str) -> Moment:
     hint = "write 2026-12-24T18:00:00 for local time, or with an offset as in 2026-12-24T18:00:00+01:00"
     found = _MOMENT.fullmatch(given)
     if found is None:
-        raise ScheduleError(_fault(f"{echo(given) or 'nothing'} is not a date and time", text, start, hint, field))
+        raise ScheduleError(_detail(f"{echo(given) or 'nothing'} is not a date and time", text, start, hint, field))
     if (fraction := found[7] or "").strip(".0"):
         hint = f"leave out the fraction of a second: {given.replace(fraction, '')}"
-        raise ScheduleError(_fault(f"{echo(given)} is not a whole second", text, start, hint, field))
+        raise ScheduleError(_detail(f"{echo(given)} is not a whole second", text, start, hint, field))
     year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
     zone = (found[8] or "").upper()
     try:
@@ -146,12 +146,12 @@ def parse_moment(text: str, start: int, field: str) -> Moment:
         offset = _offset(zone) if zone else None
     except ValueError:
         hint = "check the day, the hour and the offset"
-        raise ScheduleError(_fault(f"{echo(given)} does not exist", text, start, hint, field)) from None
+        raise ScheduleError(_detail(f"{echo(given)} does not exist", text, start, hint, field)) from None
     elapsed = local - _EPOCH if offset is None else local - _EPOCH - offset
     if not FIRST_YEAR <= year <= LAST_YEAR:
         allowed = f"{FIRST_YEAR}-{LAST_YEAR}"
-        fault = Fault(f"year {year} is outside {allowed}", field, start + 1, echo(given), allowed)
-        raise ScheduleError(fault)
+        detail = ErrorDetail(f"year {year} is outside {allowed}", field, start + 1, echo(given), allowed)
+        raise ScheduleError(detail)
     return Moment(elapsed.days * DAY + elapsed.seconds, is_instant=offset is not None)
 
 
@@ -172,22 +172,22 @@ def parse_yearly(text: str, start: int) -> Yearly:
     hint = "write yearly 02-29 09:00, month before day"
     if found is None:
         raise ScheduleError(
-            _fault(f"{echo(given) or 'nothing'} is not a yearly date and time", text, start, hint, "yearly")
+            _detail(f"{echo(given) or 'nothing'} is not a yearly date and time", text, start, hint, "yearly")
         )
     month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:5])
     try:
         datetime(2000, month, day, hour, minute, second, tzinfo=UTC)
     except ValueError:
-        raise ScheduleError(_fault(f"{echo(given)} does not exist in any year", text, start, hint, "yearly")) from None
+        raise ScheduleError(_detail(f"{echo(given)} does not exist in any year", text, start, hint, "yearly")) from None
     feb29 = "feb28"
     if found[6] is not None:
         at = start + found.start(6)
         feb29 = found[6].removeprefix("feb29=")
         if feb29 not in ("feb28", "mar1", "skip") or feb29 == found[6]:
             hint = "write feb29=feb28, feb29=mar1 or feb29=skip"
-            raise ScheduleError(_fault(f"{echo(found[6])} is not understood", text, at, hint, "yearly"))
+            raise ScheduleError(_detail(f"{echo(found[6])} is not understood", text, at, hint, "yearly"))
         if (month, day) != (2, 29):
-            raise ScheduleError(_fault("feb29= is for 02-29 only", text, at, "leave it out", "yearly"))
+            raise ScheduleError(_detail("feb29= is for 02-29 only", text, at, "leave it out", "yearly"))
     return Yearly(month, day, hour * 3_600 + minute * 60 + second, feb29)
 
 
@@ -201,5 +201,5 @@ def _duration_hint(words: list[str]) -> str:
     return "write a number and s, m, h, d or w, as in 90s, 15m, 2h30m or 1d"
 
 
-def _fault(message: str, text: str, index: int, hint: str | None, field: str = "interval") -> Fault:
-    return Fault(message, field, index + 1, echo(text[index:]), hint=hint)
+def _detail(message: str, text: str, index: int, hint: str | None, field: str = "interval") -> ErrorDetail:
+    return ErrorDetail(message, field, index + 1, echo(text[index:]), hint=hint)

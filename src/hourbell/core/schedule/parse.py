@@ -1,7 +1,7 @@
 """Detection of a schedule's form, and dispatch to the parser of that form."""
 
 from hourbell.core.schedule.cron import Cron, parse_cron
-from hourbell.core.schedule.errors import Fault, ScheduleError, echo
+from hourbell.core.schedule.errors import ErrorDetail, ScheduleError, echo
 from hourbell.core.schedule.forms import (
     Instant,
     Interval,
@@ -16,8 +16,8 @@ from hourbell.core.schedule.zones import Zone
 
 Form = Cron | Interval | Instant | Yearly | RecurrencePattern
 
-LONGEST = 512
-LONGEST_RECURRENCE = 4096
+MAX_EXPRESSION_CHARACTERS = 512
+MAX_RECURRENCE_CHARACTERS = 4096
 NICKNAMES = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -36,7 +36,7 @@ def parse_form(text: str, zone: Zone, job_name: str | None) -> Form:
     _check_characters(text, is_recurrence)
     words = text.split()
     if not words:
-        raise ScheduleError(Fault("the schedule is empty", hint="write a cron expression such as 0 9 * * 1-5"))
+        raise ScheduleError(ErrorDetail("the schedule is empty", hint="write a cron expression such as 0 9 * * 1-5"))
     first = words[0]
     start = text.index(first) + len(first)
     after = start + len(text[start:]) - len(text[start:].lstrip())
@@ -50,43 +50,47 @@ def parse_form(text: str, zone: Zone, job_name: str | None) -> Form:
         return parse_yearly(text, after)
     if first in NICKNAMES and len(words) == 1:
         return parse_cron(NICKNAMES[first], None)
-    fault = _misplaced_word(first, words, text.index(first) + 1)
-    if fault is not None:
-        raise ScheduleError(fault)
+    detail = _misplaced_word(first, words, text.index(first) + 1)
+    if detail is not None:
+        raise ScheduleError(detail)
     return parse_cron(text, job_name)
 
 
 def _check_characters(text: str, is_recurrence: bool) -> None:
-    longest = LONGEST_RECURRENCE if is_recurrence else LONGEST
+    longest = MAX_RECURRENCE_CHARACTERS if is_recurrence else MAX_EXPRESSION_CHARACTERS
     if len(text) > longest:
         message = f"the schedule is {len(text)} characters long; at most {longest} are read"
-        raise ScheduleError(Fault(message, text=echo(text)))
+        raise ScheduleError(ErrorDetail(message, text=echo(text)))
     for index, character in enumerate(text):
         if " " <= character <= "~" or character == "\t" or (is_recurrence and character in "\r\n"):
             continue
         what = "a line break" if character in "\r\n" else echo(character)
         hint = "separate fields with spaces or tabs" if character.isspace() else "write plain ASCII"
-        raise ScheduleError(Fault(f"{what} is not allowed", None, index + 1, echo(character), "ASCII", hint))
+        raise ScheduleError(ErrorDetail(f"{what} is not allowed", None, index + 1, echo(character), "ASCII", hint))
 
 
-def _misplaced_word(first: str, words: list[str], column: int) -> Fault | None:
+def _misplaced_word(first: str, words: list[str], column: int) -> ErrorDetail | None:
     """Return a specific error for a first word that belongs to no form, or None if the cron parser should report it."""
     folded = first.lower()
     if folded == "@reboot":
         hint = "to run something at start-up, trigger the job from there"
-        return Fault("@reboot is not a time", None, column, echo(first), hint=hint)
+        return ErrorDetail("@reboot is not a time", None, column, echo(first), hint=hint)
     if first in NICKNAMES:
-        return Fault(f"nothing may follow {first}", None, column, echo(" ".join(words)), hint=f"write {first} alone")
+        return ErrorDetail(
+            f"nothing may follow {first}", None, column, echo(" ".join(words)), hint=f"write {first} alone"
+        )
     if folded in NICKNAMES or folded in ("every", "@every", "at", "yearly"):
-        return Fault(f"{echo(first)} is written in lower case", None, column, echo(first), hint=f"write {folded}")
+        return ErrorDetail(f"{echo(first)} is written in lower case", None, column, echo(first), hint=f"write {folded}")
     if folded.startswith(_RECURRENCE_LINES_LOWER):
-        return Fault(f"{echo(first)} is written in upper case", None, column, echo(first), hint="write RRULE:FREQ=…")
+        return ErrorDetail(
+            f"{echo(first)} is written in upper case", None, column, echo(first), hint="write RRULE:FREQ=…"
+        )
     if first.startswith("@"):
         hint = "nicknames are " + " ".join(NICKNAMES)
-        return Fault(f"{echo(first)} is not a nickname", None, column, echo(first), hint=hint)
+        return ErrorDetail(f"{echo(first)} is not a nickname", None, column, echo(first), hint=hint)
     if first.upper().startswith(("CRON_TZ=", "TZ=")):
         hint = "leave it out and set the timezone of the schedule"
-        return Fault(f"{echo(first)} does not belong in the schedule", None, column, echo(first), hint=hint)
+        return ErrorDetail(f"{echo(first)} does not belong in the schedule", None, column, echo(first), hint=hint)
     return None
 
 

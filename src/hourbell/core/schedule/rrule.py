@@ -4,7 +4,7 @@ import re
 from datetime import datetime, timedelta
 
 from hourbell.core.schedule.calendar import DAY, FIRST_YEAR, LAST_YEAR, weekday_of
-from hourbell.core.schedule.errors import Fault, ScheduleError, echo
+from hourbell.core.schedule.errors import ErrorDetail, ScheduleError, echo
 from hourbell.core.schedule.recurrence import DAILY, MONTHLY, WEEKLY, YEARLY, RecurrencePattern, Rule
 from hourbell.core.schedule.zones import Zone
 
@@ -13,8 +13,8 @@ _FASTER = ("SECONDLY", "MINUTELY", "HOURLY")
 _STAMP = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)(Z?))?", re.ASCII)
 _BYDAY = re.compile(r"([+-]?\d{1,2})?(SU|MO|TU|WE|TH|FR|SA)", re.ASCII)
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  local readings have no zone
-_MOST_COUNTED = 10_000
-_MOST_TIMES = 1_440
+_MAX_COUNTED = 10_000
+_MAX_DAILY_TIMES = 1_440
 _RANGES = {
     "BYSECOND": (0, 59, False),
     "BYMINUTE": (0, 59, False),
@@ -25,7 +25,7 @@ _RANGES = {
     "BYWEEKNO": (1, 53, True),
     "BYSETPOS": (1, 366, True),
     "INTERVAL": (1, 10_000, False),
-    "COUNT": (1, _MOST_COUNTED, False),
+    "COUNT": (1, _MAX_COUNTED, False),
 }
 _PARTS = {*_RANGES, "FREQ", "UNTIL", "BYDAY", "WKST"}
 # RFC 5545, section 3.3.10: parts that a frequency must not have.
@@ -46,7 +46,7 @@ class _Reader:
     def __init__(self, text: str, zone: Zone) -> None:
         self._text = text
         self._zone = zone
-        self._faults: list[Fault] = []
+        self._errors: list[ErrorDetail] = []
         self._start: int | None = None
         self._added: set[int] = set()
         self._removed: set[int] = set()
@@ -60,7 +60,7 @@ class _Reader:
             name, *parameters = head.split(";")
             column = found.start() + 1
             if not colon or name not in ("RRULE", "DTSTART", "EXDATE", "RDATE"):
-                self._fault(
+                self._detail(
                     f"{echo(found[0])} is not understood",
                     column,
                     found[0],
@@ -68,7 +68,7 @@ class _Reader:
                 )
                 continue
             if name in seen and name in ("RRULE", "DTSTART"):
-                self._fault(f"a second {name}", column, found[0], "write one")
+                self._detail(f"a second {name}", column, found[0], "write one")
                 continue
             seen.add(name)
             is_date = self._parameters(name, parameters, column + len(name) + 1)
@@ -78,16 +78,16 @@ class _Reader:
             else:
                 self._dates(name, value, column, is_date)
         if "RRULE" not in seen:
-            self._fault("an RRULE line is missing", 1, self._text, "write RRULE:FREQ=…")
+            self._detail("an RRULE line is missing", 1, self._text, "write RRULE:FREQ=…")
         rule = self._rule() if "RRULE" in seen else None
-        if self._faults or rule is None:
-            raise ScheduleError(*sorted(self._faults, key=lambda fault: fault.column or 0))
+        if self._errors or rule is None:
+            raise ScheduleError(*sorted(self._errors, key=lambda detail: detail.column or 0))
         return RecurrencePattern(
             rule, tuple(sorted(self._added)), frozenset(self._removed), frozenset(self._removed_days)
         )
 
-    def _fault(self, message: str, column: int | None, text: str = "", hint: str | None = None) -> None:
-        self._faults.append(Fault(message, "recurrence", column, echo(text), hint=hint))
+    def _detail(self, message: str, column: int | None, text: str = "", hint: str | None = None) -> None:
+        self._errors.append(ErrorDetail(message, "recurrence", column, echo(text), hint=hint))
 
     def _parameters(self, name: str, parameters: list[str], column: int) -> bool:
         """Check a line's parameters; return True if it has dates without a time."""
@@ -97,26 +97,26 @@ class _Reader:
                 continue
             if parameter.startswith("TZID="):
                 message = f"{echo(parameter)} is not the schedule's zone, {self._zone.name}"
-                self._fault(message, place, parameter, "put the zone into the timezone field")
+                self._detail(message, place, parameter, "put the zone into the timezone field")
             else:
                 message = f"{name} parameter {echo(parameter)} is not understood"
-                self._fault(message, place, parameter, "leave it out")
+                self._detail(message, place, parameter, "leave it out")
         return "VALUE=DATE" in parameters
 
     def _split(self, value: str, column: int) -> None:
         for part in value.split(";"):
             name, _, content = part.partition("=")
             if name not in _PARTS:
-                self._fault(
+                self._detail(
                     f"{echo(name) or 'an empty part'} is not a part of a rule",
                     column,
                     part,
                     "parts are FREQ, INTERVAL, COUNT, UNTIL, WKST and BY…",
                 )
             elif name in self._parts:
-                self._fault(f"{name} stands twice", column, part, "write it once, with a list")
+                self._detail(f"{name} stands twice", column, part, "write it once, with a list")
             elif not content:
-                self._fault(f"{name} has no value", column, part)
+                self._detail(f"{name} has no value", column, part)
             else:
                 self._parts[name] = (content, column + len(name) + 1)
             column += len(part) + 1
@@ -127,7 +127,7 @@ class _Reader:
             if second is None:
                 pass
             elif name == "DTSTART" and self._start is not None:
-                self._fault("a second DTSTART", column, stamp, "write one")
+                self._detail("a second DTSTART", column, stamp, "write one")
             elif name == "DTSTART":
                 self._start = second
             elif name == "RDATE":
@@ -146,10 +146,10 @@ class _Reader:
                 raise ValueError(stamp)
             elapsed = datetime(*(int(part or 0) for part in found.groups()[:6])) - _EPOCH  # type: ignore[arg-type]  # noqa: DTZ001
         except ValueError:
-            self._fault(f"{echo(stamp)} is not a date", column, stamp, "write 20261224T180000")
+            self._detail(f"{echo(stamp)} is not a date", column, stamp, "write 20261224T180000")
             return None
         if not FIRST_YEAR <= int(found[1]) <= LAST_YEAR:
-            self._fault(f"year {found[1]} is outside {FIRST_YEAR}-{LAST_YEAR}", column, stamp)
+            self._detail(f"year {found[1]} is outside {FIRST_YEAR}-{LAST_YEAR}", column, stamp)
             return None
         second = elapsed.days * DAY + elapsed.seconds
         return second + self._zone.offsets[self._zone.period_at(second)] if found[7] else second
@@ -158,17 +158,17 @@ class _Reader:
         frequency, column = self._parts.get("FREQ", ("", 1))
         if frequency in _FASTER:
             hint = "for less than a day write cron or every"
-            self._fault(f"FREQ={frequency} is not supported", column, frequency, hint)
+            self._detail(f"FREQ={frequency} is not supported", column, frequency, hint)
             return None
         if frequency not in _FORBIDDEN:
             hint = "write FREQ=DAILY, WEEKLY, MONTHLY or YEARLY"
-            self._fault(f"FREQ={echo(frequency)} is not a frequency", column, frequency, hint)
+            self._detail(f"FREQ={echo(frequency)} is not a frequency", column, frequency, hint)
             return None
         numbers = {name: self._numbers(name) for name in _RANGES}
         weekdays = self._weekdays(frequency)
         week_start, until = self._week_start(), self._until()
         self._check_together(frequency, numbers)
-        if self._faults:
+        if self._errors:
             return None
         start = self._start
         date = _EPOCH + timedelta(seconds=start or 0)
@@ -180,9 +180,9 @@ class _Reader:
                 if frequency == YEARLY:
                     numbers["BYMONTH"] = numbers["BYMONTH"] or (date.month,)
         times = self._times(numbers)
-        if len(times) > _MOST_TIMES:
+        if len(times) > _MAX_DAILY_TIMES:
             message = f"{len(times)} times a day are too many for a recurrence"
-            self._fault(message, self._column("BYHOUR" if "BYHOUR" in self._parts else "FREQ"), "", "write cron")
+            self._detail(message, self._column("BYHOUR" if "BYHOUR" in self._parts else "FREQ"), "", "write cron")
             return None
         return Rule(
             frequency=frequency,
@@ -218,12 +218,12 @@ class _Reader:
             number = int(digits) if digits.isdigit() and len(digits) <= 6 else None
             if number is None or not low <= number <= high or len(text) - len(digits) > 1:
                 allowed = f"{low}-{high}" + (f" or -{high}--{low}" if may_be_negative else "")
-                self._fault(f"{name}: {echo(text)} is outside {allowed}", column, text)
+                self._detail(f"{name}: {echo(text)} is outside {allowed}", column, text)
             else:
                 numbers.append(-number if text.startswith("-") else number)
             column += len(text) + 1
         if name in ("INTERVAL", "COUNT") and len(numbers) > 1:
-            self._fault(f"{name} takes one number", self._parts[name][1], content)
+            self._detail(f"{name} takes one number", self._parts[name][1], content)
         return tuple(numbers)
 
     def _weekdays(self, frequency: str) -> frozenset[tuple[int, int]]:
@@ -235,14 +235,14 @@ class _Reader:
             found = _BYDAY.fullmatch(text)
             nth = int(found[1] or 0) if found else 0
             if found is None or (found[1] and not 1 <= abs(nth) <= 53):
-                self._fault(
+                self._detail(
                     f"BYDAY: {echo(text)} is not a weekday",
                     column,
                     text,
                     "write MO, or -1FR for the last Friday",
                 )
             elif nth and (frequency not in (MONTHLY, YEARLY) or "BYWEEKNO" in self._parts):
-                self._fault(
+                self._detail(
                     f"BYDAY: {text} needs FREQ=MONTHLY or YEARLY without BYWEEKNO",
                     column,
                     text,
@@ -256,7 +256,7 @@ class _Reader:
     def _week_start(self) -> int:
         day, column = self._parts.get("WKST", ("MO", 1))
         if day not in _WEEKDAYS:
-            self._fault(f"WKST={echo(day)} is not a weekday", column, day, "write WKST=MO")
+            self._detail(f"WKST={echo(day)} is not a weekday", column, day, "write WKST=MO")
         return _WEEKDAYS.get(day, 1)
 
     def _until(self) -> int | None:
@@ -273,12 +273,12 @@ class _Reader:
     def _check_together(self, frequency: str, numbers: dict[str, tuple[int, ...]]) -> None:
         for name in _FORBIDDEN[frequency]:
             if name in self._parts:
-                self._fault(f"{name} does not go with FREQ={frequency}", self._column(name), name)
+                self._detail(f"{name} does not go with FREQ={frequency}", self._column(name), name)
         if "COUNT" in self._parts and "UNTIL" in self._parts:
-            self._fault("COUNT and UNTIL exclude each other", self._column("UNTIL"), "UNTIL", "keep one")
+            self._detail("COUNT and UNTIL exclude each other", self._column("UNTIL"), "UNTIL", "keep one")
         if "BYSETPOS" in self._parts and not any(name.startswith("BY") and name != "BYSETPOS" for name in self._parts):
-            self._fault("BYSETPOS needs another BY part to choose from", self._column("BYSETPOS"), "BYSETPOS")
+            self._detail("BYSETPOS needs another BY part to choose from", self._column("BYSETPOS"), "BYSETPOS")
         if self._start is None:
             for name in ("INTERVAL", "COUNT", "BYSETPOS"):
                 if name in self._parts and not (name == "INTERVAL" and numbers[name] in ((), (1,))):
-                    self._fault(f"{name} needs DTSTART", self._column(name), name, "add DTSTART:20260101T090000")
+                    self._detail(f"{name} needs DTSTART", self._column(name), name, "add DTSTART:20260101T090000")

@@ -28,7 +28,7 @@ from typing import Final, Literal, cast, get_args
 
 from hourbell.core.schedule.calendar import DAY, END_OF_CALENDAR
 from hourbell.core.schedule.cron import Cron
-from hourbell.core.schedule.errors import Fault, ScheduleError, echo
+from hourbell.core.schedule.errors import ErrorDetail, ScheduleError, echo
 from hourbell.core.schedule.forms import Instant, Interval, Yearly
 from hourbell.core.schedule.parse import Form, parse_form
 from hourbell.core.schedule.pattern import OncePattern, Pattern
@@ -183,25 +183,25 @@ def _distance(seconds: int) -> timedelta:
 
 def _require_text(what: str, given: object) -> None:
     if not isinstance(given, str):
-        raise ScheduleError(Fault(f"the {what} is text, not {type(given).__name__}", hint="write it in quotes"))
+        raise ScheduleError(ErrorDetail(f"the {what} is text, not {type(given).__name__}", hint="write it in quotes"))
 
 
 @lru_cache(maxsize=4096)
 def _parse(expression: str, timezone: str, dst: str, name: str | None) -> Schedule:
-    faults = []
+    errors = []
     if timezone not in zone_names():
-        faults.append(_unknown_zone(timezone))
+        errors.append(_unknown_zone(timezone))
     if dst not in get_args(Dst):
         message, allowed = f"dst {echo(dst)} is not known", "once, wall, skip"
-        faults.append(Fault(message, "dst", None, echo(dst), allowed, "write once, wall or skip"))
-    zone = load_zone("UTC" if faults else timezone)
+        errors.append(ErrorDetail(message, "dst", None, echo(dst), allowed, "write once, wall or skip"))
+    zone = load_zone("UTC" if errors else timezone)
     try:
         form = parse_form(expression, zone, name)
         pattern, timeline = _compile(form, zone, dst)
     except ScheduleError as error:
-        raise ScheduleError(*error.faults, *faults) from None
-    if faults:
-        raise ScheduleError(*faults)
+        raise ScheduleError(*error.errors, *errors) from None
+    if errors:
+        raise ScheduleError(*errors)
     # In UTC, local time is the axis of instants, so the timeline is not needed.
     next_second = pattern.next if timeline.zone.is_utc else partial(timeline.next, pattern)
     return Schedule(expression.strip(), timezone, cast(Dst, dst), name, form, pattern, timeline, next_second)
@@ -230,15 +230,15 @@ def _anchor(form: Interval, zone: Zone) -> int:
         return form.anchor.second
     instant = FirstPass(zone).next(OncePattern(form.anchor.second), -2 * DAY)
     if instant is None:
-        raise ScheduleError(Fault(f"the date after 'from' does not exist in {zone.name}", "interval"))
+        raise ScheduleError(ErrorDetail(f"the date after 'from' does not exist in {zone.name}", "interval"))
     return instant
 
 
-def _unknown_zone(timezone: object) -> Fault:
+def _unknown_zone(timezone: object) -> ErrorDetail:
     shown = echo(str(timezone))
     close = _closest_zone(shown)
     hint = "write an IANA name such as Europe/Paris" if close is None else f"did you mean {close}?"
-    return Fault(f"unknown time zone {shown!r}", "timezone", text=shown, allowed="an IANA name", hint=hint)
+    return ErrorDetail(f"unknown time zone {shown!r}", "timezone", text=shown, allowed="an IANA name", hint=hint)
 
 
 def _closest_zone(text: str) -> str | None:

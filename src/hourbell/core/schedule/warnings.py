@@ -16,8 +16,8 @@ from hourbell.core.schedule.words import clock, date_words, joined
 from hourbell.core.schedule.zones import Zone, local_time_at
 
 _YEAR = 366 * DAY
-_MOST_GAPS = 4
-_MOST_DATES = 3
+_MAX_GAPS = 4
+_MAX_DATES = 3
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -38,19 +38,19 @@ def find_warnings(
     after: int,
 ) -> list[ScheduleWarning]:
     """Return all warnings about a schedule, as seen from this UTC second."""
-    look = _Look(pattern, timeline, zone, after)
-    found = [*_gaps(form, look), *_leap_day(pattern, look)]
+    facts = _Facts(pattern, timeline, zone, after)
+    found = [*_gaps(form, facts), *_leap_day(pattern, facts)]
     if isinstance(form, Cron):
-        found += [*_steps(form), *_mixed_days(form, look), *_dead_date(form, look)]
-    found += _often(form, look)
+        found += [*_steps(form), *_mixed_days(form, facts), *_dead_date(form, facts)]
+    found += _often(form, facts)
     if isinstance(form, Interval) and form.seconds % DAY == 0 and len(set(zone.offsets)) > 1:
         message = f"every {form.duration} counts 24 hours to the day, so the local time moves when the clock does"
-        found.append(ScheduleWarning("day_is_24_hours", message, look.instants()))
+        found.append(ScheduleWarning("day_is_24_hours", message, facts.instants()))
     return found
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _Facts:
     """A schedule and the time from which warnings are computed."""
 
     pattern: Pattern
@@ -60,7 +60,7 @@ class _Look:
 
     def instants(self, pattern: Pattern | None = None) -> tuple[datetime, ...]:
         """Return the next few instants of this pattern, or of another on the same time axis."""
-        return tuple(islice(self._following(pattern or self.pattern), _MOST_DATES))
+        return tuple(islice(self._following(pattern or self.pattern), _MAX_DATES))
 
     def dates(self, instants: tuple[datetime, ...]) -> str:
         """Format the local dates of instants."""
@@ -74,11 +74,11 @@ class _Look:
             after = second
 
 
-def _gaps(form: object, look: _Look) -> Iterator[ScheduleWarning]:
+def _gaps(form: object, facts: _Facts) -> Iterator[ScheduleWarning]:
     """Warn about local times that the clock skips within a year."""
-    zone, pattern = look.timeline.zone, look.pattern
-    until = form.moment.second + 2 * DAY if isinstance(form, Instant) else look.after + _YEAR
-    for period in zone.gaps(look.after, until)[:_MOST_GAPS]:
+    zone, pattern = facts.timeline.zone, facts.pattern
+    until = form.moment.second + 2 * DAY if isinstance(form, Instant) else facts.after + _YEAR
+    for period in zone.gaps(facts.after, until)[:_MAX_GAPS]:
         resumes = zone.first_reading(period)
         reading = pattern.next(zone.highs[period])
         if reading is None or reading >= resumes or _keeps_its_beat(form, resumes - zone.highs[period]):
@@ -90,7 +90,7 @@ def _gaps(form: object, look: _Look) -> Iterator[ScheduleWarning]:
         does = "does" if lost == 1 else "do"
         says = f"{shown} {does} not exist on {date_words(reading // DAY)} in {zone.name}"
         at = (datetime.fromtimestamp(zone.starts[period], UTC),)
-        if look.timeline.skipped_reading(pattern, period) is not None:
+        if facts.timeline.skipped_reading(pattern, period) is not None:
             yield ScheduleWarning("gap", f"{says}; runs at {clock(resumes)}", at)
         elif isinstance(form, Cron) and form.is_periodic:
             yield ScheduleWarning("periodic_gap", f"{says}; {lost} run{'s' if lost > 1 else ''} left out", at)
@@ -107,7 +107,7 @@ def _keeps_its_beat(form: object, gap: int) -> bool:
     return (minutes >> shift | minutes << (60 - shift)) & mask_of(0, 59) == minutes
 
 
-def _leap_day(pattern: Pattern, look: _Look) -> Iterator[ScheduleWarning]:
+def _leap_day(pattern: Pattern, facts: _Facts) -> Iterator[ScheduleWarning]:
     if isinstance(pattern, MaskPattern):
         leap_februaries = sum(KIND_MONTHS[7:14])
         days = [mask for (length, _), mask in zip(KINDS, pattern.days, strict=True) if length == 29]
@@ -116,9 +116,9 @@ def _leap_day(pattern: Pattern, look: _Look) -> Iterator[ScheduleWarning]:
         is_leap_day = (
             isinstance(pattern, RecurrencePattern) and pattern.rule.months == {2} and pattern.rule.month_days == {29}
         )
-    instants = look.instants() if is_leap_day else ()
+    instants = facts.instants() if is_leap_day else ()
     if instants:
-        yield ScheduleWarning("leap_day", f"fires only on 29 February: {look.dates(instants)}", instants)
+        yield ScheduleWarning("leap_day", f"fires only on 29 February: {facts.dates(instants)}", instants)
 
 
 def _steps(form: Cron) -> Iterator[ScheduleWarning]:
@@ -130,20 +130,20 @@ def _steps(form: Cron) -> Iterator[ScheduleWarning]:
                 yield ScheduleWarning("large_step", message)
 
 
-def _mixed_days(form: Cron, look: _Look) -> Iterator[ScheduleWarning]:
+def _mixed_days(form: Cron, facts: _Facts) -> Iterator[ScheduleWarning]:
     """Warn about a starred step beside a restricted day field, which cron implementations read in two ways."""
     date, weekday = form.day_of_month, form.day_of_week
     if form.either_day_matches and (date.text.startswith("*") or weekday.text.startswith("*")):
-        instants = look.instants()
-        both = look.instants(replace(form, needs_both_days=True).pattern)
+        instants = facts.instants()
+        both = facts.instants(replace(form, needs_both_days=True).pattern)
         message = (
-            f"fires on day {date.text} or on weekday {weekday.text}: {look.dates(instants)}; Debian's cron fires only "
-            f"where both match: {look.dates(both)}; for that write +{weekday.text}"
+            f"fires on day {date.text} or on weekday {weekday.text}: {facts.dates(instants)}; Debian's cron fires only "
+            f"where both match: {facts.dates(both)}; for that write +{weekday.text}"
         )
         yield ScheduleWarning("either_day", message, instants)
 
 
-def _dead_date(form: Cron, look: _Look) -> Iterator[ScheduleWarning]:
+def _dead_date(form: Cron, facts: _Facts) -> Iterator[ScheduleWarning]:
     """Warn about a day of the month that no allowed month has, if the weekday field still fires."""
     if not form.either_day_matches:
         return
@@ -152,15 +152,15 @@ def _dead_date(form: Cron, look: _Look) -> Iterator[ScheduleWarning]:
         for (length, weekday), months in zip(KINDS, KIND_MONTHS, strict=True)
     )
     if not lives:
-        instants = look.instants()
+        instants = facts.instants()
         never = f"day {form.day_of_month.text} never comes in month {form.month.text}"
-        message = f"{never}; only the weekday fires: {look.dates(instants)}"
+        message = f"{never}; only the weekday fires: {facts.dates(instants)}"
         yield ScheduleWarning("dead_date", message, instants)
 
 
-def _often(form: object, look: _Look) -> Iterator[ScheduleWarning]:
-    is_often = isinstance(look.pattern, MaskPattern) and look.pattern.seconds.bit_count() > 1
-    instants = look.instants() if is_often or (isinstance(form, Interval) and form.seconds < MINUTE) else ()
+def _often(form: object, facts: _Facts) -> Iterator[ScheduleWarning]:
+    is_often = isinstance(facts.pattern, MaskPattern) and facts.pattern.seconds.bit_count() > 1
+    instants = facts.instants() if is_often or (isinstance(form, Interval) and form.seconds < MINUTE) else ()
     if instants:
         times = joined([f"{instant:%H:%M:%S}" for instant in instants])
         yield ScheduleWarning("often", f"fires more often than every minute: {times} UTC", instants)

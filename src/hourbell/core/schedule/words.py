@@ -34,7 +34,7 @@ MONTHS = (
 )
 WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _ORDINALS = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth", None: "last"}
-_MOST_TIMES_LISTED = 6
+_MAX_LISTED_TIMES = 6
 _LOCAL_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  local readings have no zone
 
 
@@ -81,7 +81,7 @@ def _capital(text: str) -> str:
 
 def _times(cron: Cron) -> str:
     hours, minutes, seconds = (values_of(field.mask) for field in (cron.hour, cron.minute, cron.second))
-    if len(hours) * len(minutes) * len(seconds) <= _MOST_TIMES_LISTED:
+    if len(hours) * len(minutes) * len(seconds) <= _MAX_LISTED_TIMES:
         times = [h * 3_600 + m * 60 + s for h in hours for m in minutes for s in seconds]
         return f"at {joined([clock(time) for time in times])}"
     if seconds == [0] and minutes == [0]:
@@ -249,7 +249,7 @@ def _years(cron: Cron) -> str:
     span = cron.year.terms[0]
     if len(cron.year.terms) == 1 and isinstance(span, Span) and span.step > 1 and len(runs) > 1:
         return f"only in every {ordinal(span.step)} year from {span.first} through {span.last}"
-    if len(runs) > _MOST_TIMES_LISTED:
+    if len(runs) > _MAX_LISTED_TIMES:
         return f"only in {len(values_of(cron.year.mask))} years from {runs[0][0]} through {runs[-1][1]}"
     return f"only in {joined([_through(str(first), str(last)) for first, last in runs])}"
 
@@ -292,10 +292,10 @@ def _recurrence(form: RecurrencePattern) -> str:
     rule = form.rule
     unit = {DAILY: "day", WEEKLY: "week", MONTHLY: "month"}.get(rule.frequency, "year")
     every = f"every {unit}" if rule.interval == 1 else f"every {rule.interval} {unit}s"
-    times = [clock(time) for time in rule.times[:_MOST_TIMES_LISTED]]
+    times = [clock(time) for time in rule.times[:_MAX_LISTED_TIMES]]
     at = (
         joined(times)
-        if len(rule.times) <= _MOST_TIMES_LISTED
+        if len(rule.times) <= _MAX_LISTED_TIMES
         else f"{', '.join(times)} and {len(rule.times) - 6} times more"
     )
     parts = [every, *_rule_parts(rule), f"at {at}"]

@@ -115,7 +115,7 @@ def parse_instant(value: object) -> datetime | None:
 
 def schedule_errors(error: ScheduleError) -> Iterator[FieldError]:
     """Convert the errors of a schedule to field errors, at `/schedule` or `/timezone`."""
-    for each in error.faults:
+    for each in error.errors:
         if each.field == "timezone":
             yield FieldError("/timezone", each.message, each.hint)
         else:
@@ -129,7 +129,7 @@ def read_zone(value: object) -> str:
     try:
         return Schedule.parse("@daily", value).timezone
     except ScheduleError as error:
-        raise InvalidValue(error.faults[0].message, error.faults[0].hint or "") from None
+        raise InvalidValue(error.errors[0].message, error.errors[0].hint or "") from None
 
 
 def read_retry(value: object, errors: list[FieldError], pointer: str = "/retry") -> RetryPolicy:

@@ -13,7 +13,7 @@ from hourbell.core.schedule.errors import echo
 
 DEEPEST = 32
 MAX_VALUES = 50_000  # in a target or payload: each costs time whenever the job is changed, rendered or run
-_LONGEST_NUMBER = 309  # characters; no float is longer than that before its point
+_MAX_NUMBER_CHARACTERS = 309  # characters; no float is longer than that before its point
 _BOM = b"\xef\xbb\xbf"
 _STRING_OR_BRACKET = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z|\\\Z)|[\[\]{}]', re.DOTALL)
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z|\\\Z)', re.DOTALL)
@@ -41,13 +41,13 @@ def parse_json(data: bytes, *, deepest: int = DEEPEST, max_values: int | None = 
         what = error.msg[:1].lower() + error.msg[1:].removesuffix(" at").removesuffix(" starting")
         raise NotJson(f"this is not JSON: {what}, at {_place(text, error.pos)}") from None
     if _SUSPECT_ESCAPE.search(text):
-        fault = fault_of(value, deepest=deepest, max_values=None)  # values were counted above
-        if fault is not None:
-            raise NotJson(fault)
+        problem = json_problem(value, deepest=deepest, max_values=None)  # values were counted above
+        if problem is not None:
+            raise NotJson(problem)
     return value
 
 
-def fault_of(value: object, *, deepest: int = DEEPEST, max_values: int | None = MAX_VALUES) -> str | None:
+def json_problem(value: object, *, deepest: int = DEEPEST, max_values: int | None = MAX_VALUES) -> str | None:
     """Return why a value that did not come from `parse_json` cannot be stored as JSON, or None if it can."""
     level: list[object] = [value]
     depth = count = 0
@@ -58,9 +58,9 @@ def fault_of(value: object, *, deepest: int = DEEPEST, max_values: int | None = 
         inner: list[object] = []
         for each in level:
             if isinstance(each, str):
-                fault = text_fault(each)
-                if fault is not None:
-                    return fault
+                problem = text_problem(each)
+                if problem is not None:
+                    return problem
             elif isinstance(each, dict):
                 for key in each:
                     if not isinstance(key, str):
@@ -70,8 +70,8 @@ def fault_of(value: object, *, deepest: int = DEEPEST, max_values: int | None = 
                 inner += each.values()
             elif isinstance(each, list):
                 inner += each
-            elif (fault := _scalar_fault(each)) is not None:
-                return fault
+            elif (problem := _scalar_problem(each)) is not None:
+                return problem
         if depth == deepest and any(isinstance(each, (dict, list)) for each in level):
             return _too_deep(deepest)
         level = inner
@@ -79,7 +79,7 @@ def fault_of(value: object, *, deepest: int = DEEPEST, max_values: int | None = 
     return None
 
 
-def text_fault(text: str) -> str | None:
+def text_problem(text: str) -> str | None:
     """Return why a text cannot be stored, or None if it can."""
     if "\0" in text:
         return r"a text holds the character NUL (\u0000), which cannot be stored; leave it out"
@@ -93,7 +93,7 @@ def text_fault(text: str) -> str | None:
     return None
 
 
-def _scalar_fault(value: object) -> str | None:
+def _scalar_problem(value: object) -> str | None:
     if isinstance(value, float):
         return None if math.isfinite(value) else f"{value} is not a number in JSON"
     if value is None or isinstance(value, int):
@@ -166,8 +166,8 @@ def _float(text: str) -> float:
 
 
 def _check_length(text: str) -> None:
-    if len(text) > _LONGEST_NUMBER:
-        raise NotJson(f"the number {echo(text)} has more than {_LONGEST_NUMBER} characters; write it as a text")
+    if len(text) > _MAX_NUMBER_CHARACTERS:
+        raise NotJson(f"the number {echo(text)} has more than {_MAX_NUMBER_CHARACTERS} characters; write it as a text")
 
 
 def _constant(text: str) -> NoReturn:

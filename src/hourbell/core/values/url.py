@@ -10,8 +10,8 @@ from ipaddress import IPv4Address, IPv6Address
 from urllib.parse import quote
 
 PORTS = {"http": 80, "https": 443}
-_LONGEST = 2_048
-_LONGEST_NAME, _LONGEST_LABEL = 253, 63
+_MAX_URL_CHARACTERS = 2_048
+_MAX_NAME_CHARACTERS, _MAX_LABEL_CHARACTERS = 253, 63
 _URL = re.compile(r"(https?)://([^/?]*)(.*)", re.ASCII | re.IGNORECASE)
 _AUTHORITY = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*)(?::([^:]*))?")
 _PORT = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
@@ -78,8 +78,10 @@ def parse_url(text: object) -> Url:
 
 
 def _check_length(text: str) -> None:
-    if len(text) > _LONGEST:
-        raise ValueError(f"the URL has {len(text):,} characters with all it encodes; at most {_LONGEST:,} are taken")
+    if len(text) > _MAX_URL_CHARACTERS:
+        raise ValueError(
+            f"the URL has {len(text):,} characters with all it encodes; at most {_MAX_URL_CHARACTERS:,} are taken"
+        )
 
 
 def _authority(text: str) -> tuple[str, int | None]:
@@ -107,17 +109,17 @@ def _host(text: str) -> str:
     if _NUMBER.fullmatch(labels[-1]):
         return _ipv4(text)
     name = ".".join(labels)
-    if len(name) > _LONGEST_NAME:
-        raise ValueError(f"the host name is too long; at most {_LONGEST_NAME} characters are a name")
+    if len(name) > _MAX_NAME_CHARACTERS:
+        raise ValueError(f"the host name is too long; at most {_MAX_NAME_CHARACTERS} characters are a name")
     return name
 
 
 def _label(label: str, host: str) -> str:
     plain = label.encode().lower().decode()  # ASCII only: str.lower() would turn a Kelvin sign into an ASCII k
-    if len(plain) <= _LONGEST_LABEL and (not plain.isascii() or plain.startswith("xn--")):
+    if len(plain) <= _MAX_LABEL_CHARACTERS and (not plain.isascii() or plain.startswith("xn--")):
         plain = _international(plain, host)
-    if len(plain) > _LONGEST_LABEL:
-        raise ValueError(f"{_shown(host)} has a part of over {_LONGEST_LABEL} characters, which no name has")
+    if len(plain) > _MAX_LABEL_CHARACTERS:
+        raise ValueError(f"{_shown(host)} has a part of over {_MAX_LABEL_CHARACTERS} characters, which no name has")
     if _LABEL.fullmatch(plain) is None:
         raise ValueError(f"{_shown(host)} is not a host name; write letters, digits and hyphens between single dots")
     return plain

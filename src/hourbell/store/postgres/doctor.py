@@ -14,7 +14,7 @@ from hourbell.core.job.conflicts import JobConflict
 from hourbell.core.job.target import OWN_DATABASE
 from hourbell.store.access import ACCESS_OPEN
 from hourbell.store.audit_chain import ChainReader
-from hourbell.store.doctor import JOBS_AT_ONCE, LOOK_BACK, RUNS_AT_ONCE, groups_of, job_facts
+from hourbell.store.doctor import JOBS_AT_ONCE, MAX_JOB_ROWS, RUNS_AT_ONCE, groups_of, job_facts
 from hourbell.store.list_pages import numbered
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.hosts import why_read_only
@@ -99,7 +99,7 @@ class PostgresDoctorStore:
         after = _NOBODY
         while True:
             async with self._reading() as connection:
-                weights = await connection.fetch(SQL["weights"], after, JOBS_AT_ONCE, LOOK_BACK)
+                weights = await connection.fetch(SQL["weights"], after, JOBS_AT_ONCE, MAX_JOB_ROWS)
             for group in groups_of(tuple(row) for row in weights):
                 yield await self._histories_of(group)
             if len(weights) < JOBS_AT_ONCE:
@@ -109,8 +109,8 @@ class PostgresDoctorStore:
     async def _histories_of(self, ids: list[UUID]) -> list[JobFacts]:
         async with self._reading() as connection:
             jobs = await connection.fetch(SQL["jobs"], ids)
-            runs = _by_job(await connection.fetch(SQL["newest_runs"], ids, LOOK_BACK))
-            skips = _by_job(await connection.fetch(SQL["newest_skips"], ids, LOOK_BACK))
+            runs = _by_job(await connection.fetch(SQL["newest_runs"], ids, MAX_JOB_ROWS))
+            skips = _by_job(await connection.fetch(SQL["newest_skips"], ids, MAX_JOB_ROWS))
         return [job_facts(row, runs.get(row["id"], ()), skips.get(row["id"], ())) for row in jobs]
 
     async def access(self, now: datetime) -> AccessFacts:

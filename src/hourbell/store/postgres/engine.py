@@ -13,6 +13,7 @@ import asyncpg
 from hourbell.core.job.definition import Definition, Job
 from hourbell.core.job.version_json import definition_from_json
 from hourbell.core.run.notes import Notes
+from hourbell.core.run.outages import Outage, merge_outages
 from hourbell.core.run.plan import Plan
 from hourbell.core.run.run import Run
 from hourbell.core.run.settle import SUSPECT_AFTER, Settlement, hand_back
@@ -53,7 +54,7 @@ from hourbell.store.records import (
     success_of,
 )
 from hourbell.store.records import held as held_by
-from hourbell.store.rows import claimed_runs_of, columns, run_of, secrets_of
+from hourbell.store.rows import claimed_runs_of, columns, outage_of, run_of, secrets_of
 
 _FORGET = timedelta(days=1)
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
@@ -108,6 +109,23 @@ class PostgresEngineStore:
     async def retire(self, node: UUID) -> None:
         async with self._connections.connection() as connection:
             await connection.execute(SQL["retire"], node)
+
+    async def last_beat(self) -> datetime | None:
+        async with self._connections.connection() as connection:
+            found: datetime | None = await connection.fetchval(SQL["last_beat"])
+            return found
+
+    async def save_outage(self, outage: Outage) -> bool:
+        span = (outage.of.value, outage.start, outage.until)
+        async with self._connections.transaction() as connection:
+            await connection.execute(SQL["lock_outages"])  # else two nodes would not see each other's records
+            known = [outage_of(row) for row in await connection.fetch(SQL["overlapping_outages"], *span)]
+            merged = merge_outages(outage, known)
+            if known == [merged]:
+                return False
+            await connection.execute(SQL["delete_outages"], *span)
+            await connection.execute(SQL["insert_outage"], merged.of.value, merged.start, merged.until, merged.found_by)
+            return True
 
     async def plan_due(self, now: datetime, limit: int, decide: Callable[[Job, datetime], Plan]) -> Planned:
         async with self._connections.connection() as connection:
@@ -254,6 +272,7 @@ class PostgresEngineStore:
                 finished = await connection.fetch(SQL["lock_finished_jobs"], jobs)
                 await connection.execute(SQL["delete_finished_jobs"], [row["id"] for row in finished])
             await connection.execute(SQL["forget_nodes"], now - _FORGET)
+            await connection.execute(SQL["forget_outages"], now - age)
         last = rows[-1] if len(rows) == limit else None
         return Pruned(len(gone), None if last is None else Mark(last["finished_at"], last["id"]))
 

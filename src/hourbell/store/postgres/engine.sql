@@ -553,7 +553,32 @@ for no key update skip locked
 select run_id from hourbell.cancels where run_id = any($1::uuid[])
 
 -- name: retire
-delete from hourbell.nodes where id = $1
+with gone as (delete from hourbell.nodes where id = $1 returning beat_at)
+insert into hourbell.meta (key, value)
+select 'last_beat', (extract(epoch from beat_at) * 1000000)::bigint::text from gone
+on conflict (key) do update set value = greatest(hourbell.meta.value::bigint, excluded.value::bigint)::text
+
+-- name: last_beat
+select max(beat_at)
+from (select beat_at from hourbell.nodes
+      union all
+      select timestamptz 'epoch' + value::bigint * interval '1 microsecond' from hourbell.meta where key = 'last_beat'
+     ) as beats
+
+-- name: lock_outages
+lock table hourbell.outages in share row exclusive mode
+
+-- name: overlapping_outages
+select of, started_at, ended_at, found_by from hourbell.outages where of = $1 and started_at <= $3 and ended_at >= $2
+
+-- name: delete_outages
+delete from hourbell.outages where of = $1 and started_at <= $3 and ended_at >= $2
+
+-- name: insert_outage
+insert into hourbell.outages (of, started_at, ended_at, found_by) values ($1, $2, $3, $4)
+
+-- name: forget_outages
+delete from hourbell.outages where ended_at < $1
 
 -- name: prune_candidates
 select r.id, r.job_id, r.finished_at,

@@ -313,3 +313,33 @@ cross join lateral (
     select s.id, s.job_id, s.first_at, s.last_at, s.count, s.reason
     from hourbell.skips s where s.job_id = wanted.job_id
     order by s.last_at desc, s.id desc limit :limit) s
+
+-- name: run_days
+with page as materialized (
+    select r.job_version, r.kind, r.state, r.scheduled_at, r.started_at from hourbell.runs r
+    where r.job_id = :job_id and r.scheduled_at >= :since and r.scheduled_at < :until
+    order by r.scheduled_at desc, r.id desc limit :limit
+), limits as materialized (
+    select v.version, case when jsonb_typeof(v.definition -> 'late_after') = 'number'
+                then (v.definition ->> 'late_after')::float8 * interval '1 second' end as allowed
+    from (select distinct job_version from page) as c
+    join hourbell.job_versions v on v.job_id = :job_id and v.version = c.job_version
+)
+select floor(extract(epoch from p.scheduled_at + :offset::interval) / 86400)::integer as day, p.state,
+       coalesce(p.kind in ('scheduled', 'manual') and p.started_at - p.scheduled_at > l.allowed, false) as late,
+       count(*) as runs
+from page p
+left join limits l on l.version = p.job_version
+group by 1, 2, 3
+
+-- name: skip_days
+with page as materialized (
+    select id, first_at, last_at, count from hourbell.skips
+    where job_id = :job_id and last_at >= :since and last_at < :until
+    order by last_at desc, id desc limit :limit
+), dated as materialized (
+    select id, first_at, last_at, count, floor(extract(epoch from first_at + :offset::interval) / 86400)::integer as first_day, floor(extract(epoch from last_at + :offset::interval) / 86400)::integer as day from page
+)
+select day, first_day, min(first_at) as first_at, max(last_at) as last_at, sum(count)::bigint as count, count(*) as records
+from dated
+group by day, first_day, case when first_day = day then 0 else id end

@@ -138,7 +138,7 @@ class PostgresSessions:
                 raise
             raise NameTaken from error
 
-    async def look(self, verb: Verb[T]) -> T:
+    async def snapshot(self, verb: Verb[T]) -> T:
         return await self.transact(verb)
 
 

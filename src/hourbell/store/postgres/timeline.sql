@@ -2,8 +2,8 @@
 -- given: `offset 0` keeps a subquery from being joined with a whole table. Where several indexes might do, a range or an
 -- order leaves only the right one.
 
--- name: lost_day
-date_trunc('day', k.last_at at time zone 'UTC')
+-- name: lost_hour
+date_trunc('hour', k.last_at at time zone 'UTC')
 
 -- name: jobs_by_ids
 unnest(:ids::uuid[]) as given (id) cross join lateral (select * from hourbell.jobs j where j.id = given.id offset 0) j
@@ -15,7 +15,7 @@ unnest(:ids::uuid[]) as given (id) cross join lateral (select * from hourbell.jo
 exists (select 1 from hourbell.job_stats l where l.job_id = j.id and l.last_state = 'failed' offset 0)
 
 -- name: job_is_losing
-exists (select 1 from hourbell.skips k where k.job_id = j.id and k.last_at >= :lost_since and {is_lost} offset 0)
+exists (select 1 from hourbell.skips k where k.job_id = j.id and k.last_at >= :lost_since and {was_lost} offset 0)
 
 -- name: jobs_of_result
 select l.job_id
@@ -26,25 +26,34 @@ order by l.last_state, l.job_id
 limit :limit
 
 -- name: losing_jobs
--- The jobs that lost times on a day, since a time of it: from each job of the index straight to the next.
-with recursive found as (
-    (select k.job_id from hourbell.skips k
-     where {is_lost} and {lost_day} >= :day and {lost_day} <= :day
-     order by {lost_day}, k.job_id limit 1)
+-- The jobs that lost times since then: hour by hour, from each job of the index straight to the next, as far as `steps`
+-- go. The last row has the number of steps.
+with recursive found (hour, job_id, step) as (
+    select :hour::timestamp, null::uuid, 0
     union all
-    select (select k.job_id from hourbell.skips k
-            where {is_lost} and {lost_day} >= :day and {lost_day} <= :day
-              and ({lost_day}, k.job_id) > (:day, f.job_id)
-            order by {lost_day}, k.job_id limit 1)
-    from found f where f.job_id is not null
+    select case when n.job_id is null then f.hour + interval '1 hour' else f.hour end, n.job_id, f.step + 1
+    from found f
+    left join lateral (
+        select k.job_id from hourbell.skips k
+        where {is_lost} and {lost_hour} >= f.hour and {lost_hour} <= f.hour
+          and k.job_id > coalesce(f.job_id, '00000000-0000-0000-0000-000000000000')
+        order by {lost_hour}, k.job_id limit 1
+    ) n on true
+    where f.hour <= :last_hour and f.step < :steps
+), losing as (
+    select distinct f.job_id
+    from found f
+    where f.job_id is not null
+      and (f.hour > :hour or exists (select 1 from hourbell.skips k
+                                     where k.job_id = f.job_id and k.last_at >= :since and {was_lost} offset 0))
 )
-select f.job_id
-from found f
-cross join lateral (select j.deleted_at from hourbell.jobs j where j.id = f.job_id offset 0) j
-where j.deleted_at is null
-  and exists (select 1 from hourbell.skips k
-              where k.job_id = f.job_id and k.last_at >= :since and {is_lost} offset 0)
-limit :limit
+(select l.job_id, 0 as steps
+ from losing l
+ cross join lateral (select j.deleted_at from hourbell.jobs j where j.id = l.job_id offset 0) j
+ where j.deleted_at is null
+ limit :limit)
+union all
+select null, max(step) from found
 
 -- name: due_jobs
 select j.id as job_id
@@ -126,7 +135,7 @@ select w.id as job_id, k.reason, sum(k.count)::bigint as count
 from unnest(:job_ids::uuid[]) as w (id)
 cross join lateral (
     select k.reason, k.count from hourbell.skips k
-    where k.job_id = w.id and k.last_at >= :lost_since and {is_lost}
+    where k.job_id = w.id and k.last_at >= :lost_since and {was_lost}
     order by k.last_at desc limit :limit
 ) k
 group by w.id, k.reason
@@ -158,13 +167,13 @@ select w.id as job_id,
 from unnest(:job_ids::uuid[]) as w (id)
 
 -- name: timeline_runs
-select r.id, w.id as job_id, r.kind, r.state, r.reason, r.scheduled_at, r.ready_at, r.started_at, r.finished_at, r.attempt,
+select r.id, w.id as job_id, r.job_version, r.kind, r.state, r.reason, r.scheduled_at, r.ready_at, r.started_at, r.finished_at, r.attempt,
        case when r.state in ('failed', 'retrying') then
            (select left(a.error, {error_length}) from hourbell.attempts a
             where a.run_id = r.id and a.number = r.attempt) end as error
 from unnest(:job_ids::uuid[]) as w (id)
 cross join lateral (
-    select r.id, r.kind, r.state, r.reason, r.scheduled_at, r.ready_at, r.started_at, r.finished_at, r.attempt
+    select r.id, r.job_version, r.kind, r.state, r.reason, r.scheduled_at, r.ready_at, r.started_at, r.finished_at, r.attempt
     from hourbell.runs r
     where r.job_id = w.id and r.scheduled_at >= :since and r.scheduled_at < :until
     order by r.scheduled_at limit :limit

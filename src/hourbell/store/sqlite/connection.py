@@ -16,7 +16,7 @@ from hourbell.private_files import create_private
 from hourbell.store.base import Wake
 from hourbell.store.rows import Row
 from hourbell.store.sqlite.file_trouble import is_file, unavailable
-from hourbell.store.sqlite.odd_text import found_with_odd_text
+from hourbell.store.sqlite.invalid_utf8 import fetch_invalid_utf8
 from hourbell.store.sqlite.values import bound, rows_of
 
 T = TypeVar("T")
@@ -88,7 +88,7 @@ class Session:
         try:
             return list(rows_of(*_found(self._connection, sql, given)))
         except UnicodeDecodeError:
-            return list(rows_of(*found_with_odd_text(self._connection, sql, given)))
+            return list(rows_of(*fetch_invalid_utf8(self._connection, sql, given)))
 
     def fetch_one(self, sql: str, *values: Any) -> Row | None:
         return next(iter(self.fetch(sql, *values)), None)

@@ -20,7 +20,7 @@ from hourbell.core.doctor.repairs import Dialect
 from hourbell.core.job.conflicts import JobConflict
 from hourbell.store.access import ACCESS_OPEN
 from hourbell.store.audit_chain import ChainReader
-from hourbell.store.doctor import JOBS_AT_ONCE, LOOK_BACK, RUNS_AT_ONCE, groups_of, job_facts
+from hourbell.store.doctor import JOBS_AT_ONCE, MAX_JOB_ROWS, RUNS_AT_ONCE, groups_of, job_facts
 from hourbell.store.list_pages import numbered
 from hourbell.store.queries import load_queries
 from hourbell.store.rows import Row
@@ -34,7 +34,7 @@ from hourbell.store.views import job_conflict
 SQL = load_queries("hourbell.store.sqlite", "doctor.sql")
 _LOCAL_EPOCH = EPOCH.replace(tzinfo=None)
 _CACHE_KIB = 32_768
-_MOST_DAMAGE = 100  # lines
+_MAX_DAMAGE_LINES = 100  # lines
 
 
 class SqliteDoctorStore:
@@ -61,7 +61,7 @@ class SqliteDoctorStore:
 
     async def damage(self) -> list[str]:
         with self._reading() as connection:
-            lines = [line for (line,) in connection.execute(f"pragma quick_check({_MOST_DAMAGE})")]
+            lines = [line for (line,) in connection.execute(f"pragma quick_check({_MAX_DAMAGE_LINES})")]
         return [] if lines == ["ok"] else lines
 
     async def cluster(self) -> Cluster:
@@ -107,7 +107,7 @@ class SqliteDoctorStore:
         after = b""
         while True:
             with self._reading() as connection:
-                weights = connection.execute(SQL["weights"], (after, JOBS_AT_ONCE, LOOK_BACK)).fetchall()
+                weights = connection.execute(SQL["weights"], (after, JOBS_AT_ONCE, MAX_JOB_ROWS)).fetchall()
             for group in groups_of((UUID(bytes=job_id), weight) for job_id, weight in weights):
                 with self._reading() as connection:
                     facts = _histories_of(connection, group)
@@ -164,7 +164,7 @@ def _open(path: str) -> apsw.Connection:
 
 def _histories_of(connection: Any, ids: list[UUID]) -> list[JobFacts]:
     """Return jobs with their newest runs and skips. A job that has more of them than LOOK_BACK must be alone."""
-    given, limit = array(ids), LOOK_BACK if len(ids) == 1 else -1
+    given, limit = array(ids), MAX_JOB_ROWS if len(ids) == 1 else -1
     jobs = Session(connection).fetch(SQL["jobs"], given)
     runs: dict[bytes, list[tuple[Any, ...]]] = {}
     for job_id, at, local, version, kind, planned, end in connection.execute(SQL["newest_runs"], (given, limit)):

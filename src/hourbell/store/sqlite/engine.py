@@ -9,6 +9,7 @@ from hourbell import clock
 from hourbell.core.job.definition import Definition, Job
 from hourbell.core.job.version_json import definition_from_json
 from hourbell.core.run.notes import Notes
+from hourbell.core.run.outages import Outage, merge_outages
 from hourbell.core.run.plan import Plan
 from hourbell.core.run.run import Run
 from hourbell.core.run.settle import SUSPECT_AFTER, Settlement, hand_back
@@ -34,7 +35,7 @@ from hourbell.store.control import ControlStore, pause_if_unchanged
 from hourbell.store.errors import StoreUnavailable
 from hourbell.store.records import held as held_by
 from hourbell.store.records import note_values, serves, settled_lost, standing
-from hourbell.store.rows import run_of, secrets_of
+from hourbell.store.rows import outage_of, run_of, secrets_of
 from hourbell.store.sqlite.claiming import ReadyRuns, joined, ready_of, suspect_of
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.planning import next_plan_at, plan_due, refresh
@@ -97,7 +98,28 @@ class SqliteEngineStore:
         return await self._runner.write(renew)
 
     async def retire(self, node: UUID) -> None:
-        await self._runner.write(lambda session: session.execute(SQL["retire"], node))
+        def retire(session: Session) -> None:
+            session.execute(SQL["keep_last_beat"], node)
+            session.execute(SQL["retire"], node)
+
+        await self._runner.write(retire)
+
+    async def last_beat(self) -> datetime | None:
+        row = await self._runner.read(lambda session: session.fetch_one(SQL["last_beat"]))
+        return None if row is None else row["beat_at"]
+
+    async def save_outage(self, outage: Outage) -> bool:
+        def save(session: Session) -> bool:
+            span = (outage.of.value, outage.start, outage.until)
+            known = [outage_of(row) for row in session.fetch(SQL["overlapping_outages"], *span)]
+            merged = merge_outages(outage, known)
+            if known == [merged]:
+                return False
+            session.execute(SQL["delete_outages"], *span)
+            session.execute(SQL["insert_outage"], merged.of.value, merged.start, merged.until, merged.found_by)
+            return True
+
+        return await self._runner.write(save)
 
     async def plan_due(self, now: datetime, limit: int, decide: Callable[[Job, datetime], Plan]) -> Planned:
         if limit >= _MANY:
@@ -211,20 +233,21 @@ class SqliteEngineStore:
                 session.execute(SQL["delete_finished_jobs"], list({row["job_id"] for row in rows if row["goes"]}))
                 session.execute(SQL["end_pruning"])
             session.execute(SQL["forget_nodes"], now - _FORGET)
+            session.execute(SQL["forget_outages"], now - age)
             last = rows[-1] if len(rows) == limit else None
             return Pruned(len(gone), None if last is None else Mark(last["finished_at"], last["id"]))
 
         return await self._runner.write(prune)
 
     async def backlog(self, now: datetime, live_for: timedelta = LIVE_FOR) -> Backlog:
-        def look(session: Session) -> Backlog:
+        def count(session: Session) -> Backlog:
             [row] = session.fetch(SQL["backlog"], now)
             lanes = [work["lane"] for work in session.fetch(SQL["lanes"])]
             served = [node["served"] for node in session.fetch(SQL["served_lanes"], now - live_for)]
             unserved = tuple(lane for lane in lanes if not serves(served, lane))
             return Backlog(row["waiting"], row["oldest_at"], unserved)
 
-        return await self._runner.read(look)
+        return await self._runner.read(count)
 
     async def check_tzdata(self, version: str) -> Tzdata:
         def check(session: Session) -> Tzdata:
@@ -254,17 +277,17 @@ class SqliteEngineStore:
         """Yield every hint once, then those of each commit in this process, and every hint after one elsewhere."""
         with self._runner.hints.listener() as listener:
             try:
-                await self._look_for_others()
+                await self._poll_others()
                 while True:
                     heard = await listener.next(self._runner.poll_seconds)
                     for wake in heard:
                         yield wake
                     if not heard:
-                        await self._look_for_others()
+                        await self._poll_others()
             finally:
                 self._hears = False
 
-    async def _look_for_others(self) -> None:
+    async def _poll_others(self) -> None:
         """Run an empty operation: every operation detects commits of other processes."""
         try:
             await self._runner.read(lambda _: None)

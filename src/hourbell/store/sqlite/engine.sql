@@ -391,8 +391,31 @@ where state = 'running' and lease_owner = ?1
 -- name: cancels_of
 select run_id from hourbell_cancels where run_id in (select unhex(value) from json_each(?))
 
+-- name: keep_last_beat
+insert into hourbell_meta (key, value)
+select 'last_beat', beat_at from hourbell_nodes where id = ?
+on conflict (key) do update set value = max(cast(value as integer), cast(excluded.value as integer))
+
 -- name: retire
 delete from hourbell_nodes where id = ?
+
+-- name: last_beat
+select max(beat_at) as beat_at
+from (select beat_at from hourbell_nodes
+      union all
+      select cast(value as integer) from hourbell_meta where key = 'last_beat')
+
+-- name: overlapping_outages
+select of, started_at, ended_at, found_by from hourbell_outages where of = ?1 and started_at <= ?3 and ended_at >= ?2
+
+-- name: delete_outages
+delete from hourbell_outages where of = ?1 and started_at <= ?3 and ended_at >= ?2
+
+-- name: insert_outage
+insert into hourbell_outages (of, started_at, ended_at, found_by) values (?, ?, ?, ?)
+
+-- name: forget_outages
+delete from hourbell_outages where ended_at < ?
 
 -- name: prune_candidates
 select r.id, r.job_id, r.finished_at,

@@ -9,7 +9,7 @@ import apsw
 from hourbell.store.errors import StoreUnavailable, StoreUnwritable
 
 LOG, INDEX = "-wal", "-shm"  # suffixes of the files beside a database file in WAL mode
-_NO_ROOM = "no space is left on its disk"
+_NO_ROOM = "the disk is full"
 _LEAST_ROOM = 65_536  # bytes
 _OF_THE_FILE = (apsw.CantOpenError, apsw.IOError, apsw.PermissionsError, apsw.ReadOnlyError)
 

@@ -291,3 +291,33 @@ from json_each(:job_ids) as wanted
 cross join hourbell_skips s on s.id in (
     select n.id from hourbell_skips n where n.job_id = unhex(wanted.value)
     order by n.last_at desc, n.id desc limit :limit)
+
+-- name: run_days
+with page as materialized (
+    select r.job_version, r.kind, r.state, r.scheduled_at, r.started_at from hourbell_runs r
+    where r.job_id = :job_id and r.scheduled_at >= :since and r.scheduled_at < :until
+    order by r.scheduled_at desc, r.id desc limit :limit
+), limits as materialized (
+    select v.version, case when json_type(v.definition, '$.late_after') in ('integer', 'real')
+                then json_extract(v.definition, '$.late_after') * 1000000 end as allowed
+    from (select distinct job_version from page) as c
+    join hourbell_job_versions v on v.job_id = :job_id and v.version = c.job_version
+)
+select (p.scheduled_at + :offset) / 86400000000 as day, p.state,
+       coalesce(p.kind in ('scheduled', 'manual') and p.started_at - p.scheduled_at > l.allowed, 0) as late,
+       count(*) as runs
+from page p
+left join limits l on l.version = p.job_version
+group by 1, 2, 3
+
+-- name: skip_days
+with page as materialized (
+    select id, first_at, last_at, count from hourbell_skips
+    where job_id = :job_id and last_at >= :since and last_at < :until
+    order by last_at desc, id desc limit :limit
+), dated as materialized (
+    select id, first_at, last_at, count, (first_at + :offset) / 86400000000 as first_day, (last_at + :offset) / 86400000000 as day from page
+)
+select day, first_day, min(first_at) as first_at, max(last_at) as last_at, sum(count) as count, count(*) as records
+from dated
+group by day, first_day, case when first_day = day then 0 else id end

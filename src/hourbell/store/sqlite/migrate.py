@@ -24,11 +24,11 @@ async def migrate(runner: Executor) -> list[Migration]:
 async def status(runner: Executor) -> list[tuple[Migration, bool]]:
     """Return every migration, with True if it was run."""
 
-    def look(session: Session) -> list[tuple[Migration, bool]]:
+    def find(session: Session) -> list[tuple[Migration, bool]]:
         missing = pending(load_migrations(PACKAGE), _applied(session))
         return [(migration, migration not in missing) for migration in load_migrations(PACKAGE)]
 
-    return await runner.read(look)
+    return await runner.read(find)
 
 
 def _run_next(session: Session) -> Migration | None:

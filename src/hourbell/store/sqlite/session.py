@@ -133,7 +133,7 @@ class SqliteSessions:
     async def transact(self, verb: Verb[T]) -> T:
         return await self._runner.write(lambda session: _run_to_end(verb(SqliteSession(session))))
 
-    async def look(self, verb: Verb[T]) -> T:
+    async def snapshot(self, verb: Verb[T]) -> T:
         return await self._runner.read(lambda session: _run_to_end(verb(SqliteSession(session))))
 
 

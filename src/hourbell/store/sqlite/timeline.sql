@@ -1,7 +1,7 @@
 -- The statements of the time line and of attention, on SQLite. A list of ids is JSON; `cross join` keeps it first.
 
--- name: lost_day
-k.last_at - k.last_at % 86400000000
+-- name: lost_hour
+k.last_at - k.last_at % 3600000000
 
 -- name: jobs_by_ids
 json_each(:ids) as given cross join hourbell_jobs j on j.id = unhex(given.value)
@@ -13,7 +13,7 @@ json_each(:ids) as given cross join hourbell_jobs j on j.id = unhex(given.value)
 exists (select 1 from hourbell_job_stats l where l.job_id = j.id and l.last_state = 'failed')
 
 -- name: job_is_losing
-exists (select 1 from hourbell_skips k where k.job_id = j.id and k.last_at >= :lost_since and {is_lost})
+exists (select 1 from hourbell_skips k where k.job_id = j.id and k.last_at >= :lost_since and {was_lost})
 
 -- name: jobs_of_result
 select l.job_id
@@ -24,21 +24,33 @@ order by l.job_id
 limit :limit
 
 -- name: losing_jobs
--- The jobs that lost times on a day, since a time of it: from each job of the index straight to the next.
-with recursive found as (
-    select min(k.job_id) as job_id from hourbell_skips k indexed by hourbell_skips_lost
-    where {is_lost} and {lost_day} = :day
+-- The jobs that lost times since then: hour by hour, from each job of the index straight to the next, as far as `steps`
+-- go. The last row has the number of steps.
+with recursive found (hour, job_id, step) as (
+    select :hour - 3600000000, null, 0
     union all
-    select (select min(k.job_id) from hourbell_skips k indexed by hourbell_skips_lost
-            where {is_lost} and {lost_day} = :day and k.job_id > f.job_id)
-    from found f where f.job_id is not null
+    select f.hour + (f.job_id is null) * 3600000000,
+           (select min(k.job_id) from hourbell_skips k indexed by hourbell_skips_lost
+            where {is_lost} and {lost_hour} = f.hour + (f.job_id is null) * 3600000000
+              and k.job_id > coalesce(f.job_id, x'')),
+           f.step + 1
+    from found f
+    where f.hour <= :last_hour and f.step < :steps
+), losing as (
+    select distinct f.job_id
+    from found f
+    where f.job_id is not null
+      and (f.hour > :hour or exists (select 1 from hourbell_skips k
+                                     where k.job_id = f.job_id and k.last_at >= :since and {was_lost}))
 )
-select f.job_id
-from found f
-cross join hourbell_jobs j on j.id = f.job_id
-where j.deleted_at is null
-  and exists (select 1 from hourbell_skips k where k.job_id = f.job_id and k.last_at >= :since and {is_lost})
-limit :limit
+select * from (
+    select l.job_id, 0 as steps
+    from losing l
+    cross join hourbell_jobs j on j.id = l.job_id
+    where j.deleted_at is null
+    limit :limit)
+union all
+select null, max(step) from found
 
 -- name: due_jobs
 select j.id as job_id
@@ -119,7 +131,7 @@ select w.id as job_id, k.reason, sum(k.count) as count
 from (select unhex(value) as id from json_each(:job_ids)) w
 cross join hourbell_skips k on k.id in (
     select n.id from hourbell_skips n
-    where n.job_id = w.id and n.last_at >= :lost_since and n.reason in ('missed', 'overlap', 'window', 'tzdata')
+    where n.job_id = w.id and n.last_at >= :lost_since and n.reason || '' in ('missed', 'overlap', 'window', 'tzdata')
     order by n.last_at desc limit :limit)
 group by w.id, k.reason
 
@@ -149,7 +161,7 @@ select w.id as job_id,
 from (select unhex(value) as id from json_each(:job_ids)) w
 
 -- name: timeline_runs
-select r.id, r.job_id, r.kind, r.state, r.reason, r.scheduled_at, r.ready_at, r.started_at, r.finished_at, r.attempt,
+select r.id, r.job_id, r.job_version, r.kind, r.state, r.reason, r.scheduled_at, r.ready_at, r.started_at, r.finished_at, r.attempt,
        case when r.state in ('failed', 'retrying') then
            (select substr(a.error, 1, {error_length}) from hourbell_attempts a
             where a.run_id = r.id and a.number = r.attempt) end as error

@@ -24,16 +24,19 @@ from hourbell.store.sqlite.settling import write_settlements
 from hourbell.store.sqlite.task_connection import TaskConnection
 from hourbell.store.sqlite.writer import Executor
 
-LONGEST = 5.0  # seconds with the write lock
+MAX_TRANSACTION_SECONDS = 5.0  # seconds with the write lock
 _BREATH = 0.005  # seconds between two transactions, in which other writers can take the lock
-_STEPS_BETWEEN_LOOKS = 10_000  # of SQLite's virtual machine, while a statement runs
+_STEPS_BETWEEN_CHECKS = 10_000  # of SQLite's virtual machine, while a statement runs
 
 
 class TooLong(StoreUnavailable):
     """The transaction held the write lock for too long and was rolled back."""
 
     def __init__(self) -> None:
-        super().__init__(f"a transaction on SQLite may last {LONGEST:g} s from its first statement; it was rolled back")
+        super().__init__(
+            f"a transaction on SQLite may last {MAX_TRANSACTION_SECONDS:g} s from its first statement; "
+            "it was rolled back"
+        )
 
 
 class _RolledBack(Exception):
@@ -157,12 +160,12 @@ class _Conversation:
 
     def _converse(self, session: Session) -> None:
         """Run the steps of the transaction, in the thread."""
-        end = self._elapsed() + LONGEST
+        end = self._elapsed() + MAX_TRANSACTION_SECONDS
 
         def is_over() -> bool:
             return self._is_given_up or self._elapsed() >= end
 
-        with session.watched(is_over, _STEPS_BETWEEN_LOOKS):
+        with session.watched(is_over, _STEPS_BETWEEN_CHECKS):
             while True:
                 try:
                     step = self._steps.get(timeout=max(0.001, end - self._elapsed()))

@@ -32,6 +32,7 @@ _IDS = {
     "incident_id",
     "failed_run_id",
     "of_job_id",
+    "found_by",
 }
 _LISTS = {"tags", "lanes"}
 

@@ -9,7 +9,7 @@ from hourbell.core.job.template import TemplateError, fill_json, fill_text
 from hourbell.core.run.run import Run, trigger_of
 from hourbell.targets.base import Call
 
-MOST_BYTES = 1_048_576
+MAX_BODY_BYTES = 1_048_576
 _JSON_TYPE = "application/json"
 _TEXT_TYPE = "text/plain; charset=utf-8"
 # The values were parsed from JSON, so they have no circular references.
@@ -44,8 +44,8 @@ def body_of(http: HttpCall, call: Call, texts: RunTexts) -> bytes:
         body = _bytes(fill_text(http.body, _values(call, texts), is_json=is_json))
     else:
         body = _encoded(fill_json(http.body, _values(call, texts)))
-    if len(body) > MOST_BYTES:
-        raise TemplateError(f"the body has {len(body)} bytes; at most {MOST_BYTES} are sent")
+    if len(body) > MAX_BODY_BYTES:
+        raise TemplateError(f"the body has {len(body)} bytes; at most {MAX_BODY_BYTES} are sent")
     return body
 
 

@@ -14,8 +14,8 @@ SILENT_SLOTS = 4
 SILENT_SECONDS = 5.0  # or twice the time of the slowest recent response, if that is longer
 _FORGET = 0.9  # decay of the slowest response time with each faster response
 _FIRST_REST = 1.0  # seconds
-_LONGEST_REST = 30.0
-_MOST_LANES = 10_000
+_MAX_REST_SECONDS = 30.0
+_MAX_LANES = 10_000
 
 
 @dataclass(slots=True)
@@ -41,15 +41,15 @@ class Breaker:
         self._troubled: dict[str, _Trouble] = {}
         self._out: dict[str, _CallsOut] = {}
 
-    def slots(self, lane: str, most: int) -> int:
+    def slots(self, lane: str, limit: int) -> int:
         """Return how many attempts a lane may have in flight.
 
-        That is `most` for a closed circuit, a few while the lane is silent, none while the circuit is open, and one
+        That is `limit` for a closed circuit, a few while the lane is silent, none while the circuit is open, and one
         while it is half-open.
         """
         trouble = self._troubled.get(lane)
         if trouble is None or trouble.failures < TRIP_AFTER:
-            return min(most, SILENT_SLOTS) if self._is_silent(lane) else most
+            return min(limit, SILENT_SLOTS) if self._is_silent(lane) else limit
         return 0 if self._elapsed() < trouble.rests_until else 1
 
     def begin(self, lane: str) -> float:
@@ -81,7 +81,7 @@ class Breaker:
 
         Attempts that were in flight when the circuit opened do not extend the time it stays open.
         """
-        if len(self._troubled) >= _MOST_LANES:
+        if len(self._troubled) >= _MAX_LANES:
             self._troubled.clear()
         trouble = self._troubled.setdefault(lane, _Trouble())
         now = self._elapsed()
@@ -90,7 +90,7 @@ class Breaker:
         trouble.failures += 1
         if trouble.failures < TRIP_AFTER:
             return False
-        rest = min(_FIRST_REST * 2 ** (trouble.failures - TRIP_AFTER), _LONGEST_REST)
+        rest = min(_FIRST_REST * 2 ** (trouble.failures - TRIP_AFTER), _MAX_REST_SECONDS)
         trouble.rests_until = now + rest
         return trouble.failures == TRIP_AFTER
 

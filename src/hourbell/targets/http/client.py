@@ -17,7 +17,14 @@ from hourbell.targets.http.dial import Dialler, EgressPolicy
 from hourbell.targets.http.http_connection import HttpConnection, ResponseState
 from hourbell.targets.http.idle import IdleConnections
 from hourbell.targets.http.phases import Stopwatch
-from hourbell.targets.http.transport import MAX_BODY_SECONDS, MOST_READ, NotBegun, Request, Response, TransportError
+from hourbell.targets.http.transport import (
+    MAX_BODY_SECONDS,
+    MAX_RESPONSE_BYTES,
+    NotBegun,
+    Request,
+    Response,
+    TransportError,
+)
 from hourbell.targets.time_limits import TimeLimit, TimeLimits
 
 Begin = Callable[[], Awaitable[bool]]
@@ -38,13 +45,13 @@ class HttpTransport:
         tls: ssl.SSLContext,
         *,
         elapsed: Callable[[], float],
-        most_idle: int = 100,
-        most_idle_per_host: int = 10,
+        max_idle: int = 100,
+        max_idle_per_host: int = 10,
     ) -> None:
         self._policy = policy
         self._dialler = Dialler(policy, tls)
         self._elapsed = elapsed
-        self._idle = IdleConnections(most_idle, most_idle_per_host)
+        self._idle = IdleConnections(max_idle, max_idle_per_host)
         self._limits = TimeLimits()
         self._connections: WeakSet[HttpConnection] = WeakSet()  # all open connections
         self._is_closed = False
@@ -77,7 +84,7 @@ class HttpTransport:
             if connection is not None:
                 self._end(connection, may_keep=state is not None and state.is_whole)
         headers = tuple((_text(name), _text(value)) for name, value in state.headers)
-        body = b"".join(state.body)[:MOST_READ]
+        body = b"".join(state.body)[:MAX_RESPONSE_BYTES]
         return Response(state.status, headers, body, state.is_whole, watch.phases())
 
     async def close(self) -> None:

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 
 from hourbell.targets.http.addresses import Address
 from hourbell.targets.http.phases import Phase
-from hourbell.targets.http.transport import MAX_HEADERS, MOST_HEADERS
+from hourbell.targets.http.transport import MAX_HEADER_BYTES, MAX_HEADERS
 
 CLOSED = "the connection was closed before an answer came"
 RESET = "the connection was reset before an answer came"
 UNASKED = "the receiver spoke before it was asked"
 NOT_HTTP = "the answer is not HTTP"
 SWITCHED = "the answer switches to another protocol, which was not asked for"
-TOO_LONG = f"the answer's headers are longer than {MOST_HEADERS // 1024} KiB"
+TOO_LONG = f"the answer's headers are longer than {MAX_HEADER_BYTES // 1024} KiB"
 TOO_MANY = f"the answer has more than {MAX_HEADERS} headers"
 UNSENDABLE = "the request has a method or a header that HTTP cannot carry"
 STOPPED = "this node is stopping and sends nothing more"

@@ -1,10 +1,10 @@
 """One HTTP connection to a checked address, with limits on the response.
 
 A connection carries one exchange at a time: a request and its response. Interim responses are dropped; data after the
-response, or unsolicited data, makes the connection unfit for reuse. It accepts at most MOST_HEADERS bytes until the
-response headers are complete, MOST_TAKEN in all and little more than MOST_READ of the body, so that no receiver can
-exhaust the memory; and at most MAX_HEADERS headers and few small chunks, because each chunk costs as much CPU time as a
-large one. A response with complete headers remains valid whatever is wrong with its body.
+response, or unsolicited data, makes the connection unfit for reuse. It accepts at most MAX_HEADER_BYTES bytes until the
+response headers are complete, MAX_RECEIVED_BYTES in all and little more than MAX_RESPONSE_BYTES of the body, so that no
+receiver can exhaust the memory; and at most MAX_HEADERS headers and few small chunks, because each chunk costs as much
+CPU time as a large one. A response with complete headers remains valid whatever is wrong with its body.
 
 The parser is lenient, which is safe for a single response. A connection is reused only if a strict parser would find
 the end of the response at the same offset.
@@ -21,9 +21,9 @@ from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrad
 
 from hourbell.targets.http import failures
 from hourbell.targets.http.addresses import Address
-from hourbell.targets.http.transport import MAX_HEADERS, MOST_HEADERS, MOST_READ
+from hourbell.targets.http.transport import MAX_HEADER_BYTES, MAX_HEADERS, MAX_RESPONSE_BYTES
 
-MOST_TAKEN = 8 * MOST_READ  # bytes of a response as received, including chunk headers
+MAX_RECEIVED_BYTES = 8 * MAX_RESPONSE_BYTES  # bytes of a response as received, including chunk headers
 _FREE_CHUNKS, _MIN_CHUNK_BYTES = 100, 64  # further chunks must have so many bytes each on average
 _PIECE_BYTES = 8_192  # parsed at once, so that parsing stops soon after a limit is exceeded
 _BLANKS = (b" ", b"\t", b"")
@@ -150,7 +150,7 @@ class HttpConnection(asyncio.Protocol):
                 state.tail = head[1 - _MAX_LINE_END_BYTES :]
             state.taken += len(data)
             self._parse(data, state)
-            if state.taken > (MOST_TAKEN if state.has_headers else MOST_HEADERS):
+            if state.taken > (MAX_RECEIVED_BYTES if state.has_headers else MAX_HEADER_BYTES):
                 self._break_off(state, failures.TOO_LONG)
         if not self._is_reusable:
             self.abort()
@@ -187,7 +187,7 @@ class HttpConnection(asyncio.Protocol):
         if state.is_over or parser is None:
             return
         state.status = parser.get_status_code()
-        if state.header_size > MOST_HEADERS:
+        if state.header_size > MAX_HEADER_BYTES:
             self._break_off(state, failures.TOO_LONG)
         elif state.status == _SWITCHING:
             self._break_off(state, failures.SWITCHED)
@@ -212,7 +212,7 @@ class HttpConnection(asyncio.Protocol):
             return  # the body of an interim response
         state.body.append(data)
         state.body_size += len(data)
-        if state.body_size > MOST_READ:
+        if state.body_size > MAX_RESPONSE_BYTES:
             self._break_off(state)
 
     def on_message_complete(self) -> None:

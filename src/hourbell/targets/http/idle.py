@@ -15,9 +15,9 @@ KEPT_SECONDS = 4.0  # less than the five after which common servers close an idl
 
 
 class IdleConnections:
-    def __init__(self, most: int, most_per_origin: int) -> None:
-        self._most = most
-        self._most_per_origin = most_per_origin
+    def __init__(self, limit: int, max_per_origin: int) -> None:
+        self._max_items = limit
+        self._max_per_origin = max_per_origin
         self._kept_at: dict[HttpConnection, float] = {}  # the oldest first
         self._by_origin: dict[str, list[HttpConnection]] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -53,7 +53,7 @@ class IdleConnections:
         now = loop.time()
         for connection, kept_at in list(self._kept_at.items()):
             is_too_many = (
-                len(self._kept_at) > self._most or len(self._by_origin[connection.origin]) > self._most_per_origin
+                len(self._kept_at) > self._max_items or len(self._by_origin[connection.origin]) > self._max_per_origin
             )
             if now - kept_at >= (MOMENT_SECONDS if is_too_many else KEPT_SECONDS):
                 self._close(connection)

@@ -11,8 +11,8 @@ from hourbell.targets.http.transport import Response
 
 _ASK_AGAIN = frozenset({408, 425, 429})
 _GONE = 410
-_MOST_EXCERPT = 4_096
-_LONGEST_WAIT = timedelta(days=1)
+_MAX_EXCERPT_BYTES = 4_096
+_MAX_WAIT = timedelta(days=1)
 _BLANKS = str.maketrans("\n\t", "  ")
 # Response headers with values that must not appear in a run's history.
 _HIDDEN = frozenset({"set-cookie", "set-cookie2", "authorization", "proxy-authorization", "www-authenticate", "cookie"})
@@ -39,14 +39,14 @@ def retry_after(response: Response, now: datetime) -> timedelta | None:
     """Parse the Retry-After header, seconds or a date; return None if it is missing or invalid."""
     text = next((value.strip() for name, value in response.headers if name.lower() == "retry-after"), "")
     if text.isascii() and text.isdecimal():
-        return _LONGEST_WAIT if len(text) > 9 else min(timedelta(seconds=int(text)), _LONGEST_WAIT)
+        return _MAX_WAIT if len(text) > 9 else min(timedelta(seconds=int(text)), _MAX_WAIT)
     try:
         until = parsedate_to_datetime(text)
     except (ValueError, IndexError, TypeError, OverflowError):
         return None
     until = until.replace(tzinfo=UTC) if until.tzinfo is None else until
     try:
-        return min(max(until - now, timedelta(0)), _LONGEST_WAIT)
+        return min(max(until - now, timedelta(0)), _MAX_WAIT)
     except OverflowError:
         return None
 
@@ -62,7 +62,7 @@ def excerpt_of(response: Response, hidden: Iterable[str] = ()) -> str:
     else:
         text = response.body.decode(errors="replace")
     excerpt = "\n".join([*lines, "", text]) if text else "\n".join(lines)
-    excerpt = mask_secrets(excerpt, hidden, _MOST_EXCERPT)
+    excerpt = mask_secrets(excerpt, hidden, _MAX_EXCERPT_BYTES)
     if excerpt.translate(_BLANKS).isprintable():
         return excerpt
     return "".join(char if char in "\n\t" or char.isprintable() else "�" for char in excerpt)

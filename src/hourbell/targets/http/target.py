@@ -29,7 +29,7 @@ from hourbell.targets.pool import Pool
 
 log = logging.getLogger("hourbell.targets")
 
-_MOST_KEPT = 10_000
+_MAX_CACHED_ITEMS = 10_000
 _MAX_KEPT_BYTES = 8_192  # of each cache entry, about: a larger one is parsed again for every attempt
 _VALUE_BYTES = 64  # overhead of any value, about
 
@@ -103,7 +103,7 @@ class HttpTarget:
                 raise TargetError([FieldError("/type", "the target is not of type http")])
             version = _Version(parsed, self._headers_of(parsed))
             if _is_small([parsed.body, version.headers]):
-                if len(self._versions) >= _MOST_KEPT:
+                if len(self._versions) >= _MAX_CACHED_ITEMS:
                     self._versions.clear()
                 self._versions[key] = version
         return version
@@ -125,7 +125,7 @@ class HttpTarget:
         self._opened.pop(key, None)
         opened = self._open(call.secrets, origin)
         if _is_small(opened.headers):
-            if len(self._opened) >= _MOST_KEPT:
+            if len(self._opened) >= _MAX_CACHED_ITEMS:
                 self._opened.clear()
             self._opened[key] = (call.secrets, opened)
         return opened
@@ -142,7 +142,7 @@ class HttpTarget:
 
     def _note_trouble(self, lane: str) -> None:
         if self._breaker.unwell(lane):
-            log.warning("receiver_unwell", extra={"lane": lane, "hint": "its runs wait; one at a time is tried"})
+            log.warning("circuit_opened", extra={"lane": lane, "hint": "its runs wait; one at a time is tried"})
 
 
 @dataclass(frozen=True, slots=True)

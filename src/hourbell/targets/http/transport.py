@@ -11,8 +11,8 @@ from typing import Protocol
 
 from hourbell.core.values.url import Url
 
-MOST_READ = 65_536  # bytes of a response body; the rest is not read
-MOST_HEADERS = 65_536  # bytes of a response's status line and headers
+MAX_RESPONSE_BYTES = 65_536  # bytes of a response body; the rest is not read
+MAX_HEADER_BYTES = 65_536  # bytes of a response's status line and headers
 MAX_HEADERS = 256  # of a response, including trailers and those of interim responses
 MAX_BODY_SECONDS = 5.0  # to read a response body, counted from the last header; the rest is not read
 
@@ -30,7 +30,7 @@ class Request:
 class Response:
     status: int
     headers: tuple[tuple[str, str], ...]
-    body: bytes  # the first MOST_READ bytes, not decoded
+    body: bytes  # the first MAX_RESPONSE_BYTES bytes, not decoded
     is_whole: bool  # False if there was more to read, or the connection broke
     phases: Mapping[str, float] = field(default_factory=dict)  # seconds, if any: dns, connect, tls, wait, read
 

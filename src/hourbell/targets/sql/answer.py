@@ -4,8 +4,8 @@ import json
 
 from hourbell.core.run.settle import Failed, Succeeded
 
-LARGEST = 65_536  # bytes
-MOST_ERROR = 4_000  # characters
+MAX_ANSWER_BYTES = 65_536  # bytes
+MAX_ERROR_CHARACTERS = 4_000  # characters
 _WANTED = 'it must return {"success": true or false, "message": text}'
 
 
@@ -17,7 +17,7 @@ def read_answer(size: int | None, text: str | None) -> Succeeded | Failed:
     if size is None:
         return Failed(f"the function returned null; {_WANTED}")
     if text is None:
-        return Failed(f"the function returned {size} bytes; it may return at most {LARGEST}")
+        return Failed(f"the function returned {size} bytes; it may return at most {MAX_ANSWER_BYTES}")
     try:
         answer = json.loads(text)
         json.dumps(answer, allow_nan=False)
@@ -32,7 +32,7 @@ def read_answer(size: int | None, text: str | None) -> Succeeded | Failed:
         return Failed(f"the function returned {_field(answer, 'message')}; {_WANTED}", result=answer)
     if success:
         return Succeeded(answer)
-    return Failed(message[:MOST_ERROR] or "the function failed and said nothing", result=answer)
+    return Failed(message[:MAX_ERROR_CHARACTERS] or "the function failed and said nothing", result=answer)
 
 
 def _field(answer: dict[str, object], name: str) -> str:

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import asyncpg
 
 from hourbell.core.run.settle import Failed
-from hourbell.targets.sql.answer import MOST_ERROR
+from hourbell.targets.sql.answer import MAX_ERROR_CHARACTERS
 
-_MOST_DETAIL = 2_000  # characters of each
+_MAX_DETAIL_CHARACTERS = 2_000  # characters of each
 # A retry would fail in the same way. Errors that may be gone in a minute (a lock, a deadlock, a constraint violation, a
 # table that a deployment is about to create) are retried.
 PERMANENT: Mapping[str, str] = {
@@ -33,8 +33,8 @@ _DETAILS = {
 
 def failure_of(error: asyncpg.PostgresError) -> Failed:
     """Return the failure of an attempt that ended with a server error, with its details."""
-    message = str(error.args[0] if error.args else error)[:MOST_ERROR]
+    message = str(error.args[0] if error.args else error)[:MAX_ERROR_CHARACTERS]
     said = {name: getattr(error, attribute, None) for name, attribute in _DETAILS.items()}
-    details = {name: str(value)[:_MOST_DETAIL] for name, value in said.items() if value}
+    details = {name: str(value)[:_MAX_DETAIL_CHARACTERS] for name, value in said.items() if value}
     retryable = error.sqlstate not in PERMANENT
     return Failed(message, retryable, result={"success": False, "message": message, "details": details})

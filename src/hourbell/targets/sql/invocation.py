@@ -20,7 +20,7 @@ from hourbell.core.job.target import SqlCall
 from hourbell.core.run.run import trigger_of
 from hourbell.core.run.settle import Failed, Outcome, Succeeded
 from hourbell.targets.base import Call
-from hourbell.targets.sql.answer import LARGEST, read_answer
+from hourbell.targets.sql.answer import MAX_ANSWER_BYTES, read_answer
 from hourbell.targets.sql.arguments import Arguments, BadArgument, add_payload, bind
 from hourbell.targets.sql.errors import failure_of
 from hourbell.targets.sql.signature import Function, NoSuchFunction, find_function
@@ -102,7 +102,7 @@ async def perform(connection: Any, target: SqlCall, prepared: Prepared) -> Outco
     lock_timeout = None if target.lock_timeout is None else _milliseconds(target.lock_timeout)
     await connection.execute(_LIMITS, _milliseconds(target.timeout), lock_timeout)
     call = f"{prepared.function.name}({', '.join(prepared.arguments.named)})"
-    statement = _CALL.format(call=call, largest=LARGEST)
+    statement = _CALL.format(call=call, largest=MAX_ANSWER_BYTES)
     seconds = target.timeout.total_seconds()
     end = loop.time() + seconds
     try:

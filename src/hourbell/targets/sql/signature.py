@@ -8,7 +8,7 @@ from typing import Any
 
 PAYLOAD = "payload"  # the name of the parameter that gets the run's payload, if it is JSON
 _SHOWN = 10  # candidates in a message
-_MOST_TEXT = 200  # characters of each
+_MAX_TEXT_CHARACTERS = 200  # characters of each
 _KINDS = {"p": "a procedure", "a": "an aggregate", "w": "a window function"}
 # Run with search_path = pg_catalog, pg_temp: names in its output are schema-qualified, and allow-list entries must be.
 # Only allow-list entries that contain the function's name are resolved, so that an invalid entry affects no other.
@@ -154,6 +154,6 @@ def _function(row: Mapping[str, Any]) -> Function:
 
 
 def _shown(functions: Sequence[Function]) -> str:
-    shown = [function.signature[:_MOST_TEXT] for function in functions[:_SHOWN]]
+    shown = [function.signature[:_MAX_TEXT_CHARACTERS] for function in functions[:_SHOWN]]
     left = len(functions) - len(shown)
     return "; ".join(shown) + (f"; and {left} more" if left else "")

@@ -150,7 +150,7 @@ class _Attempt:
         if not self.has_begun and self.target.database == OWN_DATABASE:
             return Unstarted()  # Hourbell's own database is short of connections, which is not the run's failure
         if not self.has_begun:
-            return Failed(f"the database is out of reach: {error}", begun=False)
+            return Failed(f"the database is unreachable: {error}", begun=False)
         if self.target.database == OWN_DATABASE:
             known = "the function's work was undone, or kept together with this run's success"
         else:

@@ -18,14 +18,14 @@ End = Literal["stay", "close", "reset"]
 
 @dataclass(frozen=True)
 class Script:
-    """What a receiver says to one request: pieces, each after so many seconds, and how it ends."""
+    """A receiver's response to a request: pieces, each after a delay, and how it ends."""
 
     pieces: Sequence[tuple[float, bytes]]
     end: End = "stay"
 
 
 class Connection(asyncio.Transport):
-    """One connection of a `Network`. It plays its next script for each request."""
+    """A connection of a `Network`. It plays its next script for each request."""
 
     def __init__(self, network: "Network", http_connection: HttpConnection, sock: socket.socket) -> None:
         super().__init__({"socket": sock})

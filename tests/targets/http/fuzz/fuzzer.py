@@ -23,7 +23,7 @@ _NEW = 0.3  # of the answers are made, the others are mutations
 
 @dataclass
 class Report:
-    """What a run of the fuzzer found."""
+    """The findings of a fuzzer run."""
 
     cases: int = 0
     reused: int = 0

@@ -16,7 +16,7 @@ _WITHOUT_BODY = frozenset({204, 304})
 
 
 class Exact(NamedTuple):
-    """One answer that ends where the bytes end, on a connection that stays."""
+    """A response that ends where the bytes end, on a connection that stays open."""
 
     status: int
     body: bytes

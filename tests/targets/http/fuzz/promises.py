@@ -1,4 +1,4 @@
-"""What holds whatever a receiver answers, and how an answer is held to it.
+"""Invariants of the HTTP connection for any response, and their checks.
 
 1. The transport gives an answer or raises its own error; nothing else comes out of it, nor out of the event loop.
 2. It reads and keeps no more than its limits, and is done within its time limits.
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
 
-from hourbell.targets.http.http_connection import MOST_TAKEN
+from hourbell.targets.http.http_connection import MAX_RECEIVED_BYTES
 from hourbell.targets.http.transport import (
     MAX_BODY_SECONDS,
-    MOST_HEADERS,
-    MOST_READ,
+    MAX_HEADER_BYTES,
+    MAX_RESPONSE_BYTES,
     Request,
     Response,
     TransportError,
@@ -43,7 +43,7 @@ class BrokenPromise(Exception):
 
 @dataclass(frozen=True)
 class Seen:
-    """What became of a request, and of the one after it."""
+    """The result of a request, and of the one after it."""
 
     result: Result  # status, headers, body and whether it is whole; or the message of an error
     is_reused: bool
@@ -62,7 +62,9 @@ async def hold_promises(answer: bytes, random: Random) -> Seen:
         exact = read_exact(answer)
         _require(exact is not None, f"the connection is used again after an answer that is not exactly framed: {seen}")
         assert exact is not None
-        _require((exact.status, exact.body[:MOST_READ]) == (seen.result[0], seen.result[2]), f"{seen}, but {exact}")
+        _require(
+            (exact.status, exact.body[:MAX_RESPONSE_BYTES]) == (seen.result[0], seen.result[2]), f"{seen}, but {exact}"
+        )
     return seen
 
 
@@ -100,21 +102,21 @@ async def _send(transport: object, request: Request) -> Response | TransportErro
 
 
 def _hold_limits(response: Response | TransportError, taken: int) -> None:
-    _require(taken <= _most_taken(response) + _PIECE_BYTES, f"{taken} bytes were taken")
+    _require(taken <= _max_received(response) + _PIECE_BYTES, f"{taken} bytes were taken")
     if isinstance(response, TransportError):
         return
     size = sum(len(name) + len(value) for name, value in response.headers)
-    _require(size <= MOST_HEADERS, f"{size} bytes of headers were kept")
-    _require(len(response.body) <= MOST_READ, f"{len(response.body)} bytes of the body were kept")
+    _require(size <= MAX_HEADER_BYTES, f"{size} bytes of headers were kept")
+    _require(len(response.body) <= MAX_RESPONSE_BYTES, f"{len(response.body)} bytes of the body were kept")
     _require(response.phases["read"] <= MAX_BODY_SECONDS + _ROUNDING_SECONDS, "the body was read for too long")
 
 
-def _most_taken(response: Response | TransportError) -> int:
+def _max_received(response: Response | TransportError) -> int:
     """Return how many bytes may come before the connection is left; chunks may take several for one of the body."""
     if isinstance(response, TransportError):
-        return MOST_HEADERS
+        return MAX_HEADER_BYTES
     is_chunked = any(name.lower() == "transfer-encoding" for name, _ in response.headers)
-    return MOST_TAKEN if is_chunked else MOST_HEADERS + MOST_READ
+    return MAX_RECEIVED_BYTES if is_chunked else MAX_HEADER_BYTES + MAX_RESPONSE_BYTES
 
 
 def _result(response: Response | TransportError) -> Result:

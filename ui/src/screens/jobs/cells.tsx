@@ -8,6 +8,9 @@ import { formatDuration } from '../../lib/duration'
 import { FATE_WORDS, fateOf, formatPercent, TONES, type Fate } from '../../lib/outcome'
 import { jobPath, runPath } from '../../lib/url'
 
+/** The API counts no further. */
+const MAX_STREAK = 100
+
 /** The outcome that stands for a job: a pause or an error of the job itself first, else its last time. */
 export function fateOfJob(job: Job): Fate | null {
   if (job.state === 'paused') return 'paused'
@@ -87,7 +90,7 @@ export function LastResult({ job }: { job: Job }) {
   const fate = lastFate(job)
   const { last_run_id: run, last_run_at: at, last_error: error } = job.totals
   if (!fate) return <span className="hb-muted">no run yet</span>
-  const outcome = fate === 'failed' && (job.streak ?? 0) > 1 ? `failed ${job.streak} times in a row` : FATE_WORDS[fate]
+  const outcome = fate === 'failed' && (job.streak ?? 0) > 1 ? `failed ${job.streak}${(job.streak ?? 0) < MAX_STREAK ? '' : '+'} times in a row` : FATE_WORDS[fate]
   return (
     <div className="jobs-result" data-tone={TONES[fate]} title={fate === 'failed' && error ? error : undefined}>
       {run ? (

@@ -44,6 +44,8 @@ async function namesMatching(filter: JobBulkBody['filter']): Promise<string[]> {
  * nothing is done.
  */
 export async function actOn(chosen: Chosen, filter: Filter, expect: number, action: Omit<JobBulkBody, 'jobs' | 'filter' | 'expect'>): Promise<JobBulkAnswer> {
+  const [only] = chosen === 'all' || chosen.size > 1 ? [] : [...chosen]
+  if (only !== undefined && action.action !== 'tag' && action.action !== 'untag') return actOnOne(only, action.action, action)
   const isOneCall = expect <= MAX_JOBS_PER_CALL
   if (chosen === 'all' && isOneCall) {
     return sendJson<JobBulkAnswer>('POST', '/jobs/bulk', { ...action, filter, expect })
@@ -59,4 +61,13 @@ export async function actOn(chosen: Chosen, filter: Filter, expect: number, acti
     total.refused.push(...answer.refused)
   }
   return total
+}
+
+/** One job has its own endpoints; their answer is given the shape of the answer about many. */
+async function actOnOne(name: string, action: 'pause' | 'resume' | 'trigger' | 'delete', { note, until }: { note?: string; until?: string }): Promise<JobBulkAnswer> {
+  const path = `/jobs/${encodeURIComponent(name)}`
+  let made: { run_id?: string } | undefined
+  if (action === 'delete') await sendJson('DELETE', path)
+  else made = await sendJson<{ run_id?: string }>('POST', `${path}/${action}`, action === 'pause' ? { ...(note ? { note } : {}), ...(until ? { until } : {}) } : {})
+  return { dry_run: false, matched: 1, done: [{ id: '', name, ...(made?.run_id ? { run_id: made.run_id } : {}) }], refused: [], has_more: false }
 }

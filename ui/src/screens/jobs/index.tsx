@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useRef, useState, type RefObject } from 'react'
 import { useLocation } from 'wouter'
 import { sendJson } from '../../api/client'
-import { useMay, useStats } from '../../api/queries'
+import { useMay, useSession, useStats } from '../../api/queries'
 import type { Job } from '../../api/types'
 import { useShortcuts } from '../../app/shortcuts'
 import { useUrlState } from '../../app/urlState'
@@ -40,7 +40,7 @@ import {
 } from './filter'
 import './jobs.css'
 
-const SEARCH_WAIT_MS = 120
+const SEARCH_WAIT_MS = 80
 
 export default function Jobs() {
   const [query, set] = useUrlState()
@@ -159,7 +159,9 @@ function Filters({ filter, onChange, tags, search }: FiltersProps) {
         value={text}
         onChange={(event) => setText(event.target.value)}
         onKeyDown={(event) => {
-          if (event.key === 'Escape') event.currentTarget.blur()
+          if (event.key !== 'Escape') return
+          event.preventDefault() // the browser would clear the search
+          event.currentTarget.blur()
         }}
         autoCapitalize="off"
         spellCheck={false}
@@ -287,6 +289,7 @@ function NoMatch({ onClear }: { onClear: () => void }) {
 
 function NoJobs() {
   const toast = useToast()
+  const isOpen = useSession().data?.kind === 'open'
   const [isBusy, setBusy] = useState(false)
   const demo = async () => {
     setBusy(true)
@@ -304,7 +307,7 @@ function NoJobs() {
         examples={[
           {
             label: 'curl',
-            code: `curl ${BASE}/api/v1/jobs --json '{"name": "report", "schedule": "0 9 * * 1-5",\n  "timezone": "Europe/Paris", "target": {"type": "http", "url": "https://example.com/report"}}'`,
+            code: `curl ${BASE}/api/v1/jobs${isOpen ? '' : ' -H "Authorization: Bearer $TOKEN"'} --json '{\n  "name": "report", "schedule": "0 9 * * 1-5",\n  "timezone": "Europe/Paris", "target": {"type": "http", "url": "https://example.com/report"}}'`,
           },
           {
             label: 'Python',

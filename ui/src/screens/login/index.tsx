@@ -34,7 +34,7 @@ export default function Login() {
       const found = await call(api.GET('/api/v1/session')).catch((error: unknown) => {
         throw error instanceof ApiError && error.status === 401 ? new Error(NOT_STORED) : error
       })
-      client.clear()
+      client.removeQueries({ predicate: (query) => query.queryKey[0] !== keys.session[0] })
       client.setQueryData(keys.session, found)
       navigate(next, { replace: true })
     } catch (error) {

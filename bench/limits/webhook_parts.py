@@ -1,4 +1,4 @@
-"""What is measured of webhooks: the whole path through nodes, and its two halves alone, each in processes of its own.
+"""Measurements of webhooks: the whole path through nodes, and its two halves alone, each in separate processes.
 
 Each of the three answers the seconds it took and the CPU seconds of every part meanwhile.
 """
@@ -57,7 +57,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What all contestants share."""
+    """The resources that all candidates share."""
 
     sizes: Sizes
     folder: Path

@@ -9,16 +9,16 @@ from typing import Any
 
 from hourbell.targets.task import Task
 
-Surroundings = Callable[[], AbstractContextManager[Any]]
+TaskContext = Callable[[], AbstractContextManager[Any]]
 
 
-class Surrounded(Mapping[str, Task]):
+class TasksInContext(Mapping[str, Task]):
     """A live view of the tasks, in which each call runs inside a context manager; isolated tasks are not wrapped.
 
     Another thread may register tasks meanwhile.
     """
 
-    def __init__(self, tasks: Mapping[str, Task], enter: Surroundings | None) -> None:
+    def __init__(self, tasks: Mapping[str, Task], enter: TaskContext | None) -> None:
         self._tasks = tasks
         self._enter = enter
         self._made: dict[str, Task] = {}
@@ -39,7 +39,7 @@ class Surrounded(Mapping[str, Task]):
         return len(self._tasks)
 
 
-def _inside(function: Callable[..., Any], enter: Surroundings) -> Callable[..., Any]:
+def _inside(function: Callable[..., Any], enter: TaskContext) -> Callable[..., Any]:
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)

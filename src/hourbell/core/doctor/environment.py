@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from hourbell.core.access.audit_chain import Break
 from hourbell.core.doctor import catalog
 from hourbell.core.doctor.facts import Cluster, HeldRun, LaneFacts, NodeFacts, Schema
-from hourbell.core.doctor.findings import Fault
+from hourbell.core.doctor.findings import Defect
 from hourbell.core.job.conflicts import JobConflict
 from hourbell.core.job.secret_headers import show_origin
 
-LARGEST_OFFSET = timedelta(seconds=5)
+MAX_OFFSET = timedelta(seconds=5)
 UNSERVED = timedelta(minutes=1)
 UNATTENDED = timedelta(minutes=5)
 _MADE = re.compile(
@@ -20,15 +20,15 @@ _MADE = re.compile(
 _DROPPED = re.compile(r"^drop (table|index|trigger) (?:concurrently )?(?:if exists )?(?:hourbell\.)?(\w+)", re.M)
 
 
-def check_migrations(applied: Mapping[int, str], known: Mapping[int, str]) -> Iterator[Fault]:
-    """Compare checksums of migrations, by number. After any fault here, the other tables cannot be checked."""
+def check_migrations(applied: Mapping[int, str], known: Mapping[int, str]) -> Iterator[Defect]:
+    """Compare checksums of migrations, by number. After any defect here, the other tables cannot be checked."""
     for number in sorted(applied.keys() - known.keys()):
-        yield Fault(catalog.SCHEMA_NEWER, f"migration {number:04}")
+        yield Defect(catalog.SCHEMA_NEWER, f"migration {number:04}")
     for number in sorted(known):
         if number not in applied:
-            yield Fault(catalog.MIGRATION_PENDING, f"migration {number:04}")
+            yield Defect(catalog.MIGRATION_PENDING, f"migration {number:04}")
         elif applied[number] != known[number]:
-            yield Fault(catalog.MIGRATION_CHANGED, f"migration {number:04}")
+            yield Defect(catalog.MIGRATION_CHANGED, f"migration {number:04}")
 
 
 def objects_of(migrations: Iterable[str]) -> frozenset[tuple[str, str]]:
@@ -40,77 +40,79 @@ def objects_of(migrations: Iterable[str]) -> frozenset[tuple[str, str]]:
     return frozenset(objects)
 
 
-def check_schema(schema: Schema, expected: frozenset[tuple[str, str]]) -> Iterator[Fault]:
+def check_schema(schema: Schema, expected: frozenset[tuple[str, str]]) -> Iterator[Defect]:
     for kind, name in sorted(expected - schema.objects):
-        yield Fault(catalog.OBJECT_MISSING, f"{kind} {name}")
+        yield Defect(catalog.OBJECT_MISSING, f"{kind} {name}")
     for name in schema.invalid_indexes:
-        yield Fault(catalog.INDEX_INVALID, f"index {name}", (f"reindex index concurrently hourbell.{name}",))
+        yield Defect(catalog.INDEX_INVALID, f"index {name}", (f"reindex index concurrently hourbell.{name}",))
     for table, name in schema.disabled_triggers:
         sql = f"alter table hourbell.{table} enable trigger {name}"
-        yield Fault(catalog.TRIGGER_DISABLED, f"trigger {name} of {table}", (sql,))
+        yield Defect(catalog.TRIGGER_DISABLED, f"trigger {name} of {table}", (sql,))
 
 
-def check_writable(schema: Schema) -> Iterator[Fault]:
+def check_writable(schema: Schema) -> Iterator[Defect]:
     if schema.read_only is not None:
-        yield Fault(catalog.DATABASE_READ_ONLY, schema.read_only)
+        yield Defect(catalog.DATABASE_READ_ONLY, schema.read_only)
 
 
-def check_settings(schema: Schema) -> Iterator[Fault]:
+def check_settings(schema: Schema) -> Iterator[Defect]:
     if schema.unwritable is not None:
-        yield Fault(catalog.DATABASE_UNWRITABLE, schema.unwritable)
+        yield Defect(catalog.DATABASE_UNWRITABLE, schema.unwritable)
     for name, value in (schema.settings or {}).items():
         if name == "journal_mode":
             if value not in ("wal", "memory"):
-                yield Fault(catalog.JOURNAL_MODE, f"journal_mode is {value}")
+                yield Defect(catalog.JOURNAL_MODE, f"journal_mode is {value}")
         elif value == "off":
             sql = f"alter system set {name} = on; select pg_reload_conf()"
-            yield Fault(catalog.SETTING_UNSAFE, f"{name} is off", (sql,))
+            yield Defect(catalog.SETTING_UNSAFE, f"{name} is off", (sql,))
 
 
-def check_damage(lines: Iterable[str]) -> Iterator[Fault]:
+def check_damage(lines: Iterable[str]) -> Iterator[Defect]:
     for line in lines:
-        yield Fault(catalog.DATABASE_DAMAGED, line)
+        yield Defect(catalog.DATABASE_DAMAGED, line)
 
 
-def check_conflicts(conflicts: Iterable[JobConflict]) -> Iterator[Fault]:
+def check_conflicts(conflicts: Iterable[JobConflict]) -> Iterator[Defect]:
     for each in conflicts:
         row = f"job {each.job}: {each.program} defines it, {each.owner} has it; {each.hint}"
-        yield Fault(catalog.JOB_CONFLICT, row)
+        yield Defect(catalog.JOB_CONFLICT, row)
 
 
-def check_secrets(secrets: Iterable[tuple[str, str, str | None, str]]) -> Iterator[Fault]:
+def check_secrets(secrets: Iterable[tuple[str, str, str | None, str]]) -> Iterator[Defect]:
     """Report secret headers that are not sent. Each is given as its job, field, origin and the job's origin."""
     for job, field, origin, wanted in secrets:
         was = "bound to no origin" if origin is None else f"set for {show_origin(origin)}"
-        yield Fault(catalog.SECRET_ELSEWHERE, f"job {job}: {field} is {was}, and the job goes to {show_origin(wanted)}")
+        yield Defect(
+            catalog.SECRET_ELSEWHERE, f"job {job}: {field} is {was}, and the job goes to {show_origin(wanted)}"
+        )
 
 
-def check_audit(breaks: Iterable[Break], waiting: int) -> Iterator[Fault]:
+def check_audit(breaks: Iterable[Break], waiting: int) -> Iterator[Defect]:
     """Check the newest part of the audit chain; `waiting` is the number of rows that are overdue for chaining."""
     for each in breaks:
         place = "" if each.position is None else f"position {each.position}: "
-        yield Fault(catalog.AUDIT_CHAIN_BROKEN, f"{place}{each.message}")
+        yield Defect(catalog.AUDIT_CHAIN_BROKEN, f"{place}{each.message}")
     if waiting:
-        yield Fault(catalog.AUDIT_UNCHAINED, f"{waiting} audit rows", count=waiting)
+        yield Defect(catalog.AUDIT_UNCHAINED, f"{waiting} audit rows", count=waiting)
 
 
-def check_nodes(cluster: Cluster, alive: Sequence[NodeFacts], now: datetime) -> Iterator[Fault]:
+def check_nodes(cluster: Cluster, alive: Sequence[NodeFacts], now: datetime) -> Iterator[Defect]:
     if not alive:
         newest = max((node.beat_at for node in cluster.nodes), default=None)
         row = "there is none on the list"
         if newest is not None:  # nodes that shut down gracefully leave the list
             row = f"the last heartbeat of one that did not stop in order was at {newest.isoformat()}"
-        yield Fault(catalog.NO_LIVE_NODE, row)
+        yield Defect(catalog.NO_LIVE_NODE, row)
     for node in cluster.nodes:
-        if node.beat_at > now + LARGEST_OFFSET:
-            yield Fault(catalog.BEAT_IN_FUTURE, f"{_shown(node)}: {node.beat_at.isoformat()}")
+        if node.beat_at > now + MAX_OFFSET:
+            yield Defect(catalog.BEAT_IN_FUTURE, f"{_shown(node)}: {node.beat_at.isoformat()}")
 
 
-def check_clock(offset: timedelta, uncertainty: timedelta) -> Iterator[Fault]:
+def check_clock(offset: timedelta, uncertainty: timedelta) -> Iterator[Defect]:
     """Check the clock. `offset` is this machine's time minus the database's, measured with this `uncertainty`."""
-    if abs(offset) > LARGEST_OFFSET + uncertainty:
+    if abs(offset) > MAX_OFFSET + uncertainty:
         seconds = offset.total_seconds()
-        yield Fault(
+        yield Defect(
             catalog.CLOCK_OFFSET, f"this machine is {abs(seconds):.1f} s {'ahead' if seconds > 0 else 'behind'}"
         )
 
@@ -120,39 +122,39 @@ def knows_zones(cluster: Cluster, here: str) -> bool:
     return cluster.planned_by_tzdata in (here, None) and cluster.tzdata in (here, None)
 
 
-def check_tzdata(cluster: Cluster, alive: Sequence[NodeFacts], here: str) -> Iterator[Fault]:
+def check_tzdata(cluster: Cluster, alive: Sequence[NodeFacts], here: str) -> Iterator[Defect]:
     newest = max([node.tzdata for node in alive] + ([cluster.tzdata] if cluster.tzdata else []), default=here)
     for node in alive:
         if node.tzdata != newest:
-            yield Fault(catalog.TZDATA_MIXED, f"{_shown(node)} has {node.tzdata}, the newest is {newest}")
+            yield Defect(catalog.TZDATA_MIXED, f"{_shown(node)} has {node.tzdata}, the newest is {newest}")
     if cluster.tzdata is not None and cluster.planned_by_tzdata != cluster.tzdata:
         row = f"planned by {cluster.planned_by_tzdata or 'none yet'}, seen {cluster.tzdata}"
-        yield Fault(catalog.TZDATA_UNFINISHED, row)
+        yield Defect(catalog.TZDATA_UNFINISHED, row)
     if not knows_zones(cluster, here):
-        yield Fault(catalog.TZDATA_HERE, f"here {here}, there {cluster.planned_by_tzdata or cluster.tzdata}")
+        yield Defect(catalog.TZDATA_HERE, f"here {here}, there {cluster.planned_by_tzdata or cluster.tzdata}")
 
 
 def check_lanes(
     lanes: Iterable[LaneFacts], alive: Sequence[NodeFacts], now: datetime, stuck_after: timedelta
-) -> Iterator[Fault]:
+) -> Iterator[Defect]:
     """Check ready runs that wait for a node."""
     for lane in lanes:
         row = f"lane {lane.lane}: {lane.waiting}, the oldest since {lane.oldest_ready_at.isoformat()}"
         if not alive:
             if lane.oldest_ready_at < now - UNATTENDED:
-                yield Fault(catalog.RUNS_UNATTENDED, row, count=lane.waiting)
+                yield Defect(catalog.RUNS_UNATTENDED, row, count=lane.waiting)
         elif not any(_serves(node, lane.lane) for node in alive):
             if lane.oldest_ready_at < now - UNSERVED:
-                yield Fault(catalog.LANE_UNSERVED, row, count=lane.waiting)
+                yield Defect(catalog.LANE_UNSERVED, row, count=lane.waiting)
         elif lane.oldest_ready_at < now - stuck_after:
-            yield Fault(catalog.RUNS_STUCK, row, count=lane.waiting)
+            yield Defect(catalog.RUNS_STUCK, row, count=lane.waiting)
 
 
-def check_leases(expired: Iterable[HeldRun], *, is_reaped: bool) -> Iterator[Fault]:
+def check_leases(expired: Iterable[HeldRun], *, is_reaped: bool) -> Iterator[Defect]:
     """Report expired leases; `is_reaped` says that a node has been alive long enough to reap them."""
     for run in expired if is_reaped else ():
         until = run.lease_until.isoformat() if run.lease_until else ""
-        yield Fault(catalog.LEASE_EXPIRED, f"run {run.id} of job {run.job_id}, until {until}")
+        yield Defect(catalog.LEASE_EXPIRED, f"run {run.id} of job {run.job_id}, until {until}")
 
 
 def lives_since(alive: Sequence[NodeFacts], before: datetime) -> bool:

@@ -1,4 +1,4 @@
-"""How a peer's queue is drained: its workers wait at an empty queue, and then all jobs are there at once.
+"""How a peer's queue is drained: its workers wait at an empty queue, and then all jobs are added at once.
 
 The clock runs from the moment they are there to the one at which the queue is seen empty; every peer is woken or looks
 within 10 ms. Workers note their calls, so that a queue which empties without any does not pass for fast.
@@ -31,7 +31,7 @@ class Queue(Protocol):
     how: str  # its configuration, in words
 
     def command(self) -> tuple[list[str], dict[str, str]]:
-        """What starts one worker process, and what is added to its environment."""
+        """The command of a worker process, and its additional environment."""
 
     def hold(self, count: int) -> None:
         """Make so many jobs that no worker sees yet."""
@@ -40,7 +40,7 @@ class Queue(Protocol):
         """Let the workers see them, all at once."""
 
     def is_empty(self) -> bool:
-        """Whether no job waits or is under way."""
+        """Return True if no job is waiting or running."""
 
     def cpu(self) -> float | None:
         """The CPU seconds of its server; None if there is none of our own."""

@@ -6,7 +6,7 @@ from typing import Any
 import apsw
 
 
-def found_with_odd_text(
+def fetch_invalid_utf8(
     connection: apsw.Connection, query: str, values: tuple[Any, ...]
 ) -> tuple[list[str], list[Sequence[Any]]]:
     """Return the column names and rows of a query, with U+FFFD in place of invalid bytes."""

@@ -1,4 +1,4 @@
-"""How lateness is measured: a process arranges its jobs, says that it is ready, and notes the moment of every call.
+"""How lateness is measured: a process schedules its jobs, reports that it is ready, and records the time of every call.
 
 Either one job fires in every second (or minute), or many fire at one instant.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from bench.queues.contest import end
+from bench.queues.harness import end
 
 _LEAD, _LEAD_OF_ONE = 6.0, 0.02  # seconds between the start of a process and the instant
 _AFTER = 30.0  # seconds that a call at one instant may take
@@ -24,7 +24,7 @@ _EARLY = 0.05  # of a period: a call that seems to be so late was early
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a process is asked to arrange. With no `at` it is one job in every period, and else `count` jobs then."""
+    """The jobs of a process. With no `at` it is one job per period, else `count` jobs at that time."""
 
     url: str
     notes: str
@@ -64,7 +64,7 @@ class Timer:
     environment: tuple[tuple[str, str], ...] = ()
 
     def each(self, folder: Path, samples: int) -> list[float]:
-        """How late each of so many calls was, one in a period."""
+        """Return the lateness of this many calls, one per period."""
         asked = Asked(self.url, str(folder / f"{token_hex(4)}.notes"), period=self.period)
         with self._process(asked, folder):
             time.sleep(2.0)  # what a start costs is not counted
@@ -73,7 +73,7 @@ class Timer:
         return latenesses(Path(asked.notes), self.period, after)
 
     def burst(self, folder: Path, count: int) -> list[float]:
-        """How late each of so many calls at one instant was."""
+        """Return the lateness of this many calls at one time."""
         at = float(int(time.time() + _LEAD + _LEAD_OF_ONE * count)) + 1
         at += -at % self.period
         asked = Asked(self.url, str(folder / f"{token_hex(4)}.notes"), count, at, self.period)
@@ -112,7 +112,7 @@ def read_notes(path: Path) -> list[tuple[float | None, float]]:
 
 
 def latenesses(path: Path, period: int, after: float = 0.0) -> list[float]:
-    """How late calls were, those of instants after a moment; where the instant is not known, it is the last one."""
+    """Return the lateness of calls for times after a moment; if the scheduled time is unknown, it is the last one."""
     found = []
     for instant, moment in read_notes(path):
         late = moment % period if instant is None else moment - instant

@@ -3,17 +3,17 @@
 from typing import Any
 
 
-def storable(text: str) -> str:
+def sanitize_text(text: str) -> str:
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
 
 
-def storable_json(value: Any) -> Any:
+def sanitize_json(value: Any) -> Any:
     """Replace NUL and lone surrogates in all texts and keys of a JSON value."""
     match value:
         case str():
-            return storable(value)
+            return sanitize_text(value)
         case list():
-            return [storable_json(each) for each in value]
+            return [sanitize_json(each) for each in value]
         case dict():
-            return {storable(name): storable_json(each) for name, each in value.items()}
+            return {sanitize_text(name): sanitize_json(each) for name, each in value.items()}
     return value

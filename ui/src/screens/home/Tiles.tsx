@@ -1,0 +1,49 @@
+import { Link } from 'wouter'
+import type { Stats } from '../../api/types'
+import { formatDuration } from '../../lib/duration'
+import { formatNumber, type Tone } from '../../lib/outcome'
+import { patchSearch } from '../../lib/url'
+import type { AttentionFilter } from './queries'
+
+/** From here on the scheduler is behind. */
+const LAG_WARN_MS = 5_000
+
+interface Tile {
+  label: string
+  value: string
+  tone: Tone | undefined
+  href: string
+  isSet?: boolean
+  title: string
+}
+
+/** Numbers that are filters of the time line; a second click removes the filter. */
+export function Tiles({ stats, search, attention }: { stats: Stats | undefined; search: string; attention: AttentionFilter | null }) {
+  const filter = (value: AttentionFilter, label: string, number: number | undefined, tone: Tone | undefined, title: string): Tile => {
+    const isSet = attention === value
+    const next = patchSearch(search, { attention: isSet ? null : value, cursor: null, skip: null })
+    const isAtLeast = (stats as { at_least?: string[] } | undefined)?.at_least?.includes(value === 'due' ? 'due_within_hour' : value)
+    return { label, value: number === undefined ? '–' : `${formatNumber(number)}${isAtLeast ? '+' : ''}`, tone: number ? tone : undefined, href: next ? `/?${next}` : '/', isSet, title: isSet ? `${title} Click to show all jobs.` : title }
+  }
+  const lag = stats?.lag_ms
+  const nodes = stats?.nodes
+  const tiles: Tile[] = [
+    filter('failing', 'Failing', stats?.failing, 'bad', 'Jobs whose last run failed.'),
+    filter('losing', 'Losing runs', stats?.losing, 'late', 'Jobs of which times were skipped in the last 24 hours, and nobody asked for that.'),
+    filter('late', 'Late now', stats?.late, 'late', 'Jobs of which a run waits past its limit.'),
+    filter('paused', 'Paused', stats?.paused, undefined, 'Paused jobs.'),
+    filter('due', 'Due within the hour', stats?.due_within_hour, undefined, 'Jobs that fire within the hour.'),
+    { label: 'Scheduler lag', value: lag === undefined ? '–' : formatDuration(lag), tone: lag !== undefined && lag > LAG_WARN_MS ? 'late' : undefined, href: '/nodes', title: 'How far the oldest due job or ready run is behind.' },
+    { label: nodes === 1 ? 'Node' : 'Nodes', value: nodes === undefined ? '–' : formatNumber(nodes), tone: nodes === 0 ? 'bad' : undefined, href: '/nodes', title: 'Live nodes.' },
+  ]
+  return (
+    <nav className="home-tiles" aria-label="At a glance">
+      {tiles.map(({ label, value, tone, href, isSet, title }) => (
+        <Link key={label} href={href} className="home-tile" data-tone={tone} aria-current={isSet ? 'true' : undefined} title={title}>
+          <span className="home-tile-value">{value}</span>
+          <span className="home-tile-label">{label}</span>
+        </Link>
+      ))}
+    </nav>
+  )
+}

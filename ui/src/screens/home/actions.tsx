@@ -1,0 +1,179 @@
+/** What can be done with a job without leaving the time line. */
+import { useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { useLocation } from 'wouter'
+import { sendJson } from '../../api/client'
+import type { TimelineRow } from '../../api/types'
+import { Button } from '../../components/Button'
+import { useConfirm } from '../../components/ConfirmDialog'
+import { Dialog } from '../../components/Dialog'
+import { errorText } from '../../components/ErrorNotice'
+import { useToast } from '../../components/Toast'
+import { useMay } from '../../api/queries'
+import { formatDuration } from '../../lib/duration'
+import { count } from '../../lib/outcome'
+import { runPath } from '../../lib/url'
+import { useReplayable, type BulkAnswer } from './queries'
+
+/** Run an action once at a time; an error becomes a message. */
+function useAction(): [isBusy: boolean, run: (action: () => Promise<void>) => void] {
+  const [isBusy, setBusy] = useState(false)
+  const toast = useToast()
+  const client = useQueryClient()
+  const run = (action: () => Promise<void>) => {
+    setBusy(true)
+    action()
+      .catch((error: unknown) => toast({ text: errorText(error), tone: 'bad' }))
+      .finally(() => {
+        setBusy(false)
+        void client.invalidateQueries({ predicate: ({ queryKey }) => ['timeline', 'jobs', 'stats', 'runs'].includes(String(queryKey[0])) })
+      })
+  }
+  return [isBusy, run]
+}
+
+export function jobUrl(name: string, action = ''): string {
+  return `/jobs/${encodeURIComponent(name)}${action}`
+}
+
+export function RunNow({ job }: { job: string }) {
+  const [isBusy, run] = useAction()
+  const toast = useToast()
+  const [, navigate] = useLocation()
+  const trigger = async () => {
+    const { run_id } = await sendJson<{ run_id: string }>('POST', jobUrl(job, '/trigger'), {})
+    toast({ text: `${job} runs now`, action: ['Watch the run', () => navigate(runPath(run_id))] })
+  }
+  return (
+    <Button size="small" needs="operator" isBusy={isBusy} onClick={() => run(trigger)} aria-label={`Run ${job} now`}>
+      Run now
+    </Button>
+  )
+}
+
+export function Replay({ row }: { row: TimelineRow }) {
+  const { name } = row.job
+  const isAllowed = useMay('operator')
+  const matched = useReplayable(name, row.job.streak, isAllowed)
+  const [isBusy, run] = useAction()
+  const confirm = useConfirm()
+  const toast = useToast()
+  if (!matched) return null
+  const ask = async () => {
+    const isSure = await confirm({ title: `Replay ${count(matched, 'failed run')} of ${name}?`, body: <p>Each gets a new run with the same scheduled time and payload, the oldest first, at most 600 a minute. The failed runs stay in the history.</p>, action: `Replay ${count(matched, 'run')}` })
+    if (!isSure) return
+    run(async () => {
+      const { matched: done } = await sendJson<BulkAnswer>('POST', '/runs/replay', { job: name })
+      toast({ text: `${count(done, 'run')} of ${name} replayed` })
+    })
+  }
+  return (
+    <Button size="small" isBusy={isBusy} onClick={() => void ask()} aria-label={`Replay ${count(matched, 'failed run')} of ${name}`}>
+      Replay {matched.toLocaleString('en-GB')}
+    </Button>
+  )
+}
+
+export function Resume({ row }: { row: TimelineRow }) {
+  const { name, paused } = row.job
+  const [isBusy, run] = useAction()
+  const toast = useToast()
+  const resume = async () => {
+    await sendJson('POST', jobUrl(name, '/resume'), {})
+    toast({ text: `${name} resumed`, undo: () => sendJson('POST', jobUrl(name, '/pause'), { note: paused?.note ?? '', ...(paused?.until ? { until: paused.until } : {}) }) })
+  }
+  return (
+    <Button size="small" needs="operator" isBusy={isBusy} onClick={() => run(resume)} aria-label={`Resume ${name}`}>
+      Resume
+    </Button>
+  )
+}
+
+const OVERLAPS = [
+  ['queue_one', 'Wait, one at a time', 'The next run waits for the one before. If one waits already, the time is skipped.'],
+  ['queue_all', 'Wait, all of them', 'Every run waits its turn; nothing is skipped. If runs always take longer than the interval, the queue grows.'],
+  ['allow', 'Run side by side', 'The next run begins while the one before is unfinished.'],
+  ['cancel_running', 'Stop the one before', 'The next run begins, and the one before is asked to stop.'],
+  ['skip', 'Skip', 'The time is skipped while a run is unfinished.'],
+] as const
+
+export function FixOverlap({ row }: { row: TimelineRow }) {
+  const [isOpen, setOpen] = useState(false)
+  return (
+    <>
+      <Button size="small" needs="editor" onClick={() => setOpen(true)} aria-label={`Fix the overlap of ${row.job.name}`}>
+        Fix overlap
+      </Button>
+      {isOpen && <OverlapDialog row={row} onClose={() => setOpen(false)} />}
+    </>
+  )
+}
+
+function OverlapDialog({ row, onClose }: { row: TimelineRow; onClose: () => void }) {
+  const { name, words, schedule, median_duration_ms: usual } = row.job
+  const [choice, setChoice] = useState<string>('queue_one')
+  const [isBusy, run] = useAction()
+  const toast = useToast()
+  const save = () =>
+    run(async () => {
+      await sendJson('PATCH', jobUrl(name), { overlap: choice })
+      toast({ text: `${name}: a run that finds another unfinished now follows “${OVERLAPS.find(([value]) => value === choice)?.[1]}”` })
+      onClose()
+    })
+  return (
+    <Dialog
+      title={`When a run of ${name} is unfinished at the next time`}
+      onClose={onClose}
+      onSubmit={save}
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" look="primary" isBusy={isBusy}>
+            Save
+          </Button>
+        </>
+      }
+    >
+      <p>
+        {words ?? schedule}
+        {usual !== null && `; a run usually takes ${formatDuration(usual)}`}. Times that come while a run is unfinished are skipped.
+      </p>
+      <fieldset className="home-choices">
+        <legend className="hb-hidden">What to do</legend>
+        {OVERLAPS.map(([value, label, explanation]) => (
+          <label key={value}>
+            <input type="radio" name="overlap" value={value} checked={choice === value} onChange={() => setChoice(value)} />
+            <span>
+              <strong>{label}</strong> <code>{value}</code>
+              <br />
+              <span className="hb-muted hb-small">{explanation}</span>
+            </span>
+          </label>
+        ))}
+      </fieldset>
+    </Dialog>
+  )
+}
+
+export function CreateDemo() {
+  const [isBusy, run] = useAction()
+  return (
+    <Button needs="admin" isBusy={isBusy} onClick={() => run(async () => void (await sendJson('POST', '/demo')))}>
+      Create a demo
+    </Button>
+  )
+}
+
+export function RemoveDemo() {
+  const [isBusy, run] = useAction()
+  const toast = useToast()
+  const remove = async () => {
+    await sendJson('DELETE', '/demo')
+    toast({ text: 'The demo jobs are deleted' })
+  }
+  return (
+    <Button size="small" needs="admin" isBusy={isBusy} onClick={() => run(remove)}>
+      Remove the demo
+    </Button>
+  )
+}
