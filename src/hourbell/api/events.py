@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from hourbell.answers.server import ChangedJob, ChangedRun
+from hourbell.answers.server import ChangedIncident, ChangedJob, ChangedRun
 from hourbell.api.access import CallerDep, authenticator_of, is_let_in
 from hourbell.api.documented import responses
 from hourbell.api.render import answer
@@ -74,5 +74,6 @@ def _written(event: Event | Quiet) -> bytes:
         body = {
             "jobs": [answer(ChangedJob, job) for job in event.changes.jobs],
             "runs": [answer(ChangedRun, run) for run in event.changes.runs],
+            "incidents": [answer(ChangedIncident, incident) for incident in event.changes.incidents],
         }
     return f"id: {event.id}\nevent: {name}\ndata: {json.dumps(body)}\n\n".encode()

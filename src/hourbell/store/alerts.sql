@@ -283,12 +283,6 @@ where i.job_id = :job_id and i.state = any(:states::text[])
 order by i.opened_at desc, i.id desc
 limit :limit
 
--- name: changed_incidents
-select i.id, i.state, i.kind, i.job_id, i.last_at from hourbell.incidents i
-where i.opened_at > :since or i.resolved_at > :since or i.acknowledged_at > :since
-order by i.opened_at
-limit :limit
-
 -- name: count_open_incidents
 select state, count(*) as count from hourbell.incidents where state <> 'resolved' group by state
 

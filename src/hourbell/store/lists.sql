@@ -419,3 +419,13 @@ select r.*,
        (select substr(a.error, 1, 1000) from hourbell.attempts a where a.run_id = r.id and a.number = r.attempt) as error
 from page r
 order by {sort}
+
+-- name: changed_incidents
+-- Each of the three has an index of its own; those that are not resolved are few.
+select id, state from hourbell.incidents where opened_at > :since
+union
+select id, state from hourbell.incidents where resolved_at > :since
+union
+select id, state from hourbell.incidents where state <> 'resolved' and acknowledged_at > :since
+order by id
+limit :limit
