@@ -68,12 +68,14 @@ def _written(event: Event | Quiet) -> bytes:
     """Serialize an event. An id without data only gives the client its position to reconnect from."""
     if isinstance(event, Quiet):
         return f": nothing changed\nid: {event.id}\n\n".encode()
-    name, body = "reset", {}
+    name = "reset"
+    body: dict[str, list[Any]] = {}
     if event.changes is not None:
         name = "changes"
         body = {
             "jobs": [answer(ChangedJob, job) for job in event.changes.jobs],
             "runs": [answer(ChangedRun, run) for run in event.changes.runs],
-            "incidents": [answer(ChangedIncident, incident) for incident in event.changes.incidents],
         }
+        if event.changes.incidents:
+            body["incidents"] = [answer(ChangedIncident, incident) for incident in event.changes.incidents]
     return f"id: {event.id}\nevent: {name}\ndata: {json.dumps(body)}\n\n".encode()
